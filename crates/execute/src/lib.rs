@@ -1,0 +1,1 @@
+//! Plays a task graph over a network.

@@ -1,0 +1,1 @@
+//! Flow-level network: max-min fair rates.

@@ -1,0 +1,1 @@
+//! Clock, event order, trace hash.

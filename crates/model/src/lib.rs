@@ -1,0 +1,30 @@
+//! The nouns that every other crate shares: units, the task graph of a step and the network it runs on.
+//!
+//! Plain data and its validation; no I/O and no algorithms. Everything here is columnar, so that
+//! Python can hand over a step of tens of thousands of GPUs as a few arrays.
+
+pub mod network;
+pub mod task_graph;
+pub mod units;
+
+pub use network::{
+    Allocator, AllToAll, Circuit, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs, Reconfigure,
+    Route, SwitchDelay,
+};
+pub use task_graph::{
+    BlockId, Category, Layout, Pass, RingKind, Scope, StageProgram, Task, TaskGraph, TaskKind,
+    TokenBlocks, WorkerId,
+};
+pub use units::{Bytes, Duration, Rate, Time};
+
+/// A problem in the data handed to the core; the text names the field, the value and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(pub String);
+
+impl Invalid {
+    /// An error with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}

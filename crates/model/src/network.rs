@@ -1,0 +1,283 @@
+//! The network of a cluster, as three parts that fabrics combine.
+//!
+//! - [`Eps`]: a packet fabric (fat-tree, oversubscribed, rail-optimised) that a number of NICs per
+//!   server connect to;
+//! - [`Ocs`]: regional circuit switches that the other NICs connect to, with their policy (MixNet);
+//! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt).
+//!
+//! A fat-tree is `Eps` alone, MixNet is `Eps` and `Ocs`, TopoOpt is `Direct` alone.
+
+use crate::Invalid;
+use crate::units::{Duration, Rate};
+
+/// How the all-to-all is spread over the NICs of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AllToAll {
+    /// GPU to GPU, each over its own NIC.
+    Flat,
+    /// First to the local GPU on the destination's rail (PXN), then across.
+    Rail,
+    /// Gathered and spread evenly over all NICs of the server, scattered at the receiver.
+    Hierarchical,
+}
+
+/// Which function turns a region's demand into circuits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Allocator {
+    /// Algorithm 1 of the MixNet paper, as printed.
+    Paper,
+    /// As the MixNet authors' simulator has it.
+    Reference,
+    /// The best of all, with max(TX, RX).
+    Best,
+    /// A demand-blind circulant.
+    Static,
+}
+
+/// When circuits follow the demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reconfigure {
+    /// The circuits of the start of the run stay.
+    Never,
+    /// Before every all-to-all whose demand is known.
+    Always,
+}
+
+/// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FirstAllToAll {
+    /// Uses the circuits that are there.
+    Reuse,
+    /// Waits for new circuits.
+    Block,
+}
+
+/// The delay from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SwitchDelay {
+    /// Switching time, independent of the number of circuits.
+    pub fixed: Duration,
+    /// Additional switching time per changed pair.
+    pub per_pair: Duration,
+    /// Control plane: collecting demand, computing, commands.
+    pub control: Duration,
+    /// Transceiver and NIC bring-up.
+    pub link_up: Duration,
+}
+
+impl SwitchDelay {
+    /// The delay for this many changed pairs; zero if none changes.
+    pub fn for_pairs(&self, pairs: u32) -> Duration {
+        if pairs == 0 {
+            return Duration::ZERO;
+        }
+        Duration(
+            self.fixed.0 + self.per_pair.0 * u64::from(pairs) + self.control.0 + self.link_up.0,
+        )
+    }
+}
+
+/// The scale-up network inside a server: a non-blocking crossbar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NvSwitch {
+    /// Rate of one GPU, per direction.
+    pub gpu_rate: Rate,
+    /// Start-up latency of one local collective or copy.
+    pub latency: Duration,
+}
+
+/// A packet fabric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eps {
+    /// NICs of each server on this fabric.
+    pub nics: u32,
+    /// Rate of each.
+    pub nic_rate: Rate,
+    /// Propagation delay of one link.
+    pub link_delay: Duration,
+    /// Consecutive servers under one ToR (rail-optimised: under one set of rail ToRs).
+    pub servers_per_tor: u32,
+    /// Consecutive servers under one pod (aggregation block).
+    pub servers_per_pod: u32,
+    /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
+    /// a bottleneck (1:1).
+    pub tor_uplink: Option<Rate>,
+    /// Rail-optimised: NIC i of every server is under ToR i, so a NIC reaches another rail only
+    /// over the layer above.
+    pub rail: bool,
+}
+
+/// Regional circuit switches and how they are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ocs {
+    /// Optical links per server (the paper's alpha).
+    pub degree: u32,
+    /// Rate of each.
+    pub nic_rate: Rate,
+    /// Propagation delay of one circuit.
+    pub circuit_delay: Duration,
+    /// Region of each server; servers without one have `u32::MAX`.
+    pub region_of_server: Vec<u32>,
+    /// Demand to circuits.
+    pub allocator: Allocator,
+    /// Whether a pair with circuits may send its excess over the EPS.
+    pub split: bool,
+    /// When circuits follow the demand.
+    pub reconfigure: Reconfigure,
+    /// What the first all-to-all does.
+    pub first: FirstAllToAll,
+    /// Delay model.
+    pub delay: SwitchDelay,
+    /// Whether circuits that do not change stay up during a reconfiguration.
+    pub keep_unchanged: bool,
+}
+
+/// A bundle of parallel direct links between two servers, duplex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Circuit {
+    /// One end.
+    pub a: u32,
+    /// The other end.
+    pub b: u32,
+    /// Number of parallel links.
+    pub count: u32,
+}
+
+/// The servers that a pair's traffic crosses, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// `[source, relay..., destination]`, adjacent ones joined by a circuit.
+    pub servers: Vec<u32>,
+}
+
+/// Fixed circuits with relaying through servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Direct {
+    /// Rate of one link.
+    pub link_rate: Rate,
+    /// Propagation delay of one link.
+    pub link_delay: Duration,
+    /// Forwarding delay of one relay server.
+    pub relay_delay: Duration,
+    /// Circuits.
+    pub circuits: Vec<Circuit>,
+    /// Equal-share routes for each ordered pair that communicates; several routes of one pair
+    /// share its bytes equally.
+    pub routes: Vec<Route>,
+}
+
+/// The network that a step runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// Number of servers.
+    pub servers: u32,
+    /// GPUs per server.
+    pub gpus_per_server: u32,
+    /// Inside the servers.
+    pub nvswitch: NvSwitch,
+    /// Packet fabric, if any.
+    pub eps: Option<Eps>,
+    /// Regional circuits, if any.
+    pub ocs: Option<Ocs>,
+    /// Fixed circuits, if any.
+    pub direct: Option<Direct>,
+    /// How the all-to-all is spread.
+    pub all_to_all: AllToAll,
+}
+
+impl Network {
+    /// Checks rates, sizes and that something connects the servers.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let positive = |what: &str, rate: Rate| {
+            if rate.0 > 0 { Ok(()) } else { Err(Invalid(format!("{what} must be above 0 b/s"))) }
+        };
+        if self.servers == 0 || self.gpus_per_server == 0 {
+            return Err(Invalid::new("a network needs at least one server and one GPU in each"));
+        }
+        positive("nvswitch.gpu_rate", self.nvswitch.gpu_rate)?;
+        if let Some(eps) = &self.eps {
+            positive("eps.nic_rate", eps.nic_rate)?;
+            if eps.nics == 0 || eps.servers_per_tor == 0 || eps.servers_per_pod == 0 {
+                return Err(Invalid::new("eps: nics, servers per ToR and per pod must be above 0"));
+            }
+            if let Some(rate) = eps.tor_uplink {
+                positive("eps.tor_uplink", rate)?;
+            }
+        }
+        if let Some(ocs) = &self.ocs {
+            positive("ocs.nic_rate", ocs.nic_rate)?;
+            if ocs.region_of_server.len() != self.servers as usize {
+                return Err(Invalid::new("ocs.region_of_server needs one entry per server"));
+            }
+            if self.eps.is_none() {
+                return Err(Invalid::new("ocs needs an eps beside it for pairs without circuits"));
+            }
+        }
+        if let Some(direct) = &self.direct {
+            self.validate_direct(direct)?;
+        }
+        if self.eps.is_none() && self.direct.is_none() && self.servers > 1 {
+            return Err(Invalid::new("nothing connects the servers: eps or direct is needed"));
+        }
+        Ok(())
+    }
+
+    fn validate_direct(&self, direct: &Direct) -> Result<(), Invalid> {
+        if direct.link_rate.0 == 0 {
+            return Err(Invalid::new("direct.link_rate must be above 0 b/s"));
+        }
+        let outside = |server: u32| server >= self.servers;
+        for circuit in &direct.circuits {
+            if outside(circuit.a) || outside(circuit.b) || circuit.a == circuit.b {
+                return Err(Invalid(format!("circuit {} - {} is no pair", circuit.a, circuit.b)));
+            }
+        }
+        for route in &direct.routes {
+            if route.servers.len() < 2 || route.servers.iter().any(|&server| outside(server)) {
+                return Err(Invalid(format!("route {:?} is no path", route.servers)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bare() -> Network {
+        Network {
+            servers: 2,
+            gpus_per_server: 8,
+            nvswitch: NvSwitch { gpu_rate: Rate(1), latency: Duration::ZERO },
+            eps: None,
+            ocs: None,
+            direct: None,
+            all_to_all: AllToAll::Hierarchical,
+        }
+    }
+
+    #[test]
+    fn unconnected_servers_are_refused() {
+        let text = bare().validate().unwrap_err().to_string();
+        assert_eq!(text, "nothing connects the servers: eps or direct is needed");
+    }
+
+    #[test]
+    fn a_circuit_needs_two_ends() {
+        let circuits = vec![Circuit { a: 1, b: 1, count: 1 }];
+        let direct = Direct { link_rate: Rate(1), circuits, ..Direct::default() };
+        let network = Network { direct: Some(direct), ..bare() };
+        assert_eq!(network.validate().unwrap_err().to_string(), "circuit 1 - 1 is no pair");
+    }
+
+    #[test]
+    fn no_change_costs_no_delay() {
+        let delay = SwitchDelay { fixed: Duration(25), per_pair: Duration(2), ..Default::default() };
+        assert_eq!(delay.for_pairs(0), Duration::ZERO);
+        assert_eq!(delay.for_pairs(3), Duration(31));
+    }
+}

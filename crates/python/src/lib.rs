@@ -1,0 +1,10 @@
+//! Builds `lightloom._core`: conversions and calls only, one file per room of the Python package.
+
+use pyo3::prelude::*;
+
+/// The compiled core of Lightloom.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    Ok(())
+}

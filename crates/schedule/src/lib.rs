@@ -1,0 +1,1 @@
+//! Demand to circuits: pure functions, one algorithm per file.

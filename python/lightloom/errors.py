@@ -1,0 +1,48 @@
+"""What can go wrong because of the input; our own bugs raise ``AssertionError``.
+
+Every message is one line: what was given, what was expected, how to fix it. The command line
+prints it and exits with status 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LightloomError(Exception):
+    """Base of every error that Lightloom raises on purpose."""
+
+
+class InputError(LightloomError):
+    """Something the user gave cannot be used."""
+
+
+class ModelError(InputError):
+    """A model's name or configuration cannot be used."""
+
+
+class PlanError(InputError):
+    """A parallelism plan is impossible."""
+
+
+class DemandError(InputError):
+    """A demand matrix, regime or routing log cannot be used."""
+
+
+class HardwareError(InputError):
+    """A GPU, price or power is unknown."""
+
+
+class FabricError(InputError):
+    """A fabric or its options cannot be used."""
+
+
+class OutputError(LightloomError):
+    """A result cannot be written."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,87 @@
+"""What a fabric hands to the Rust core: the network as plain data.
+
+Mirrors ``crates/model/src/network.rs``, which says what each field means. A fabric combines at
+most three parts: a packet fabric (``Eps``), regional circuits (``Ocs``) and fixed circuits with
+relaying (``Direct``). Rates are bits per second, times picoseconds, both whole numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+AllToAll = Literal["flat", "rail", "hierarchical"]
+Allocator = Literal["paper", "reference", "best", "static"]
+
+
+@dataclass(frozen=True)
+class NvSwitch:
+    """Inside a server; ``gpu_rate_bps`` per GPU and direction."""
+
+    gpu_rate_bps: int
+    latency_ps: int
+
+
+@dataclass(frozen=True)
+class Eps:
+    """A packet fabric with ``nics`` NICs of each server on it."""
+
+    nics: int
+    nic_rate_bps: int
+    link_delay_ps: int
+    servers_per_tor: int
+    servers_per_pod: int
+    tor_uplink_bps: int | None = None
+    rail: bool = False
+
+
+@dataclass(frozen=True)
+class Ocs:
+    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchDelay``."""
+
+    degree: int
+    nic_rate_bps: int
+    circuit_delay_ps: int
+    region_of_server: npt.NDArray[np.uint32]
+    allocator: Allocator
+    split: bool
+    reconfigure: Literal["never", "always"]
+    first: Literal["reuse", "block"]
+    fixed_ps: int
+    per_pair_ps: int = 0
+    control_ps: int = 0
+    link_up_ps: int = 0
+    keep_unchanged: bool = True
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Fixed circuits: ``circuits`` is ``(n, 3)`` of (server, server, count).
+
+    Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``; several routes of
+    one ordered pair share its bytes equally.
+    """
+
+    link_rate_bps: int
+    link_delay_ps: int
+    relay_delay_ps: int
+    circuits: npt.NDArray[np.uint32]
+    route_offsets: npt.NDArray[np.uint32]
+    route_servers: npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network that a step runs on."""
+
+    servers: int
+    gpus_per_server: int
+    nvswitch: NvSwitch
+    all_to_all: AllToAll
+    eps: Eps | None = None
+    ocs: Ocs | None = None
+    direct: Direct | None = None
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,103 @@
+"""The shape of a transformer with (or without) mixture-of-experts layers.
+
+Plain data; what follows from it (parameter counts, FLOPs) is in the modules beside this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention layer: grouped-query (``gqa``) or multi-head latent (``mla``).
+
+    For ``gqa``: ``num_heads`` query heads, ``num_kv_heads`` key-value heads of ``head_dim``.
+    For ``mla`` (DeepSeek-V2): low-rank query (``q_lora_rank``, 0 where the query is full rank)
+    and key-value (``kv_lora_rank``) with ``qk_nope_head_dim + qk_rope_head_dim`` per query-key
+    head and ``v_head_dim`` per value head.
+    """
+
+    kind: Literal["gqa", "mla"]
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    q_lora_rank: int = 0
+    kv_lora_rank: int = 0
+    qk_nope_head_dim: int = 0
+    qk_rope_head_dim: int = 0
+    v_head_dim: int = 0
+    bias: bool = False
+    output_bias: bool = False
+    qk_norm: bool = False
+
+    @property
+    def qk_dim(self) -> int:
+        """Width of one query-key head."""
+        if self.kind == "mla":
+            return self.qk_nope_head_dim + self.qk_rope_head_dim
+        return self.head_dim
+
+    @property
+    def v_dim(self) -> int:
+        """Width of one value head."""
+        return self.v_head_dim if self.kind == "mla" else self.head_dim
+
+
+@dataclass(frozen=True)
+class PublishedPlan:
+    """A parallelism plan published with a model, before scaling in data parallelism."""
+
+    tp: int
+    pp: int
+    ep: int
+    seq_len: int
+    micro_batch_size: int
+    source: str
+    etp: int | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's shape. Widths count elements, not bytes.
+
+    ``moe_layers[i]`` says whether layer ``i`` is a mixture of experts. ``ffn_size`` is the width
+    of dense layers' feed-forward, ``expert_ffn_size`` of one routed expert, and
+    ``shared_expert_ffn_size`` the total width of the shared experts (0 where there are none).
+    ``gated_ffn`` is true for SwiGLU-like feed-forwards of three matrices.
+    """
+
+    name: str
+    hidden_size: int
+    vocab_size: int
+    attention: Attention
+    moe_layers: tuple[bool, ...]
+    ffn_size: int = 0
+    num_experts: int = 0
+    experts_per_token: int = 0
+    expert_ffn_size: int = 0
+    shared_expert_ffn_size: int = 0
+    shared_expert_gate: bool = False
+    gated_ffn: bool = True
+    tied_embeddings: bool = False
+    router_bias: bool = False
+    expert_bias: bool = False
+    lm_head_bias: bool = False
+    norm_bias: bool = False
+    num_groups: int = 1
+    top_groups: int = 1
+    published_parameters: float | None = None
+    published_active: float | None = None
+    plan: PublishedPlan | None = None
+    sources: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def num_layers(self) -> int:
+        """Number of transformer layers."""
+        return len(self.moe_layers)
+
+    @property
+    def num_moe_layers(self) -> int:
+        """Number of layers with routed experts."""
+        return sum(self.moe_layers)

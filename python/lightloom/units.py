@@ -1,0 +1,134 @@
+"""Units: one per dimension, as a suffix of the name (``size_bytes``, ``rate_gbps``, ``delay_s``).
+
+A bare number is in that unit; text carries its own (``"25 ms"``). Prefixes are decimal; rates are
+bits per second per direction, sizes bytes. Output goes through ``show_*``, so that every number
+is printed with its unit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from lightloom.errors import InputError
+
+PS_PER_S = 1_000_000_000_000
+
+#: unit of each dimension, by the suffix that names it
+SUFFIXES = {
+    "_s": "second",
+    "_gbps": "gigabit / second",
+    "_bytes": "byte",
+    "_w": "watt",
+    "_usd": "USD",
+    "_m": "meter",
+}
+
+
+@functools.cache
+def _registry() -> Any:
+    import pint
+
+    registry: Any = pint.UnitRegistry()
+    registry.define("USD = [currency] = usd = dollar")
+    registry.define("Gbps = gigabit / second = Gbit_per_s")
+    registry.define("Mbps = megabit / second")
+    registry.define("Tbps = terabit / second")
+    return registry
+
+
+def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
+    """Turn a number, or text with its unit, into a number in ``unit``.
+
+    Parameters
+    ----------
+    value
+        A bare number is already in ``unit``; text is parsed (``"25 ms"``, ``"400 Gb/s"``).
+    unit
+        A unit of :data:`SUFFIXES`, such as ``"second"``.
+    name
+        What the value is, for the error message.
+
+    Raises
+    ------
+    InputError
+        If the text has no number, an unknown unit or another dimension, or is not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise InputError(f"{name}: expected a number or text with a unit, got {value!r}")
+    if isinstance(value, str):
+        number = _parse_text(value, unit, name)
+    else:
+        number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"{name}: expected a finite number, got {value!r}")
+    return number
+
+
+def _parse_text(text: str, unit: str, name: str) -> float:
+    stripped = text.strip()
+    if len(stripped) > 40:
+        raise InputError(f"{name}: expected a quantity such as '25 ms', got {len(stripped)} signs")
+    try:
+        return float(stripped)
+    except ValueError:
+        pass
+    plain = stripped.replace("Gb/s", "Gbps").replace("Mb/s", "Mbps").replace("Tb/s", "Tbps")
+    # pint evaluates arithmetic; a quantity is one number and one unit, nothing else.
+    if not all(c.isalnum() or c in " .+-/µμ_" for c in plain):
+        raise InputError(f"{name}: cannot read {text!r}; write a number and a unit ({unit})")
+    try:
+        quantity = _registry().Quantity(plain)
+        return float(quantity.to(unit).magnitude)
+    except Exception:
+        raise InputError(f"{name}: cannot read {text!r} as a quantity in {unit}") from None
+
+
+def to_ps(seconds: float) -> int:
+    """Whole picoseconds nearest to a time in seconds."""
+    return round(seconds * PS_PER_S)
+
+
+def to_bps(gbps: float) -> int:
+    """Whole bits per second nearest to a rate in Gb/s."""
+    return round(gbps * 1e9)
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], digits: int) -> str:
+    magnitude = abs(value)
+    for factor, unit in steps:
+        if magnitude >= factor:
+            return f"{value / factor:.{digits}g} {unit}"
+    factor, unit = steps[-1]
+    return f"{value / factor:.{digits}g} {unit}"
+
+
+def show_time(seconds: float, digits: int = 4) -> str:
+    """Text for a time, in the largest unit that keeps it above one."""
+    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+    return "0 s" if seconds == 0 else _scaled(seconds, steps, digits)
+
+
+def show_bytes(size_bytes: float, digits: int = 4) -> str:
+    """Text for a size, decimal prefixes."""
+    steps = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+    return "0 B" if size_bytes == 0 else _scaled(size_bytes, steps, digits)
+
+
+def show_usd(amount_usd: float) -> str:
+    """Text for a price: thousands and millions shortened."""
+    if abs(amount_usd) >= 1e6:
+        return f"${amount_usd / 1e6:.2f}M"
+    if abs(amount_usd) >= 1e4:
+        return f"${amount_usd / 1e3:.0f}k"
+    return f"${amount_usd:,.0f}"
+
+
+def show_count(value: float) -> str:
+    """Text for a count with thousands separators, or B/M for large ones."""
+    if abs(value) >= 1e9:
+        return f"{value / 1e9:.4g}B"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.4g}M"
+    return f"{value:,.0f}"
