@@ -1,0 +1,51 @@
+# make demo | test | check | bench | golden
+# Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
+DEMO := $(BIN)/lightloom compare mixtral-8x22b --gpus 1024 --rate 400 \
+	--fabrics fat-tree,oversub,rail,topoopt,mixnet
+
+.PHONY: demo test check bench golden clean
+
+demo: .venv/installed
+	@mkdir -p out
+	$(DEMO) --html out/report.html --json out/results.json --trace out/timeline.json
+	@echo "Open out/report.html in a browser; load out/timeline.json at https://ui.perfetto.dev"
+
+test: .venv/installed-test
+	cargo test --release --workspace --exclude lightloom-python --quiet
+	$(BIN)/python -m pytest -n auto
+
+check: .venv/installed-test
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed-test
+	cargo bench --workspace --exclude lightloom-python
+	$(BIN)/python benches/run.py
+
+golden: .venv/installed-test
+	$(BIN)/python -m pytest tests/golden --update-golden
+
+clean:
+	rm -rf .venv target out python/lightloom/_core*.so
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@command -v cargo >/dev/null || { echo "Rust is needed: install cargo (rustup.rs)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+
+.venv/installed: .venv/bin/python $(SOURCES)
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.venv/installed-test: .venv/bin/python $(SOURCES)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@ .venv/installed

@@ -1,0 +1,5 @@
+"""``python -m lightloom``."""
+
+from lightloom.cli import main
+
+main()

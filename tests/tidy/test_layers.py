@@ -1,0 +1,73 @@
+"""A module imports only from the layers below it (ARCHITECTURE.md)."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
+
+#: lowest first; modules of one layer may import each other only within one package
+LAYERS = [
+    {"units", "errors"},
+    {"models", "hardware"},
+    {"parallel"},
+    {"demand"},
+    {"schedule"},
+    {"workload", "fabric"},
+    {"simulate", "cost"},
+    {"planner", "trace", "control", "torch"},
+    {"study"},
+    {"report"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+CORE_USERS = {"schedule", "simulate", "demand"}
+#: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
+SAME_LAYER = {("fabric", "workload"), ("units", "errors")}
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level rooms of lightloom that a file imports."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names]
+                if node.module == "lightloom"
+                else [node.module]
+            )
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("lightloom.")}
+    return rooms
+
+
+def test_every_room_has_a_layer():
+    rooms = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert rooms - {"__init__", "__main__"} <= LEVEL.keys()
+
+
+def test_imports_point_downwards():
+    wrong = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room in {"__init__", "__main__"}:
+            continue
+        for other in imported(path) - {room, "__version__"}:
+            if other == "_core":
+                if room not in CORE_USERS:
+                    wrong.append(f"{path.name} imports _core")
+            elif (room, other) not in SAME_LAYER and LEVEL[other] >= LEVEL[room]:
+                wrong.append(f"{path.relative_to(PACKAGE)} imports {other}")
+    assert not wrong, wrong
+
+
+def test_only_the_python_crate_knows_pyo3():
+    crates = Path(__file__).parents[2] / "crates"
+    users = {
+        path.relative_to(crates).parts[0]
+        for path in [*crates.rglob("*.rs"), *crates.rglob("Cargo.toml")]
+        if "pyo3" in path.read_text()
+    }
+    assert users == {"python"}
