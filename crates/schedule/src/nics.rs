@@ -1,0 +1,113 @@
+//! From circuits between servers to circuits between NICs (step 4 of MixNet's Algorithm 1).
+//!
+//! When a pair has several circuits, they end at NICs of different NUMA nodes, so that their
+//! traffic does not meet on one node's links inside the server.
+
+/// One end of a circuit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NicEnd {
+    /// Server within the region.
+    pub server: u32,
+    /// Optical NIC of that server, counted from 0 over the optical ones only.
+    pub nic: u32,
+}
+
+/// A circuit between two NICs, `a.server < b.server`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NicCircuit {
+    /// End at the lower server.
+    pub a: NicEnd,
+    /// End at the higher server.
+    pub b: NicEnd,
+}
+
+/// Picks the NICs of every circuit.
+///
+/// NIC k of a server with p optical NICs sits on NUMA node `k * numa_nodes / p`. `previous` are
+/// circuits that are up now (empty if none): those that are still wanted keep their NICs.
+///
+/// # Panics
+/// If `circuits` is not n x n for n entries of `ports`, or takes more ports than there are.
+pub fn map_nics(
+    circuits: &[u16],
+    ports: &[u32],
+    numa_nodes: u32,
+    previous: &[NicCircuit],
+) -> Vec<NicCircuit> {
+    let n = ports.len();
+    assert_eq!(circuits.len(), n * n, "circuits are n x n");
+    let mut servers: Vec<Server> =
+        ports.iter().map(|&ports| Server::new(ports, numa_nodes.max(1), n)).collect();
+    let mut left = circuits.to_vec();
+    let mut mapped = Vec::new();
+    for old in previous {
+        let (a, b) = (old.a.server as usize, old.b.server as usize);
+        let usable = a < b && b < n && left[a * n + b] > 0;
+        if usable && servers[a].is_free(old.a.nic) && servers[b].is_free(old.b.nic) {
+            left[a * n + b] -= 1;
+            servers[a].take(old.a.nic, b);
+            servers[b].take(old.b.nic, a);
+            mapped.push(*old);
+        }
+    }
+    let mut pairs: Vec<(usize, usize)> =
+        (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect();
+    // Pairs with most circuits first: they depend most on free NICs on several nodes.
+    pairs.sort_by_key(|&(a, b)| std::cmp::Reverse(left[a * n + b]));
+    for (a, b) in pairs {
+        for _ in 0..left[a * n + b] {
+            let ends = [(a, b), (b, a)].map(|(server, peer)| NicEnd {
+                server: server as u32,
+                nic: servers[server].pick(peer),
+            });
+            mapped.push(NicCircuit { a: ends[0], b: ends[1] });
+        }
+    }
+    mapped.sort_unstable();
+    mapped
+}
+
+struct Server {
+    free: Vec<bool>,
+    nodes: usize,
+    /// Circuits to each peer on each node, `[peer][node]`.
+    used: Vec<u16>,
+}
+
+impl Server {
+    fn new(ports: u32, numa_nodes: u32, peers: usize) -> Self {
+        let nodes = numa_nodes as usize;
+        Self { free: vec![true; ports as usize], nodes, used: vec![0; nodes * peers] }
+    }
+
+    fn node(&self, nic: usize) -> usize {
+        nic * self.nodes / self.free.len()
+    }
+
+    fn is_free(&self, nic: u32) -> bool {
+        self.free.get(nic as usize).copied().unwrap_or(false)
+    }
+
+    fn take(&mut self, nic: u32, peer: usize) {
+        let node = self.node(nic as usize);
+        self.free[nic as usize] = false;
+        self.used[peer * self.nodes + node] += 1;
+    }
+
+    /// A free NIC on the node that this peer uses least, then on the node with most free NICs.
+    fn pick(&mut self, peer: usize) -> u32 {
+        let mut spare = vec![0_usize; self.nodes];
+        for nic in 0..self.free.len() {
+            spare[self.node(nic)] += usize::from(self.free[nic]);
+        }
+        let nic = (0..self.free.len())
+            .filter(|&nic| self.free[nic])
+            .min_by_key(|&nic| {
+                let node = self.node(nic);
+                (self.used[peer * self.nodes + node], std::cmp::Reverse(spare[node]), nic)
+            })
+            .expect("circuits that take more ports than there are");
+        self.take(nic as u32, peer);
+        nic as u32
+    }
+}

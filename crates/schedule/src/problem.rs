@@ -1,0 +1,119 @@
+//! A request in the form that the algorithms work on: demand in floating point, both ways round.
+
+use crate::request::Request;
+
+/// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
+/// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
+pub struct Problem<'a> {
+    pub request: Request<'a>,
+    /// Number of servers.
+    pub n: usize,
+    /// Bytes from row to column, the diagonal zero.
+    pub tx: Vec<f64>,
+    /// The transpose: bytes that the row receives from the column.
+    pub rx: Vec<f64>,
+    /// Bytes per second of one circuit.
+    pub circuit: f64,
+    /// Bytes per second of one server on the EPS.
+    pub eps: f64,
+}
+
+impl<'a> Problem<'a> {
+    pub fn new(request: &Request<'a>) -> Self {
+        if let Err(problem) = request.validate() {
+            panic!("{problem}");
+        }
+        let n = request.servers;
+        let mut tx = vec![0.0; n * n];
+        let mut rx = vec![0.0; n * n];
+        for a in 0..n {
+            for b in (0..n).filter(|&b| b != a) {
+                let bytes = request.demand[a * n + b] as f64;
+                tx[a * n + b] = bytes;
+                rx[b * n + a] = bytes;
+            }
+        }
+        let circuit = request.circuit_rate.0 as f64 / 8.0;
+        let eps = request.eps_rate.0 as f64 / 8.0;
+        Self { request: *request, n, tx, rx, circuit, eps }
+    }
+
+    /// Whether this pair may have circuits.
+    pub fn may_join(&self, a: usize, b: usize) -> bool {
+        a != b && self.request.allowed.is_none_or(|allowed| allowed[a * self.n + b])
+    }
+
+    /// Both directions of a pair, the larger: circuits are duplex.
+    pub fn larger(&self, a: usize, b: usize) -> f64 {
+        let cell = a * self.n + b;
+        self.tx[cell].max(self.rx[cell])
+    }
+
+    /// Both directions of a pair, added: what Algorithm 1 of the MixNet paper looks at.
+    pub fn sum(&self, a: usize, b: usize) -> f64 {
+        let cell = a * self.n + b;
+        self.tx[cell] + self.rx[cell]
+    }
+
+    /// See [`crate::port_bound`].
+    pub fn port_bound(&self) -> f64 {
+        let mut bound = 0.0_f64;
+        for server in 0..self.n {
+            let line = server * self.n..(server + 1) * self.n;
+            let sent: f64 = self.tx[line.clone()].iter().sum();
+            let received: f64 = self.rx[line].iter().sum();
+            let bytes = sent.max(received);
+            if bytes > 0.0 {
+                let rate = self.eps + f64::from(self.request.ports[server]) * self.circuit;
+                bound = bound.max(bytes / rate);
+            }
+        }
+        bound
+    }
+
+    /// An empty set of circuits.
+    pub fn no_circuits(&self) -> Circuits {
+        let free = self.request.ports.to_vec();
+        let open = free.iter().filter(|&&ports| ports > 0).count();
+        Circuits { n: self.n, count: vec![0; self.n * self.n], free, open }
+    }
+}
+
+/// Circuits under construction: never more than the ports allow.
+#[derive(Clone)]
+pub struct Circuits {
+    n: usize,
+    /// Circuits of each pair, symmetric.
+    pub count: Vec<u16>,
+    /// Ports of each server that are still free.
+    pub free: Vec<u32>,
+    /// Servers with a free port.
+    open: usize,
+}
+
+impl Circuits {
+    /// Whether both ends have a free port.
+    pub fn has_room(&self, a: usize, b: usize) -> bool {
+        self.free[a] > 0 && self.free[b] > 0
+    }
+
+    /// Whether no further circuit is possible, whichever pairs are allowed.
+    pub fn is_full(&self) -> bool {
+        self.open < 2
+    }
+
+    /// Circuits of this pair.
+    pub fn of(&self, a: usize, b: usize) -> u16 {
+        self.count[a * self.n + b]
+    }
+
+    /// Adds one circuit.
+    pub fn add(&mut self, a: usize, b: usize) {
+        for server in [a, b] {
+            self.free[server] -= 1;
+            self.open -= usize::from(self.free[server] == 0);
+        }
+        self.count[a * self.n + b] += 1;
+        self.count[b * self.n + a] += 1;
+    }
+}

@@ -1,0 +1,112 @@
+//! What an allocator is asked and what it answers.
+
+use lightloom_model::{Allocator, Invalid, Rate};
+
+/// The demand of one region and the ports that can serve it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Number of servers, n.
+    pub servers: usize,
+    /// Bytes from source to destination, row-major n x n. The diagonal is ignored: it never
+    /// leaves the server.
+    pub demand: &'a [u64],
+    /// Optical ports (one per NIC) of each server, n.
+    pub ports: &'a [u32],
+    /// Pairs that may have circuits, n x n and symmetric; all if absent.
+    pub allowed: Option<&'a [bool]>,
+    /// Rate of one circuit, per direction.
+    pub circuit_rate: Rate,
+    /// Rate of one server into, and out of, the EPS: the sum of its EPS NICs.
+    pub eps_rate: Rate,
+    /// Whether a pair with circuits may send its excess over the EPS.
+    pub split: bool,
+    /// Circuits that are there now, n x n; among equally fast answers the one closest to them
+    /// is taken.
+    pub previous: Option<&'a [u16]>,
+}
+
+impl Request<'_> {
+    /// Checks that every array has the size that the number of servers asks for.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let n = self.servers;
+        let cells = n * n;
+        let expect = |name: &str, found: usize, wanted: usize| {
+            if found == wanted {
+                Ok(())
+            } else {
+                Err(Invalid(format!("{name} has {found} entries, expected {wanted}")))
+            }
+        };
+        if n > MAX_SERVERS {
+            return Err(Invalid(format!("{n} servers in one region, at most {MAX_SERVERS}")));
+        }
+        expect("demand", self.demand.len(), cells)?;
+        expect("ports", self.ports.len(), n)?;
+        if let Some(&ports) = self.ports.iter().find(|&&ports| ports > MAX_PORTS) {
+            return Err(Invalid(format!("{ports} ports at one server, at most {MAX_PORTS}")));
+        }
+        if let Some(allowed) = self.allowed {
+            expect("allowed", allowed.len(), cells)?;
+        }
+        if let Some(previous) = self.previous {
+            expect("previous", previous.len(), cells)?;
+        }
+        if self.circuit_rate.0 == 0 {
+            return Err(Invalid::new("circuit_rate must be above 0 b/s"));
+        }
+        Ok(())
+    }
+}
+
+/// Most servers in one region: a pair must fit 32 bits.
+const MAX_SERVERS: usize = 4096;
+
+/// Most ports of one server: the circuits of a pair must fit 16 bits.
+const MAX_PORTS: u32 = u16::MAX as u32;
+
+/// Circuits, and how the demand is split between them and the EPS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Allocation {
+    /// Number of parallel circuits of each pair, n x n, symmetric.
+    pub circuits: Vec<u16>,
+    /// Bytes of each ordered pair that go over the EPS, n x n; the rest goes over its circuits.
+    pub eps_bytes: Vec<u64>,
+    /// The objective: seconds until the last byte, at line rate. Infinite if some pair has neither
+    /// circuits nor an EPS.
+    pub makespan: f64,
+    /// The allocator whose circuits these are: `Best` may find that another's are unbeaten.
+    pub chosen: Allocator,
+}
+
+/// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
+/// ports of that server.
+///
+/// # Panics
+/// If the request is not consistent, see [`Request::validate`].
+pub fn port_bound(request: &Request) -> f64 {
+    crate::problem::Problem::new(request).port_bound()
+}
+
+/// Number of port pairs that a switch touches on the way from one set of circuits to another:
+/// the larger of circuits made and circuits torn down, as each new one replaces an old one where
+/// ports are scarce.
+///
+/// # Panics
+/// If the two differ in size, or are not square.
+pub fn changed_pairs(previous: &[u16], next: &[u16]) -> u32 {
+    assert_eq!(previous.len(), next.len(), "circuits of two different regions");
+    let n = previous.len().isqrt();
+    assert_eq!(n * n, previous.len(), "circuits are n x n");
+    let (mut made, mut torn) = (0, 0);
+    for a in 0..n {
+        for b in a + 1..n {
+            let (old, new) = (u32::from(previous[a * n + b]), u32::from(next[a * n + b]));
+            made += new.saturating_sub(old);
+            torn += old.saturating_sub(new);
+        }
+    }
+    made.max(torn)
+}

@@ -1,0 +1,136 @@
+//! Given circuits, which bytes go over them and which over the EPS, and how long that takes.
+//!
+//! - *no-split* (MixNet section 5.3): a pair with circuits uses only these, all others the EPS;
+//! - *split*: a pair may send the part of its bytes that its circuits cannot carry over the EPS.
+//!
+//! With split the least makespan T is exact and needs no linear programme: at time T a pair must
+//! spill `max(0, D - C B T)` and no less, so the 2 n budgets of the EPS (TX and RX of each server)
+//! do not interact, and T is the largest of the 2 n times that each would need alone.
+
+use crate::problem::Problem;
+use crate::request::{Allocation, Request};
+use lightloom_model::Allocator;
+
+/// Splits the demand between the given circuits and the EPS.
+///
+/// `chosen` of the answer is `Best` and means nothing here: nothing was chosen.
+///
+/// # Panics
+/// If the request is not consistent, or `circuits` is not n x n.
+pub fn route(request: &Request, circuits: &[u16]) -> Allocation {
+    let problem = Problem::new(request);
+    assert_eq!(circuits.len(), problem.n * problem.n, "circuits are n x n");
+    finish(&problem, circuits.to_vec(), Allocator::Best)
+}
+
+/// Routes the demand over circuits that an allocator has found.
+pub fn finish(problem: &Problem, circuits: Vec<u16>, chosen: Allocator) -> Allocation {
+    let makespan = makespan(problem, &circuits);
+    finish_at(problem, circuits, chosen, makespan)
+}
+
+/// As [`finish`], the makespan being known.
+pub fn finish_at(
+    problem: &Problem,
+    circuits: Vec<u16>,
+    chosen: Allocator,
+    makespan: f64,
+) -> Allocation {
+    let eps_bytes = if problem.request.split {
+        spill(problem, &circuits, makespan)
+    } else {
+        keep_whole(problem, &circuits)
+    };
+    Allocation { circuits, eps_bytes, makespan, chosen }
+}
+
+/// Seconds until the last byte, at line rate.
+pub fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
+    let mut time = 0.0;
+    for server in 0..problem.n {
+        let line = server * problem.n..(server + 1) * problem.n;
+        let counts = &circuits[line.clone()];
+        for bytes in [&problem.tx[line.clone()], &problem.rx[line.clone()]] {
+            time = line_time(problem, bytes, counts, time);
+        }
+    }
+    time
+}
+
+/// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
+pub fn line_time(problem: &Problem, bytes: &[f64], counts: &[u16], at_least: f64) -> f64 {
+    if problem.request.split {
+        split_time(bytes, counts, problem.circuit, problem.eps, at_least)
+    } else {
+        whole_time(bytes, counts, problem.circuit, problem.eps, at_least)
+    }
+}
+
+/// Least T >= `at_least` with `sum_j max(0, bytes_j - counts_j circuit T) <= eps T`.
+///
+/// The difference of the two sides is convex and falls with T, so Newton's method from the left
+/// never overshoots, and it ends because each step drops a pair from the sum.
+fn split_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
+    let mut time = at_least;
+    loop {
+        let (mut excess, mut rate) = (0.0, eps);
+        for (&size, &count) in bytes.iter().zip(counts) {
+            let own_rate = f64::from(count) * circuit;
+            if size > own_rate * time {
+                excess += size;
+                rate += own_rate;
+            }
+        }
+        if excess <= rate * time {
+            return time;
+        }
+        if rate == 0.0 {
+            return f64::INFINITY;
+        }
+        let next = excess / rate;
+        // Rounding may leave a pair at its limit on either side; no progress means done.
+        if next <= time {
+            return time;
+        }
+        time = next;
+    }
+}
+
+/// The time of the slowest circuit and of the EPS when each pair uses one of them only.
+fn whole_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
+    let (mut time, mut rest) = (at_least, 0.0);
+    for (&size, &count) in bytes.iter().zip(counts) {
+        if count > 0 {
+            time = time.max(size / (f64::from(count) * circuit));
+        } else {
+            rest += size;
+        }
+    }
+    if rest > 0.0 { time.max(rest / eps) } else { time }
+}
+
+fn spill(problem: &Problem, circuits: &[u16], makespan: f64) -> Vec<u64> {
+    let per_circuit = problem.circuit * makespan;
+    each_pair(problem, circuits, |size, count| {
+        if count == 0 {
+            return size;
+        }
+        // The cast saturates: circuits that could carry more than 2^64 bytes carry all.
+        let carried = (f64::from(count) * per_circuit).round() as u64;
+        size.saturating_sub(carried)
+    })
+}
+
+fn keep_whole(problem: &Problem, circuits: &[u16]) -> Vec<u64> {
+    each_pair(problem, circuits, |size, count| if count == 0 { size } else { 0 })
+}
+
+fn each_pair(problem: &Problem, circuits: &[u16], share: impl Fn(u64, u16) -> u64) -> Vec<u64> {
+    let n = problem.n;
+    let mut eps_bytes: Vec<u64> =
+        problem.request.demand.iter().zip(circuits).map(|(&size, &c)| share(size, c)).collect();
+    for server in 0..n {
+        eps_bytes[server * n + server] = 0;
+    }
+    eps_bytes
+}
