@@ -1,1 +1,34 @@
-"""hardware."""
+"""Numbers about hardware: GPUs, prices, powers, optical switches, measured efficiencies.
+
+Every number is in ``data/*.toml`` with its source and date; what was assumed says so.
+"""
+
+from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
+from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
+from lightloom.hardware.switches import (
+    DelayDistribution,
+    SwitchTechnology,
+    measured_turnaround,
+    nic_activation,
+    switch_names,
+    switch_technology,
+)
+from lightloom.hardware.values import Provenance
+
+__all__ = [
+    "DelayDistribution",
+    "Gpu",
+    "Powers",
+    "Prices",
+    "Provenance",
+    "Row",
+    "SwitchTechnology",
+    "gpu_names",
+    "load_gpu",
+    "load_power",
+    "load_prices",
+    "measured_turnaround",
+    "nic_activation",
+    "switch_names",
+    "switch_technology",
+]

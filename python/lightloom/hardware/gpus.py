@@ -1,0 +1,125 @@
+"""GPUs by name: peaks, memory, NVLink, power, price; each value with its source.
+
+Rates are per direction. Peaks are dense. What was not published is marked ``assumed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lightloom.errors import HardwareError, did_you_mean
+from lightloom.hardware.values import Provenance, Source, Strict, Value, read_toml, resolve
+
+PACKAGED = "gpus.toml"
+
+
+class GpuTable(Strict):
+    """One GPU as its file has it."""
+
+    title: str
+    peak_bf16_flops: Value
+    peak_fp8_flops: Value | None = None
+    hbm_capacity_bytes: Value
+    hbm_rate_gbps: Value
+    nvlink_rate_gbps: Value
+    power_w: Value
+    price_usd: Value | None = None
+
+
+class GpuFile(Strict):
+    """A file of GPUs."""
+
+    sources: dict[str, Source]
+    gpus: dict[str, GpuTable]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU.
+
+    ``peak_*_flops`` are dense FLOP/s (``None`` where the GPU has no such unit), ``hbm_rate_gbps``
+    and ``nvlink_rate_gbps`` Gb/s per direction, ``price_usd`` is ``None`` where unknown.
+    """
+
+    name: str
+    title: str
+    peak_bf16_flops: float
+    peak_fp8_flops: float | None
+    hbm_capacity_bytes: float
+    hbm_rate_gbps: float
+    nvlink_rate_gbps: float
+    power_w: float
+    price_usd: float | None
+    provenance: Mapping[str, Provenance] = field(repr=False, compare=False)
+
+    @property
+    def hbm_bytes_per_s(self) -> float:
+        """Memory rate in bytes per second."""
+        return self.hbm_rate_gbps * 1e9 / 8
+
+    @property
+    def nvlink_bytes_per_s(self) -> float:
+        """NVLink rate per direction in bytes per second."""
+        return self.nvlink_rate_gbps * 1e9 / 8
+
+    def price(self) -> float:
+        """Price in USD.
+
+        Raises
+        ------
+        HardwareError
+            If the file that described this GPU has no price for it.
+        """
+        if self.price_usd is None:
+            raise HardwareError(f"GPU '{self.name}' has no price_usd; add one to its file")
+        return self.price_usd
+
+
+def gpu_names(path: Path | None = None) -> list[str]:
+    """Names that :func:`load_gpu` knows."""
+    return list(read_toml(path, PACKAGED, GpuFile).gpus)
+
+
+def load_gpu(name: str, path: Path | None = None) -> Gpu:
+    """Return the GPU called ``name`` (case and blanks do not matter).
+
+    Parameters
+    ----------
+    name
+        Such as ``"b200"``.
+    path
+        A file in the format of ``data/gpus.toml``; the packaged one by default.
+
+    Raises
+    ------
+    HardwareError
+        If the name is unknown, or the file is wrong.
+    """
+    file = read_toml(path, PACKAGED, GpuFile)
+    key = name.strip().lower()
+    if key not in file.gpus:
+        known = ", ".join(file.gpus)
+        raise HardwareError(f"unknown GPU '{name}'{did_you_mean(key, file.gpus)}; known: {known}")
+    table = file.gpus[key]
+    values = {
+        field_name: value
+        for field_name in GpuTable.model_fields
+        if isinstance(value := getattr(table, field_name), Value)
+    }
+    for field_name in ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps"):
+        if values[field_name].value <= 0:
+            raise HardwareError(f"GPU '{key}': {field_name} must be above 0")
+    return Gpu(
+        name=key,
+        title=table.title,
+        peak_bf16_flops=table.peak_bf16_flops.value,
+        peak_fp8_flops=None if table.peak_fp8_flops is None else table.peak_fp8_flops.value,
+        hbm_capacity_bytes=table.hbm_capacity_bytes.value,
+        hbm_rate_gbps=table.hbm_rate_gbps.value,
+        nvlink_rate_gbps=table.nvlink_rate_gbps.value,
+        power_w=table.power_w.value,
+        price_usd=None if table.price_usd is None else table.price_usd.value,
+        provenance=resolve(values, file.sources),
+    )

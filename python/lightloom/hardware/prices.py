@@ -1,0 +1,281 @@
+"""Prices and powers of what a fabric is built from, by link rate.
+
+Rates between the rows of a table are refused, not interpolated. A price or power that a file
+leaves out is an error where it is asked for, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lightloom.errors import HardwareError, did_you_mean
+from lightloom.hardware.values import (
+    Provenance,
+    Source,
+    Strict,
+    Value,
+    check_rates,
+    read_toml,
+    resolve,
+    row_at_rate,
+)
+
+
+class LinkPrices(Strict):
+    """Prices at one link rate, USD; a transceiver is one end of a link."""
+
+    transceiver_usd: Value | None = None
+    nic_usd: Value | None = None
+    switch_port_usd: Value | None = None
+    ocs_port_usd: Value | None = None
+    patch_port_usd: Value | None = None
+    dac_usd: Value | None = None
+    aoc_usd: Value | None = None
+    long_reach_transceiver_usd: Value | None = None
+
+
+class FibrePrices(Strict):
+    """Fibre: USD per metre, mean length of a link."""
+
+    price_usd_per_m: Value
+    mean_length_m: Value
+
+
+class SwitchPrices(Strict):
+    """Small parts of optical fabrics, USD."""
+
+    look_ahead_switch_usd: Value | None = None
+
+
+class ServerPrice(Strict):
+    """A server without GPUs, NICs and transceivers, USD, and how many GPUs share it."""
+
+    price_usd: Value | None = None
+    gpus: Value
+
+
+class PriceFile(Strict):
+    """A file of prices."""
+
+    sources: dict[str, Source]
+    links: dict[str, LinkPrices]
+    fibre: FibrePrices
+    switches: SwitchPrices
+    server: ServerPrice
+
+
+class LinkPowers(Strict):
+    """Powers at one link rate, W; a switch port excludes its transceiver."""
+
+    switch_port_w: Value | None = None
+    transceiver_w: Value | None = None
+    nic_w: Value | None = None
+
+
+class PortPowers(Strict):
+    """Powers that do not depend on the link rate, W."""
+
+    ocs_port_w: Value | None = None
+    patch_port_w: Value | None = None
+    dac_w: Value | None = None
+
+
+class ServerPower(Strict):
+    """A server without GPUs, NICs and transceivers, W, and how many GPUs share it."""
+
+    power_w: Value | None = None
+    gpus: Value
+
+
+class PowerFile(Strict):
+    """A file of powers."""
+
+    sources: dict[str, Source]
+    links: dict[str, LinkPowers]
+    ports: PortPowers
+    server: ServerPower
+
+
+@dataclass(frozen=True)
+class Row:
+    """Named numbers of one kind; a missing one is an error when asked for."""
+
+    what: str
+    provenance: Mapping[str, Provenance] = field(repr=False)
+
+    def get(self, name: str) -> float:
+        """Return the number called ``name``.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no such number.
+        """
+        if name not in self.provenance:
+            hint = did_you_mean(name, self.provenance)
+            raise HardwareError(f"{self.what}: no '{name}'{hint}; add it to the file")
+        return self.provenance[name].value
+
+
+def _row(what: str, table: Strict, sources: Mapping[str, Source]) -> Row:
+    values = {name: getattr(table, name) for name in type(table).model_fields}
+    present = {name: value for name, value in values.items() if isinstance(value, Value)}
+    return Row(what, resolve(present, sources))
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices of one file.
+
+    ``at(rate_gbps)`` gives the row of a link rate with ``transceiver_usd``, ``nic_usd``,
+    ``switch_port_usd``, ``ocs_port_usd``, ``patch_port_usd``, ``dac_usd``, ``aoc_usd`` and
+    ``long_reach_transceiver_usd``.
+    """
+
+    name: str
+    file: PriceFile = field(repr=False)
+
+    def at(self, rate_gbps: float) -> Row:
+        """Prices at a link rate.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no row for this very rate.
+        """
+        what = f"prices ({self.name})"
+        table = row_at_rate(self.file.links, rate_gbps, what)
+        return _row(f"{what} at {rate_gbps:g} Gb/s", table, self.file.sources)
+
+    def rates_gbps(self) -> list[float]:
+        """Link rates that have a row, ascending."""
+        return sorted(float(key) for key in self.file.links)
+
+    @property
+    def fibre_usd(self) -> float:
+        """Mean price of one fibre link: price per metre times mean length (TopoOpt's method)."""
+        fibre = self.file.fibre
+        return fibre.price_usd_per_m.value * fibre.mean_length_m.value
+
+    @property
+    def look_ahead_switch_usd(self) -> float:
+        """Price of the 1x2 switch of TopoOpt's look-ahead option."""
+        return _row(f"prices ({self.name})", self.file.switches, self.file.sources).get(
+            "look_ahead_switch_usd"
+        )
+
+    def server_usd_per_gpu(self) -> float:
+        """Share of one GPU in its server's price, GPUs, NICs and transceivers excluded.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no server price, or no GPUs to share it.
+        """
+        row = _row(f"prices ({self.name}), server", self.file.server, self.file.sources)
+        return row.get("price_usd") / _at_least_one(row, "gpus")
+
+    def provenance(self) -> dict[str, Provenance]:
+        """Every value of the file by its path, for reports."""
+        found = {
+            f"links.{rate}.{name}": value
+            for rate, table in self.file.links.items()
+            for name, value in _row(rate, table, self.file.sources).provenance.items()
+        }
+        for part in ("fibre", "switches", "server"):
+            row = _row(part, getattr(self.file, part), self.file.sources)
+            found |= {f"{part}.{name}": value for name, value in row.provenance.items()}
+        return found
+
+
+@dataclass(frozen=True)
+class Powers:
+    """Powers of one file.
+
+    ``at(rate_gbps)`` gives the row of a link rate with ``switch_port_w``, ``transceiver_w`` and
+    ``nic_w``; ``ports`` has ``ocs_port_w``, ``patch_port_w`` and ``dac_w``.
+    """
+
+    name: str
+    file: PowerFile = field(repr=False)
+
+    def at(self, rate_gbps: float) -> Row:
+        """Powers at a link rate.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no row for this very rate.
+        """
+        what = f"powers ({self.name})"
+        table = row_at_rate(self.file.links, rate_gbps, what)
+        return _row(f"{what} at {rate_gbps:g} Gb/s", table, self.file.sources)
+
+    @property
+    def ports(self) -> Row:
+        """Powers per port that do not depend on the rate."""
+        return _row(f"powers ({self.name}), ports", self.file.ports, self.file.sources)
+
+    def server_w_per_gpu(self) -> float:
+        """Share of one GPU in its server's power, GPUs, NICs and transceivers excluded.
+
+        Raises
+        ------
+        HardwareError
+            If the file has no server power, or no GPUs to share it.
+        """
+        row = _row(f"powers ({self.name}), server", self.file.server, self.file.sources)
+        return row.get("power_w") / _at_least_one(row, "gpus")
+
+    def provenance(self) -> dict[str, Provenance]:
+        """Every value of the file by its path, for reports."""
+        found = {
+            f"links.{rate}.{name}": value
+            for rate, table in self.file.links.items()
+            for name, value in _row(rate, table, self.file.sources).provenance.items()
+        }
+        for part in ("ports", "server"):
+            row = _row(part, getattr(self.file, part), self.file.sources)
+            found |= {f"{part}.{name}": value for name, value in row.provenance.items()}
+        return found
+
+
+def _at_least_one(row: Row, name: str) -> float:
+    number = row.get(name)
+    if number < 1:
+        raise HardwareError(f"{row.what}: {name} must be at least 1, got {number:g}")
+    return number
+
+
+def load_prices(path: Path | None = None) -> Prices:
+    """Read prices from ``path``, or the packaged ones (MixNet's Table 4 and assumptions).
+
+    Raises
+    ------
+    HardwareError
+        If the file cannot be read, has an unknown key, a wrong value or an unlisted source.
+    """
+    file = read_toml(path, "prices.toml", PriceFile)
+    name = "prices.toml" if path is None else str(path)
+    check_rates(file.links, name)
+    prices = Prices(name, file)
+    prices.provenance()
+    return prices
+
+
+def load_power(path: Path | None = None) -> Powers:
+    """Read powers from ``path``, or the packaged ones.
+
+    Raises
+    ------
+    HardwareError
+        If the file cannot be read, has an unknown key, a wrong value or an unlisted source.
+    """
+    file = read_toml(path, "power.toml", PowerFile)
+    name = "power.toml" if path is None else str(path)
+    check_rates(file.links, name)
+    powers = Powers(name, file)
+    powers.provenance()
+    return powers
