@@ -4,6 +4,7 @@
 //! Python can hand over a step of tens of thousands of GPUs as a few arrays.
 
 pub mod network;
+pub mod plan;
 pub mod task_graph;
 pub mod units;
 
@@ -11,6 +12,7 @@ pub use network::{
     Allocator, AllToAll, Circuit, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs, Reconfigure,
     Route, SwitchDelay,
 };
+pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{
     BlockId, Category, Layout, Pass, RingKind, Scope, StageProgram, Task, TaskGraph, TaskKind,
     TokenBlocks, WorkerId,
