@@ -16,6 +16,7 @@ mod nics;
 mod problem;
 mod request;
 mod routing;
+pub mod topoopt;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
 pub use request::{Allocation, Request, changed_pairs, port_bound};

@@ -1,0 +1,123 @@
+//! Makes sure that servers that talk to each other can reach each other.
+
+use std::collections::HashMap;
+
+use lightloom_model::Invalid;
+
+use super::links::Links;
+use super::matching::PairDemand;
+
+/// Joins the parts of the graph that have talking pairs between them.
+///
+/// Two parts are joined by a free port of each where they have one. A part without free ports has
+/// a cycle if servers have two ports or more, so it can give up a circuit without falling apart:
+/// the one whose pair wants least.
+///
+/// # Errors
+/// If servers have only one port and more than two must be connected.
+pub fn connect(
+    talking: &[(u32, u32)],
+    demand: &PairDemand,
+    links: &mut Links,
+) -> Result<(), Invalid> {
+    let wants: HashMap<(u32, u32), f64> =
+        demand.pairs.iter().map(|&(a, b, bytes)| ((a, b), bytes)).collect();
+    let mut parts = Parts::of(links);
+    for &(a, b) in talking {
+        if parts.find(a) == parts.find(b) {
+            continue;
+        }
+        let (one, other) = (give_port(a, links, &wants), give_port(b, links, &wants));
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                links.add(one.0, other.0);
+                // The far ends of two circuits that were given up can be joined, too.
+                if let (Some(x), Some(y)) = (one.1, other.1) {
+                    links.add(x, y);
+                }
+            }
+            _ => {
+                return Err(Invalid(format!(
+                    "servers {a} and {b} talk but cannot be connected with the ports they have; \
+                     give each server at least 2"
+                )));
+            }
+        }
+        parts.join(a, b);
+    }
+    Ok(())
+}
+
+/// A server of this part with a free port, and the far end of the circuit given up for it, if any.
+fn give_port(
+    start: u32,
+    links: &mut Links,
+    wants: &HashMap<(u32, u32), f64>,
+) -> Option<(u32, Option<u32>)> {
+    let neighbours = links.neighbours();
+    let mut part = vec![start];
+    let mut seen = vec![false; links.servers()];
+    seen[start as usize] = true;
+    for index in 0.. {
+        let Some(&server) = part.get(index) else { break };
+        for &peer in neighbours.of(server) {
+            if !seen[peer as usize] {
+                seen[peer as usize] = true;
+                part.push(peer);
+            }
+        }
+    }
+    if let Some(&server) = part.iter().find(|&&server| links.free(server) > 0) {
+        return Some((server, None));
+    }
+    let mut bundles: Vec<(f64, u32, u32, u32)> = links
+        .circuits()
+        .iter()
+        .filter(|circuit| seen[circuit.a as usize])
+        .map(|c| (wants.get(&(c.a, c.b)).copied().unwrap_or(0.0), c.a, c.b, c.count))
+        .collect();
+    bundles.sort_by(|x, y| x.0.total_cmp(&y.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    for (_, a, b, count) in bundles {
+        links.remove(a, b);
+        if count > 1 || reaches(a, b, links) {
+            return Some((a, Some(b)));
+        }
+        links.add(a, b);
+    }
+    None
+}
+
+fn reaches(from: u32, to: u32, links: &Links) -> bool {
+    let mut parts = Parts::of(links);
+    parts.find(from) == parts.find(to)
+}
+
+/// Union-find over servers.
+struct Parts {
+    parent: Vec<u32>,
+}
+
+impl Parts {
+    fn of(links: &Links) -> Self {
+        let mut parts = Self { parent: (0..links.servers() as u32).collect() };
+        for circuit in links.circuits() {
+            parts.join(circuit.a, circuit.b);
+        }
+        parts
+    }
+
+    fn find(&mut self, server: u32) -> u32 {
+        let mut root = server;
+        while self.parent[root as usize] != root {
+            let above = self.parent[root as usize];
+            self.parent[root as usize] = self.parent[above as usize];
+            root = self.parent[root as usize];
+        }
+        root
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parent[a.max(b) as usize] = a.min(b);
+    }
+}

@@ -1,0 +1,93 @@
+//! Circuits under construction, never more at a server than it has ports.
+
+use std::collections::BTreeMap;
+
+use lightloom_model::Circuit;
+
+pub struct Links {
+    /// Parallel circuits by pair, lower server first.
+    count: BTreeMap<(u32, u32), u32>,
+    free: Vec<u32>,
+}
+
+impl Links {
+    pub fn new(servers: u32, degree: u32) -> Self {
+        Self { count: BTreeMap::new(), free: vec![degree; servers as usize] }
+    }
+
+    pub fn servers(&self) -> usize {
+        self.free.len()
+    }
+
+    pub fn free(&self, server: u32) -> u32 {
+        self.free[server as usize]
+    }
+
+    pub fn has_room(&self, a: u32, b: u32) -> bool {
+        a != b && self.free(a) > 0 && self.free(b) > 0
+    }
+
+    pub fn add(&mut self, a: u32, b: u32) {
+        assert!(self.has_room(a, b), "no port left for a circuit {a} - {b}");
+        *self.count.entry((a.min(b), a.max(b))).or_insert(0) += 1;
+        self.free[a as usize] -= 1;
+        self.free[b as usize] -= 1;
+    }
+
+    pub fn remove(&mut self, a: u32, b: u32) {
+        let pair = (a.min(b), a.max(b));
+        let count = self.count.get_mut(&pair).expect("a circuit that is there");
+        *count -= 1;
+        if *count == 0 {
+            self.count.remove(&pair);
+        }
+        self.free[a as usize] += 1;
+        self.free[b as usize] += 1;
+    }
+
+    /// Bundles, sorted.
+    pub fn circuits(&self) -> Vec<Circuit> {
+        self.count.iter().map(|(&(a, b), &count)| Circuit { a, b, count }).collect()
+    }
+
+    /// Distinct neighbours of every server, sorted, as one array and its offsets.
+    pub fn neighbours(&self) -> Neighbours {
+        let n = self.servers();
+        let mut offsets = vec![0_u32; n + 1];
+        for &(a, b) in self.count.keys() {
+            offsets[a as usize + 1] += 1;
+            offsets[b as usize + 1] += 1;
+        }
+        for server in 0..n {
+            offsets[server + 1] += offsets[server];
+        }
+        let mut next = offsets.clone();
+        let mut servers = vec![0; offsets[n] as usize];
+        for &(a, b) in self.count.keys() {
+            for (from, to) in [(a, b), (b, a)] {
+                servers[next[from as usize] as usize] = to;
+                next[from as usize] += 1;
+            }
+        }
+        for server in 0..n {
+            servers[offsets[server] as usize..offsets[server + 1] as usize].sort_unstable();
+        }
+        Neighbours { offsets, servers }
+    }
+}
+
+pub struct Neighbours {
+    offsets: Vec<u32>,
+    servers: Vec<u32>,
+}
+
+impl Neighbours {
+    pub fn of(&self, server: u32) -> &[u32] {
+        let (start, end) = (self.offsets[server as usize], self.offsets[server as usize + 1]);
+        &self.servers[start as usize..end as usize]
+    }
+
+    pub fn servers(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}

@@ -1,0 +1,90 @@
+//! Circuits for traffic that is not a ring: repeated matchings of heavy pairs.
+
+use super::links::Links;
+use super::{RingGroup, rings};
+
+/// Undirected pairs and what they still want; the larger direction counts, as circuits are duplex.
+pub struct PairDemand {
+    /// Lower server, higher server, bytes.
+    pub pairs: Vec<(u32, u32, f64)>,
+}
+
+impl PairDemand {
+    pub fn of_rest(demand: &[(u32, u32, u64)]) -> Self {
+        let mut directed: Vec<(u32, u32, u64)> =
+            demand.iter().filter(|d| d.0 != d.1 && d.2 > 0).copied().collect();
+        directed.sort_unstable();
+        let mut pairs: Vec<(u32, u32, f64)> = Vec::with_capacity(directed.len());
+        for entries in directed.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+            let (from, to, _) = entries[0];
+            let bytes = entries.iter().map(|entry| entry.2 as f64).sum();
+            pairs.push((from.min(to), from.max(to), bytes));
+        }
+        pairs.sort_unstable_by_key(|pair| (pair.0, pair.1));
+        pairs.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            kept.2 = if same { kept.2.max(next.2) } else { kept.2 };
+            same
+        });
+        Self { pairs }
+    }
+
+    /// Adds the edges of one cycle of a ring.
+    pub fn add_ring(&mut self, group: &RingGroup, stride: u32) {
+        if group.edge_bytes > 0 {
+            let edges = rings::edges(&group.members, stride as usize);
+            let bytes = group.edge_bytes as f64;
+            self.pairs.extend(edges.map(|(a, b)| (a.min(b), a.max(b), bytes)));
+        }
+    }
+
+    /// Adds up entries of the same pair.
+    pub fn merge(&mut self) {
+        self.pairs.sort_by_key(|pair| (pair.0, pair.1));
+        self.pairs.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            kept.2 += if same { next.2 } else { 0.0 };
+            same
+        });
+    }
+}
+
+/// Matchings until no pair with demand has a free port at both ends.
+pub fn serve(demand: &mut PairDemand, links: &mut Links) {
+    let mut open: Vec<usize> = (0..demand.pairs.len()).collect();
+    let mut matched = vec![u32::MAX; links.servers()];
+    for round in 0.. {
+        open.retain(|&pair| links.has_room(demand.pairs[pair].0, demand.pairs[pair].1));
+        if open.is_empty() {
+            return;
+        }
+        let weight = |&pair: &usize| demand.pairs[pair].2;
+        open.sort_by(|x, y| weight(y).total_cmp(&weight(x)).then(x.cmp(y)));
+        for &pair in &open {
+            let (a, b, bytes) = demand.pairs[pair];
+            if matched[a as usize] != round && matched[b as usize] != round {
+                links.add(a, b);
+                matched[a as usize] = round;
+                matched[b as usize] = round;
+                demand.pairs[pair].2 = bytes / 2.0;
+            }
+        }
+    }
+}
+
+/// Joins servers that have ports left but nobody to talk to: they may still relay for others.
+///
+/// Each is joined to the one half-way round the list of such servers, which keeps paths short.
+pub fn join_leftovers(links: &mut Links) {
+    loop {
+        let open: Vec<u32> =
+            (0..links.servers() as u32).filter(|&server| links.free(server) > 0).collect();
+        if open.len() < 2 {
+            return;
+        }
+        let half = open.len() / 2;
+        for index in 0..half {
+            links.add(open[index], open[index + half]);
+        }
+    }
+}

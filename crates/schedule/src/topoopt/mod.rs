@@ -1,0 +1,147 @@
+//! TopoOpt's topology: fixed circuits for a whole job, from its demand averaged over the job.
+//!
+//! After the topology finder of TopoOpt (Wang et al., NSDI 2023, section 4), with duplex circuits:
+//!
+//! 1. the ports of a server are divided between ring all-reduces and the rest by traffic;
+//! 2. each ring group gets cycles `i -> i + p` with `p` coprime to its size, the strides `p` in
+//!    geometric progression, so that the cycles together have a small diameter;
+//! 3. the rest gets maximum-weight matchings, one after another, the demand of a joined pair being
+//!    halved after each;
+//! 4. ports that are left are joined, too, and parts that must talk to each other are connected;
+//! 5. every pair that communicates gets its shortest paths, over other servers where need be.
+//!
+//! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
+//! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
+
+mod connect;
+mod links;
+mod matching;
+mod paths;
+mod rings;
+
+pub use paths::Routes;
+
+use lightloom_model::{Circuit, Invalid};
+use links::Links;
+
+/// Servers that all-reduce among each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingGroup {
+    /// Its servers in ring order, each once.
+    pub members: Vec<u32>,
+    /// Bytes that cross each edge of the ring, one way: 2 (n-1)/n of the buffer.
+    pub edge_bytes: u64,
+}
+
+/// What the topology is for.
+#[derive(Debug, Clone, Copy)]
+pub struct TopoRequest<'a> {
+    /// Number of servers.
+    pub servers: u32,
+    /// Ports of each server.
+    pub degree: u32,
+    /// Ring all-reduces.
+    pub rings: &'a [RingGroup],
+    /// All other traffic: source, destination, bytes. A pair may occur several times.
+    pub demand: &'a [(u32, u32, u64)],
+    /// Most shortest paths per ordered pair, among which its bytes are divided equally.
+    pub max_routes: u32,
+}
+
+/// A cycle that serves a ring group: member `i` is joined to member `i + stride`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Index of the group.
+    pub group: u32,
+    /// Distance, in members of the group; coprime to their number.
+    pub stride: u32,
+}
+
+/// Circuits and routes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topology {
+    /// Bundles of duplex circuits, `a < b`, sorted.
+    pub circuits: Vec<Circuit>,
+    /// Cycles that ring groups got; a group without one is routed over whatever is there.
+    pub cycles: Vec<Cycle>,
+    /// Shortest paths of every ordered pair that communicates, sorted by pair. For ring groups
+    /// these are the neighbours of each of its cycles, or of its ring order if it has none, both
+    /// ways.
+    pub routes: Routes,
+}
+
+/// Finds a topology.
+///
+/// # Errors
+/// If the request is not consistent, or one port per server cannot connect those that talk.
+pub fn topology(request: &TopoRequest) -> Result<Topology, Invalid> {
+    validate(request)?;
+    let mut links = Links::new(request.servers, request.degree);
+    let cycles = rings::place(request, &mut links);
+    let mut pairs = matching::PairDemand::of_rest(request.demand);
+    // A ring that got no cycle competes for circuits like everything else.
+    for (index, group) in request.rings.iter().enumerate() {
+        if cycles.iter().all(|cycle| cycle.group as usize != index) {
+            pairs.add_ring(group, 1);
+        }
+    }
+    pairs.merge();
+    matching::serve(&mut pairs, &mut links);
+    for cycle in &cycles {
+        pairs.add_ring(&request.rings[cycle.group as usize], cycle.stride);
+    }
+    pairs.merge();
+    matching::serve(&mut pairs, &mut links);
+    matching::join_leftovers(&mut links);
+    let talking = talking_pairs(request, &cycles);
+    connect::connect(&talking, &pairs, &mut links)?;
+    let routes = paths::shortest(&links, &talking, request.max_routes.max(1));
+    Ok(Topology { circuits: links.circuits(), cycles, routes })
+}
+
+fn validate(request: &TopoRequest) -> Result<(), Invalid> {
+    let n = request.servers;
+    if n == 0 || request.degree == 0 {
+        return Err(Invalid::new("a topology needs at least one server and one port at each"));
+    }
+    for (index, group) in request.rings.iter().enumerate() {
+        let mut members = group.members.clone();
+        members.sort_unstable();
+        if let Some(&last) = members.last()
+            && last >= n
+        {
+            return Err(Invalid(format!("ring {index}: no server {last} among {n}")));
+        }
+        if let Some(twice) = members.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Invalid(format!("ring {index}: server {} twice", twice[0])));
+        }
+    }
+    let wrong = request.demand.iter().find(|&&(from, to, _)| from >= n || to >= n);
+    match wrong {
+        Some((from, to, _)) => Err(Invalid(format!("demand {from} to {to}: only {n} servers"))),
+        None => Ok(()),
+    }
+}
+
+/// Ordered pairs that need a route, sorted, each once.
+fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> Vec<(u32, u32)> {
+    let mut pairs: Vec<(u32, u32)> = request
+        .demand
+        .iter()
+        .filter(|&&(from, to, bytes)| from != to && bytes > 0)
+        .map(|&(from, to, _)| (from, to))
+        .collect();
+    let own_order = (0..request.rings.len()).map(|group| Cycle { group: group as u32, stride: 1 });
+    for cycle in own_order.chain(cycles.iter().copied()) {
+        let group = &request.rings[cycle.group as usize];
+        if group.edge_bytes > 0 {
+            for (a, b) in rings::edges(&group.members, cycle.stride as usize) {
+                pairs.push((a, b));
+                pairs.push((b, a));
+            }
+        }
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
