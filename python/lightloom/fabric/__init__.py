@@ -1,1 +1,42 @@
-"""fabric."""
+"""Fabrics: how the servers of a cluster are connected, and of which parts.
+
+One file each; ``FABRICS`` is the list. A fabric's options are its fields; :func:`load_fabric` reads
+a name, or a TOML file with a ``kind`` and any of the options.
+"""
+
+from __future__ import annotations
+
+from lightloom.fabric.base import Fabric, FabricOptions
+from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext, RingDemand, context_from_task_graph
+from lightloom.fabric.fat_tree import FatTree
+from lightloom.fabric.mixnet import MixNet
+from lightloom.fabric.oversub import Oversub
+from lightloom.fabric.rail import Rail
+
+#: class of each kind of fabric
+FABRICS: dict[str, type[FabricOptions]] = {
+    FatTree.kind: FatTree,
+    Oversub.kind: Oversub,
+    Rail.kind: Rail,
+    MixNet.kind: MixNet,
+}
+
+__all__ = [
+    "COMPONENTS",
+    "FABRICS",
+    "Bill",
+    "Cluster",
+    "Counting",
+    "Fabric",
+    "FabricContext",
+    "FabricOptions",
+    "FatTree",
+    "Line",
+    "MixNet",
+    "Oversub",
+    "Rail",
+    "RingDemand",
+    "context_from_task_graph",
+]

@@ -1,0 +1,130 @@
+"""What a network costs to buy and to run, and what one gets for it.
+
+The counting of parts is the fabric's (``fabric/bill.py``); here they meet prices and powers. Every
+result carries the conventions it was made under, to be printed beside it. Left out: installation,
+cabling labour, cooling, financing, and what a half-used switch costs beyond its used ports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lightloom.fabric.bill import Bill, Line
+from lightloom.hardware import Powers, Prices
+
+#: the name of a component's price, without ``_usd``, and of its power, without ``_w``
+_PRICE = {"eps_port": "switch_port"}
+_RATE_POWER = {
+    "nic": "nic_w",
+    "eps_port": "switch_port_w",
+    "transceiver": "transceiver_w",
+    "long_reach_transceiver": "transceiver_w",
+    "aoc": "transceiver_w",
+}
+_PORT_POWER = {"ocs_port": "ocs_port_w", "patch_port": "patch_port_w", "dac": "dac_w"}
+_PASSIVE = {"fibre", "switch_1x2"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Capital cost of a network in USD, by component, in total and per GPU."""
+
+    by_component_usd: dict[str, float]
+    gpus: int
+    conventions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total_usd(self) -> float:
+        """Sum over the components."""
+        return sum(self.by_component_usd.values())
+
+    @property
+    def per_gpu_usd(self) -> float:
+        """Total over the GPUs of the job (not over those that the servers could hold)."""
+        return self.total_usd / self.gpus
+
+
+@dataclass(frozen=True)
+class Power:
+    """Electrical power of a network in watts, by component, in total and per GPU."""
+
+    by_component_w: dict[str, float]
+    gpus: int
+    conventions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total_w(self) -> float:
+        """Sum over the components."""
+        return sum(self.by_component_w.values())
+
+    @property
+    def per_gpu_w(self) -> float:
+        """Total over the GPUs of the job."""
+        return self.total_w / self.gpus
+
+
+class CostModel(Protocol):
+    """Turns a bill of materials into money and power."""
+
+    def capital_cost(self, bill: Bill, prices: Prices) -> Cost:
+        """Cost of every part of the bill."""
+        ...
+
+    def power(self, bill: Bill, powers: Powers) -> Power:
+        """Power of every part of the bill."""
+        ...
+
+
+class PartsCostModel:
+    """Count times price, and count times power."""
+
+    def capital_cost(self, bill: Bill, prices: Prices) -> Cost:
+        """Cost of every part of the bill.
+
+        Raises
+        ------
+        HardwareError
+            If the price file lacks a component at its rate.
+        """
+        costs: dict[str, float] = {}
+        for line in bill.lines:
+            usd = line.count * _unit_price(line, bill, prices)
+            costs[line.component] = costs.get(line.component, 0.0) + usd
+        return Cost(costs, bill.gpus, {**bill.conventions, "prices": prices.name})
+
+    def power(self, bill: Bill, powers: Powers) -> Power:
+        """Power of every part of the bill; fibres and optical 1x2 switches take none.
+
+        An active optical cable is counted as the two transceivers that it replaces.
+
+        Raises
+        ------
+        HardwareError
+            If the power file lacks a component at its rate.
+        """
+        total: dict[str, float] = {}
+        for line in bill.lines:
+            watts = line.count * _unit_power(line, powers)
+            total[line.component] = total.get(line.component, 0.0) + watts
+        return Power(total, bill.gpus, {**bill.conventions, "powers": powers.name})
+
+
+def _unit_price(line: Line, bill: Bill, prices: Prices) -> float:
+    if line.component == "fibre":
+        if bill.fibre_length_m is None:
+            return prices.fibre_usd
+        return prices.file.fibre.price_usd_per_m.value * bill.fibre_length_m
+    if line.component == "switch_1x2":
+        return prices.look_ahead_switch_usd
+    name = _PRICE.get(line.component, line.component)
+    return prices.at(line.rate_gbps).get(f"{name}_usd")
+
+
+def _unit_power(line: Line, powers: Powers) -> float:
+    if line.component in _PASSIVE:
+        return 0.0
+    if line.component in _PORT_POWER:
+        return powers.ports.get(_PORT_POWER[line.component])
+    ends = 2 if line.component == "aoc" else 1
+    return ends * powers.at(line.rate_gbps).get(_RATE_POWER[line.component])

@@ -1,0 +1,176 @@
+"""What every fabric has: a kind, options, a network and a bill of materials."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+
+from lightloom.errors import FabricError
+from lightloom.fabric.all_to_all import best_all_to_all
+from lightloom.fabric.bill import Bill, Counting
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import AllToAll, Eps, Network
+from lightloom.fabric.options import Count, OptionalPositive, Options
+from lightloom.fabric.tree import Tree
+
+
+class Fabric(Protocol):
+    """One way to connect the servers of a cluster."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """What results call this fabric."""
+        ...
+
+    def adapt(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with this fabric's own servers, NICs and rates."""
+        ...
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core."""
+        ...
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return the parts that the network is built of."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """Every option and its value."""
+        ...
+
+
+class FabricOptions(Options):
+    """Options that all fabrics share.
+
+    ``label`` is the name in results (the kind by default). The others replace what the cluster
+    has, so that fabrics with different servers or rates can be compared.
+    """
+
+    kind: ClassVar[str]
+
+    label: str | None = None
+    all_to_all: Literal["best", "flat", "rail", "hierarchical"] = "best"
+    gpus_per_server: Count | None = None
+    nics_per_server: Count | None = None
+    nic_gbps: OptionalPositive = None
+    nvlink_gbps: OptionalPositive = None
+    link_delay_s: OptionalPositive = None
+
+    @property
+    def name(self) -> str:
+        """What results call this fabric."""
+        return self.label or self.kind
+
+    def adapt(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
+        own = {
+            name: value
+            for name in (
+                "gpus_per_server",
+                "nics_per_server",
+                "nic_gbps",
+                "nvlink_gbps",
+                "link_delay_s",
+            )
+            if (value := getattr(self, name)) is not None
+        }
+        return dataclasses.replace(cluster, **own)
+
+    def parameters(self) -> dict[str, Any]:
+        """Every option and its value."""
+        return {"kind": self.kind, **self.model_dump()}
+
+    def replace(self, **options: Any) -> Self:
+        """Return the fabric with some options changed, all of them checked again."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **options})
+
+
+def packet_all_to_all(
+    wanted: Literal["best", "flat", "rail", "hierarchical"],
+    cluster: Cluster,
+    context: FabricContext | None,
+) -> tuple[AllToAll, str]:
+    """How a packet fabric spreads an all-to-all, and a note that says why."""
+    if wanted != "best":
+        return wanted, f"all-to-all {wanted}: as asked"
+    chosen, reason = best_all_to_all(cluster, context)
+    return chosen, f"all-to-all {chosen}: {reason}"
+
+
+def circuit_all_to_all(
+    kind: str, wanted: Literal["best", "flat", "rail", "hierarchical"]
+) -> tuple[AllToAll, str]:
+    """How a fabric of circuits between servers spreads it: through delegates, or not at all.
+
+    Raises
+    ------
+    FabricError
+        If another way is asked for.
+    """
+    if wanted not in {"best", "hierarchical"}:
+        raise FabricError(
+            f"{kind}: all_to_all = '{wanted}': circuits join servers, so GPUs reach them through"
+            " delegates; use 'hierarchical' or 'best'"
+        )
+    return "hierarchical", "all-to-all hierarchical: circuits join servers, not GPUs"
+
+
+def packet_network(
+    cluster: Cluster,
+    context: FabricContext | None,
+    eps: Eps,
+    wanted: Literal["best", "flat", "rail", "hierarchical"],
+) -> Network:
+    """Return a network of nothing but a packet fabric."""
+    check_layout(cluster, context)
+    chosen, note = packet_all_to_all(wanted, cluster, context)
+    return Network(
+        servers=cluster.servers,
+        gpus_per_server=cluster.gpus_per_server,
+        nvswitch=cluster.nvswitch(),
+        all_to_all=chosen,
+        eps=eps,
+        notes=(note,),
+    )
+
+
+def eps_of(tree: Tree, cluster: Cluster) -> Eps:
+    """Return the packet fabric for the core; only an oversubscribed ToR can be a bottleneck."""
+    uplink = tree.uplinks_per_tor * cluster.nic_rate_bps if tree.ratio > 1 else None
+    return Eps(
+        nics=tree.nics,
+        nic_rate_bps=cluster.nic_rate_bps,
+        link_delay_ps=cluster.link_delay_ps,
+        servers_per_tor=tree.servers_per_tor,
+        servers_per_pod=tree.servers_per_pod,
+        tor_uplink_bps=uplink,
+        rail=tree.rails > 1,
+    )
+
+
+def check_layout(cluster: Cluster, context: FabricContext | None) -> None:
+    """Refuse a job that was laid out for other servers.
+
+    Raises
+    ------
+    FabricError
+        If a worker sits on a server that the cluster lacks, or is larger than a server.
+    """
+    if context is None or context.layout.worker_server.size == 0:
+        return
+    last = int(np.max(context.layout.worker_server))
+    if last >= cluster.servers:
+        raise FabricError(
+            f"the job is laid out on {last + 1} servers, the cluster has {cluster.servers}"
+            f" ({cluster.gpus} GPUs, {cluster.gpus_per_server} per server)"
+        )
+    if context.layout.gpus_per_worker > cluster.gpus_per_server:
+        raise FabricError(
+            f"the job has workers of {context.layout.gpus_per_worker} GPUs, servers have"
+            f" {cluster.gpus_per_server}"
+        )

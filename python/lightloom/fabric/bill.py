@@ -1,0 +1,137 @@
+"""Bills of materials: how many parts of which kind and rate a fabric needs.
+
+Only ports that are used are counted, as in the MixNet paper (section 7.2), so that a cluster that
+does not fill a tree is not charged for the empty part. What is counted how is in :class:`Counting`,
+and is carried in the bill as ``conventions`` to be printed beside the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from lightloom.fabric.options import OptionalPositive, Options
+
+#: every component that a bill may name
+COMPONENTS = (
+    "nic",
+    "eps_port",
+    "ocs_port",
+    "patch_port",
+    "transceiver",
+    "long_reach_transceiver",
+    "dac",
+    "aoc",
+    "fibre",
+    "switch_1x2",
+)
+
+
+class Counting(Options):
+    """How parts are counted.
+
+    The defaults are those that reproduce the cost ratios of the MixNet paper (docs/cost.md).
+
+    ``tiers`` of packet switches: a number, or ``"fit"`` for the least that the switches allow;
+    ``host_links`` between a server and its ToR; ``ocs_ports_per_nic`` is 1 where a duplex port is
+    one unit of the price list and 2 where transmit and receive are charged apart;
+    ``fibre_length_m`` is the mean over all fibres, that of the price file by default.
+    """
+
+    title: ClassVar[str] = "counting"
+
+    tiers: Literal[1, 2, 3, "fit"] = 3
+    host_links: Literal["transceiver", "dac", "aoc"] = "transceiver"
+    ocs_ports_per_nic: Literal[1, 2] = 1
+    include_nics: bool = True
+    fibre_length_m: OptionalPositive = None
+
+    def conventions(self) -> dict[str, str]:
+        """Return what was counted how, in words."""
+        nics = "included" if self.include_nics else "left out"
+        tiers = "least that fits" if self.tiers == "fit" else str(self.tiers)
+        one = self.ocs_ports_per_nic == 1
+        ocs = "one duplex port per NIC" if one else "two ports per NIC, transmit and receive"
+        length = self.fibre_length_m
+        return {
+            "switch ports": "only used ones",
+            "tiers of packet switches": tiers,
+            "host links": self.host_links,
+            "OCS ports": ocs,
+            "NICs": nics,
+            "mean fibre length": "of the price file" if length is None else f"{length:g} m",
+        }
+
+
+@dataclass(frozen=True)
+class Line:
+    """So many of one component. ``rate_gbps`` is that of the link it serves; fibres count links."""
+
+    component: str
+    rate_gbps: float
+    count: int
+
+    def __post_init__(self) -> None:
+        assert self.component in COMPONENTS, self.component
+        assert self.count >= 0
+
+
+@dataclass(frozen=True)
+class Bill:
+    """The parts of a network for ``gpus`` GPUs in ``servers`` servers."""
+
+    fabric: str
+    gpus: int
+    servers: int
+    lines: tuple[Line, ...]
+    fibre_length_m: float | None = None
+    conventions: dict[str, str] = field(default_factory=dict)
+
+    def count(self, component: str) -> int:
+        """How many of one component, all rates together."""
+        return sum(line.count for line in self.lines if line.component == component)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of a packet fabric, all at one rate.
+
+    ``hosts`` join NICs to ToRs; ``fabric[t]`` join tier ``t + 1`` to the tier above it.
+    """
+
+    hosts: int
+    fabric: tuple[int, ...]
+
+
+def eps_lines(links: Links, rate_gbps: float, counting: Counting) -> list[Line]:
+    """Parts of a packet fabric: a port per host link, two per link above, a transceiver per end.
+
+    With three tiers at 1:1 that is 5 ports, 6 transceivers and 3 fibres per NIC. Copper (``dac``)
+    or active optical cables (``aoc``) replace both transceivers and the fibre of host links only.
+    """
+    above = sum(links.fabric)
+    optical = above + (links.hosts if counting.host_links == "transceiver" else 0)
+    lines = [
+        Line("eps_port", rate_gbps, links.hosts + 2 * above),
+        Line("transceiver", rate_gbps, 2 * optical),
+        Line("fibre", rate_gbps, optical),
+    ]
+    if counting.host_links != "transceiver":
+        lines.append(Line(counting.host_links, rate_gbps, links.hosts))
+    return lines
+
+
+def nic_lines(nics: int, rate_gbps: float, counting: Counting) -> list[Line]:
+    """NICs, if they are counted as part of the network."""
+    return [Line("nic", rate_gbps, nics)] if counting.include_nics else []
+
+
+def merged(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Lines of the same component and rate added up, in the order of :data:`COMPONENTS`."""
+    counts: dict[tuple[str, float], int] = {}
+    for line in lines:
+        key = (line.component, line.rate_gbps)
+        counts[key] = counts.get(key, 0) + line.count
+    order = sorted(counts, key=lambda key: (COMPONENTS.index(key[0]), key[1]))
+    return tuple(Line(*key, counts[key]) for key in order if counts[key])

@@ -1,0 +1,120 @@
+"""The machines that a fabric connects.
+
+A server is bought and wired whole: where the GPUs of a job do not fill the last server, all of its
+NICs are still connected and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+from lightloom.errors import FabricError
+from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.network import NvSwitch
+from lightloom.hardware import load_gpu
+from lightloom.units import to_bps, to_ps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Servers of GPUs and NICs.
+
+    Parameters
+    ----------
+    gpus
+        GPUs that the job uses; the last server may be used in part.
+    nic_gbps
+        Rate of one NIC, per direction.
+    gpu
+        Name of the GPU in the hardware catalogue.
+    nvlink_gbps
+        Rate of one GPU into the NVSwitch, per direction.
+    nvlink_latency_s
+        Start-up latency of one local collective or copy.
+    gpus_per_server, nics_per_server
+        In every server.
+    link_delay_s
+        Propagation delay of one link.
+
+    Raises
+    ------
+    FabricError
+        If a count or a rate is not above zero, or a delay is negative.
+    """
+
+    gpus: int
+    nic_gbps: float
+    gpu: str
+    nvlink_gbps: float
+    nvlink_latency_s: float
+    gpus_per_server: int = 8
+    nics_per_server: int = 8
+    link_delay_s: float = 1e-6
+
+    def __post_init__(self) -> None:
+        for name in ("gpus", "gpus_per_server", "nics_per_server"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("nic_gbps", "nvlink_gbps"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value > 0, name, value, "a rate above 0 Gb/s")
+        for name in ("nvlink_latency_s", "link_delay_s"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value >= 0, name, value, "a time of 0 s or more")
+
+    @classmethod
+    def of(cls, *, gpus: int, nic_gbps: float, gpu: str = "h100", **others: float) -> Self:
+        """Return a cluster of a GPU from the catalogue, what is not given from its data.
+
+        Parameters
+        ----------
+        gpus, nic_gbps, gpu
+            As for the class.
+        **others
+            Any other field.
+
+        Raises
+        ------
+        HardwareError
+            If the GPU is unknown.
+        FabricError
+            As for the class.
+        """
+        defaults = cluster_defaults()
+        known: dict[str, Any] = {
+            "nvlink_gbps": load_gpu(gpu).nvlink_rate_gbps,
+            "nvlink_latency_s": defaults["nvlink_latency_s"].value,
+            "link_delay_s": defaults["link_delay_s"].value,
+            **others,
+        }
+        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=gpu, **known)
+
+    @property
+    def servers(self) -> int:
+        """Servers that hold the GPUs, the last one perhaps in part."""
+        return -(-self.gpus // self.gpus_per_server)
+
+    @property
+    def nics(self) -> int:
+        """NICs of all servers."""
+        return self.servers * self.nics_per_server
+
+    @property
+    def nic_rate_bps(self) -> int:
+        """Rate of one NIC in whole bits per second."""
+        return to_bps(self.nic_gbps)
+
+    @property
+    def link_delay_ps(self) -> int:
+        """Propagation delay of one link in whole picoseconds."""
+        return to_ps(self.link_delay_s)
+
+    def nvswitch(self) -> NvSwitch:
+        """Return the inside of a server, for the core."""
+        return NvSwitch(to_bps(self.nvlink_gbps), to_ps(self.nvlink_latency_s))
+
+
+def _require(condition: bool, name: str, value: float, expected: str) -> None:
+    if not condition:
+        raise FabricError(f"cluster: {name} = {value:g}: expected {expected}")

@@ -1,0 +1,186 @@
+"""What a fabric may know of the job: where workers sit, and who sends how much to whom.
+
+Only MixNet (its regions) and TopoOpt (its one topology for the job) look at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.workload.task_graph import TRANSPOSED, Kind, Layout, Ring, Scope, TaskGraph
+
+
+@dataclass(frozen=True)
+class RingDemand:
+    """A ring of servers, each sending ``size_bytes`` to the next in one step."""
+
+    servers: npt.NDArray[np.uint32]
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class FabricContext:
+    """The job as a fabric sees it.
+
+    Parameters
+    ----------
+    layout
+        Which worker sits on which server.
+    ranks_per_worker
+        EP ranks that share a server (1 where tensor parallelism fills it).
+    rank_imbalance
+        Bytes of the busiest NIC over those of the busiest server divided by its NICs, if every GPU
+        used its own NIC; ``None`` if unknown.
+    demand_src, demand_dst, demand_bytes
+        Server x server bytes of EP and PP in one step, ``(n,)`` each, every pair once and no pair
+        within a server.
+    rings
+        Rings of DP (and other ring collectives between servers) in one step.
+    """
+
+    layout: Layout
+    ranks_per_worker: int = 1
+    rank_imbalance: float | None = None
+    demand_src: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    demand_dst: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    demand_bytes: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    rings: tuple[RingDemand, ...] = ()
+
+
+def context_from_task_graph(graph: TaskGraph) -> FabricContext:
+    """Add up what the servers send each other in one step.
+
+    All-to-alls count the token copies of their block times their bytes (transposed for combine),
+    averaged over nothing: the sum over a step is the average demand of the job times its blocks.
+    Rings are folded to servers; the volume per ring edge is 2 (n-1)/n of the buffer for an
+    all-reduce and (n-1)/n for a reduce-scatter or all-gather.
+
+    Parameters
+    ----------
+    graph
+        The task graph of one step.
+    """
+    pairs = [*_all_to_all_pairs(graph), *_send_pairs(graph)]
+    src, dst, size = _fold(pairs)
+    ranks = max(1, graph.blocks.ranks_per_member)
+    return FabricContext(
+        layout=graph.layout,
+        ranks_per_worker=ranks,
+        rank_imbalance=_rank_imbalance(graph.blocks.rank_tokens, ranks),
+        demand_src=src,
+        demand_dst=dst,
+        demand_bytes=size,
+        rings=_rings(graph),
+    )
+
+
+#: sources, destinations (servers) and bytes of many transfers
+_Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.float64]]
+
+
+def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
+    layout, tokens = graph.layout, graph.blocks.tokens
+    servers = layout.group_servers()
+    pairs: list[_Pairs] = []
+    for stage, program in enumerate(graph.programs):
+        columns = program.columns()
+        task = columns["kind"] == Kind.ALL_TO_ALL
+        if not task.any():
+            continue
+        block, size = columns["block"][task], columns["bytes"][task].astype(np.float64)
+        turned = (columns["flags"][task] & TRANSPOSED) != 0
+        blocks = tokens.shape[1]
+        straight = np.bincount(block[~turned], size[~turned], minlength=blocks)
+        back = np.bincount(block[turned], size[turned], minlength=blocks)
+        groups = slice(stage * layout.replicas, (stage + 1) * layout.replicas)
+        matrix = np.einsum("gbij,b->gij", tokens[groups], straight)
+        matrix += np.einsum("gbji,b->gij", tokens[groups], back)
+        ends = servers[groups]
+        source = np.broadcast_to(ends[:, :, None], matrix.shape)
+        target = np.broadcast_to(ends[:, None, :], matrix.shape)
+        pairs.append((source.ravel(), target.ravel(), matrix.ravel()))
+    return pairs
+
+
+def _send_pairs(graph: TaskGraph) -> list[_Pairs]:
+    layout = graph.layout
+    stages = layout.worker_server.reshape(layout.stages, -1)
+    pairs: list[_Pairs] = []
+    for stage, program in enumerate(graph.programs):
+        columns = program.columns()
+        task = columns["kind"] == Kind.SEND
+        volume = np.bincount(
+            columns["peer"][task], columns["bytes"][task].astype(np.float64), layout.stages
+        )
+        for peer in np.flatnonzero(volume):
+            size = np.full(stages.shape[1], volume[peer])
+            pairs.append((stages[stage], stages[peer], size))
+    return pairs
+
+
+def _fold(pairs: list[_Pairs]) -> _Pairs:
+    """Add up equal pairs, leave out what stays in a server or is nothing, sort by source."""
+    if not pairs:
+        return np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
+    src, dst, size = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    keep = (src != dst) & (size > 0)
+    src, dst, size = src[keep], dst[keep], size[keep]
+    key, place = np.unique(src.astype(np.uint64) << np.uint64(32) | dst, return_inverse=True)
+    total = np.bincount(place, size, minlength=len(key)).astype(np.float64)
+    return (key >> np.uint64(32)).astype(np.uint32), key.astype(np.uint32), total
+
+
+_RING_FACTOR = {Ring.ALL_REDUCE: 2.0, Ring.REDUCE_SCATTER: 1.0, Ring.ALL_GATHER: 1.0}
+
+
+def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
+    layout = graph.layout
+    per_stage = layout.replicas * layout.members
+    #: bytes of the buffer times the ring factor, by scope and stage
+    volume = np.zeros((len(graph.scopes), layout.stages))
+    for stage, program in enumerate(graph.programs):
+        columns = program.columns()
+        for row in np.flatnonzero(columns["kind"] == Kind.RING):
+            factor = _RING_FACTOR[Ring(int(columns["flags"][row]))]
+            volume[columns["peer"][row], stage] += factor * float(columns["bytes"][row])
+    merged: dict[tuple[int, ...], float] = {}
+    for number, scope in enumerate(graph.scopes):
+        for workers in _members(scope):
+            if len(workers) < 2:
+                continue
+            buffer = volume[number, workers[0] // per_stage]
+            ring = _without_repeats(layout.worker_server[workers])
+            if buffer > 0 and len(ring) > 1:
+                edge = buffer * (len(workers) - 1) / len(workers)
+                merged[ring] = merged.get(ring, 0.0) + edge
+    return tuple(
+        RingDemand(np.array(ring, np.uint32), size) for ring, size in sorted(merged.items())
+    )
+
+
+def _members(scope: Scope) -> list[npt.NDArray[np.uint32]]:
+    return np.split(scope.workers, scope.offsets[1:-1].astype(np.int64))
+
+
+def _without_repeats(servers: npt.NDArray[np.uint32]) -> tuple[int, ...]:
+    """Servers in ring order, neighbours on one server taken together."""
+    keep = servers != np.roll(servers, 1)
+    return tuple(int(server) for server in servers[keep])
+
+
+def _rank_imbalance(rank_tokens: npt.NDArray[np.uint32] | None, ranks: int) -> float | None:
+    """Busiest GPU over the mean GPU of the busiest server, mean over groups and blocks."""
+    if rank_tokens is None or rank_tokens.size == 0 or ranks < 2:
+        return None
+    sent, received = rank_tokens.sum(axis=3), rank_tokens.sum(axis=2)
+    shape = (*sent.shape[:2], -1, ranks)
+    busiest_gpu = np.maximum(sent.max(axis=2), received.max(axis=2))
+    servers = [line.reshape(shape).sum(axis=3).max(axis=2) for line in (sent, received)]
+    busiest_server = np.maximum(*servers)
+    full = busiest_server > 0
+    if not full.any():
+        return None
+    return float(np.mean(busiest_gpu[full] * ranks / busiest_server[full]))

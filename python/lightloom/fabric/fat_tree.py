@@ -1,0 +1,44 @@
+"""Fat-tree: a non-blocking (1:1) three-tier tree of packet switches, all NICs on it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from lightloom.fabric.bill import Bill, Counting
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import Network
+from lightloom.fabric.options import Count
+from lightloom.fabric.tree import Tree, packet_bill, plan_tree
+
+
+class FatTree(FabricOptions):
+    """A 1:1 fat-tree of switches with ``switch_ports`` ports at the rate of the NICs."""
+
+    kind: ClassVar[str] = "fat-tree"
+    title: ClassVar[str] = "fat-tree"
+
+    switch_ports: Count = 64
+    servers_per_tor: Count | None = None
+
+    def _tree(self, cluster: Cluster) -> Tree:
+        return plan_tree(
+            self.name,
+            cluster.servers,
+            cluster.nics_per_server,
+            self.switch_ports,
+            servers_per_tor=self.servers_per_tor,
+        )
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core; no ToR is a bottleneck."""
+        cluster = self.adapt(cluster)
+        return packet_network(
+            cluster, context, eps_of(self._tree(cluster), cluster), self.all_to_all
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return NICs, used switch ports, transceivers and fibres."""
+        cluster = self.adapt(cluster)
+        return packet_bill(self.name, cluster, self._tree(cluster), counting or Counting())

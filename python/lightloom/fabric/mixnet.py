@@ -1,0 +1,202 @@
+"""MixNet: some NICs of a server on a fat-tree, the others on a circuit switch of its region.
+
+MixNet (SIGCOMM 2025), sections 4.2 and 5. The packet fabric carries everything but the all-to-alls
+of expert parallelism, and what of them has no circuit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from lightloom.errors import FabricError
+from lightloom.fabric.base import (
+    FabricOptions,
+    check_layout,
+    circuit_all_to_all,
+    eps_of,
+)
+from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_lines
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import Network, Ocs
+from lightloom.fabric.options import Count, OptionalPositive, Quantity, parse_named
+from lightloom.fabric.regions import NO_REGION, plan_regions
+from lightloom.fabric.tree import Tree, plan_tree, tree_links
+from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
+from lightloom.units import to_bps, to_ps
+
+
+def _or_words(*words: str) -> BeforeValidator:
+    """Accept a quantity or one of a few words."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        return value if value is None or value in words else parse_named(value, info, words)
+
+    return BeforeValidator(read)
+
+
+class MixNet(FabricOptions):
+    """A fat-tree and regional circuit switches.
+
+    ``degree`` optical links per server; the other NICs are on the fat-tree, at ``eps_nic_gbps`` if
+    given. A region is the servers of one EP group unless ``region_servers``; it must fit the ports
+    of ``technology``, or ``ocs_ports``. ``circuits`` names the allocator, ``split`` lets a pair
+    with circuits send its excess over the packet fabric, ``reconfigure`` says when circuits follow
+    the demand, ``first`` what the first all-to-all of forward does.
+
+    The delay is switching + control + link bring-up. ``switch_delay_s`` is a fixed time,
+    ``"measured"`` (mean by number of pairs) or ``"measured-p99"``; by default the longest that was
+    reported for ``technology``. ``link_up_delay_s`` may be ``"measured"`` as well.
+    """
+
+    kind: ClassVar[str] = "mixnet"
+    title: ClassVar[str] = "mixnet"
+
+    degree: Count = 6
+    switch_ports: Count = 64
+    servers_per_tor: Count | None = None
+    eps_nic_gbps: OptionalPositive = None
+    region_servers: Count | None = None
+    technology: str = "piezo"
+    ocs_ports: Count | None = None
+    circuits: Literal["paper", "reference", "best", "static"] = "best"
+    split: bool = True
+    reconfigure: Literal["never", "always"] = "always"
+    first: Literal["reuse", "block"] = "reuse"
+    switch_delay_s: Annotated[
+        Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
+        _or_words("measured", "measured-p99"),
+    ] = None
+    control_delay_s: Quantity = 0.0
+    link_up_delay_s: Annotated[
+        Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
+    ] = 0.0
+    keep_unchanged: bool = True
+
+    @model_validator(mode="after")
+    def _technology_is_known(self) -> Self:
+        technology = switch_technology(self.technology)
+        if self.switch_delay_s is None:
+            _ = technology.reconfig_delay_s
+        circuit_all_to_all(self.kind, self.all_to_all)
+        return self
+
+    def largest_region(self) -> int:
+        """Servers that one circuit switch takes."""
+        return (self.ocs_ports or switch_technology(self.technology).ports) // self.degree
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core.
+
+        Raises
+        ------
+        FabricError
+            If there is no context, the NICs do not suffice or a region exceeds its switch.
+        """
+        cluster = self.adapt(cluster)
+        if context is None:
+            raise FabricError(f"{self.name}: the layout of the job is needed to plan regions")
+        check_layout(cluster, context)
+        region = plan_regions(
+            self.name, context.layout, cluster.servers, self.region_servers, self.largest_region()
+        )
+        tree = self._tree(cluster)
+        chosen, note = circuit_all_to_all(self.kind, self.all_to_all)
+        return Network(
+            servers=cluster.servers,
+            gpus_per_server=cluster.gpus_per_server,
+            nvswitch=cluster.nvswitch(),
+            all_to_all=chosen,
+            eps=eps_of(tree, self._eps_cluster(cluster)),
+            ocs=self._ocs(cluster, region),
+            notes=(note, self._region_note(region)),
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return a fat-tree for the packet NICs, and for each optical NIC its switch port.
+
+        The far end of a circuit is the NIC, transceiver and fibre of another server.
+        """
+        cluster, counting = self.adapt(cluster), counting or Counting()
+        tree, eps = self._tree(cluster), self._eps_cluster(cluster)
+        optical = cluster.servers * self.degree
+        links = tree_links(tree, cluster.servers, counting.tiers)
+        lines = [
+            *nic_lines(cluster.servers * tree.nics, eps.nic_gbps, counting),
+            *eps_lines(links, eps.nic_gbps, counting),
+            *nic_lines(optical, cluster.nic_gbps, counting),
+            Line("transceiver", cluster.nic_gbps, optical),
+            Line("ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic),
+            Line("fibre", cluster.nic_gbps, optical),
+        ]
+        return Bill(
+            fabric=self.name,
+            gpus=cluster.gpus,
+            servers=cluster.servers,
+            lines=merged(lines),
+            fibre_length_m=counting.fibre_length_m,
+            conventions=counting.conventions(),
+        )
+
+    def _tree(self, cluster: Cluster) -> Tree:
+        if self.degree >= cluster.nics_per_server:
+            raise FabricError(
+                f"{self.name}: degree = {self.degree}: a server has {cluster.nics_per_server} NICs"
+                " and one at least must stay on the packet fabric"
+            )
+        return plan_tree(
+            self.name,
+            cluster.servers,
+            cluster.nics_per_server - self.degree,
+            self.switch_ports,
+            servers_per_tor=self.servers_per_tor,
+        )
+
+    def _eps_cluster(self, cluster: Cluster) -> Cluster:
+        return dataclasses.replace(cluster, nic_gbps=self.eps_nic_gbps or cluster.nic_gbps)
+
+    def _ocs(self, cluster: Cluster, region: np.typing.NDArray[np.uint32]) -> Ocs:
+        fixed_s, per_pair_s = self.switching_s()
+        return Ocs(
+            degree=self.degree,
+            nic_rate_bps=to_bps(cluster.nic_gbps),
+            circuit_delay_ps=cluster.link_delay_ps,
+            region_of_server=region,
+            allocator=self.circuits,
+            split=self.split,
+            reconfigure=self.reconfigure,
+            first=self.first,
+            fixed_ps=to_ps(fixed_s),
+            per_pair_ps=to_ps(per_pair_s),
+            control_ps=to_ps(self.control_delay_s),
+            link_up_ps=to_ps(self.link_up_s()),
+            keep_unchanged=self.keep_unchanged,
+        )
+
+    def switching_s(self) -> tuple[float, float]:
+        """Switching time: a fixed part, and a part for each pair that changes."""
+        if isinstance(self.switch_delay_s, str):
+            none, one = measured_turnaround(0), measured_turnaround(1)
+            if self.switch_delay_s == "measured":
+                return none.mean_s, one.mean_s - none.mean_s
+            return none.p99_s, one.p99_s - none.p99_s
+        if self.switch_delay_s is None:
+            return switch_technology(self.technology).reconfig_delay_s, 0.0
+        return self.switch_delay_s, 0.0
+
+    def link_up_s(self) -> float:
+        """Time from settled circuits to links that carry traffic."""
+        if isinstance(self.link_up_delay_s, str):
+            return nic_activation().mean_s
+        return self.link_up_delay_s
+
+    def _region_note(self, region: np.typing.NDArray[np.uint32]) -> str:
+        used = region[region != NO_REGION]
+        if used.size == 0:
+            return "no region: every EP group is inside one server"
+        size = np.bincount(used)
+        return f"{len(size)} regions of up to {size.max()} servers, {self.degree} circuits each"

@@ -1,0 +1,84 @@
+"""Options that users give to a fabric or to the counting of its parts.
+
+A quantity may be a bare number in the unit of its name's suffix or text with a unit ("25 ms").
+An unknown key, a wrong type and a value out of range are one-line ``FabricError`` s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationInfo as Info
+
+from lightloom.errors import FabricError, InputError, did_you_mean
+from lightloom.units import SUFFIXES, parse_quantity
+
+
+def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
+    """Parse a quantity in the unit that the suffix of the field's name stands for.
+
+    Raises
+    ------
+    FabricError
+        If it is no such quantity; ``words`` are what else may be given.
+    """
+    name = info.field_name or ""
+    unit = next(unit for suffix, unit in SUFFIXES.items() if name.endswith(suffix))
+    try:
+        return parse_quantity(value, unit, name)
+    except InputError as error:
+        also = "".join(f" or '{word}'" for word in words)
+        raise FabricError(f"{error}{also}") from None
+
+
+def _quantity(value: Any, info: Info) -> float:
+    return parse_named(value, info)
+
+
+def _optional_quantity(value: Any, info: Info) -> float | None:
+    return None if value is None else _quantity(value, info)
+
+
+#: a quantity that may be zero, one that may not, and ones that may be left out
+Quantity = Annotated[float, BeforeValidator(_quantity), Field(ge=0)]
+Positive = Annotated[float, BeforeValidator(_quantity), Field(gt=0)]
+OptionalPositive = Annotated[
+    Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
+]
+Count = Annotated[int, Field(gt=0, strict=True)]
+
+
+class Options(BaseModel):
+    """Strict, frozen options: no unknown keys, no silent conversions of names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=False)
+
+    #: what these options belong to, for error messages
+    title: ClassVar[str] = "options"
+
+    def __init__(self, **options: Any) -> None:
+        try:
+            super().__init__(**options)
+        except ValidationError as error:
+            raise FabricError(_one_line(type(self), error)) from None
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """Names of all options, in the order in which they are declared."""
+        return list(cls.model_fields)
+
+
+def _one_line(options: type[Options], error: ValidationError) -> str:
+    """Say the first thing that is wrong in one line."""
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(key, options.keys()) or f"; known: {', '.join(options.keys())}"
+        return f"{options.title}: no option '{key}'{hint}"
+    if first["type"] == "missing":
+        return f"{options.title}: option '{key}' is needed"
+    given = first["input"]
+    reason = first["msg"][0].lower() + first["msg"][1:]
+    return f"{options.title}: {key} = {given!r}: {reason}" if key else f"{options.title}: {reason}"

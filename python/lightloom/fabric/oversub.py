@@ -1,0 +1,52 @@
+"""Oversubscribed fat-tree: ToRs with ``ratio`` times as much rate down as up, the rest 1:1.
+
+ToRs are filled as evenly as the cluster allows, so that a small cluster does not have one ToR with
+hardly any uplinks.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from lightloom.fabric.bill import Bill, Counting
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import Network
+from lightloom.fabric.options import Count
+from lightloom.fabric.tree import Tree, packet_bill, plan_tree
+
+
+class Oversub(FabricOptions):
+    """A fat-tree with ``ratio``:1 oversubscription at the ToR."""
+
+    kind: ClassVar[str] = "oversub"
+    title: ClassVar[str] = "oversub"
+
+    ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 3.0
+    switch_ports: Count = 64
+    servers_per_tor: Count | None = None
+
+    def _tree(self, cluster: Cluster) -> Tree:
+        return plan_tree(
+            self.name,
+            cluster.servers,
+            cluster.nics_per_server,
+            self.switch_ports,
+            ratio=self.ratio,
+            servers_per_tor=self.servers_per_tor,
+        )
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core, with the rate of a ToR's uplinks."""
+        cluster = self.adapt(cluster)
+        return packet_network(
+            cluster, context, eps_of(self._tree(cluster), cluster), self.all_to_all
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return the parts: above the ToR a ``ratio``-th of those of a fat-tree."""
+        cluster = self.adapt(cluster)
+        return packet_bill(self.name, cluster, self._tree(cluster), counting or Counting())

@@ -1,0 +1,50 @@
+"""Rail-optimised: NIC i of every server of a group is under ToR i, the layers above are 1:1.
+
+Traffic between GPUs of one rail stays under a ToR; from one rail to another it goes over the layer
+above, or inside the server first (the all-to-all ``rail``, NCCL's PXN). The parts are those of a
+fat-tree, only the wiring differs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from lightloom.fabric.bill import Bill, Counting
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import Network
+from lightloom.fabric.options import Count
+from lightloom.fabric.tree import Tree, packet_bill, plan_tree
+
+
+class Rail(FabricOptions):
+    """A rail-optimised 1:1 tree; ``servers_per_tor`` is the size of a group of servers."""
+
+    kind: ClassVar[str] = "rail"
+    title: ClassVar[str] = "rail"
+
+    switch_ports: Count = 64
+    servers_per_tor: Count | None = None
+
+    def _tree(self, cluster: Cluster) -> Tree:
+        return plan_tree(
+            self.name,
+            cluster.servers,
+            cluster.nics_per_server,
+            self.switch_ports,
+            rail=True,
+            servers_per_tor=self.servers_per_tor,
+        )
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core, NICs on their rails."""
+        cluster = self.adapt(cluster)
+        return packet_network(
+            cluster, context, eps_of(self._tree(cluster), cluster), self.all_to_all
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return the parts, counted as those of a fat-tree."""
+        cluster = self.adapt(cluster)
+        return packet_bill(self.name, cluster, self._tree(cluster), counting or Counting())
