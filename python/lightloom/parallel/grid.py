@@ -1,0 +1,173 @@
+"""Which ranks form which groups, and which GPUs of a server form a worker.
+
+A rank is a number in mixed radix whose digits are its places on the axes of ``plan.order``, the
+first axis least significant. Dense and expert layers may use different radices over the same
+ranks (``folded`` mode). Ranks fill servers in ascending order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import PlanError
+from lightloom.parallel.plan import Plan
+
+Ranks = npt.NDArray[np.int64]
+
+#: kinds of groups: generator (dense or expert layers) and axes along which its members differ,
+#: in ``axis`` and in ``folded`` mode. ``dense-gradient`` ranks hold the same dense parameters
+#: (CP ranks too), ``dense-dp`` ranks read different sequences, ``ep-group`` is EP x expert-TP.
+GROUP_AXES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "tp": ("dense", ("tp",), ("tp",)),
+    "cp": ("dense", ("cp",), ("cp",)),
+    "pp": ("dense", ("pp",), ("pp",)),
+    "dense-dp": ("dense", ("ep", "dp"), ("dp",)),
+    "dense-gradient": ("dense", ("cp", "ep", "dp"), ("cp", "dp")),
+    "ep": ("expert", ("ep",), ("ep",)),
+    "etp": ("expert", ("tp",), ("tp",)),
+    "ep-group": ("expert", ("tp", "ep"), ("tp", "ep")),
+    "expert-dp": ("expert", ("cp", "dp"), ("dp",)),
+}
+
+
+@dataclass(frozen=True)
+class RankGrid:
+    """The groups of ranks of a plan.
+
+    Raises
+    ------
+    PlanError
+        If dense and expert layers would disagree about pipeline stages (``folded`` mode with an
+        order in which ``pp`` is not last).
+    """
+
+    plan: Plan
+
+    def __post_init__(self) -> None:
+        """Refuse orders in which the two generators give different pipelines."""
+        dense, expert = self._groups("dense", ("pp",)), self._groups("expert", ("pp",))
+        if {tuple(g) for g in dense.tolist()} != {tuple(g) for g in expert.tolist()}:
+            raise PlanError(
+                f"rank order '{self.plan.order}' puts dense and expert layers of a rank into "
+                "different pipelines; end the order with '-pp'"
+            )
+
+    def sizes(self, generator: Literal["dense", "expert"]) -> dict[str, int]:
+        """Length of each axis, fastest first."""
+        plan = self.plan
+        if plan.expert_mode == "axis":
+            size = {"tp": plan.tp, "cp": plan.cp, "ep": plan.ep, "dp": plan.dp, "pp": plan.pp}
+        elif generator == "dense":
+            size = {"tp": plan.tp, "cp": plan.cp, "ep": 1, "dp": plan.dense_dp, "pp": plan.pp}
+        else:
+            size = {"tp": plan.etp, "cp": 1, "ep": plan.ep, "dp": plan.dp, "pp": plan.pp}
+        return {name: size[name] for name in plan.order.split("-")}
+
+    def groups(self, kind: str) -> Ranks:
+        """Ranks of every group of one kind, ``(groups, ranks per group)``.
+
+        Groups, and ranks within a group, are in ascending order of their places on the axes, the
+        first axis of the order fastest, as Megatron-Core lists them.
+        """
+        generator, axis_mode, folded = GROUP_AXES[kind]
+        axes = axis_mode if self.plan.expert_mode == "axis" else folded
+        return self._groups(generator, axes)
+
+    def _groups(self, generator: str, axes: tuple[str, ...]) -> Ranks:
+        sizes = self.sizes("dense" if generator == "dense" else "expert")
+        names = list(sizes)[::-1]
+        cube = np.arange(self.plan.gpus).reshape([sizes[name] for name in names])
+        outer = [i for i, name in enumerate(names) if name not in axes]
+        inner = [i for i, name in enumerate(names) if name in axes]
+        length = math.prod(sizes[name] for name in names if name in axes)
+        return cube.transpose(outer + inner).reshape(-1, length)
+
+    def place(self, generator: Literal["dense", "expert"], axis: str) -> Ranks:
+        """Each rank's place on an axis, ``(gpus,)``."""
+        sizes = self.sizes(generator)
+        stride = 1
+        for name, size in sizes.items():
+            if name == axis:
+                return np.arange(self.plan.gpus) // stride % size
+            stride *= size
+        raise AssertionError(f"no axis {axis}")
+
+    @cached_property
+    def stage(self) -> Ranks:
+        """Pipeline stage of each rank, ``(gpus,)``."""
+        return self.place("dense", "pp")
+
+    def ep_groups(self) -> Ranks:
+        """GPUs of the EP groups, ``(stages, groups per stage, ep * etp)``, members ascending."""
+        groups = self.groups("ep-group")
+        by_stage = np.argsort(self.stage[groups[:, 0]], kind="stable")
+        return groups[by_stage].reshape(self.plan.pp, self.plan.groups_per_stage, -1)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """GPUs by worker: ``gpus[stage, replica, member]`` are the ranks of one server in one EP group.
+
+    ``server`` is ``(stages, replicas, members)``; ``worker_of`` maps each rank to its worker.
+    """
+
+    gpus: Ranks
+    server: Ranks
+    worker_of: Ranks
+    gpus_per_server: int
+
+    @property
+    def gpus_per_worker(self) -> int:
+        """GPUs of one worker."""
+        return int(self.gpus.shape[3])
+
+
+def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
+    """Cut every EP group into workers, the GPUs that it has on one server.
+
+    Raises
+    ------
+    PlanError
+        If servers are not filled, a TP group spans servers, or EP groups cover servers unevenly.
+    """
+    plan = grid.plan
+    if plan.gpus % gpus_per_server and plan.gpus > gpus_per_server:
+        raise PlanError(
+            f"{plan.gpus} GPUs do not fill servers of {gpus_per_server}; use a multiple of "
+            f"{gpus_per_server}"
+        )
+    for kind, flag in (("tp", "tp"), ("etp", "etp")):
+        servers = grid.groups(kind) // gpus_per_server
+        if (servers != servers[:, :1]).any():
+            raise PlanError(
+                f"{flag} = {getattr(plan, flag)}: a tensor-parallel group must stay within a "
+                f"server of {gpus_per_server} GPUs; use a divisor of {gpus_per_server}"
+            )
+    groups = grid.ep_groups()
+    servers = groups // gpus_per_server
+    # a worker ends where the server changes; every group must be cut in equal pieces
+    change = np.diff(servers, axis=2) != 0
+    pieces = change.sum(axis=2) + 1
+    members = int(pieces.flat[0])
+    size = groups.shape[2] // members
+    cut = servers.reshape(*servers.shape[:2], members, size) if _even(pieces, groups) else None
+    if cut is None or (cut != cut[..., :1]).any():
+        raise PlanError(
+            f"etp x ep = {plan.etp} x {plan.ep} = {plan.etp * plan.ep} GPUs of an EP group do not "
+            f"align with servers of {gpus_per_server}; make it a divisor or a multiple of "
+            f"{gpus_per_server}"
+        )
+    gpus = groups.reshape(*cut.shape)
+    worker_of = np.empty(plan.gpus, dtype=np.int64)
+    worker_of[gpus.reshape(-1)] = np.repeat(np.arange(gpus.size // size), size)
+    return Workers(gpus, cut[..., 0], worker_of, gpus_per_server)
+
+
+def _even(pieces: Ranks, groups: Ranks) -> bool:
+    return bool((pieces == pieces.flat[0]).all()) and groups.shape[2] % int(pieces.flat[0]) == 0

@@ -1,0 +1,228 @@
+"""Memory of a training step per GPU and pipeline stage: a model, not a measurement.
+
+Counted: parameters, gradients, optimiser states (Adam), activations of the micro-batches in flight,
+logits. Left out: workspace of kernels and communication libraries, fragmentation, the framework
+(``MemoryOptions.reserve`` leaves room for them). Activations follow Korthikanti et al.
+(arXiv 2205.05198), section 4, without the quadratic term, since attention is computed in tiles;
+routed tokens are taken as balanced over ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lightloom.errors import PlanError
+from lightloom.models.model import Model
+from lightloom.models.parameters import (
+    attention_parameters,
+    dense_ffn_parameters,
+    embedding_parameters,
+    expert_parameters,
+    norm_parameters,
+    output_parameters,
+    router_parameters,
+    shared_expert_parameters,
+)
+from lightloom.parallel.pipeline import peak_in_flight
+from lightloom.parallel.plan import Plan
+
+Recompute = Literal["none", "attention", "full"]
+RECOMPUTE: tuple[Recompute, ...] = ("none", "attention", "full")
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """What the memory model assumes.
+
+    Attributes
+    ----------
+    recompute
+        Activations that the backward pass computes again: ``none``, ``attention`` (the attention
+        part of each layer) or ``full`` (every layer, only its input is kept).
+    parameter_bytes, gradient_bytes, activation_bytes
+        Bytes per element. Gradients are accumulated in FP32 as Megatron does by default.
+    optimizer_bytes
+        Bytes per parameter of Adam in mixed precision: FP32 master copy and two moments.
+    reserve
+        Share of GPU memory that is not for the model.
+    """
+
+    recompute: Recompute = "none"
+    parameter_bytes: float = 2.0
+    gradient_bytes: float = 4.0
+    activation_bytes: float = 2.0
+    optimizer_bytes: float = 12.0
+    reserve: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a size or a share."""
+        if self.recompute not in RECOMPUTE:
+            raise PlanError(
+                f"recompute = {self.recompute!r}: expected one of {', '.join(RECOMPUTE)}"
+            )
+        if not 0 <= self.reserve < 1:
+            raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """Peak bytes per GPU of one pipeline stage."""
+
+    stage: int
+    parameters_bytes: float
+    gradients_bytes: float
+    optimizer_bytes: float
+    activations_bytes: float
+    logits_bytes: float
+
+    @property
+    def total_bytes(self) -> float:
+        """Sum of all parts."""
+        return (
+            self.parameters_bytes
+            + self.gradients_bytes
+            + self.optimizer_bytes
+            + self.activations_bytes
+            + self.logits_bytes
+        )
+
+
+@dataclass(frozen=True)
+class LayerParameters:
+    """Parameters on one GPU: of dense parts (replicated over dense DP) and of experts."""
+
+    dense: float
+    expert: float
+
+
+def layer_parameters(model: Model, plan: Plan, layer: int) -> LayerParameters:
+    """Parameters of one layer that one GPU holds; norms and router are on every TP rank."""
+    dense = attention_parameters(model) / plan.tp + 2 * norm_parameters(model)
+    if not model.moe_layers[layer]:
+        return LayerParameters(dense + dense_ffn_parameters(model) / plan.tp, 0.0)
+    dense += router_parameters(model) + shared_expert_parameters(model) / plan.tp
+    experts = model.num_experts * expert_parameters(model) / (plan.ep * plan.etp)
+    return LayerParameters(dense, experts)
+
+
+def embedding_per_gpu(model: Model, plan: Plan) -> float:
+    """Parameters of the input embedding on each GPU of the first stage."""
+    return embedding_parameters(model) / plan.tp
+
+
+def output_per_gpu(model: Model, plan: Plan) -> float:
+    """Parameters of the final norm and output projection on each GPU of the last stage.
+
+    A tied table is held by the last stage, too, if that is not the first (as in Megatron).
+    """
+    count = output_parameters(model)
+    if model.tied_embeddings and plan.pp > 1:
+        count += embedding_parameters(model)
+    return norm_parameters(model) + count / plan.tp
+
+
+def stage_parameters(model: Model, plan: Plan, stage: int) -> LayerParameters:
+    """Parameters of a pipeline stage that one GPU holds."""
+    chunks = plan.layers(model.num_layers)[stage]
+    parts = [layer_parameters(model, plan, layer) for chunk in chunks for layer in chunk]
+    dense = sum(part.dense for part in parts)
+    if stage == 0:
+        dense += embedding_per_gpu(model, plan)
+    if stage == plan.pp - 1:
+        dense += output_per_gpu(model, plan)
+    return LayerParameters(dense, sum(part.expert for part in parts))
+
+
+def layer_activations(
+    model: Model, plan: Plan, layer: int, options: MemoryOptions
+) -> tuple[float, float]:
+    """Elements that one layer keeps of one micro-batch per GPU, and when nothing is recomputed.
+
+    Returns
+    -------
+    kept, full
+        In units of ``options.activation_bytes``; ``kept`` under ``options.recompute``.
+    """
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    sharded = tokens / plan.tp
+    # tensors between the tensor-parallel regions: sharded over TP only with sequence parallelism
+    between = sharded if plan.sequence_parallel else tokens
+    hidden, attention = model.hidden_size, model.attention
+    layer_input = between * hidden
+    key_value = max(1.0, attention.num_kv_heads / plan.tp) * plan.tp
+    if attention.kind == "mla":
+        key_value = attention.num_heads
+    heads = attention.num_heads * attention.qk_dim + key_value * (
+        attention.qk_dim + attention.v_dim
+    )
+    # the normalised input, queries, keys, values, output of the core
+    attended = between * hidden + sharded * (heads + attention.num_heads * attention.v_dim)
+    feed = between * hidden  # residual after attention, input of the second norm
+    inputs = 2 if model.gated_ffn else 1
+    if model.moe_layers[layer]:
+        routed = plan.tokens_per_ep_rank * model.experts_per_token
+        width = model.expert_ffn_size / plan.etp
+        # normalised input; dispatched tokens, widths before and after activation, expert outputs
+        feed += between * hidden + routed * (2 * hidden + (inputs + 1) * width)
+        feed += sharded * (inputs + 1) * model.shared_expert_ffn_size
+    else:
+        feed += between * hidden + sharded * (inputs + 1) * model.ffn_size
+    full = layer_input + attended + feed
+    kept = {"none": full, "attention": layer_input + feed, "full": layer_input}
+    return kept[options.recompute], full
+
+
+def stage_memory(
+    model: Model, plan: Plan, stage: int, options: MemoryOptions | None = None
+) -> StageMemory:
+    """Peak memory of each GPU of a pipeline stage.
+
+    The activations in flight are those of the stage's own schedule (1F1B or interleaved); with
+    recomputation one layer's full set is added, since it is rebuilt in the backward pass.
+    """
+    options = options or MemoryOptions()
+    chunks = plan.layers(model.num_layers)[stage]
+    parameters = stage_parameters(model, plan, stage)
+    count = parameters.dense + parameters.expert
+    shards = plan.dense_dp * plan.cp if plan.zero1 else 1
+    expert_shards = plan.groups_per_stage if plan.zero1 else 1
+    states = parameters.dense / shards + parameters.expert / expert_shards
+    sizes = {
+        layer: layer_activations(model, plan, layer, options) for chunk in chunks for layer in chunk
+    }
+    weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
+    elements = peak_in_flight(plan, stage, weights)
+    elements += max((full - kept for kept, full in sizes.values()), default=0.0)
+    logits = 0.0
+    if stage == plan.pp - 1:
+        tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+        # FP32 logits and their gradient, sharded over the vocabulary
+        logits = 2 * 4.0 * tokens * model.vocab_size / plan.tp
+    return StageMemory(
+        stage=stage,
+        parameters_bytes=count * options.parameter_bytes,
+        gradients_bytes=count * options.gradient_bytes,
+        optimizer_bytes=states * options.optimizer_bytes,
+        activations_bytes=elements * options.activation_bytes,
+        logits_bytes=logits,
+    )
+
+
+def memory_per_stage(
+    model: Model, plan: Plan, options: MemoryOptions | None = None
+) -> list[StageMemory]:
+    """Peak memory per GPU of every stage."""
+    return [stage_memory(model, plan, stage, options) for stage in range(plan.pp)]
+
+
+def does_not_fit(stages: list[StageMemory], gpu_memory_bytes: float, reserve: float) -> str | None:
+    """One line that says which stage exceeds the GPU's memory, or ``None`` if all fit."""
+    worst = max(stages, key=lambda memory: memory.total_bytes)
+    room = gpu_memory_bytes * (1 - reserve)
+    if worst.total_bytes <= room:
+        return None
+    return (
+        f"stage {worst.stage} needs {worst.total_bytes / 1e9:.1f} GB per GPU, {room / 1e9:.1f} GB "
+        f"of {gpu_memory_bytes / 1e9:.0f} GB are for the model"
+    )

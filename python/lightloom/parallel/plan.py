@@ -1,0 +1,313 @@
+"""A parallelism plan: how the ranks of a job divide a model, a batch and a sequence.
+
+Two ways to place expert parallelism are known. In ``axis`` mode EP is an axis of its own:
+``gpus = tp * cp * ep * dp * pp``, and expert tensor parallelism equals ``tp``. In ``folded`` mode
+(Megatron-Core since 0.9) the dense and the expert layers divide the same ranks in two ways:
+``gpus / pp = tp * cp * dense_dp = etp * ep * dp``.
+
+``dp`` counts replicas of the experts; :attr:`Plan.dense_dp` counts ranks that train the same dense
+parameters on different sequences. What is not here: where ranks sit (:mod:`.grid`) and whether
+the model fits (:mod:`.memory`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lightloom.errors import PlanError
+from lightloom.models.model import Model
+
+#: Megatron-Core's default order of ranks: the first axis varies fastest
+MEGATRON_ORDER = "tp-cp-ep-dp-pp"
+AXES = ("tp", "cp", "ep", "dp", "pp")
+#: micro-batches per step and pipeline stage unless given
+MICRO_BATCHES_PER_STAGE = 4
+DEFAULT_SEQ_LEN = 4096
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How ``gpus`` ranks share the work of one training step.
+
+    Attributes
+    ----------
+    gpus
+        Ranks of the job.
+    tp, pp, ep, cp
+        Tensor, pipeline, expert and context parallelism.
+    dp
+        Replicas of the experts. See :attr:`dense_dp` for dense layers.
+    etp
+        Tensor parallelism of the experts; 0 means ``tp`` in ``axis`` mode and 1 in ``folded``.
+    vpp
+        Model chunks per pipeline stage (interleaved schedule when above 1).
+    micro_batches
+        Micro-batches per step and pipeline; 0 means 4 per pipeline stage.
+    micro_batch_size
+        Sequences per micro-batch of one dense data-parallel rank.
+    seq_len
+        Tokens per sequence, before context parallelism.
+    zero1
+        Shard the optimiser states over the dense data-parallel ranks (Megatron's distributed
+        optimiser, ZeRO stage 1).
+    sequence_parallel
+        Shard activations between tensor-parallel regions over the TP ranks.
+    pp_layout
+        Layers of each virtual stage in the order in which a token passes them: entry
+        ``chunk * pp + stage``. Empty means balanced.
+    expert_mode
+        ``axis`` or ``folded``, see the module's text.
+    order
+        Rank order, fastest axis first.
+    provenance
+        Where the plan comes from, in words.
+
+    Raises
+    ------
+    PlanError
+        If a degree is not a positive whole number or the degrees do not multiply to ``gpus``.
+    """
+
+    gpus: int
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+    etp: int = 0
+    cp: int = 1
+    vpp: int = 1
+    micro_batches: int = 0
+    micro_batch_size: int = 1
+    seq_len: int = DEFAULT_SEQ_LEN
+    zero1: bool = False
+    sequence_parallel: bool = True
+    pp_layout: tuple[int, ...] = ()
+    expert_mode: Literal["axis", "folded"] = "axis"
+    order: str = MEGATRON_ORDER
+    provenance: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        """Fill defaults that depend on other fields, then refuse what cannot be."""
+        for name in ("etp", "micro_batches"):
+            if getattr(self, name) == 0 and not isinstance(getattr(self, name), bool):
+                object.__setattr__(self, name, self._default(name))
+        object.__setattr__(self, "pp_layout", tuple(self.pp_layout))
+        self._check_numbers()
+        self._check_order()
+        self._check_product()
+        self._check_pipeline()
+
+    def _default(self, name: str) -> int:
+        if name == "micro_batches":
+            return MICRO_BATCHES_PER_STAGE * self.pp
+        return self.tp if self.expert_mode == "axis" else 1
+
+    @property
+    def dense_dp(self) -> int:
+        """Ranks that hold the same dense parameters and read different sequences."""
+        if self.expert_mode == "axis":
+            return self.dp * self.ep
+        return self.gpus // (self.pp * self.tp * self.cp)
+
+    @property
+    def groups_per_stage(self) -> int:
+        """EP groups per pipeline stage: expert replicas, times CP ranks in ``axis`` mode."""
+        return self.gpus // (self.pp * self.etp * self.ep)
+
+    @property
+    def virtual_stages(self) -> int:
+        """Pipeline stages times chunks."""
+        return self.pp * self.vpp
+
+    @property
+    def sequences_per_step(self) -> int:
+        """Global batch size: sequences that one step trains on."""
+        return self.dense_dp * self.micro_batches * self.micro_batch_size
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens that one step trains on."""
+        return self.sequences_per_step * self.seq_len
+
+    @property
+    def tokens_per_ep_rank(self) -> int:
+        """Tokens of one micro-batch that one EP rank (``etp`` GPUs) dispatches, before top-k.
+
+        Every GPU holds ``micro_batch_size * seq_len / (tp * cp)`` tokens of its own, since TP
+        rank t sends its 1/TP share to TP rank t; an EP rank is ``etp`` such GPUs.
+        """
+        return self.micro_batch_size * self.seq_len * self.etp // (self.tp * self.cp)
+
+    def layers(self, num_layers: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Layers by ``[stage][chunk]``, in ascending order.
+
+        Raises
+        ------
+        PlanError
+            If the layout does not add up to ``num_layers``, or there are fewer layers than
+            virtual stages.
+        """
+        counts = self.pp_layout or balanced_layout(num_layers, self.virtual_stages)
+        if sum(counts) != num_layers:
+            raise PlanError(
+                f"pp-layout {','.join(map(str, counts))} has {sum(counts)} layers, the model has "
+                f"{num_layers}; change the layout, or leave it out for a balanced one"
+            )
+        starts = [sum(counts[:index]) for index in range(len(counts))]
+        chunks = [tuple(range(s, s + n)) for s, n in zip(starts, counts, strict=True)]
+        return tuple(
+            tuple(chunks[chunk * self.pp + stage] for chunk in range(self.vpp))
+            for stage in range(self.pp)
+        )
+
+    def describe(self) -> str:
+        """One line: every degree, both kinds of data parallelism, the batch."""
+        parts = [f"{self.gpus} GPUs:", f"TP{self.tp}"]
+        if self.cp > 1:
+            parts.append(f"CP{self.cp}")
+        parts += [f"EP{self.ep}", f"PP{self.pp}"]
+        if self.etp != self.tp:
+            parts.append(f"expert-TP{self.etp}")
+        if self.vpp > 1:
+            parts.append(f"{self.vpp} chunks/stage")
+        zero = ", ZeRO-1" if self.zero1 else ""
+        return (
+            " ".join(parts) + f" DP{self.dp} (dense DP {self.dense_dp}{zero}), "
+            f"{self.micro_batches} micro-batches x {self.micro_batch_size} x {self.seq_len} tokens"
+        )
+
+    def _check_numbers(self) -> None:
+        for name in (
+            "gpus tp pp dp ep etp cp vpp micro_batches micro_batch_size seq_len".split()  # noqa: SIM905
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                flag = name.replace("_", "-")
+                raise PlanError(f"{flag} = {value!r}: expected a whole number of at least 1")
+
+    def _check_order(self) -> None:
+        if self.expert_mode not in ("axis", "folded"):
+            raise PlanError(f"expert mode {self.expert_mode!r}: expected 'axis' or 'folded'")
+        if sorted(self.order.split("-")) != sorted(AXES):
+            raise PlanError(
+                f"rank order {self.order!r}: expected each of tp, cp, ep, dp, pp once, such as "
+                f"'{MEGATRON_ORDER}'"
+            )
+
+    def _check_product(self) -> None:
+        if self.expert_mode == "axis":
+            if self.etp != self.tp:
+                raise PlanError(
+                    f"etp = {self.etp} with tp = {self.tp}: they are equal when EP is an axis of "
+                    "its own; use expert mode 'folded' for another expert-TP"
+                )
+            factors = {"tp": self.tp, "cp": self.cp, "ep": self.ep, "dp": self.dp, "pp": self.pp}
+        else:
+            factors = {"etp": self.etp, "ep": self.ep, "dp": self.dp, "pp": self.pp}
+        product = 1
+        for degree in factors.values():
+            product *= degree
+        if product != self.gpus:
+            raise PlanError(
+                f"{' x '.join(factors)} = {' x '.join(map(str, factors.values()))} = {product}, "
+                f"but there are {self.gpus} GPUs; {_advice(self.gpus, product, self.dp)}"
+            )
+        dense = self.pp * self.tp * self.cp
+        if self.gpus % dense:
+            raise PlanError(
+                f"{self.gpus} GPUs / pp = {self.gpus // self.pp} is not divisible by tp x cp = "
+                f"{self.tp} x {self.cp}; lower tp or cp, or raise dp"
+            )
+
+    def _check_pipeline(self) -> None:
+        if self.vpp > 1 and self.pp == 1:
+            raise PlanError(f"vpp = {self.vpp} with pp = 1: chunks interleave stages; set vpp to 1")
+        if self.vpp > 1 and self.micro_batches % self.pp:
+            raise PlanError(
+                f"{self.micro_batches} micro-batches are not divisible by pp = {self.pp}, which "
+                "the interleaved schedule needs; change micro-batches, or set vpp to 1"
+            )
+        if self.pp_layout and len(self.pp_layout) != self.virtual_stages:
+            raise PlanError(
+                f"pp-layout has {len(self.pp_layout)} entries, expected pp x vpp = {self.pp} x "
+                f"{self.vpp} = {self.virtual_stages}"
+            )
+        if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in self.pp_layout):
+            raise PlanError(f"pp-layout {self.pp_layout}: expected layer counts of at least 0")
+        share = self.tp * self.cp
+        if self.micro_batch_size * self.seq_len % share:
+            raise PlanError(
+                f"micro-batch size x seq-len = {self.micro_batch_size} x {self.seq_len} tokens "
+                f"are not divisible by tp x cp = {self.tp} x {self.cp}; change seq-len"
+            )
+
+
+def _advice(gpus: int, product: int, dp: int) -> str:
+    without_dp = product // dp
+    if gpus % without_dp == 0:
+        return f"set dp to {gpus // without_dp}"
+    return (
+        f"gpus must be a multiple of {without_dp}; use {-(-gpus // without_dp) * without_dp} GPUs "
+        "or change a degree"
+    )
+
+
+def balanced_layout(num_layers: int, virtual_stages: int) -> tuple[int, ...]:
+    """Spread layers over virtual stages so that counts differ by at most one.
+
+    The shorter stages are the last, then the first, and so on inwards: these also hold the output
+    projection and the embedding. 94 over 4 is 23, 24, 24, 23.
+
+    Raises
+    ------
+    PlanError
+        If there are fewer layers than stages.
+    """
+    if num_layers < virtual_stages:
+        raise PlanError(
+            f"{num_layers} layers over pp x vpp = {virtual_stages} stages leaves stages empty; "
+            "lower pp or vpp"
+        )
+    short = -num_layers % virtual_stages
+    counts = [-(-num_layers // virtual_stages)] * virtual_stages
+    for turn in range(short):
+        counts[-1 - turn // 2 if turn % 2 == 0 else turn // 2] -= 1
+    return tuple(counts)
+
+
+def check_model(plan: Plan, model: Model) -> None:
+    """Refuse a plan that cannot divide the model.
+
+    Raises
+    ------
+    PlanError
+        Naming the divisibility that fails: heads by tp, experts by ep, widths by tp or etp,
+        experts against ep, layers against pp x vpp.
+    """
+    heads, kv_heads = model.attention.num_heads, model.attention.num_kv_heads
+    _divides(heads, plan.tp, f"{model.name}: {heads} attention heads", "tp")
+    if model.attention.kind == "gqa" and kv_heads % plan.tp and plan.tp % kv_heads:
+        raise PlanError(
+            f"{model.name}: {kv_heads} key-value heads and tp = {plan.tp}: one must divide the "
+            "other; change tp"
+        )
+    if model.num_moe_layers:
+        experts = f"{model.name}: {model.num_experts} experts"
+        _divides(model.num_experts, plan.ep, experts, "ep")
+        width = model.expert_ffn_size
+        _divides(width, plan.etp, f"{model.name}: expert width {width}", "etp")
+    elif plan.ep > 1 or plan.etp != plan.tp:
+        raise PlanError(f"{model.name} has no experts, but ep = {plan.ep}; set ep to 1")
+    if model.num_moe_layers < model.num_layers:
+        _divides(model.ffn_size, plan.tp, f"{model.name}: width {model.ffn_size}", "tp")
+    shared = model.shared_expert_ffn_size
+    if shared:
+        _divides(shared, plan.tp, f"{model.name}: shared-expert width {shared}", "tp")
+    plan.layers(model.num_layers)
+
+
+def _divides(value: int, degree: int, what: str, flag: str) -> None:
+    if value % degree:
+        fits = max(d for d in range(1, degree) if value % d == 0)
+        raise PlanError(f"{what} are not divisible by {flag} = {degree}; use {flag} = {fits}")
