@@ -2,9 +2,12 @@
 
 use pyo3::prelude::*;
 
+mod schedule;
+
 /// The compiled core of Lightloom.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    schedule::register(module)?;
     Ok(())
 }

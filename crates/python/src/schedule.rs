@@ -1,0 +1,221 @@
+//! The functions of `lightloom.schedule`.
+
+use lightloom_model::{Allocator, Invalid, Rate};
+use lightloom_schedule::topoopt::{RingGroup, TopoRequest, topology};
+use lightloom_schedule::{Allocation, NicCircuit, NicEnd, Request};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Adds the functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(schedule_allocate, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_topoopt, module)?)?;
+    Ok(())
+}
+
+fn refuse(Invalid(text): Invalid) -> PyErr {
+    PyValueError::new_err(text)
+}
+
+/// A request that owns its arrays, so that the interpreter lock can be released.
+struct Owned {
+    servers: usize,
+    demand: Vec<u64>,
+    ports: Vec<u32>,
+    allowed: Option<Vec<bool>>,
+    previous: Option<Vec<u16>>,
+    rates_bps: (u64, u64),
+    split: bool,
+}
+
+impl Owned {
+    fn request(&self) -> Request<'_> {
+        Request {
+            servers: self.servers,
+            demand: &self.demand,
+            ports: &self.ports,
+            allowed: self.allowed.as_deref(),
+            circuit_rate: Rate(self.rates_bps.0),
+            eps_rate: Rate(self.rates_bps.1),
+            split: self.split,
+            previous: self.previous.as_deref(),
+        }
+    }
+}
+
+/// Demand, ports, allowed pairs, circuits that are there, (circuit, EPS) bits per second, split.
+type PyRequest<'py> = (
+    PyReadonlyArray2<'py, u64>,
+    PyReadonlyArray1<'py, u32>,
+    Option<PyReadonlyArray2<'py, bool>>,
+    Option<PyReadonlyArray2<'py, u16>>,
+    (u64, u64),
+    bool,
+);
+
+fn own(request: &PyRequest) -> PyResult<Owned> {
+    let (demand, ports, allowed, previous, rates_bps, split) = request;
+    let owned = Owned {
+        servers: ports.as_array().len(),
+        demand: demand.as_array().iter().copied().collect(),
+        ports: ports.as_array().to_vec(),
+        allowed: allowed.as_ref().map(|array| array.as_array().iter().copied().collect()),
+        previous: previous.as_ref().map(|array| array.as_array().iter().copied().collect()),
+        rates_bps: *rates_bps,
+        split: *split,
+    };
+    owned.request().validate().map_err(refuse)?;
+    Ok(owned)
+}
+
+/// Circuits, EPS bytes, makespan in seconds, the allocator whose circuits these are.
+type PyAllocation<'py> = (Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<u64>>, f64, &'static str);
+
+fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<'_> {
+    let chosen = match allocation.chosen {
+        Allocator::Paper => "paper",
+        Allocator::Reference => "reference",
+        Allocator::Best => "best",
+        Allocator::Static => "static",
+    };
+    (
+        square(servers, allocation.circuits).into_pyarray(py),
+        square(servers, allocation.eps_bytes).into_pyarray(py),
+        allocation.makespan,
+        chosen,
+    )
+}
+
+fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
+    Array2::from_shape_vec((servers, servers), values).expect("n x n values")
+}
+
+#[pyfunction]
+fn schedule_allocate<'py>(
+    py: Python<'py>,
+    method: &str,
+    request: PyRequest<'py>,
+) -> PyResult<PyAllocation<'py>> {
+    let allocator = match method {
+        "paper" => Allocator::Paper,
+        "reference" => Allocator::Reference,
+        "best" => Allocator::Best,
+        "static" => Allocator::Static,
+        other => return Err(refuse(Invalid(format!("no allocator is called '{other}'")))),
+    };
+    let owned = own(&request)?;
+    let allocation = py.detach(|| lightloom_schedule::allocate(allocator, &owned.request()));
+    Ok(give(py, owned.servers, allocation))
+}
+
+#[pyfunction]
+fn schedule_route<'py>(
+    py: Python<'py>,
+    request: PyRequest<'py>,
+    circuits: PyReadonlyArray2<'py, u16>,
+) -> PyResult<PyAllocation<'py>> {
+    let owned = own(&request)?;
+    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+    if circuits.len() != owned.demand.len() {
+        return Err(refuse(Invalid::new("circuits and demand differ in size")));
+    }
+    let allocation = py.detach(|| lightloom_schedule::route(&owned.request(), &circuits));
+    Ok(give(py, owned.servers, allocation))
+}
+
+#[pyfunction]
+fn schedule_port_bound(request: PyRequest<'_>) -> PyResult<f64> {
+    Ok(lightloom_schedule::port_bound(&own(&request)?.request()))
+}
+
+#[pyfunction]
+fn schedule_changed_pairs(
+    previous: PyReadonlyArray2<'_, u16>,
+    next: PyReadonlyArray2<'_, u16>,
+) -> PyResult<u32> {
+    let [previous, next] =
+        [previous, next].map(|array| array.as_array().iter().copied().collect::<Vec<u16>>());
+    if previous.len() != next.len() {
+        return Err(refuse(Invalid::new("previous and next circuits differ in size")));
+    }
+    Ok(lightloom_schedule::changed_pairs(&previous, &next))
+}
+
+/// Each row of the result is (server, NIC, server, NIC).
+#[pyfunction]
+fn schedule_map_nics<'py>(
+    py: Python<'py>,
+    circuits: PyReadonlyArray2<'py, u16>,
+    ports: PyReadonlyArray1<'py, u32>,
+    numa_nodes: u32,
+    previous: PyReadonlyArray2<'py, u32>,
+) -> PyResult<Bound<'py, PyArray2<u32>>> {
+    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+    let ports = ports.as_array().to_vec();
+    let previous: Vec<NicCircuit> = previous
+        .as_array()
+        .rows()
+        .into_iter()
+        .map(|row| NicCircuit {
+            a: NicEnd { server: row[0], nic: row[1] },
+            b: NicEnd { server: row[2], nic: row[3] },
+        })
+        .collect();
+    let n = ports.len();
+    for server in 0..n {
+        let used: u32 = (0..n).map(|peer| u32::from(circuits[server * n + peer])).sum();
+        if used > ports[server] {
+            let has = ports[server];
+            let text = format!("server {server} has {has} ports but {used} circuits");
+            return Err(refuse(Invalid(text)));
+        }
+    }
+    let mapped = lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous);
+    let cells = mapped.iter().flat_map(|c| [c.a.server, c.a.nic, c.b.server, c.b.nic]).collect();
+    let rows = Array2::from_shape_vec((mapped.len(), 4), cells).expect("four cells per circuit");
+    Ok(rows.into_pyarray(py))
+}
+
+/// Circuits (a, b, count), cycles (group, stride), route offsets, route servers.
+type PyTopology<'py> = (
+    Bound<'py, PyArray2<u32>>,
+    Bound<'py, PyArray2<u32>>,
+    Bound<'py, PyArray1<u32>>,
+    Bound<'py, PyArray1<u32>>,
+);
+
+#[pyfunction]
+fn schedule_topoopt<'py>(
+    py: Python<'py>,
+    size: (u32, u32, u32),
+    rings: Vec<(Vec<u32>, u64)>,
+    sources: PyReadonlyArray1<'py, u32>,
+    destinations: PyReadonlyArray1<'py, u32>,
+    bytes: PyReadonlyArray1<'py, u64>,
+) -> PyResult<PyTopology<'py>> {
+    let (servers, degree, max_routes) = size;
+    let rings: Vec<RingGroup> =
+        rings.into_iter().map(|(members, edge_bytes)| RingGroup { members, edge_bytes }).collect();
+    let pairs = sources.as_array().to_vec().into_iter().zip(destinations.as_array().to_vec());
+    let demand: Vec<(u32, u32, u64)> =
+        pairs.zip(bytes.as_array().iter()).map(|((from, to), &size)| (from, to, size)).collect();
+    let request = TopoRequest { servers, degree, rings: &rings, demand: &demand, max_routes };
+    let found = py.detach(|| topology(&request)).map_err(refuse)?;
+    let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
+    let cycles: Vec<u32> = found.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();
+    let table = |cells: Vec<u32>, columns: usize| {
+        Array2::from_shape_vec((cells.len() / columns, columns), cells).expect("whole rows")
+    };
+    Ok((
+        table(circuits, 3).into_pyarray(py),
+        table(cycles, 2).into_pyarray(py),
+        found.routes.offsets.into_pyarray(py),
+        found.routes.servers.into_pyarray(py),
+    ))
+}

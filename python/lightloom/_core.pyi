@@ -1,0 +1,52 @@
+"""The compiled core (``crates/python``)."""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+# schedule: crates/python/src/schedule.rs
+
+ScheduleRequest = tuple[
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.bool_] | None,
+    npt.NDArray[np.uint16] | None,
+    tuple[int, int],
+    bool,
+]
+ScheduleAnswer = tuple[
+    npt.NDArray[np.uint16],
+    npt.NDArray[np.uint64],
+    float,
+    Literal["paper", "reference", "best", "static"],
+]
+
+def schedule_allocate(method: str, request: ScheduleRequest) -> ScheduleAnswer: ...
+def schedule_route(
+    request: ScheduleRequest, circuits: npt.NDArray[np.uint16]
+) -> ScheduleAnswer: ...
+def schedule_port_bound(request: ScheduleRequest) -> float: ...
+def schedule_changed_pairs(
+    previous: npt.NDArray[np.uint16], next: npt.NDArray[np.uint16]
+) -> int: ...
+def schedule_map_nics(
+    circuits: npt.NDArray[np.uint16],
+    ports: npt.NDArray[np.uint32],
+    numa_nodes: int,
+    previous: npt.NDArray[np.uint32],
+) -> npt.NDArray[np.uint32]: ...
+def schedule_topoopt(
+    size: tuple[int, int, int],
+    rings: list[tuple[list[int], int]],
+    sources: npt.NDArray[np.uint32],
+    destinations: npt.NDArray[np.uint32],
+    bytes: npt.NDArray[np.uint64],
+) -> tuple[
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+]: ...

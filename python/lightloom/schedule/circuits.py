@@ -1,0 +1,308 @@
+"""Demand to circuits: the Python face of the allocators in ``crates/schedule``.
+
+Matrices are servers x servers of one region, row = source, column = destination; the diagonal
+never leaves its server and is ignored. Circuits are duplex, so their matrix is symmetric. Times
+are at line rate over one hop; latency, relaying and copies inside a server are not in them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.units import to_bps
+
+Method = Literal["paper", "reference", "best", "static"]
+
+_MOST_PORTS = 65_535
+_MOST_SERVERS = 4_096
+#: rates are whole bits per second in 64 bits in the core
+_MOST_GBPS = 1e9
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Circuits, and how the demand is divided between them and the EPS.
+
+    Attributes
+    ----------
+    circuits
+        Parallel circuits of each pair, ``(n, n)``, symmetric.
+    eps_bytes
+        Bytes of each ordered pair that go over the EPS, ``(n, n)``; the rest of the demand goes
+        over the pair's circuits.
+    makespan_s
+        Seconds until the last byte at line rate; infinite if a pair has no way at all.
+    port_bound_s
+        Seconds that no circuits can beat: the largest row or column sum over the line rate of all
+        ports of that server.
+    chosen
+        The allocator whose circuits these are; ``best`` may settle on another's.
+    """
+
+    circuits: npt.NDArray[np.uint16]
+    eps_bytes: npt.NDArray[np.uint64]
+    makespan_s: float
+    port_bound_s: float
+    chosen: Method
+
+    @property
+    def circuit_count(self) -> int:
+        """Number of circuits in all."""
+        return int(np.triu(self.circuits).sum(dtype=np.int64))
+
+    @property
+    def over_bound(self) -> float:
+        """Makespan over the port bound; 1 is optimal (and 1 if there is nothing to send)."""
+        return self.makespan_s / self.port_bound_s if self.port_bound_s > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Region:
+    """The ports of one region and how they may be used.
+
+    Attributes
+    ----------
+    ports
+        Optical ports per server: one number for all, or one per server.
+    circuit_gbps
+        Rate of one circuit, per direction.
+    eps_gbps
+        Rate of one server into, and out of, the EPS (the sum of its EPS NICs); 0 for none.
+    split
+        Whether a pair with circuits may send its excess over the EPS.
+    allowed
+        Pairs that may have circuits, ``(n, n)`` booleans, symmetric; all by default.
+    """
+
+    ports: int | npt.ArrayLike
+    circuit_gbps: float
+    eps_gbps: float
+    split: bool = True
+    allowed: npt.ArrayLike | None = None
+
+
+def allocate(
+    demand: npt.ArrayLike,
+    *,
+    ports: int | npt.ArrayLike,
+    circuit_gbps: float,
+    eps_gbps: float,
+    method: str = "best",
+    split: bool = True,
+    previous: npt.ArrayLike | None = None,
+) -> Allocation:
+    """Turn the demand of one region into circuits.
+
+    Parameters
+    ----------
+    demand
+        Bytes from source to destination, ``(n, n)``, whole numbers.
+    ports, circuit_gbps, eps_gbps, split
+        See :class:`Region`.
+    method
+        ``paper`` (Algorithm 1 of MixNet as printed), ``reference`` (as its authors' simulator has
+        it), ``static`` (a demand-blind circulant), ``best`` (never slower than any of these).
+    previous
+        Circuits that are there now, ``(n, n)``; among equally fast answers ``best`` takes the one
+        that changes fewest.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not a square matrix of whole numbers from 0 to 2^64 - 1.
+    InputError
+        If another argument cannot be used.
+    """
+    region = Region(ports, circuit_gbps, eps_gbps, split)
+    return allocate_region(demand, region, method=method, previous=previous)
+
+
+def allocate_region(
+    demand: npt.ArrayLike,
+    region: Region,
+    *,
+    method: str = "best",
+    previous: npt.ArrayLike | None = None,
+) -> Allocation:
+    """As :func:`allocate`, with the ports described by a :class:`Region`."""
+    if method not in get_args(Method):
+        known = ", ".join(get_args(Method))
+        hint = did_you_mean(str(method), get_args(Method))
+        raise InputError(f"circuits {method!r}: expected one of {known}{hint}")
+    request = _request(demand, region, previous)
+    return _answer(request, _core.schedule_allocate(method, request))
+
+
+def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> Allocation:
+    """Divide the demand between circuits that are there and the EPS, as well as it can be done.
+
+    Without split a pair with circuits uses only these and all others the EPS (MixNet section
+    5.3); with split the excess of a pair is spilled so that the makespan is least.
+
+    Raises
+    ------
+    DemandError, InputError
+        As :func:`allocate`; also if the circuits take more ports than a server has.
+    """
+    request = _request(demand, region, None)
+    given = check_circuits(circuits, request[1])
+    return _answer(request, _core.schedule_route(request, given))
+
+
+def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
+    """Seconds that no circuits can beat, see :class:`Allocation`."""
+    return _core.schedule_port_bound(_request(demand, region, None))
+
+
+def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
+    """Port pairs that a switch touches: the larger of circuits made and circuits torn down."""
+    sizes = [_matrix(x, "circuits", _MOST_PORTS, InputError) for x in (previous, following)]
+    if sizes[0].shape != sizes[1].shape:
+        raise InputError(
+            f"circuits of {len(sizes[0])} and of {len(sizes[1])} servers cannot be compared"
+        )
+    old, new = (x.astype(np.uint16) for x in sizes)
+    return _core.schedule_changed_pairs(old, new)
+
+
+def map_nics(
+    circuits: npt.ArrayLike,
+    *,
+    ports: int | npt.ArrayLike,
+    numa_nodes: int = 2,
+    previous: npt.ArrayLike | None = None,
+) -> npt.NDArray[np.uint32]:
+    """Pick the NICs that end each circuit; several circuits of one pair land on different nodes.
+
+    Parameters
+    ----------
+    circuits
+        Parallel circuits of each pair, ``(n, n)``, symmetric.
+    ports
+        Optical NICs per server; NIC k of p sits on NUMA node ``k * numa_nodes // p``.
+    numa_nodes
+        NUMA nodes of a server.
+    previous
+        An earlier answer: circuits that are still wanted keep their NICs.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(circuits, 4)``: server, NIC, server, NIC; sorted.
+    """
+    given = check_circuits(circuits, None)
+    available = _ports(ports, len(given))
+    given = check_circuits(given, available)
+    if isinstance(numa_nodes, bool) or not isinstance(numa_nodes, int) or numa_nodes < 1:
+        raise InputError(f"numa_nodes: expected a whole number above 0, got {numa_nodes!r}")
+    old = np.zeros((0, 4), dtype=np.uint32)
+    if previous is not None:
+        old = np.asarray(previous, dtype=np.uint32)
+        if old.ndim != 2 or old.shape[1] != 4:
+            raise InputError(f"previous NICs: expected rows of 4, got shape {old.shape}")
+    return _core.schedule_map_nics(given, available, numa_nodes, old)
+
+
+def _request(
+    demand: npt.ArrayLike, region: Region, previous: npt.ArrayLike | None
+) -> _core.ScheduleRequest:
+    matrix = _matrix(demand, "demand", 2**64 - 1, DemandError)
+    n = len(matrix)
+    if n > _MOST_SERVERS:
+        raise DemandError(f"demand of {n} servers: a region has at most {_MOST_SERVERS}")
+    rates = (
+        _rate(region.circuit_gbps, "circuit_gbps", least=1e-9),
+        _rate(region.eps_gbps, "eps_gbps", least=0.0),
+    )
+    ports = _ports(region.ports, n)
+    allowed = None
+    if region.allowed is not None:
+        allowed = np.ascontiguousarray(region.allowed, dtype=bool)
+        if allowed.shape != (n, n) or not np.array_equal(allowed, allowed.T):
+            raise InputError(
+                f"allowed: expected a symmetric {n} x {n} matrix, got shape {allowed.shape}"
+            )
+    before = None
+    if previous is not None:
+        before = check_circuits(previous, None)
+        if len(before) != n:
+            raise InputError(f"previous: expected {n} x {n} circuits, got {before.shape}")
+    return matrix, ports, allowed, before, rates, bool(region.split)
+
+
+def _answer(request: _core.ScheduleRequest, found: _core.ScheduleAnswer) -> Allocation:
+    circuits, eps_bytes, makespan_s, chosen = found
+    bound = _core.schedule_port_bound(request)
+    return Allocation(circuits, eps_bytes, makespan_s, bound, chosen)
+
+
+def check_circuits(
+    circuits: npt.ArrayLike, ports: npt.NDArray[np.uint32] | None
+) -> npt.NDArray[np.uint16]:
+    """Return circuits as a symmetric matrix without diagonal that takes no more than ``ports``."""
+    matrix = _matrix(circuits, "circuits", _MOST_PORTS, InputError).astype(np.uint16)
+    if not np.array_equal(matrix, matrix.T) or np.diagonal(matrix).any():
+        raise InputError("circuits: expected a symmetric matrix with zeros on the diagonal")
+    if ports is not None:
+        if len(ports) != len(matrix):
+            raise InputError(f"circuits: expected {len(ports)} servers, got {len(matrix)}")
+        used = matrix.sum(axis=1, dtype=np.int64)
+        for server in np.flatnonzero(used > ports):
+            raise InputError(
+                f"circuits: server {server} has {ports[server]} ports but {used[server]} circuits"
+            )
+    return matrix
+
+
+def _ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
+    given = np.asarray(ports)
+    if given.ndim == 0:
+        given = np.full(servers, given)
+    if given.shape != (servers,):
+        raise InputError(f"ports: expected one number or {servers}, got shape {given.shape}")
+    if given.size and given.dtype.kind not in "iu":
+        raise InputError(f"ports: expected whole numbers, got {given.dtype}")
+    if given.size and (given.min() < 0 or given.max() > _MOST_PORTS):
+        raise InputError(f"ports: expected 0 to {_MOST_PORTS}, got {given.min()} to {given.max()}")
+    return given.astype(np.uint32)
+
+
+def _rate(gbps: float, name: str, least: float) -> int:
+    number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
+    if not number or not math.isfinite(gbps) or not least <= gbps <= _MOST_GBPS:
+        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {gbps!r}")
+    return to_bps(float(gbps))
+
+
+def _matrix(
+    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
+) -> npt.NDArray[np.uint64]:
+    """Return a square matrix of whole numbers from 0 to ``most``."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise error(f"{name}: expected a square matrix, got rows of unequal length") from None
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise error(f"{name}: expected a square matrix, got shape {given.shape}")
+    if given.dtype.kind not in "iuf" and given.size:
+        raise error(f"{name}: expected whole numbers from 0 to {most}, got {given.dtype}")
+    if given.dtype.kind == "f":
+        whole = np.isfinite(given) & (given == np.floor(given))
+        # 2^64 is a float, 2^64 - 1 is not: compare below the next power.
+        whole &= (given >= 0) & (given < float(most) + 1)
+    else:
+        whole = (given >= 0) & (given <= most)
+    if not whole.all():
+        row, column = np.argwhere(~whole)[0]
+        raise error(
+            f"{name}[{row}, {column}] is {given[row, column]}: "
+            f"expected a whole number from 0 to {most}"
+        )
+    return np.ascontiguousarray(given.astype(np.uint64))

@@ -1,0 +1,128 @@
+"""TopoOpt's topology for a job: fixed circuits and multi-hop routes (``crates/schedule``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, FabricError
+
+_MOST_SERVERS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Servers that all-reduce among each other, in ring order.
+
+    ``edge_bytes`` cross each edge one way: ``2 (n - 1) / n`` of the buffer.
+    """
+
+    members: Sequence[int]
+    edge_bytes: int
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Fixed circuits and the routes over them.
+
+    Attributes
+    ----------
+    circuits
+        ``(m, 3)``: server, server, number of parallel duplex circuits; sorted.
+    cycles
+        ``(k, 2)``: ring group and stride. Member ``i`` of the group is joined to ``i + stride``,
+        so the ring may run in that order, too.
+    route_offsets, route_servers
+        Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``, source and
+        destination included; several routes of one ordered pair share its bytes equally.
+    """
+
+    circuits: npt.NDArray[np.uint32]
+    cycles: npt.NDArray[np.uint32]
+    route_offsets: npt.NDArray[np.uint32]
+    route_servers: npt.NDArray[np.uint32]
+
+    @property
+    def hops(self) -> npt.NDArray[np.uint32]:
+        """Circuits that each route crosses, ``(routes,)``."""
+        return np.diff(self.route_offsets) - np.uint32(1)
+
+    @property
+    def ends(self) -> npt.NDArray[np.uint32]:
+        """Source and destination of each route, ``(routes, 2)``."""
+        starts, stops = self.route_offsets[:-1], self.route_offsets[1:]
+        return np.stack([self.route_servers[starts], self.route_servers[stops - 1]], axis=1)
+
+
+def topoopt_topology(
+    servers: int,
+    degree: int,
+    *,
+    rings: Sequence[Ring] = (),
+    demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
+    max_routes: int = 4,
+) -> Topology:
+    """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
+
+    Parameters
+    ----------
+    servers, degree
+        Number of servers, and of ports (NICs) at each.
+    rings
+        Ring all-reduces; a server may be in several.
+    demand
+        All other traffic averaged over the job: sources, destinations, bytes, equally long.
+    max_routes
+        Most shortest paths of one ordered pair.
+
+    Raises
+    ------
+    DemandError
+        If rings or demand name a server that is not there, or bytes are negative or not whole.
+    FabricError
+        If sizes are not above 0, or the ports cannot connect the servers that talk.
+    """
+    for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes)):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not 0 < value <= _MOST_SERVERS:
+            raise FabricError(f"{name}: expected 1 to {_MOST_SERVERS}, got {value!r}")
+    sources, destinations = (
+        _whole(values, name, servers - 1).astype(np.uint32)
+        for values, name in zip(demand[:2], ("sources", "destinations"), strict=True)
+    )
+    volumes = _whole(demand[2], "bytes", 2**64 - 1)
+    if not len(sources) == len(destinations) == len(volumes):
+        raise DemandError(
+            f"demand: {len(sources)} sources, {len(destinations)} destinations and "
+            f"{len(volumes)} byte counts; expected equally many"
+        )
+    groups = []
+    for index, ring in enumerate(rings):
+        members = _whole(ring.members, f"ring {index}", servers - 1)
+        if len(np.unique(members)) < len(members):
+            raise DemandError(f"ring {index}: a server is in it twice")
+        edge_bytes = _whole([ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1)
+        groups.append((members.tolist(), int(edge_bytes[0])))
+    size = (int(servers), int(degree), int(max_routes))
+    try:
+        found = _core.schedule_topoopt(size, groups, sources, destinations, volumes)
+    except ValueError as error:
+        raise FabricError(f"topoopt: {error}") from None
+    return Topology(*found)
+
+
+def _whole(values: npt.ArrayLike, name: str, most: int) -> npt.NDArray[np.uint64]:
+    given = np.asarray(values)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.uint64)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise DemandError(
+            f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
+        )
+    if given.min() < 0 or given.max() > most:
+        raise DemandError(f"{name}: expected 0 to {most}, got {given.min()} to {given.max()}")
+    return np.ascontiguousarray(given.astype(np.uint64))
