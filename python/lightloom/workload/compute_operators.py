@@ -1,0 +1,312 @@
+"""How fast one GPU runs one operator: a roofline with measured efficiencies.
+
+The time of an operator that computes ``F`` FLOPs and moves ``B`` bytes is
+
+    t = (launch^p + (F / (peak e(F)))^p + (B / (bandwidth b))^p)^(1/p)
+
+where ``e`` is the measured efficiency by size, interpolated in ``log F``; below the smallest
+measured size the *time* stays constant, above the largest the efficiency does. Memory-bound
+operators have ``launch + B / (bandwidth b)``. Curves live in ``hardware/data/efficiency_*.toml``,
+which ``experiments/compute-calibration`` makes from measurements; a user's profile overrides them.
+
+Left out: overlap of operators within a GPU, clock and power management beyond one sustained
+factor, kernels other than bf16.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from lightloom.errors import HardwareError, did_you_mean
+from lightloom.hardware.gpus import Gpu
+from lightloom.hardware.values import Source, Strict, Value, read_toml
+
+Array = npt.NDArray[np.float64]
+
+#: operators whose time is set by FLOPs; sizes of grouped ones are per expert
+OPERATORS = (
+    "matmul",
+    "matmul_accumulate",
+    "grouped_matmul",
+    "grouped_matmul_dgrad",
+    "grouped_matmul_wgrad",
+    "attention_forward",
+    "attention_backward",
+    "attention_latent_forward",
+    "attention_latent_backward",
+)
+
+#: operators whose time is set by bytes
+MEMORY_KINDS = ("elementwise", "permute", "cross_entropy", "optimizer")
+
+#: GPUs with measured operators, and the one whose fractions of peak stand in for all others
+MEASURED = ("a100", "b200")
+GENERIC = "a100"
+
+_CSV_COLUMNS = ["operator", "flops", "efficiency"]
+
+
+class CurveTable(Strict):
+    """Efficiency by size of one operator, and how it combines with launch and memory time."""
+
+    flops: list[float] = Field(min_length=1)
+    efficiency: list[float] = Field(min_length=1)
+    launch_s: float = Field(default=0.0, ge=0)
+    bandwidth_efficiency: float | None = Field(default=None, gt=0)
+    norm: float = Field(default=1.0, ge=0.5, le=64)
+    source: str = ""
+    assumed: bool = False
+    rows: int = Field(default=0, ge=0)
+    error: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> CurveTable:
+        if len(self.flops) != len(self.efficiency):
+            raise ValueError("flops and efficiency must have equal lengths")
+        if any(low >= high for low, high in zip(self.flops, self.flops[1:], strict=False)):
+            raise ValueError("flops must ascend")
+        if self.flops[0] <= 0 or not all(0 < value <= 2 for value in self.efficiency):
+            raise ValueError("flops must be above 0, efficiency in (0, 2]")
+        return self
+
+
+class MemoryTable(Strict):
+    """Share of the memory rate that one kind of memory-bound operator reaches."""
+
+    bandwidth_efficiency: float = Field(gt=0, le=2)
+    launch_s: float = Field(default=0.0, ge=0)
+    source: str = ""
+    assumed: bool = False
+
+
+class EfficiencyFile(Strict):
+    """Efficiencies of one GPU; a user's profile may give only some of them."""
+
+    sources: dict[str, Source] = Field(default_factory=dict)
+    operators: dict[str, CurveTable] = Field(default_factory=dict)
+    memory: dict[str, MemoryTable] = Field(default_factory=dict)
+    sustained: Value | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One operator: see the module for the formula."""
+
+    name: str
+    log_flops: Array = field(repr=False)
+    efficiency: Array = field(repr=False)
+    launch_s: float
+    bandwidth_efficiency: float | None
+    norm: float
+
+    def efficiency_at(self, flops: npt.ArrayLike) -> Array:
+        """Efficiency at sizes above 0, same shape."""
+        log_flops = np.log(np.asarray(flops, dtype=np.float64))
+        inside = np.interp(log_flops, self.log_flops, self.efficiency)
+        below = np.minimum(0.0, log_flops - self.log_flops[0])
+        result: Array = inside * np.exp(below)
+        return result
+
+    def seconds(
+        self, flops: npt.ArrayLike, size_bytes: npt.ArrayLike, peak: float, bandwidth: float
+    ) -> Array:
+        """Time of each operator, s; no FLOPs take no time.
+
+        Parameters
+        ----------
+        flops, size_bytes
+            Work and traffic of each, broadcast together.
+        peak, bandwidth
+            Peak of the GPU in FLOP/s and bytes/s.
+        """
+        flops, size_bytes = np.broadcast_arrays(
+            np.asarray(flops, dtype=np.float64), np.asarray(size_bytes, dtype=np.float64)
+        )
+        some = flops > 0
+        safe = np.where(some, flops, 1.0)
+        compute = safe / (peak * self.efficiency_at(safe))
+        memory: Any = 0.0
+        if self.bandwidth_efficiency is not None:
+            memory = size_bytes / (bandwidth * self.bandwidth_efficiency)
+        # Scaled by the largest term, so that large norms neither overflow nor underflow.
+        largest = np.maximum(np.maximum(compute, memory), self.launch_s)
+        total = sum((part / largest) ** self.norm for part in (compute, memory, self.launch_s))
+        result: Array = np.where(some, largest * total ** (1 / self.norm), 0.0)
+        return result
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One kind of memory-bound operator."""
+
+    name: str
+    bandwidth_efficiency: float
+    launch_s: float
+
+
+@dataclass(frozen=True)
+class Efficiencies:
+    """All operators of one GPU, where they come from, and which are assumed."""
+
+    curves: Mapping[str, Curve]
+    memory: Mapping[str, Memory]
+    sustained: float
+    assumed: frozenset[str]
+    provenance: Mapping[str, str]
+
+
+def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
+    """Efficiencies measured on ``gpu``, else the generic ones, overridden by a user's profile.
+
+    Raises
+    ------
+    HardwareError
+        If the profile cannot be read or names an unknown operator or a wrong value.
+    """
+    measured = gpu.name in MEASURED
+    base = _packaged(gpu.name if measured else GENERIC)
+    efficiencies = _build(base, f"efficiency_{gpu.name if measured else GENERIC}.toml")
+    if not measured:
+        note = f"generic: fractions of peak measured on {GENERIC.upper()}, not on this GPU"
+        efficiencies = replace(
+            efficiencies,
+            assumed=frozenset([*OPERATORS, *MEMORY_KINDS, "sustained"]),
+            provenance={key: f"{note} ({text})" for key, text in efficiencies.provenance.items()},
+        )
+    if profile is None:
+        return efficiencies
+    table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
+    return _override(efficiencies, _build(table, str(profile)))
+
+
+def _packaged(name: str) -> EfficiencyFile:
+    file = read_toml(None, f"efficiency_{name}.toml", EfficiencyFile)
+    missing = [key for key in OPERATORS if key not in file.operators]
+    missing += [key for key in MEMORY_KINDS if key not in file.memory]
+    assert not missing, f"efficiency_{name}.toml lacks {missing}"
+    return file
+
+
+def _read_toml(profile: Path) -> EfficiencyFile:
+    return read_toml(profile, "", EfficiencyFile)
+
+
+def _build(file: EfficiencyFile, name: str) -> Efficiencies:
+    """Check names and turn tables into curves."""
+    for kind, known, given in (
+        ("operator", OPERATORS, file.operators),
+        ("memory kind", MEMORY_KINDS, file.memory),
+    ):
+        for key in given:
+            if key not in known:
+                hint = did_you_mean(key, known)
+                raise HardwareError(
+                    f"{name}: unknown {kind} '{key}'{hint}; known: {', '.join(known)}"
+                )
+    curves = {
+        key: Curve(
+            key,
+            np.log(np.array(table.flops)),
+            np.array(table.efficiency),
+            table.launch_s,
+            table.bandwidth_efficiency,
+            table.norm,
+        )
+        for key, table in file.operators.items()
+    }
+    memory = {
+        key: Memory(key, table.bandwidth_efficiency, table.launch_s)
+        for key, table in file.memory.items()
+    }
+    tables: dict[str, CurveTable | MemoryTable | Value] = {**file.operators, **file.memory}
+    if file.sustained is not None:
+        if file.sustained.value <= 0:
+            raise HardwareError(f"{name}: sustained must be above 0")
+        tables["sustained"] = file.sustained
+    return Efficiencies(
+        curves=curves,
+        memory=memory,
+        sustained=1.0 if file.sustained is None else file.sustained.value,
+        assumed=frozenset(key for key, table in tables.items() if table.assumed),
+        provenance={key: _source(table.source, file, name) for key, table in tables.items()},
+    )
+
+
+def _source(key: str, file: EfficiencyFile, name: str) -> str:
+    if key in file.sources:
+        source = file.sources[key]
+        return f"{source.text}, {source.date}"
+    if file.sources and key:
+        hint = did_you_mean(key, file.sources)
+        raise HardwareError(f"{name}: source '{key}' is not in [sources]{hint}; list it there")
+    return key or name
+
+
+def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
+    given = user.provenance.keys()
+    return Efficiencies(
+        curves={**base.curves, **user.curves},
+        memory={**base.memory, **user.memory},
+        sustained=user.sustained if "sustained" in given else base.sustained,
+        assumed=(base.assumed - given) | user.assumed,
+        provenance={**base.provenance, **user.provenance},
+    )
+
+
+def _read_csv(profile: Path) -> EfficiencyFile:
+    """Read ``operator,flops,efficiency``; a measured efficiency includes launch and memory time.
+
+    Memory kinds have an empty ``flops``; ``sustained`` is not a measurement of an operator and
+    becomes 1 with a profile of this form only if the profile is TOML and says so.
+    """
+    try:
+        text = profile.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise HardwareError(f"{profile}: cannot be read ({reason})") from None
+    rows = list(csv.reader(text.splitlines()))
+    if not rows or [cell.strip() for cell in rows[0]] != _CSV_COLUMNS:
+        raise HardwareError(f"{profile}: first line must be '{','.join(_CSV_COLUMNS)}'")
+    points: dict[str, list[tuple[float, float]]] = {}
+    memory: dict[str, MemoryTable] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        if not row:
+            continue
+        name, flops, efficiency = _csv_row(row, f"{profile}, line {number}")
+        if flops is None:
+            memory[name] = MemoryTable(bandwidth_efficiency=efficiency)
+        else:
+            points.setdefault(name, []).append((flops, efficiency))
+    operators = {}
+    for name, pairs in points.items():
+        pairs.sort()
+        sizes = [pair[0] for pair in pairs]
+        if len(set(sizes)) != len(sizes):
+            raise HardwareError(f"{profile}: operator '{name}' has a size twice; keep one")
+        operators[name] = CurveTable(flops=sizes, efficiency=[pair[1] for pair in pairs])
+    return EfficiencyFile(operators=operators, memory=memory)
+
+
+def _csv_row(row: list[str], where: str) -> tuple[str, float | None, float]:
+    if len(row) != len(_CSV_COLUMNS):
+        raise HardwareError(f"{where}: expected {len(_CSV_COLUMNS)} cells, got {len(row)}")
+    name, flops_text, efficiency_text = (cell.strip() for cell in row)
+    if name not in (*OPERATORS, *MEMORY_KINDS):
+        hint = did_you_mean(name, (*OPERATORS, *MEMORY_KINDS))
+        raise HardwareError(f"{where}: unknown operator '{name}'{hint}")
+    try:
+        flops = None if name in MEMORY_KINDS else float(flops_text)
+        efficiency = float(efficiency_text)
+    except ValueError:
+        raise HardwareError(f"{where}: expected numbers, got {','.join(row)!r}") from None
+    if not 0 < efficiency <= 2 or (flops is not None and not 0 < flops < np.inf):
+        raise HardwareError(f"{where}: flops must be above 0, efficiency in (0, 2]")
+    return name, flops, efficiency
