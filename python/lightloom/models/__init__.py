@@ -1,1 +1,19 @@
-"""models."""
+"""Model shapes: a catalogue with sources, and any supported Hugging Face ``config.json``.
+
+``model`` is the plain data, ``config_file`` reads untrusted JSON, ``mapping`` and ``families``
+turn a configuration into a shape, ``catalogue`` loads the package's own configurations through
+that same mapping, and ``parameters`` counts. Left out: everything that does not change a weight's shape
+(positions, activations, dropout, quantisation), sliding windows and multi-token prediction.
+"""
+
+from lightloom.models.catalogue import catalogue, load_model
+from lightloom.models.model import Attention, EmbeddingConvention, Model, PublishedPlan
+
+__all__ = [
+    "Attention",
+    "EmbeddingConvention",
+    "Model",
+    "PublishedPlan",
+    "catalogue",
+    "load_model",
+]

@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+#: Which embedding tables a parameter count includes: the input table and the output projection
+#: (``both``), the output projection only (``output``: a lookup multiplies nothing) or ``none``.
+#: A tied table is counted once under ``both`` and under ``output``.
+EmbeddingConvention = Literal["both", "output", "none"]
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -16,7 +21,12 @@ class Attention:
     For ``gqa``: ``num_heads`` query heads, ``num_kv_heads`` key-value heads of ``head_dim``.
     For ``mla`` (DeepSeek-V2): low-rank query (``q_lora_rank``, 0 where the query is full rank)
     and key-value (``kv_lora_rank``) with ``qk_nope_head_dim + qk_rope_head_dim`` per query-key
-    head and ``v_head_dim`` per value head.
+    head and ``v_head_dim`` per value head; ``head_dim`` is then ``v_head_dim``.
+
+    ``bias`` is on the query, key and value projections (for ``mla``, on the down-projections),
+    ``output_bias`` on the output projection. ``qk_norm`` normalises queries and keys, one weight
+    per element of a head, or of all heads together where ``qk_norm_per_head`` is false (OLMoE).
+    ``sinks`` adds one learned logit per query head (gpt-oss).
     """
 
     kind: Literal["gqa", "mla"]
@@ -31,6 +41,8 @@ class Attention:
     bias: bool = False
     output_bias: bool = False
     qk_norm: bool = False
+    qk_norm_per_head: bool = True
+    sinks: bool = False
 
     @property
     def qk_dim(self) -> int:
@@ -47,7 +59,10 @@ class Attention:
 
 @dataclass(frozen=True)
 class PublishedPlan:
-    """A parallelism plan published with a model, before scaling in data parallelism."""
+    """A parallelism plan published with a model, before scaling in data parallelism.
+
+    ``source`` names the publication and says of each value that it does not give what was chosen.
+    """
 
     tp: int
     pp: int
@@ -65,7 +80,11 @@ class Model:
     ``moe_layers[i]`` says whether layer ``i`` is a mixture of experts. ``ffn_size`` is the width
     of dense layers' feed-forward, ``expert_ffn_size`` of one routed expert, and
     ``shared_expert_ffn_size`` the total width of the shared experts (0 where there are none).
-    ``gated_ffn`` is true for SwiGLU-like feed-forwards of three matrices.
+    ``gated_ffn`` is true for SwiGLU-like feed-forwards of three matrices. ``ffn_size`` is 0 where
+    every layer is a mixture, ``num_experts`` where none is. ``router_bias`` is one value per expert
+    (added to the logits, or the balance correction of DeepSeek-V3). ``active_embeddings`` and
+    ``active_router`` say how the publisher counts active parameters. ``notes`` says what of the
+    configuration is left out; ``sources`` maps ``config``, ``parameters`` and ``plan`` to text.
     """
 
     name: str
@@ -90,6 +109,11 @@ class Model:
     published_parameters: float | None = None
     published_active: float | None = None
     plan: PublishedPlan | None = None
+    family: str = ""
+    ffn_bias: bool = False
+    active_embeddings: EmbeddingConvention = "both"
+    active_router: bool = True
+    notes: tuple[str, ...] = field(default=(), compare=False)
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property

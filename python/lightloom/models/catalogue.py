@@ -1,0 +1,168 @@
+"""The models that Lightloom knows by name, and ``load_model`` for these and for files.
+
+Each ``data/<name>.toml`` holds the keys of the model's published ``config.json`` that shape its
+weights, the published parameter counts and plan, and for each of these where it comes from and
+when it was read. Entries go through the same mapping as a user's file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import tomllib
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lightloom.errors import ModelError, did_you_mean
+from lightloom.models.config_file import read_config, show
+from lightloom.models.mapping import model_from_config
+from lightloom.models.model import Model, PublishedPlan
+
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
+Degree = Annotated[int, Field(ge=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class _Sourced(_Strict):
+    source: Text
+    date: datetime.date
+
+    @property
+    def text(self) -> str:
+        return f"{self.source} ({self.date.isoformat()})"
+
+
+class _Counts(_Sourced):
+    """Published counts, as printed: ``"46.7B"``."""
+
+    total: Count
+    active: Count
+
+
+class _Plan(_Sourced):
+    tp: Degree
+    pp: Degree
+    ep: Degree
+    etp: Degree | None = None
+    seq_len: Degree
+    micro_batch_size: Degree
+
+
+class _Entry(_Strict):
+    origin: _Sourced
+    config: dict[str, Any]
+    counts: _Counts | None = None
+    plan: _Plan | None = None
+
+
+def parse_count(text: str) -> tuple[float, float]:
+    """Value of a printed count such as ``"46.7B"``, and the step of its last digit."""
+    scale = {"M": 1e6, "B": 1e9, "T": 1e12}[text[-1]]
+    digits = text[:-1]
+    decimals = len(digits.partition(".")[2])
+    return round(float(digits) * scale), scale / 10**decimals
+
+
+def catalogue() -> dict[str, Model]:
+    """All models known by name, in the order of their names."""
+    return dict(_catalogue())
+
+
+@functools.cache
+def _catalogue() -> tuple[tuple[str, Model], ...]:
+    folder = resources.files("lightloom.models") / "data"
+    files = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".toml")),
+        key=lambda entry: entry.name,
+    )
+    return tuple(
+        (name, entry_model(name, file.read_text(encoding="utf-8")))
+        for file in files
+        for name in [file.name.removesuffix(".toml")]
+    )
+
+
+def entry_model(name: str, text: str) -> Model:
+    """Model of one catalogue entry, from the text of its TOML file.
+
+    Raises
+    ------
+    ModelError
+        If the entry is not TOML, lacks a source or date, has an unknown key, or its configuration
+        cannot be mapped.
+    """
+    where = f"catalogue entry {name}"
+    try:
+        entry = _Entry.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ModelError(f"{where} is not TOML: {error}") from None
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in problem["loc"])
+        raise ModelError(f"{where}: {key}: {problem['msg']}") from None
+    model = model_from_config(entry.config, name, where)
+    sources = {"config": entry.origin.text}
+    if entry.counts is not None:
+        sources["parameters"] = entry.counts.text
+        model = replace(
+            model,
+            published_parameters=parse_count(entry.counts.total)[0],
+            published_active=parse_count(entry.counts.active)[0],
+        )
+    if entry.plan is not None:
+        sources["plan"] = entry.plan.text
+        values = entry.plan.model_dump(exclude={"date", "source"})
+        model = replace(model, plan=PublishedPlan(**values, source=entry.plan.text))
+    return replace(model, sources=sources)
+
+
+def load_model(name_or_path: str) -> Model:
+    """Model of a catalogue name, or of a ``config.json``.
+
+    Parameters
+    ----------
+    name_or_path
+        A name of :func:`catalogue`; else a path, if it contains a separator, ends in ``.json`` or
+        exists. A folder stands for the ``config.json`` in it. A name wins over a file of that name
+        (write ``./name`` for the file).
+
+    Raises
+    ------
+    ModelError
+        If it is neither, or the configuration cannot be read or mapped.
+    """
+    known = catalogue()
+    if name_or_path in known:
+        return known[name_or_path]
+    if not _is_path(name_or_path):
+        raise ModelError(
+            f"unknown model {show(name_or_path)}{did_you_mean(name_or_path.lower()[:60], known)}; "
+            "expected a name from 'lightloom models' or the path of a config.json"
+        )
+    path = Path(name_or_path)
+    try:
+        path = path / "config.json" if path.is_dir() else path
+    except ValueError:
+        raise ModelError(f"{show(name_or_path, 200)} is not a usable path") from None
+    config = read_config(path)
+    generic = path.name == "config.json" and path.absolute().parent.name
+    name = str(path.absolute().parent.name if generic else path.stem)
+    model = model_from_config(config, name, show(str(path), 200))
+    return replace(model, sources={"config": str(path)})
+
+
+def _is_path(text: str) -> bool:
+    if "/" in text or "\\" in text or text.endswith(".json"):
+        return True
+    try:
+        return bool(text) and Path(text).exists()
+    except (OSError, ValueError):
+        return False

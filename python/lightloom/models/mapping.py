@@ -1,0 +1,164 @@
+"""From a parsed ``config.json`` to a :class:`Model`: which family, which keys, what is refused.
+
+``architectures`` decides the family, else ``model_type``: published files contradict themselves.
+A key that the family does not read must be known to change no shape (``config_keys``), or the
+configuration is refused by name, so that no shape is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from lightloom.errors import ModelError, did_you_mean
+from lightloom.models.config_file import Config, show
+from lightloom.models.config_keys import ALIASES, IGNORED, NEUTRAL, is_neutral
+from lightloom.models.families import FAMILIES, Family
+from lightloom.models.model import Model
+
+
+def model_from_config(config: Config, name: str, where: str) -> Model:
+    """Map a parsed configuration to a shape.
+
+    Parameters
+    ----------
+    config
+        The keys and values of a ``config.json``.
+    name
+        Name of the model.
+    where
+        Where the configuration comes from, for messages.
+
+    Raises
+    ------
+    ModelError
+        If the family is outside the list, a key is missing or out of bounds, keys contradict each
+        other, or a key may change the shape in a way that is not known here.
+    """
+    family, notes = _choose_family(config, where)
+    values, written = _canonical(config, where)
+    _refuse_unknown(values, written, family, where)
+    try:
+        known = family.model_validate({k: v for k, v in values.items() if k in family.model_fields})
+    except ValidationError as error:
+        raise ModelError(f"{where}: {_first_problem(error, written, family)}") from None
+    model = replace(
+        known.to_model(name),
+        active_embeddings=family.active_embeddings,
+        active_router=family.active_router,
+    )
+    return _without_unused(model, notes)
+
+
+def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str, ...]]:
+    """Family of a configuration; ``architectures`` beats ``model_type``."""
+    model_type = config.get("model_type")
+    if model_type is not None and not isinstance(model_type, str):
+        raise ModelError(f"{where}: model_type is {show(model_type)}; expected text")
+    supported = ", ".join(family.name for family in FAMILIES)
+    architectures = config.get("architectures")
+    if architectures is None:
+        if model_type is None:
+            raise ModelError(
+                f"{where} has neither architectures nor model_type; "
+                "expected a model's config.json with one of them"
+            )
+        for family in FAMILIES:
+            if family.name == model_type:
+                return family, ()
+        raise ModelError(
+            f"{where}: model_type {show(model_type)} is not supported; expected one of {supported}"
+        )
+    if (
+        not isinstance(architectures, list)
+        or len(architectures) != 1
+        or not isinstance(architectures[0], str)
+    ):
+        raise ModelError(
+            f"{where}: architectures is {show(architectures)}; expected a list of one name"
+        )
+    name = architectures[0]
+    for family in FAMILIES:
+        if name in family.architectures:
+            if model_type in (None, family.name):
+                return family, ()
+            return family, (
+                f"architectures says {family.name} and is used, model_type {show(model_type)}",
+            )
+    of_type = f" (model_type {show(model_type)})" if model_type is not None else ""
+    raise ModelError(
+        f"{where}: architecture {show(name)}{of_type} is not supported; "
+        f"expected a causal language model of one of {supported}"
+    )
+
+
+def _canonical(config: Config, where: str) -> tuple[Config, dict[str, str]]:
+    """Configuration under canonical keys, and the key that each was written as."""
+    names = {alias: key for key, aliases in ALIASES.items() for alias in aliases}
+    values: Config = {}
+    written: dict[str, str] = {}
+    for key, value in config.items():
+        canonical = names.get(key, key)
+        if canonical in values and values[canonical] != value:
+            raise ModelError(
+                f"{where}: {written[canonical]} is {show(values[canonical])} but {key} is "
+                f"{show(value)}; both name the same thing, keep one"
+            )
+        values[canonical] = value
+        written[canonical] = key
+    return values, written
+
+
+def _refuse_unknown(
+    values: Config, written: dict[str, str], family: type[Family], where: str
+) -> None:
+    """Refuse, by name, a key that may change the shape and that the family does not read."""
+    fields = set(family.model_fields)
+    for key, value in values.items():
+        if key in fields or key in family.unused or is_neutral(key, value):
+            continue
+        shown = f"{show(written[key])} = {show(value)}"
+        if key in NEUTRAL or any(key in other.model_fields for other in FAMILIES):
+            raise ModelError(f"{where}: {shown} is not part of the shape of {family.name} models")
+        known = fields | IGNORED | {alias for key in fields for alias in ALIASES.get(key, ())}
+        raise ModelError(
+            f"{where}: {shown} is an unknown key that may change the shape of the model"
+            f"{did_you_mean(key[:60], known)}; remove it if it does not"
+        )
+
+
+def _first_problem(error: ValidationError, written: dict[str, str], family: type[Family]) -> str:
+    """One line for the first problem that validation found."""
+    problem = error.errors(include_url=False)[0]
+    message = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:
+        return message
+    key = str(problem["loc"][0])
+    if problem["type"] == "missing":
+        others = "".join(f" or {alias}" for alias in ALIASES.get(key, ()))
+        return f"{key}{others} is missing; the config.json of a {family.name} model has it"
+    inside = "".join(f"[{index}]" for index in problem["loc"][1:] if isinstance(index, int))
+    message = message.removeprefix("Input should be ")
+    return f"{written.get(key, key)}{inside} is {show(problem['input'])}; expected {message}"
+
+
+def _without_unused(model: Model, notes: tuple[str, ...]) -> Model:
+    """Set to 0 what no layer of the model uses, so that equal shapes compare equal."""
+    model = replace(model, notes=notes + model.notes)
+    if all(model.moe_layers):
+        return replace(model, ffn_size=0, ffn_bias=False)
+    if any(model.moe_layers):
+        return model
+    return replace(
+        model,
+        num_experts=0,
+        experts_per_token=0,
+        expert_ffn_size=0,
+        shared_expert_ffn_size=0,
+        shared_expert_gate=False,
+        router_bias=False,
+        expert_bias=False,
+        num_groups=1,
+        top_groups=1,
+    )
