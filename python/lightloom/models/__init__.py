@@ -2,8 +2,8 @@
 
 ``model`` is the plain data, ``config_file`` reads untrusted JSON, ``mapping`` and ``families``
 turn a configuration into a shape, ``catalogue`` loads the package's own configurations through
-that same mapping, and ``parameters`` counts. Left out: everything that does not change a weight's shape
-(positions, activations, dropout, quantisation), sliding windows and multi-token prediction.
+that same mapping, and ``parameters`` counts. Left out: what changes no weight's shape (positions,
+activations, dropout, quantisation), sliding windows and multi-token prediction.
 """
 
 from lightloom.models.catalogue import catalogue, load_model

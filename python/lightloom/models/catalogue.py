@@ -79,15 +79,12 @@ def catalogue() -> dict[str, Model]:
 @functools.cache
 def _catalogue() -> tuple[tuple[str, Model], ...]:
     folder = resources.files("lightloom.models") / "data"
-    files = sorted(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".toml")),
-        key=lambda entry: entry.name,
-    )
-    return tuple(
-        (name, entry_model(name, file.read_text(encoding="utf-8")))
-        for file in files
-        for name in [file.name.removesuffix(".toml")]
-    )
+    texts = {
+        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    }
+    return tuple((name, entry_model(name, texts[name])) for name in sorted(texts))
 
 
 def entry_model(name: str, text: str) -> Model:

@@ -11,8 +11,7 @@ from __future__ import annotations
 ALIASES: dict[str, tuple[str, ...]] = {
     "num_experts": ("num_local_experts", "n_routed_experts", "num_routed_experts"),
     "num_shared_experts": ("n_shared_experts",),
-    "num_experts_per_tok": ("experts_per_token", "num_experts_per_token"),
-    "topk_group": ("top_k_group",),
+    "num_experts_per_tok": ("experts_per_token",),
     "qk_norm": ("use_qk_norm",),
 }
 
