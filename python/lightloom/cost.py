@@ -7,11 +7,13 @@ cabling labour, cooling, financing, and what a half-used switch costs beyond its
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from lightloom.fabric.bill import Bill, Line
-from lightloom.hardware import Powers, Prices
+from lightloom.hardware import Gpu, Powers, Prices
 
 #: the name of a component's price, without ``_usd``, and of its power, without ``_w``
 _PRICE = {"eps_port": "switch_port"}
@@ -128,3 +130,101 @@ def _unit_power(line: Line, powers: Powers) -> float:
         return powers.ports.get(_PORT_POWER[line.component])
     ends = 2 if line.component == "aoc" else 1
     return ends * powers.at(line.rate_gbps).get(_RATE_POWER[line.component])
+
+
+@dataclass(frozen=True)
+class ClusterCost:
+    """Capital cost of a whole cluster in USD: network, GPUs, and servers without both."""
+
+    network_usd: float
+    gpus_usd: float
+    servers_usd: float
+
+    @property
+    def total_usd(self) -> float:
+        """Sum of the three."""
+        return self.network_usd + self.gpus_usd + self.servers_usd
+
+
+@dataclass(frozen=True)
+class ClusterPower:
+    """Electrical power of a whole cluster in watts."""
+
+    network_w: float
+    gpus_w: float
+    servers_w: float
+
+    @property
+    def total_w(self) -> float:
+        """Sum of the three."""
+        return self.network_w + self.gpus_w + self.servers_w
+
+
+def cluster_cost(network: Cost, gpu: Gpu, prices: Prices, gpus: int) -> ClusterCost:
+    """Cost of ``gpus`` GPUs with their servers and network.
+
+    Parameters
+    ----------
+    network
+        Cost of the network, NICs included or not as its conventions say.
+    gpu, prices
+        Prices of a GPU and of a server.
+    gpus
+        GPUs that are bought; whole servers of them.
+
+    Raises
+    ------
+    HardwareError
+        If the price of the GPU or of a server is unknown.
+    """
+    return ClusterCost(network.total_usd, gpus * gpu.price(), gpus * prices.server_usd_per_gpu())
+
+
+def cluster_power(network: Power, gpu: Gpu, powers: Powers, gpus: int) -> ClusterPower:
+    """Power of ``gpus`` GPUs with their servers and network; see :func:`cluster_cost`."""
+    return ClusterPower(network.total_w, gpus * gpu.power_w, gpus * powers.server_w_per_gpu())
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Performance over cost and over power, of the network alone and of the whole cluster."""
+
+    per_network_usd: float
+    per_cluster_usd: float
+    per_network_w: float
+    per_cluster_w: float
+
+
+def efficiency(performance: float, cost: ClusterCost, power: ClusterPower) -> Efficiency:
+    """Divide a performance (tokens/s, or steps/s as in MixNet section 7.4) by cost and power."""
+    return Efficiency(
+        performance / cost.network_usd,
+        performance / cost.total_usd,
+        performance / power.network_w,
+        performance / power.total_w,
+    )
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return indices of the points that no other point beats.
+
+    Parameters
+    ----------
+    points
+        ``(cost, performance)`` of each; less cost and more performance are better.
+
+    Returns
+    -------
+    list of int
+        By ascending cost. A point is left out if another one is no worse in both and better in
+        one; of equal points all stay.
+    """
+    best, front = -math.inf, list[int]()
+    ordered = sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1], i))
+    for index in ordered:
+        cost, performance = points[index]
+        tied = bool(front) and points[front[-1]] == (cost, performance)
+        if performance > best or tied:
+            front.append(index)
+            best = performance
+    return front

@@ -9,19 +9,13 @@ from __future__ import annotations
 from lightloom.fabric.base import Fabric, FabricOptions
 from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
 from lightloom.fabric.cluster import Cluster
-from lightloom.fabric.context import FabricContext, RingDemand, context_from_task_graph
+from lightloom.fabric.context import FabricContext, RingDemand, job_context
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
-
-#: class of each kind of fabric
-FABRICS: dict[str, type[FabricOptions]] = {
-    FatTree.kind: FatTree,
-    Oversub.kind: Oversub,
-    Rail.kind: Rail,
-    MixNet.kind: MixNet,
-}
+from lightloom.fabric.read import FABRICS, load_fabric
+from lightloom.fabric.topoopt import TopoOpt
 
 __all__ = [
     "COMPONENTS",
@@ -38,5 +32,7 @@ __all__ = [
     "Oversub",
     "Rail",
     "RingDemand",
-    "context_from_task_graph",
+    "TopoOpt",
+    "job_context",
+    "load_fabric",
 ]

@@ -16,6 +16,9 @@ from lightloom.fabric.network import AllToAll, Eps, Network
 from lightloom.fabric.options import Count, OptionalPositive, Options
 from lightloom.fabric.tree import Tree
 
+#: what a user may ask for
+AllToAllChoice = Literal["best", "flat", "rail", "hierarchical"]
+
 
 class Fabric(Protocol):
     """One way to connect the servers of a cluster."""
@@ -54,7 +57,7 @@ class FabricOptions(Options):
     kind: ClassVar[str]
 
     label: str | None = None
-    all_to_all: Literal["best", "flat", "rail", "hierarchical"] = "best"
+    all_to_all: AllToAllChoice = "best"
     gpus_per_server: Count | None = None
     nics_per_server: Count | None = None
     nic_gbps: OptionalPositive = None
@@ -91,7 +94,7 @@ class FabricOptions(Options):
 
 
 def packet_all_to_all(
-    wanted: Literal["best", "flat", "rail", "hierarchical"],
+    wanted: AllToAllChoice,
     cluster: Cluster,
     context: FabricContext | None,
 ) -> tuple[AllToAll, str]:
@@ -102,29 +105,22 @@ def packet_all_to_all(
     return chosen, f"all-to-all {chosen}: {reason}"
 
 
-def circuit_all_to_all(
-    kind: str, wanted: Literal["best", "flat", "rail", "hierarchical"]
-) -> tuple[AllToAll, str]:
-    """How a fabric of circuits between servers spreads it: through delegates, or not at all.
+def circuit_all_to_all(wanted: AllToAllChoice) -> tuple[AllToAll, str]:
+    """How a fabric of circuits between servers spreads it, and a note that says why.
 
-    Raises
-    ------
-    FabricError
-        If another way is asked for.
+    There is one way only, so that another one that was asked for (of all fabrics of a comparison)
+    is answered in the note.
     """
-    if wanted not in {"best", "hierarchical"}:
-        raise FabricError(
-            f"{kind}: all_to_all = '{wanted}': circuits join servers, so GPUs reach them through"
-            " delegates; use 'hierarchical' or 'best'"
-        )
-    return "hierarchical", "all-to-all hierarchical: circuits join servers, not GPUs"
+    note = "all-to-all hierarchical: circuits join servers, GPUs reach them through delegates"
+    asked = "" if wanted in {"best", "hierarchical"} else f" ('{wanted}' does not apply)"
+    return "hierarchical", note + asked
 
 
 def packet_network(
     cluster: Cluster,
     context: FabricContext | None,
     eps: Eps,
-    wanted: Literal["best", "flat", "rail", "hierarchical"],
+    wanted: AllToAllChoice,
 ) -> Network:
     """Return a network of nothing but a packet fabric."""
     check_layout(cluster, context)

@@ -6,15 +6,18 @@ NICs are still connected and counted.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
 from lightloom.errors import FabricError
 from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.network import NvSwitch
+from lightloom.fabric.options import MOST
 from lightloom.hardware import load_gpu
 from lightloom.units import to_bps, to_ps
+
+#: what is expected of a count
+COUNT = f"a whole number from 1 to {MOST:.0e}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +58,17 @@ class Cluster:
 
     def __post_init__(self) -> None:
         for name in ("gpus", "gpus_per_server", "nics_per_server"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            value = getattr(self, name)
+            _require(1 <= value <= MOST and value == int(value), name, value, COUNT)
         for name in ("nic_gbps", "nvlink_gbps"):
             value = getattr(self, name)
-            _require(math.isfinite(value) and value > 0, name, value, "a rate above 0 Gb/s")
+            _require(0 < value <= MOST, name, value, f"a rate above 0, up to {MOST:.0e} Gb/s")
         for name in ("nvlink_latency_s", "link_delay_s"):
             value = getattr(self, name)
-            _require(math.isfinite(value) and value >= 0, name, value, "a time of 0 s or more")
+            _require(0 <= value <= MOST, name, value, "a time of 0 s or more")
 
     @classmethod
-    def of(cls, *, gpus: int, nic_gbps: float, gpu: str = "h100", **others: float) -> Self:
+    def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: float) -> Self:
         """Return a cluster of a GPU from the catalogue, what is not given from its data.
 
         Parameters
@@ -94,6 +98,11 @@ class Cluster:
     def servers(self) -> int:
         """Servers that hold the GPUs, the last one perhaps in part."""
         return -(-self.gpus // self.gpus_per_server)
+
+    @property
+    def installed_gpus(self) -> int:
+        """GPUs of all servers, those that the job does not use included."""
+        return self.servers * self.gpus_per_server
 
     @property
     def nics(self) -> int:

@@ -5,11 +5,14 @@ Only MixNet (its regions) and TopoOpt (its one topology for the job) look at it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.errors import FabricError
 from lightloom.workload.task_graph import TRANSPOSED, Kind, Layout, Ring, Scope, TaskGraph
 
 
@@ -50,21 +53,48 @@ class FabricContext:
     rings: tuple[RingDemand, ...] = ()
 
 
-def context_from_task_graph(graph: TaskGraph) -> FabricContext:
-    """Add up what the servers send each other in one step.
+def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
+    """Average over steps what the servers send each other.
 
-    All-to-alls count the token copies of their block times their bytes (transposed for combine),
-    averaged over nothing: the sum over a step is the average demand of the job times its blocks.
+    All-to-alls count the token copies of their block times their bytes, transposed for combine.
     Rings are folded to servers; the volume per ring edge is 2 (n-1)/n of the buffer for an
     all-reduce and (n-1)/n for a reduce-scatter or all-gather.
 
     Parameters
     ----------
-    graph
-        The task graph of one step.
+    graphs
+        Task graphs of one or more steps of one job, looked at one after another.
+
+    Raises
+    ------
+    FabricError
+        If there is no step.
     """
-    pairs = [*_all_to_all_pairs(graph), *_send_pairs(graph)]
+    steps = [_step_context(graph) for graph in graphs]
+    if not steps:
+        raise FabricError("the demand of a job needs at least one step")
+    first = steps[0]
+    if len(steps) == 1:
+        return first
+    pairs = [(step.demand_src, step.demand_dst, step.demand_bytes) for step in steps]
     src, dst, size = _fold(pairs)
+    rings: dict[tuple[int, ...], float] = {}
+    for ring in itertools.chain.from_iterable(step.rings for step in steps):
+        key = tuple(ring.servers.tolist())
+        rings[key] = rings.get(key, 0.0) + ring.size_bytes / len(steps)
+    known = [step.rank_imbalance for step in steps if step.rank_imbalance is not None]
+    return replace(
+        first,
+        rank_imbalance=sum(known) / len(known) if known else None,
+        demand_src=src,
+        demand_dst=dst,
+        demand_bytes=size / len(steps),
+        rings=tuple(RingDemand(np.array(key, np.uint32), size) for key, size in rings.items()),
+    )
+
+
+def _step_context(graph: TaskGraph) -> FabricContext:
+    src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
     ranks = max(1, graph.blocks.ranks_per_member)
     return FabricContext(
         layout=graph.layout,
@@ -166,20 +196,29 @@ def _members(scope: Scope) -> list[npt.NDArray[np.uint32]]:
 
 
 def _without_repeats(servers: npt.NDArray[np.uint32]) -> tuple[int, ...]:
-    """Servers in ring order, neighbours on one server taken together."""
-    keep = servers != np.roll(servers, 1)
-    return tuple(int(server) for server in servers[keep])
+    """Servers in ring order, each once: workers of one server pass on inside it."""
+    return tuple(dict.fromkeys(servers.tolist()))
 
 
 def _rank_imbalance(rank_tokens: npt.NDArray[np.uint32] | None, ranks: int) -> float | None:
-    """Busiest GPU over the mean GPU of the busiest server, mean over groups and blocks."""
+    """Busiest GPU over the mean GPU of the busiest server, mean over groups and blocks.
+
+    ``rank_tokens`` is ``(groups, blocks, members * ranks, members * ranks)``; what stays in a
+    member does not cross a NIC.
+    """
     if rank_tokens is None or rank_tokens.size == 0 or ranks < 2:
         return None
-    sent, received = rank_tokens.sum(axis=3), rank_tokens.sum(axis=2)
-    shape = (*sent.shape[:2], -1, ranks)
-    busiest_gpu = np.maximum(sent.max(axis=2), received.max(axis=2))
-    servers = [line.reshape(shape).sum(axis=3).max(axis=2) for line in (sent, received)]
-    busiest_server = np.maximum(*servers)
+    members = rank_tokens.shape[-1] // ranks
+    tokens = rank_tokens.reshape(*rank_tokens.shape[:2], members, ranks, members, ranks)
+    inside = np.einsum("gbmrms->gbmrs", tokens)
+    gpus = np.stack(
+        [
+            tokens.sum(axis=(4, 5)) - inside.sum(axis=4),
+            tokens.sum(axis=(2, 3)) - inside.sum(axis=3),
+        ]
+    )
+    busiest_gpu = gpus.max(axis=(0, 3, 4))
+    busiest_server = gpus.sum(axis=4).max(axis=(0, 3))
     full = busiest_server > 0
     if not full.any():
         return None

@@ -15,6 +15,9 @@ from pydantic import ValidationInfo as Info
 from lightloom.errors import FabricError, InputError, did_you_mean
 from lightloom.units import SUFFIXES, parse_quantity
 
+#: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
+MOST = 1e6
+
 
 def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
     """Parse a quantity in the unit that the suffix of the field's name stands for.
@@ -26,11 +29,14 @@ def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
     """
     name = info.field_name or ""
     unit = next(unit for suffix, unit in SUFFIXES.items() if name.endswith(suffix))
+    also = "".join(f", or '{word}'" for word in words)
     try:
-        return parse_quantity(value, unit, name)
+        number = parse_quantity(value, unit, name)
     except InputError as error:
-        also = "".join(f" or '{word}'" for word in words)
         raise FabricError(f"{error}{also}") from None
+    if abs(number) > MOST:
+        raise FabricError(f"{name} = {value!r}: expected at most {MOST:.0e} {unit}{also}")
+    return number
 
 
 def _quantity(value: Any, info: Info) -> float:
@@ -41,13 +47,15 @@ def _optional_quantity(value: Any, info: Info) -> float | None:
     return None if value is None else _quantity(value, info)
 
 
-#: a quantity that may be zero, one that may not, and ones that may be left out
+#: a quantity that may be zero, and ones that may be left out (``Positive``: not zero)
 Quantity = Annotated[float, BeforeValidator(_quantity), Field(ge=0)]
-Positive = Annotated[float, BeforeValidator(_quantity), Field(gt=0)]
+OptionalQuantity = Annotated[
+    Annotated[float, Field(ge=0)] | None, BeforeValidator(_optional_quantity)
+]
 OptionalPositive = Annotated[
     Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
 ]
-Count = Annotated[int, Field(gt=0, strict=True)]
+Count = Annotated[int, Field(gt=0, le=int(MOST), strict=True)]
 
 
 class Options(BaseModel):
@@ -79,6 +87,7 @@ def _one_line(options: type[Options], error: ValidationError) -> str:
         return f"{options.title}: no option '{key}'{hint}"
     if first["type"] == "missing":
         return f"{options.title}: option '{key}' is needed"
-    given = first["input"]
+    given = repr(first["input"])
+    given = given if len(given) <= 60 else f"{given[:57]}..."
     reason = first["msg"][0].lower() + first["msg"][1:]
-    return f"{options.title}: {key} = {given!r}: {reason}" if key else f"{options.title}: {reason}"
+    return f"{options.title}: {key} = {given}: {reason}" if key else f"{options.title}: {reason}"

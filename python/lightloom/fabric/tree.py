@@ -73,7 +73,8 @@ def plan_tree(
     """
     rails = nics if rail else 1
     per_server = 1 if rail else nics
-    down = math.floor(switch_ports * ratio / (1 + ratio))
+    # half a millionth against rounding: 3:1 of 64 ports is 48 down
+    down = math.floor(switch_ports * ratio / (1 + ratio) + 5e-7)
     most = down // per_server
     if most < 1:
         raise FabricError(

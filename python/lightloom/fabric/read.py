@@ -1,0 +1,83 @@
+"""Fabrics by name or from a user's TOML file.
+
+A file is flat: ``kind`` and any options of that kind, among them servers and rates of its own
+(``gpus_per_server``, ``nics_per_server``, ``nic_gbps`` ...). Its name is its label by default.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lightloom.errors import FabricError, did_you_mean
+from lightloom.fabric.base import FabricOptions
+from lightloom.fabric.fat_tree import FatTree
+from lightloom.fabric.mixnet import MixNet
+from lightloom.fabric.oversub import Oversub
+from lightloom.fabric.rail import Rail
+from lightloom.fabric.topoopt import TopoOpt
+
+#: class of each kind of fabric
+FABRICS: dict[str, type[FabricOptions]] = {
+    cls.kind: cls for cls in (FatTree, Oversub, Rail, TopoOpt, MixNet)
+}
+
+
+def load_fabric(
+    name_or_path: str | Path, overrides: Mapping[str, Any] | None = None
+) -> FabricOptions:
+    """Return a fabric by kind, or from a TOML file, with some options replaced.
+
+    Parameters
+    ----------
+    name_or_path
+        A key of ``FABRICS``, or a path that ends in ``.toml``.
+    overrides
+        Options that beat the defaults and the file.
+
+    Raises
+    ------
+    FabricError
+        If the kind or an option is unknown, a value is wrong or the file cannot be read.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml"):
+        path = Path(name_or_path)
+        options = _read(path)
+        kind = options.pop("kind", None)
+        if not isinstance(kind, str):
+            known = ", ".join(FABRICS)
+            raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {known}')
+        cls = _class(kind, f"{path}: ")
+        options.setdefault("label", path.stem)
+        return _build(cls, {**options, **(overrides or {})}, f"{path}: ")
+    return _build(_class(text, ""), dict(overrides or {}), "")
+
+
+def _class(kind: str, where: str) -> type[FabricOptions]:
+    if kind not in FABRICS:
+        raise FabricError(
+            f"{where}unknown fabric '{kind[:60]}'{did_you_mean(kind, FABRICS)};"
+            f" known: {', '.join(FABRICS)}, or a .toml file"
+        )
+    return FABRICS[kind]
+
+
+def _build(cls: type[FabricOptions], options: dict[str, Any], where: str) -> FabricOptions:
+    try:
+        return cls(**options)
+    except FabricError as error:
+        raise FabricError(f"{where}{error}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FabricError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise FabricError(f"{path}: cannot be read (not UTF-8 text)") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FabricError(f"{path}: not valid TOML: {error}") from None

@@ -1,0 +1,148 @@
+"""TopoOpt: every NIC on an optical patch panel, one topology for the whole job.
+
+After Wang et al. (NSDI 2023), as the MixNet paper has it (section 7.1): all NICs are optimistically
+on one large and flat panel, whatever its real size. The topology follows the demand averaged over
+the job; what has no direct circuit is forwarded by the GPUs of other servers, which costs their
+links' rate and ``relay_delay_s`` each.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import FabricError
+from lightloom.fabric.base import FabricOptions, check_layout, circuit_all_to_all
+from lightloom.fabric.bill import Bill, Counting, Line, merged, nic_lines
+from lightloom.fabric.cluster import Cluster
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.network import Direct, Network
+from lightloom.fabric.options import Count, OptionalQuantity
+from lightloom.hardware import switch_technology
+from lightloom.schedule import Ring, topoopt_topology
+from lightloom.units import to_ps
+
+
+class TopoOpt(FabricOptions):
+    """Fixed circuits from a patch panel.
+
+    ``panel`` is ``"flat"`` (one panel of any size), ``"folded"`` (two tiers of panels, with long
+    reach transceivers) or ``"fit"`` (folded where ``panel_ports`` do not suffice);
+    ``look_ahead`` adds a second port and a 1x2 switch per NIC, with which the next job's topology
+    is set up while this one runs. ``max_routes`` shortest paths share the bytes of a pair.
+    """
+
+    kind: ClassVar[str] = "topoopt"
+    title: ClassVar[str] = "topoopt"
+
+    panel: Literal["flat", "folded", "fit"] = "flat"
+    panel_ports: Count | None = None
+    look_ahead: bool = False
+    relay_delay_s: OptionalQuantity = None
+    max_routes: Count = 4
+
+    def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
+        """Return the network for the core.
+
+        Raises
+        ------
+        FabricError
+            If there is no context, or the NICs cannot connect the servers that talk.
+        """
+        cluster = self.adapt(cluster)
+        if context is None:
+            raise FabricError(f"{self.name}: the demand of the job is needed to plan circuits")
+        check_layout(cluster, context)
+        chosen, note = circuit_all_to_all(self.all_to_all)
+        return Network(
+            servers=cluster.servers,
+            gpus_per_server=cluster.gpus_per_server,
+            nvswitch=cluster.nvswitch(),
+            all_to_all=chosen,
+            direct=self._direct(cluster, context),
+            notes=(note, f"{cluster.nics_per_server} circuits per server, fixed for the job"),
+        )
+
+    def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
+        """Return a panel port, a transceiver and a fibre per NIC.
+
+        A folded panel takes three ports and three fibres per NIC, and long reach transceivers
+        against the loss of several passes.
+        """
+        cluster, counting = self.adapt(cluster), counting or Counting()
+        nics, rate = cluster.nics, cluster.nic_gbps
+        folded = self._is_folded(nics)
+        passes = 3 if folded else 1
+        reach = "long_reach_transceiver" if folded else "transceiver"
+        lines = [
+            *nic_lines(nics, rate, counting),
+            Line(reach, rate, nics),
+            Line("patch_port", rate, nics * (passes + self.look_ahead)),
+            Line("fibre", rate, nics * passes),
+            Line("switch_1x2", rate, nics * self.look_ahead),
+        ]
+        panel = {"patch panel": "two tiers" if folded else "flat", "look-ahead": self._look_ahead()}
+        return Bill(
+            fabric=self.name,
+            gpus=cluster.gpus,
+            servers=cluster.servers,
+            lines=merged(lines),
+            fibre_length_m=counting.fibre_length_m,
+            conventions={**counting.conventions(), **panel},
+        )
+
+    def _direct(self, cluster: Cluster, context: FabricContext) -> Direct:
+        rings = [
+            Ring(ring.servers.tolist(), max(1, round(ring.size_bytes))) for ring in context.rings
+        ]
+        found = topoopt_topology(
+            cluster.servers,
+            cluster.nics_per_server,
+            rings=rings,
+            demand=_all_pairs(context),
+            max_routes=self.max_routes,
+        )
+        return Direct(
+            link_rate_bps=cluster.nic_rate_bps,
+            link_delay_ps=cluster.link_delay_ps,
+            relay_delay_ps=to_ps(self.relay_s()),
+            circuits=found.circuits,
+            route_offsets=found.route_offsets,
+            route_servers=found.route_servers,
+        )
+
+    def _look_ahead(self) -> str:
+        return "a second port and a 1x2 switch per NIC" if self.look_ahead else "none"
+
+    def _is_folded(self, nics: int) -> bool:
+        ports = self.panel_ports or switch_technology("robotic").ports
+        return self.panel == "folded" or (self.panel == "fit" and nics > ports)
+
+    def relay_s(self) -> float:
+        """Delay of one forwarding server."""
+        if self.relay_delay_s is None:
+            return cluster_defaults()["relay_delay_s"].value
+        return self.relay_delay_s
+
+
+def _all_pairs(
+    context: FabricContext,
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    """Demand of the job, and one byte for every pair of an EP group.
+
+    A pair that sends nothing on average may send something in one step and then needs a route.
+    """
+    servers = np.unique(context.layout.group_servers(), axis=0)
+    shape = (*servers.shape, servers.shape[1])
+    src = np.broadcast_to(servers[:, :, None], shape).ravel()
+    dst = np.broadcast_to(servers[:, None, :], shape).ravel()
+    apart = src != dst
+    sizes = np.ceil(context.demand_bytes).astype(np.uint64)
+    return (
+        np.concatenate([context.demand_src, src[apart]]),
+        np.concatenate([context.demand_dst, dst[apart]]),
+        np.concatenate([sizes, np.ones(np.count_nonzero(apart), np.uint64)]),
+    )
