@@ -1,1 +1,51 @@
-"""demand."""
+"""Demand: who sends how many tokens to whom in each MoE layer.
+
+A :class:`DemandSource` gives token copies from EP ranks to experts, made lazily: drawn by the
+calibrated generator (:func:`synthetic`), read from a token matrix (:func:`from_matrix`) or
+replayed from per-token routing logs (:func:`from_routing_log`). Placement then folds them to
+server x server, with or without de-duplication.
+"""
+
+from lightloom.demand.deduplicate import MemberTokens, Placement, expected_distinct, member_tokens
+from lightloom.demand.log_formats import RoutingLog, read_routing_log
+from lightloom.demand.matrix_file import from_matrix, read_matrix
+from lightloom.demand.placement import (
+    ELEMENT_BYTES,
+    bytes_per_token,
+    combine,
+    fold,
+    rank_matrix,
+    received,
+)
+from lightloom.demand.regime import REGIMES
+from lightloom.demand.routing_log import from_routing_log
+from lightloom.demand.source import DemandSource, PerTokenSource, Shape
+from lightloom.demand.statistics import Skew, SkewStatistics, skew, statistics
+from lightloom.demand.synthetic import synthetic
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "REGIMES",
+    "DemandSource",
+    "MemberTokens",
+    "PerTokenSource",
+    "Placement",
+    "RoutingLog",
+    "Shape",
+    "Skew",
+    "SkewStatistics",
+    "bytes_per_token",
+    "combine",
+    "expected_distinct",
+    "fold",
+    "from_matrix",
+    "from_routing_log",
+    "member_tokens",
+    "rank_matrix",
+    "read_matrix",
+    "read_routing_log",
+    "received",
+    "skew",
+    "statistics",
+    "synthetic",
+]

@@ -1,0 +1,378 @@
+"""Token copies between members, each token sent once per destination server if asked.
+
+Without de-duplication a token that chose two experts on one server crosses the network twice. With
+it (DeepEP's kernels do so) it crosses once and is copied on arrival over NVSwitch, so that the
+matrix keeps its sum: what leaves the network appears on the destination's diagonal. Copies inside
+a server are counted per expert.
+
+Per-token logs say exactly how many tokens reach a server. Counts do not; there the expectation is
+taken under the least informative gate that has these counts: of all sets of ``top_k`` experts
+(within ``top_groups`` of the ``num_groups`` groups of node-limited routing), a token draws one with
+probability proportional to the product of its experts' weights, where an expert's weight is its
+odds ``q / (1 - q)`` of being chosen, scaled per block of experts such that every block's expected
+copies equal the counted ones (conditional Poisson sampling, Chen, Dempster and Liu, Biometrika
+1994, with one multiplier per block). For equal loads this is the hypergeometric formula.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.placement import check_members, combine, fold, to_uint32
+from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape, whole
+from lightloom.errors import DemandError
+
+Floats = npt.NDArray[np.float64]
+
+#: rows computed together, so that the arrays of one pass stay in the cache
+_ROWS = 2048
+#: passes that fit the multipliers, and the relative error of expected copies that ends them
+_PASSES = 60
+_PRECISION = 1e-7
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the ranks of an EP group sit on servers, and how their tokens are sent.
+
+    ``members`` servers of ``ranks_per_member`` consecutive EP ranks. ``num_groups`` and
+    ``top_groups`` are the model's node-limited routing (1 of 1: none).
+    """
+
+    members: int
+    ranks_per_member: int
+    deduplicate: bool = False
+    num_groups: int = 1
+    top_groups: int = 1
+
+
+@dataclass(frozen=True)
+class MemberTokens:
+    """Dispatch counts between members, as the task graph takes them.
+
+    ``tokens`` is ``(layers, micro_batches, members, members)``. ``exact`` is false where the
+    source drew them or where de-duplication was ``expected`` from counts.
+    """
+
+    tokens: npt.NDArray[np.uint32]
+    exact: bool
+    expected: bool
+
+    def combine(self) -> npt.NDArray[np.uint32]:
+        """Counts of combine: those of dispatch, transposed."""
+        return np.asarray(combine(self.tokens), dtype=np.uint32)
+
+
+def member_tokens(
+    source: DemandSource,
+    placement: Placement,
+    *,
+    group: int,
+    layers: Sequence[int],
+    micro_batches: int,
+    step: int,
+) -> MemberTokens:
+    """Dispatch counts between the members of one EP group.
+
+    Raises
+    ------
+    DemandError
+        If the placement does not fit the source's shape, or a per-token log breaks the limit of
+        node-limited routing.
+    """
+    shape = source.shape
+    check_members(shape.ranks, placement.members, placement.ranks_per_member)
+    check_groups(shape, placement.num_groups, placement.top_groups)
+    index: dict[str, Any] = {
+        "group": group,
+        "layers": layers,
+        "micro_batches": micro_batches,
+        "step": step,
+    }
+    if placement.num_groups > placement.top_groups and isinstance(source, PerTokenSource):
+        source.check_node_limit(placement.num_groups, placement.top_groups)
+    tokens = source.tokens(**index)
+    sizes = {"members": placement.members, "ranks_per_member": placement.ranks_per_member}
+    if not placement.deduplicate:
+        return MemberTokens(fold(tokens, **sizes), source.exact, expected=False)
+    if isinstance(source, PerTokenSource):
+        distinct: npt.NDArray[Any] = source.distinct(**index, members=placement.members)
+        return MemberTokens(fold_distinct(tokens, distinct, **sizes), source.exact, expected=False)
+    distinct = expected_distinct(
+        tokens,
+        shape,
+        members=placement.members,
+        num_groups=placement.num_groups,
+        top_groups=placement.top_groups,
+    )
+    return MemberTokens(fold_distinct(tokens, distinct, **sizes), exact=False, expected=True)
+
+
+def fold_distinct(
+    tokens: Counts, distinct: npt.NDArray[Any], *, members: int, ranks_per_member: int
+) -> npt.NDArray[np.uint32]:
+    """Fold with each token sent once per destination member.
+
+    Parameters
+    ----------
+    tokens
+        Token copies ``(..., ranks, experts)``.
+    distinct
+        Tokens of each rank with a copy for each member, ``(..., ranks, members)``; fractions are
+        rounded after summing over a member's ranks.
+    members, ranks_per_member
+        See :func:`~lightloom.demand.placement.fold`.
+
+    Returns
+    -------
+    ``(..., members, members)``. Off the diagonal, tokens; on it, copies between different ranks
+    of the member, those included that are made on arrival. The sum is that of
+    :func:`~lightloom.demand.placement.fold`.
+    """
+    copies = fold(tokens, members=members, ranks_per_member=ranks_per_member).astype(np.int64)
+    batch = copies.shape[:-2]
+    once = distinct.reshape(*batch, members, ranks_per_member, members).sum(axis=-2)
+    # a rounded expectation may not exceed the copies it stands for
+    once = np.minimum(np.rint(once).astype(np.int64), copies)
+    diagonal = np.arange(members)
+    once[..., diagonal, diagonal] = copies[..., diagonal, diagonal]
+    on_arrival = (copies - once).sum(axis=-2)
+    once[..., diagonal, diagonal] += on_arrival
+    return to_uint32(once)
+
+
+def check_groups(shape: Shape, num_groups: int, top_groups: int) -> None:
+    """Refuse expert groups that the experts do not fill, or too few to choose from.
+
+    Raises
+    ------
+    DemandError
+        Naming the numbers.
+    """
+    if not whole(num_groups) or num_groups < 1 or shape.experts % num_groups:
+        raise DemandError(f"{shape.experts} experts do not divide into {num_groups} expert groups")
+    if not whole(top_groups) or not 1 <= top_groups <= num_groups:
+        raise DemandError(f"top groups: expected 1 to {num_groups}, got {top_groups}")
+    if top_groups * (shape.experts // num_groups) < shape.top_k:
+        raise DemandError(
+            f"{top_groups} groups of {shape.experts // num_groups} experts hold fewer than the "
+            f"{shape.top_k} experts of a token"
+        )
+
+
+def expected_distinct(
+    tokens: Counts, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
+) -> Floats:
+    """Expected tokens of each rank that reach each member, from counts.
+
+    Parameters
+    ----------
+    tokens
+        Token copies ``(..., ranks, experts)``, rows summing to ``shape.copies_per_rank``.
+    shape
+        The job's numbers of ranks, experts, tokens and top-k.
+    members
+        Servers; each holds ``experts / members`` consecutive experts.
+    num_groups, top_groups
+        Node-limited routing: a token's experts lie in at most ``top_groups`` of ``num_groups``
+        groups of consecutive experts.
+
+    Returns
+    -------
+    ``(..., ranks, members)``, between the largest count of one of the member's experts and the
+    lesser of the tokens and the sum of those counts.
+
+    Raises
+    ------
+    DemandError
+        If members or groups do not divide the experts.
+    """
+    check_groups(shape, num_groups, top_groups)
+    if members < 1 or shape.experts % members:
+        raise DemandError(f"{shape.experts} experts do not divide over {members} members")
+    per_member = tokens.reshape(*tokens.shape[:-1], members, shape.experts // members)
+    low = per_member.max(axis=-1).astype(np.float64)
+    high = np.minimum(per_member.sum(axis=-1), shape.tokens_per_rank).astype(np.float64)
+    if shape.top_k == 1 or shape.experts == members:
+        return np.asarray(high)
+    rows = tokens.reshape(-1, shape.experts) / shape.tokens_per_rank
+    gate = _Gate(shape, members, num_groups, top_groups)
+    parts = [gate.reached(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
+    reached = np.concatenate(parts) if parts else np.empty((0, members))
+    expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
+    bounded: Floats = np.clip(expected, low, high)
+    return bounded
+
+
+class _Gate:
+    """The least informative gate with given counts, evaluated for many rows at once.
+
+    Experts fall into *blocks*, the finest pieces that lie in one member and one group. All that
+    matters of a block is the polynomial whose coefficient ``j`` sums the weights of its sets of
+    ``j`` experts; products of such polynomials, truncated after ``top_k``, count sets over several
+    blocks. Polynomials are arrays ``(top_k + 1, rows)``.
+    """
+
+    def __init__(self, shape: Shape, members: int, num_groups: int, top_groups: int) -> None:
+        self.top_k = shape.top_k
+        self.slots = top_groups
+        self.width = math.gcd(shape.experts // members, shape.experts // num_groups)
+        starts = np.arange(0, shape.experts, self.width)
+        self.member_of = starts * members // shape.experts
+        self.group_of = starts * num_groups // shape.experts
+        self.blocks = len(starts)
+        self.members = members
+        self.groups = [np.flatnonzero(self.group_of == g) for g in range(num_groups)]
+
+    def reached(self, rows: Floats) -> Floats:
+        """Probability that a token reaches each member, ``(rows, members)``.
+
+        ``rows`` holds the probability of each expert to be chosen, ``(rows, experts)``.
+        """
+        sets, wanted = self._sets(rows)
+        multiplier = np.zeros_like(wanted)
+        power = np.arange(self.top_k + 1, dtype=np.float64)[np.newaxis, :, np.newaxis]
+        for _ in range(_PASSES):
+            scaled = sets * np.exp(power * multiplier[:, np.newaxis, :])
+            mean, variance = self._moments(scaled)
+            error = np.abs(mean - wanted)
+            if (error <= _PRECISION * np.maximum(wanted, _PRECISION)).all():
+                break
+            # Newton on the log of each multiplier alone, never past what the mean can follow
+            gain = np.where(variance > 0, np.minimum(mean / np.maximum(variance, 1e-30), 1), 0)
+            ratio = np.maximum(wanted, 1e-300) / np.maximum(mean, 1e-300)
+            multiplier = np.clip(multiplier + gain * np.log(ratio), -30, 30)
+        scaled = sets * np.exp(power * multiplier[:, np.newaxis, :])
+        return self._reach(scaled).T
+
+    def _sets(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Polynomials ``(blocks, top_k + 1, rows)`` of odds, expected copies ``(blocks, rows)``."""
+        chance = np.clip(rows.T, 0.0, 1 - 1e-9)
+        odds = chance / (1 - chance)
+        # a common factor cancels; it keeps products of top_k odds inside the range of floats
+        odds /= np.maximum(odds.max(axis=0), 1e-300)
+        odds = odds.reshape(self.blocks, self.width, -1)
+        sets = np.zeros((self.blocks, self.top_k + 1, rows.shape[0]))
+        sets[:, 0] = 1
+        for expert in range(self.width):
+            for j in range(min(expert + 1, self.top_k), 0, -1):
+                sets[:, j] += odds[:, expert] * sets[:, j - 1]
+        wanted: Floats = rows.T.reshape(self.blocks, self.width, -1).sum(axis=1)
+        return sets, wanted
+
+    def _moments(self, sets: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the copies that a token sends to each block."""
+        mean, square = np.empty_like(sets[:, 0]), np.empty_like(sets[:, 0])
+        others = self._without_each_group(sets)
+        for group, blocks in enumerate(self.groups):
+            # ways to choose the rest with a slot taken by this group
+            rest = others[group][: self.slots].sum(axis=0)
+            before = _running(sets[blocks], rest)
+            after = _running(sets[blocks][::-1])
+            for place, block in enumerate(blocks):
+                outside = _product(before[place], after[len(blocks) - 1 - place])
+                total, first, second = self._block_moments(sets[block], outside)
+                absent = others[group][: self.slots + 1].sum(axis=0)[self.top_k]
+                absent -= rest[self.top_k]
+                total = np.maximum(total + absent, 1e-300)
+                mean[block], square[block] = first / total, second / total
+        return mean, np.maximum(square - mean**2, 0)
+
+    def _block_moments(self, sets: Floats, outside: Floats) -> tuple[Floats, Floats, Floats]:
+        weights = sets * outside[::-1]
+        count = np.arange(self.top_k + 1, dtype=np.float64)[:, np.newaxis]
+        total = weights.sum(axis=0)
+        return total, (count * weights).sum(axis=0), (count**2 * weights).sum(axis=0)
+
+    def _without_each_group(self, sets: Floats) -> list[Floats]:
+        """Per group, ways to choose from the others: ``(slots + 1, top_k + 1, rows)``.
+
+        The first axis counts the groups that a choice touches.
+        """
+        full = [_running(sets[blocks])[-1] for blocks in self.groups]
+        start = np.zeros((self.slots + 1, self.top_k + 1, sets.shape[-1]))
+        start[0, 0] = 1
+        before, after = [start], [start]
+        for group in range(len(full) - 1):
+            before.append(_touch(before[-1], full[group]))
+            after.append(_touch(after[-1], full[-1 - group]))
+        return [_merge(before[g], after[len(full) - 1 - g]) for g in range(len(full))]
+
+    def _reach(self, sets: Floats) -> Floats:
+        """Probability that a token has an expert in each member, ``(members, rows)``."""
+        total = np.maximum(self._ways(sets), 1e-300)
+        reach = np.empty((self.members, sets.shape[-1]))
+        others = self._without_each_group(sets)
+        runs: dict[int, tuple[list[Floats], list[Floats]]] = {}
+        for member in range(self.members):
+            blocks = np.flatnonzero(self.member_of == member)
+            group = int(self.group_of[blocks[0]])
+            inside = self.groups[group]
+            if blocks[-1] > inside[-1]:
+                without = sets.copy()
+                without[blocks, 1:] = 0
+                ways = self._ways(without)
+            else:
+                if group not in runs:
+                    polynomials = sets[inside]
+                    runs = {group: (_running(polynomials), _running(polynomials[::-1]))}
+                before, after = runs[group]
+                kept = _product(before[blocks[0] - inside[0]], after[inside[-1] - blocks[-1]])
+                ways = _touch(others[group], kept)[:, self.top_k].sum(axis=0)
+            reach[member] = 1 - ways / total
+        return reach
+
+    def _ways(self, sets: Floats) -> Floats:
+        """Total weight of the sets of ``top_k`` experts within ``slots`` groups."""
+        state = np.zeros((self.slots + 1, self.top_k + 1, sets.shape[-1]))
+        state[0, 0] = 1
+        for blocks in self.groups:
+            state = _touch(state, _running(sets[blocks])[-1])
+        ways: Floats = state[:, self.top_k].sum(axis=0)
+        return ways
+
+
+def _product(left: Floats, right: Floats) -> Floats:
+    """Product of polynomials ``(terms, rows)``, truncated to as many terms."""
+    terms = len(left)
+    result = np.zeros_like(left)
+    for j in range(terms):
+        result[j:] += left[: terms - j] * right[j]
+    return result
+
+
+def _running(polynomials: Floats, first: Floats | None = None) -> list[Floats]:
+    """Products of the first 0, 1, 2, ... polynomials, times ``first``."""
+    if first is None:
+        first = np.zeros_like(polynomials[0])
+        first[0] = 1
+    products = [first]
+    for polynomial in polynomials:
+        products.append(_product(products[-1], polynomial))
+    return products
+
+
+def _touch(state: Floats, group: Floats) -> Floats:
+    """Add a group to ``(slots + 1, terms, rows)``: untouched, or with one more slot taken."""
+    result = state.copy()
+    terms = state.shape[1]
+    for j in range(1, terms):
+        result[1:, j:] += state[:-1, : terms - j] * group[j]
+    return result
+
+
+def _merge(left: Floats, right: Floats) -> Floats:
+    """Combine two sides that each count touched groups and chosen experts."""
+    result = np.zeros_like(left)
+    slots, terms = left.shape[:2]
+    for taken in range(slots):
+        for j in range(terms):
+            if right[taken, j].any():
+                result[taken:, j:] += left[: slots - taken, : terms - j] * right[taken, j]
+    return result
