@@ -1,1 +1,29 @@
-//! Flow-level network: max-min fair rates.
+//! Flow-level network: fluid flows that share links max-min fairly.
+//!
+//! A flow has a size and crosses a path of links. At any instant the rates of all flows are the
+//! unique max-min fair allocation (Bertsekas and Gallager, *Data Networks*, section 6.5.2): no
+//! rate can grow without shrinking one that is no greater. Rates change only when flows start or
+//! finish or when a link changes its rate; an event recomputes just the links that it reaches.
+//!
+//! Assumes that sources are always ready to send and that sharing adapts at once. Leaves out
+//! propagation delay, packets, queues and congestion control; the caller adds latencies.
+//!
+//! The parts: [`FlowNetwork`] (events and time), `store` (flows, paths, who crosses which link),
+//! `level` (the fair level of one link), `repair` (all links consistent again after a change),
+//! `progress` (bytes sent and finish times).
+
+mod level;
+mod network;
+mod progress;
+mod repair;
+mod store;
+
+pub use network::{FlowNetwork, Statistics};
+
+/// A link of a [`FlowNetwork`]; numbered from 0 in the order of creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A flow of a [`FlowNetwork`]: a slot, reused once the flow has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);

@@ -9,11 +9,11 @@ use std::hint::black_box;
 
 const HELD: u64 = 10_000;
 
-/// Gaps between events: a third at the same instant, the others spread over three decades.
+/// Gaps between events: a quarter at the same instant, the others spread over three decades.
 fn gap(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     let draw = *state >> 33;
-    if draw % 3 == 0 { 0 } else { draw % 1_000 * (1 + draw % 7 * 150) }
+    if draw & 3 == 0 { 0 } else { draw % 1_000 * (1 + draw % 7 * 150) }
 }
 
 fn hold(criterion: &mut Criterion) {

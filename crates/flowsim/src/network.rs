@@ -1,0 +1,259 @@
+//! The network as its user sees it: links, flows, time.
+
+use crate::store::{NO_LINK, Store, Ticket};
+use crate::{FlowId, LinkId};
+use lightloom_kernel::IndexedQueue;
+use lightloom_model::{Bytes, Rate, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What the network has done so far, for benchmarks and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Instants at which rates were recomputed.
+    pub recomputations: u64,
+    /// Links whose level was computed, over all recomputations.
+    pub links_touched: u64,
+    /// Flows looked at for that, once for each of these links.
+    pub flows_touched: u64,
+    /// Flows that have finished.
+    pub completions: u64,
+}
+
+/// Links and the flows on them.
+#[derive(Debug, Clone)]
+pub struct FlowNetwork {
+    pub(crate) now: u64,
+    pub(crate) store: Store,
+    // Per link; see `repair` for levels and `progress` for the others.
+    pub(crate) capacity: Vec<f64>,
+    pub(crate) levels: Vec<f64>,
+    /// Rate of the flows that it limits since `settled`.
+    pub(crate) drain: Vec<f64>,
+    pub(crate) settled: Vec<u64>,
+    /// Least bits left, as of `settled`, of the flows that it limits.
+    pub(crate) least: Vec<f64>,
+    carried: Vec<u64>,
+    /// Next finish time of the flows that each link limits.
+    pub(crate) queue: IndexedQueue,
+    // Work of the next recomputation.
+    pub(crate) dirty: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) is_dirty: Vec<bool>,
+    pub(crate) touched: Vec<u32>,
+    pub(crate) is_touched: Vec<bool>,
+    pub(crate) rekey: Vec<u32>,
+    pub(crate) in_rekey: Vec<bool>,
+    /// Flows that started since the last one.
+    pub(crate) fresh: Vec<u32>,
+    /// Flows without bytes, which finish when they start.
+    instant: Vec<u32>,
+    /// Buffers, empty between calls.
+    pub(crate) caps: Vec<f64>,
+    pub(crate) finishing: Vec<(u64, u32)>,
+    /// Finished before a start or rate change, not yet reported.
+    finished: Vec<u64>,
+    finished_at: u64,
+    next_sequence: u64,
+    pub(crate) statistics: Statistics,
+}
+
+impl Default for FlowNetwork {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FlowNetwork {
+    /// A network without links.
+    pub fn new() -> Self {
+        Self {
+            now: 0,
+            store: Store::new(),
+            // Entry 0 is the link without limit.
+            capacity: vec![f64::INFINITY],
+            levels: vec![f64::INFINITY],
+            drain: vec![0.0],
+            settled: vec![0],
+            least: vec![f64::INFINITY],
+            carried: vec![0],
+            queue: IndexedQueue::new(),
+            dirty: BinaryHeap::new(),
+            is_dirty: vec![false],
+            touched: Vec::new(),
+            is_touched: vec![false],
+            rekey: Vec::new(),
+            in_rekey: vec![false],
+            fresh: Vec::new(),
+            instant: Vec::new(),
+            caps: Vec::new(),
+            finishing: Vec::new(),
+            finished: Vec::new(),
+            finished_at: 0,
+            next_sequence: 0,
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Adds a link of this rate (0: dark).
+    pub fn add_link(&mut self, rate: Rate) -> LinkId {
+        let link = LinkId((self.levels.len() - 1) as u32);
+        self.store.add_link();
+        self.capacity.push(rate.0 as f64);
+        self.levels.push(f64::INFINITY);
+        self.drain.push(0.0);
+        self.settled.push(self.now);
+        self.least.push(f64::INFINITY);
+        self.carried.push(0);
+        self.is_dirty.push(false);
+        self.is_touched.push(false);
+        self.in_rekey.push(false);
+        link
+    }
+
+    /// Changes the rate of a link; at 0 it is dark and the flows on it stall.
+    ///
+    /// # Panics
+    /// If `now` is earlier than a previous call's.
+    pub fn set_rate(&mut self, now: Time, link: LinkId, rate: Rate) {
+        self.step_to(now);
+        let capacity = &mut self.capacity[link.0 as usize + 1];
+        if (*capacity - rate.0 as f64).abs() > 0.0 {
+            *capacity = rate.0 as f64;
+            self.make_dirty(link.0 + 1);
+        }
+    }
+
+    /// Starts a flow of `size` over `path`; `token` is given back when it has finished.
+    ///
+    /// # Panics
+    /// If `now` is earlier than a previous call's, or `path` is empty or has a link twice.
+    pub fn start(&mut self, now: Time, size: Bytes, path: &[LinkId], token: u64) -> FlowId {
+        assert!(!path.is_empty(), "a flow needs at least one link");
+        for (index, link) in path.iter().enumerate() {
+            assert!(!path[..index].contains(link), "link {} twice in one path", link.0);
+        }
+        self.step_to(now);
+        let ticket = Ticket { sequence: self.next_sequence, token, size: size.0 };
+        self.next_sequence += 1;
+        let flow = self.store.insert(ticket);
+        if size.0 == 0 {
+            // It is over before it could take a share of any link.
+            self.instant.push(flow);
+            return FlowId(flow);
+        }
+        self.fresh.push(flow);
+        self.store.enter(flow, path.iter().map(|link| link.0 + 1));
+        for link in path {
+            self.make_dirty(link.0 + 1);
+        }
+        FlowId(flow)
+    }
+
+    /// When the next flow finishes, if no further change happens; `None` if all are stalled.
+    pub fn next_completion(&mut self) -> Option<Time> {
+        if !self.finished.is_empty() {
+            return Some(Time(self.finished_at));
+        }
+        self.next_finish().map(Time)
+    }
+
+    /// Goes to `now` and appends to `done` the tokens of the flows that finish at or before it,
+    /// in the order of (finish time, start).
+    ///
+    /// # Panics
+    /// If `now` is earlier than a previous call's.
+    pub fn advance(&mut self, now: Time, done: &mut Vec<u64>) {
+        assert!(now.0 >= self.now, "time runs backwards: {} after {}", now.0, self.now);
+        done.append(&mut self.finished);
+        while let Some(time) = self.next_finish().filter(|&time| time <= now.0) {
+            self.finish_at(time, done);
+            if time == now.0 {
+                // Rates are recomputed only after what the caller starts at this instant.
+                break;
+            }
+        }
+        self.now = now.0;
+    }
+
+    /// The rate of a flow, in bits per second, as of the last `next_completion` (infinite for a
+    /// flow without bytes).
+    pub fn rate_of(&self, flow: FlowId) -> f64 {
+        let path = self.store.path(flow.0);
+        path.iter().map(|hop| self.levels[hop.link as usize]).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Number of flows that have not finished.
+    pub fn active(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Bytes of the finished flows that crossed a link.
+    pub fn carried(&self, link: LinkId) -> u64 {
+        self.carried[link.0 as usize + 1]
+    }
+
+    /// What has been done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    fn next_finish(&mut self) -> Option<u64> {
+        self.flush();
+        if !self.instant.is_empty() {
+            return Some(self.now);
+        }
+        self.queue.peek().map(|(time, _)| time.0)
+    }
+
+    /// Before a change at `now`: what happens until then, happens first.
+    fn step_to(&mut self, now: Time) {
+        assert!(now.0 >= self.now, "time runs backwards: {} after {}", now.0, self.now);
+        if now.0 == self.now {
+            return;
+        }
+        let mut done = std::mem::take(&mut self.finished);
+        let reported = done.len();
+        while let Some(time) = self.next_finish().filter(|&time| time < now.0) {
+            if done.is_empty() {
+                self.finished_at = time;
+            }
+            self.finish_at(time, &mut done);
+        }
+        debug_assert!(reported <= done.len());
+        self.finished = done;
+        self.now = now.0;
+    }
+
+    /// Finishes the flows whose finish time is `time`.
+    fn finish_at(&mut self, time: u64, done: &mut Vec<u64>) {
+        self.now = time;
+        let mut finishing = std::mem::take(&mut self.finishing);
+        for flow in self.instant.drain(..) {
+            finishing.push((self.store.tickets[flow as usize].sequence, flow));
+        }
+        self.finishing = finishing;
+        while let Some((first, link)) = self.queue.peek() {
+            if first.0 != time {
+                break;
+            }
+            self.queue.remove(link);
+            self.collect_finished(link);
+            self.touch(link);
+        }
+        let mut finishing = std::mem::take(&mut self.finishing);
+        finishing.sort_unstable();
+        for (_, flow) in finishing.drain(..) {
+            let ticket = self.store.tickets[flow as usize];
+            done.push(ticket.token);
+            for index in 0..self.store.path(flow).len() {
+                let link = self.store.path(flow)[index].link;
+                debug_assert_ne!(link, NO_LINK);
+                self.carried[link as usize] += ticket.size;
+                self.make_dirty(link);
+            }
+            self.store.remove(flow);
+            self.statistics.completions += 1;
+        }
+        self.finishing = finishing;
+    }
+}
