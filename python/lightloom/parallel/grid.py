@@ -164,6 +164,13 @@ def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
             f"{gpus_per_server}"
         )
     gpus = groups.reshape(*cut.shape)
+    # demand counts on members of consecutive EP ranks
+    places = grid.place("expert", "ep")[gpus] * members // plan.ep
+    if plan.ep % members or (places != np.arange(members)[:, np.newaxis]).any():
+        raise PlanError(
+            f"rank order '{plan.order}' does not give each server consecutive EP ranks; keep "
+            f"'tp-cp-ep-dp-pp'"
+        )
     worker_of = np.empty(plan.gpus, dtype=np.int64)
     worker_of[gpus.reshape(-1)] = np.repeat(np.arange(gpus.size // size), size)
     return Workers(gpus, cut[..., 0], worker_of, gpus_per_server)

@@ -38,8 +38,8 @@ class MemoryOptions:
     Attributes
     ----------
     recompute
-        Activations that the backward pass computes again: ``none``, ``attention`` (the attention
-        part of each layer) or ``full`` (every layer, only its input is kept).
+        Activations that the backward pass computes again: ``none``, ``attention`` (scores and
+        their product with the values) or ``full`` (every layer, only its input is kept).
     parameter_bytes, gradient_bytes, activation_bytes
         Bytes per element. Gradients are accumulated in FP32 as Megatron does by default.
     optimizer_bytes
@@ -157,7 +157,8 @@ def layer_activations(
         attention.qk_dim + attention.v_dim
     )
     # the normalised input, queries, keys, values, output of the core
-    attended = between * hidden + sharded * (heads + attention.num_heads * attention.v_dim)
+    core = sharded * attention.num_heads * attention.v_dim
+    attended = between * hidden + sharded * heads + core
     feed = between * hidden  # residual after attention, input of the second norm
     inputs = 2 if model.gated_ffn else 1
     if model.moe_layers[layer]:
@@ -169,7 +170,7 @@ def layer_activations(
     else:
         feed += between * hidden + sharded * (inputs + 1) * model.ffn_size
     full = layer_input + attended + feed
-    kept = {"none": full, "attention": layer_input + feed, "full": layer_input}
+    kept = {"none": full, "attention": full - core, "full": layer_input}
     return kept[options.recompute], full
 
 

@@ -1,0 +1,203 @@
+"""From model, plan, demand and compute times to the task graph of one training step."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from lightloom.demand.source import DemandSource
+from lightloom.errors import InputError
+from lightloom.models.model import Model
+from lightloom.parallel import (
+    MemoryOptions,
+    Plan,
+    RankGrid,
+    StageMemory,
+    Workers,
+    check_model,
+    memory_per_stage,
+    place_workers,
+)
+from lightloom.workload.collectives import collectives
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.expected import expected_bytes
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.program import recipe, stage_program
+from lightloom.workload.task_graph import Layout, TaskGraph, TokenBlocks
+from lightloom.workload.tokens import fold_demand, token_blocks
+from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
+
+#: relative difference between bytes sent and bytes implied that rounding to whole bytes explains
+ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One training step, ready to run.
+
+    Attributes
+    ----------
+    graph
+        Programs per stage, ring scopes, token blocks.
+    expected_bytes
+        Bytes that all GPUs must send in the step by purpose (``tp ep pp dp cp``), in closed form.
+    traffic
+        Bytes that they do send, counted from the graph.
+    memory
+        Peak memory per GPU of each stage.
+    provenance
+        Where plan, demand, compute times and options come from, in words.
+    """
+
+    model: Model
+    plan: Plan
+    options: WorkloadOptions
+    graph: TaskGraph
+    expected_bytes: dict[str, float]
+    traffic: dict[str, Traffic]
+    memory: list[StageMemory]
+    provenance: dict[str, str]
+
+    def traffic_shares(self, *, network_only: bool = False) -> dict[str, float]:
+        """Share of each parallelism in the bytes sent (MixNet, Figure 2)."""
+        return traffic_shares(self.traffic, network_only=network_only)
+
+
+def build(  # noqa: PLR0913
+    model: Model,
+    plan: Plan,
+    *,
+    demand: DemandSource | None,
+    compute: ComputeModel,
+    gpus_per_server: int = 8,
+    options: WorkloadOptions | None = None,
+    step: int = 0,
+    compute_scale: float = 1.0,
+) -> Workload:
+    """Build the task graph of one training step.
+
+    Parameters
+    ----------
+    model, plan
+        What to train, and how the ranks share it.
+    demand
+        Token copies by (replica, MoE layer, micro-batch, step), of the shape that
+        :func:`~lightloom.workload.demand_shape` says; ``None`` for a model without experts.
+    compute
+        Times of operators; it also says what the backward pass computes again.
+    gpus_per_server
+        Ranks fill servers in ascending order.
+    options
+        Bytes per element and overlaps.
+    step
+        Training step, for demand that drifts.
+    compute_scale
+        Factor on every compute time, 1.1 for a GPU that is 10 % slower than assumed.
+
+    Raises
+    ------
+    PlanError
+        If the plan does not divide the model or align with servers.
+    DemandError
+        If the demand is for another shape.
+    InputError
+        If an option is out of range.
+    """
+    options = options or WorkloadOptions()
+    if not 0 < compute_scale < float("inf"):
+        raise InputError(f"compute scale = {compute_scale}: expected a number above 0")
+    check_model(plan, model)
+    grid = RankGrid(plan)
+    workers = place_workers(grid, gpus_per_server)
+    groups = collectives(model, grid, workers)
+    folded = None
+    blocks = _no_blocks(workers)
+    if model.num_moe_layers:
+        if demand is None:
+            raise InputError(f"{model.name} has experts: a demand source is needed")
+        folded = fold_demand(model, plan, workers, demand, options, step=step)
+        blocks = token_blocks(model, plan, compute, compute_scale, folded)
+    common = recipe(model, plan, options, compute, compute_scale, groups, workers.gpus_per_worker)
+    graph = TaskGraph(
+        layout=_layout(workers),
+        programs=[stage_program(common, stage) for stage in range(plan.pp)],
+        scopes=groups.scopes,
+        blocks=blocks,
+    )
+    recompute = compute.recompute == "full"
+    workload = Workload(
+        model=model,
+        plan=plan,
+        options=options,
+        graph=graph,
+        expected_bytes=expected_bytes(model, plan, options, folded, recompute=recompute),
+        traffic=sent_traffic(graph),
+        memory=memory_per_stage(model, plan, _memory_options(options, compute)),
+        provenance=_provenance(plan, demand, compute, options),
+    )
+    check_conservation(workload)
+    return workload
+
+
+def check_conservation(workload: Workload) -> None:
+    """Assert that what is sent is received, and is what the model implies.
+
+    Raises
+    ------
+    AssertionError
+        Our own bug: a send without receive, or bytes that differ from the closed form by more
+        than rounding to whole bytes explains.
+    """
+    faults = unmatched(workload.graph)
+    assert not faults, faults
+    for name, expected in workload.expected_bytes.items():
+        sent = workload.traffic[name].total_bytes
+        assert abs(sent - expected) <= ROUNDING * expected + 1, (
+            f"{name}: {sent} bytes are sent, the model implies {expected}"
+        )
+
+
+def _layout(workers: Workers) -> Layout:
+    stages, replicas, members = workers.server.shape
+    return Layout(
+        stages=stages,
+        replicas=replicas,
+        members=members,
+        gpus_per_worker=workers.gpus_per_worker,
+        worker_server=workers.server.reshape(-1).astype(np.uint32),
+    )
+
+
+def _no_blocks(workers: Workers) -> TokenBlocks:
+    """Token blocks of a model without experts."""
+    stages, replicas, members = workers.server.shape
+    shape = (stages * replicas, 0, members)
+    return TokenBlocks(
+        tokens=np.zeros((*shape, members), dtype=np.uint32),
+        expert_forward_ps=np.zeros(shape, dtype=np.uint64),
+        expert_backward_ps=np.zeros(shape, dtype=np.uint64),
+    )
+
+
+def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:
+    return MemoryOptions(
+        recompute=compute.recompute,
+        parameter_bytes=options.parameter_bytes,
+        gradient_bytes=options.gradient_bytes,
+        activation_bytes=options.activation_element_bytes,
+    )
+
+
+def _provenance(
+    plan: Plan, demand: DemandSource | None, compute: ComputeModel, options: WorkloadOptions
+) -> dict[str, str]:
+    notes = {"plan": "; ".join((plan.describe(), *plan.provenance))}
+    if demand is not None:
+        notes |= {f"demand.{key}": text for key, text in demand.provenance.items()}
+    notes |= {f"compute.{key}": str(text) for key, text in compute.provenance.items()}
+    notes["compute.recompute"] = compute.recompute
+    for field in dataclasses.fields(options):
+        notes[f"workload.{field.name}"] = str(getattr(options, field.name))
+    return notes

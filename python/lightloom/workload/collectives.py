@@ -1,0 +1,59 @@
+"""Groups of GPUs that reduce and gather across servers, and the bytes of their collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lightloom.models.model import Model
+from lightloom.parallel import Plan, RankGrid, Workers
+from lightloom.workload.rings import RingGroups, ring_groups
+from lightloom.workload.task_graph import Scope
+
+DENSE, EXPERT, CONTEXT, EMBEDDING = "dp-dense", "dp-expert", "cp", "embedding"
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Ring groups by name; a name is absent where its groups are single GPUs."""
+
+    groups: dict[str, RingGroups]
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """Scopes in the order of their numbers."""
+        return [group.scope for group in self.groups.values()]
+
+    def number(self, name: str) -> int:
+        """Index of a scope."""
+        return list(self.groups).index(name)
+
+
+def collectives(model: Model, grid: RankGrid, workers: Workers) -> Collectives:
+    """All ring groups that the plan needs.
+
+    Raises
+    ------
+    PlanError
+        If groups cover servers unevenly.
+    """
+    plan = grid.plan
+    ranks = {DENSE: grid.groups("dense-gradient")}
+    if model.num_moe_layers:
+        ranks[EXPERT] = grid.groups("expert-dp")
+    ranks[CONTEXT] = grid.groups("cp")
+    if shares_embedding(model, plan):
+        ranks[EMBEDDING] = grid.groups("pp")[:, [0, plan.pp - 1]]
+    return Collectives(
+        {
+            name: ring_groups(name, np.asarray(groups), workers)
+            for name, groups in ranks.items()
+            if groups.shape[1] > 1
+        }
+    )
+
+
+def shares_embedding(model: Model, plan: Plan) -> bool:
+    """Whether the first and the last stage hold copies of a tied table."""
+    return model.tied_embeddings and plan.pp > 1

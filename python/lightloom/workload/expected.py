@@ -1,0 +1,135 @@
+"""Bytes that a training step must move, in closed form from model, plan and options.
+
+``b s h e`` are the bytes of a micro-batch's hidden states, ``t``, ``c``, ``p`` TP, CP and PP, ``k``
+the experts per token, ``m`` micro-batches. Per GPU and micro-batch (targets of MixNet, section
+2.1): TP ``4 (t-1)/t b s h e / c`` for the attention of each layer, as much again for the
+feed-forward, EP ``4 k (1 - stayed) b s h e / (t c)`` for each MoE layer, PP ``2 b s h e / (t c)``
+between stages. DP moves ``2 (n-1)/n`` of the gradients on each GPU of a group of ``n``.
+
+Independent of the programs: this module knows the model, not the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightloom.models.model import Model
+from lightloom.parallel import Plan, RankGrid
+from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.tokens import Folded
+
+
+@dataclass(frozen=True)
+class Implied:
+    """What the model implies: bytes sent in a step by purpose, inside and across servers."""
+
+    tp: float
+    ep: float
+    pp: float
+    dp: float
+    cp: float
+
+
+def expected_bytes(
+    model: Model,
+    plan: Plan,
+    options: WorkloadOptions,
+    folded: Folded | None,
+    *,
+    recompute: bool,
+) -> dict[str, float]:
+    """Bytes that all GPUs send in one step, by purpose.
+
+    Parameters
+    ----------
+    model, plan, options
+        What the step trains, how, and what it moves.
+    folded
+        The step's demand, of which only the sums before folding are used; ``None`` without
+        experts.
+    recompute
+        Whether the backward pass repeats every layer's forward pass.
+    """
+    implied = Implied(
+        tp=_tensor(model, plan, options, recompute),
+        ep=_expert(model, plan, options, folded, recompute),
+        pp=_pipeline(model, plan, options),
+        dp=_data(model, plan, options),
+        cp=_context(model, plan, options, recompute),
+    )
+    return dict(vars(implied))
+
+
+def _states(model: Model, plan: Plan, options: WorkloadOptions) -> float:
+    """Bytes of the hidden states of one micro-batch on one CP rank: ``b s h e / c``."""
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    return tokens * model.hidden_size * options.activation_element_bytes
+
+
+def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool) -> float:
+    once = _states(model, plan, options) * (plan.tp - 1) / plan.tp
+    # two collectives a half and pass: forward, backward, and forward again
+    passes = 2 * (3 if recompute else 2)
+    moe, dense = model.num_moe_layers, model.num_layers - model.num_moe_layers
+    halves = model.num_layers + dense + (moe if model.shared_expert_ffn_size else 0)
+    shared = passes * halves * once
+    routed = {
+        "dispatched": model.experts_per_token * plan.tokens_per_ep_rank * model.hidden_size,
+        "sequence": plan.micro_batch_size * plan.seq_len / plan.cp * model.hidden_size,
+        "none": 0.0,
+    }[options.moe_tp]
+    split = (plan.etp - 1) / plan.etp * options.activation_element_bytes
+    experts = passes * moe * routed * split
+    # embedding and output projection: one collective each, forward and backward
+    tables = 4 * once
+    received = 0.0 if plan.sequence_parallel else 2 * (plan.virtual_stages - 1) * once
+    per_stage = plan.gpus / plan.pp * plan.micro_batches
+    return per_stage * (shared + experts + tables + received)
+
+
+def _expert(
+    model: Model, plan: Plan, options: WorkloadOptions, folded: Folded | None, recompute: bool
+) -> float:
+    if folded is None or plan.ep == 1:
+        return 0.0
+    forward = options.dispatch_element_bytes + options.combine_element_bytes
+    element = forward * (2 if recompute else 1) + 2 * options.backward_element_bytes
+    return element * model.hidden_size * (folded.copies - folded.stayed)
+
+
+def _pipeline(model: Model, plan: Plan, options: WorkloadOptions) -> float:
+    crossings = 2 * (plan.virtual_stages - 1)
+    per_gpu = _states(model, plan, options) / plan.tp
+    return crossings * per_gpu * plan.gpus / plan.pp * plan.micro_batches
+
+
+def _data(model: Model, plan: Plan, options: WorkloadOptions) -> float:
+    passes = 2 * options.gradient_bytes
+    if plan.zero1:
+        passes = options.gradient_bytes + options.parameter_bytes
+    held = [stage_parameters(model, plan, stage) for stage in range(plan.pp)]
+    grid = RankGrid(plan)
+    total = 0.0
+    for kind, parameters in (
+        ("dense-gradient", sum(part.dense for part in held)),
+        ("expert-dp", sum(part.expert for part in held)),
+    ):
+        ranks = grid.groups(kind).shape[1]
+        total += passes * (ranks - 1) / ranks * parameters * plan.gpus / plan.pp
+    if model.tied_embeddings and plan.pp > 1:
+        tied = embedding_per_gpu(model, plan) * options.gradient_bytes
+        total += 2 * tied * plan.gpus / plan.pp
+    return total
+
+
+def _context(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool) -> float:
+    attention = model.attention
+    heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
+    on_rank = max(1.0, heads / plan.tp)
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    block = tokens * on_rank * (attention.qk_dim + attention.v_dim)
+    # keys and values pass every other rank: forward once, backward with their gradients
+    passes = 4 if recompute else 3
+    sent = passes * (plan.cp - 1) * block * options.activation_element_bytes
+    return sent * model.num_layers * plan.micro_batches * plan.gpus / plan.pp

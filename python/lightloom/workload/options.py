@@ -1,0 +1,86 @@
+"""What a training step moves and repeats: the options of a workload.
+
+Every field is read by the modules beside this one; what a plan already says (ZeRO-1, sequence
+parallelism, expert-TP) and what the compute model says (recomputation) is not repeated here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lightloom.errors import InputError
+
+#: what the expert half of an MoE layer moves over NVSwitch for expert tensor parallelism
+MoeTp = Literal["dispatched", "sequence", "none"]
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """Bytes per element and what overlaps what.
+
+    Attributes
+    ----------
+    dispatch_element_bytes, combine_element_bytes
+        Bytes per element of the two all-to-alls of the forward pass: 2 for BF16, 1 for FP8
+        (1.03125 with DeepSeek-V3's FP32 scale per 128 elements).
+    backward_element_bytes
+        The same for both all-to-alls of the backward pass.
+    activation_element_bytes
+        Of TP and CP collectives and pipeline sends.
+    gradient_bytes
+        Bytes per element in which gradients are reduced. FP32, Megatron's default for BF16
+        training (``accumulate_allreduce_grads_in_fp32``).
+    parameter_bytes
+        Bytes per element of the parameters that ZeRO-1 gathers after the optimiser.
+    deduplicate
+        Send a token once to each server, however many of its experts are there (DeepEP).
+    overlap_dp
+        Start the gradient reduction of a layer as soon as its last micro-batch is through the
+        backward pass; if false, all start after the last backward pass.
+    overlap_parameters
+        With ZeRO-1, gather parameters while the next step's forward passes run; if false, the
+        step ends when all are gathered.
+    moe_tp
+        What expert tensor parallelism moves: ``dispatched`` gathers and reduces the routed token
+        copies (what Megatron does), ``sequence`` counts the micro-batch once as in a dense layer,
+        ``none`` counts nothing. The last two are counting conventions of published traffic
+        shares, see ``docs/parallelism.md``.
+    rank_level
+        Keep token counts between EP ranks, too, for fabrics that move data NIC by NIC.
+    """
+
+    dispatch_element_bytes: float = 2.0
+    combine_element_bytes: float = 2.0
+    backward_element_bytes: float = 2.0
+    activation_element_bytes: float = 2.0
+    gradient_bytes: float = 4.0
+    parameter_bytes: float = 2.0
+    deduplicate: bool = False
+    overlap_dp: bool = True
+    overlap_parameters: bool = False
+    moe_tp: MoeTp = "dispatched"
+    rank_level: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are not positive and unknown words.
+
+        Raises
+        ------
+        InputError
+            Naming the option, what was given and what was expected.
+        """
+        for name, value in vars(self).items():
+            flag = name.replace("_", "-")
+            if not name.endswith("_bytes"):
+                continue
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or not 0 < value <= 8:
+                raise InputError(
+                    f"{flag} = {value!r}: expected bytes per element, above 0, up to 8"
+                )
+        if self.moe_tp not in get_args(MoeTp):
+            raise InputError(
+                f"moe-tp = {self.moe_tp!r}: expected one of {', '.join(get_args(MoeTp))}"
+            )

@@ -1,0 +1,102 @@
+"""Ring collectives over groups of GPUs, in two levels: inside servers, then across them.
+
+A group of GPUs that has ``n`` members on each of ``s`` servers reduces inside each server first
+(every GPU keeps ``1/n`` of its buffer), then ``n`` rings of ``s`` GPUs carry the shares across
+servers, then the result is gathered inside servers (the hierarchical all-reduce of MixNet,
+section 5.3, with one ring per GPU instead of one gateway). Rings of the GPUs of one worker run
+along the same workers, so the task graph keeps one ring of workers with the sum of their shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lightloom.errors import PlanError
+from lightloom.parallel import Workers
+from lightloom.parallel.grid import Ranks
+from lightloom.workload.task_graph import Ring, Scope
+
+
+@dataclass(frozen=True)
+class RingGroups:
+    """How the groups of one kind of collective lie on servers.
+
+    Attributes
+    ----------
+    scope
+        Rings of workers across servers, servers ascending.
+    on_server
+        Members of a group that share a server.
+    servers
+        Servers that a group spans; 1 if nothing crosses.
+    gpus_per_worker
+        GPUs whose shares one worker carries.
+    """
+
+    scope: Scope
+    on_server: int
+    servers: int
+    gpus_per_worker: int
+
+    @property
+    def size(self) -> int:
+        """GPUs of a group."""
+        return self.on_server * self.servers
+
+    def crossing(self, buffer_bytes: float) -> int:
+        """Bytes per worker that go round the ring, for a buffer per GPU."""
+        if self.servers == 1:
+            return 0
+        return round(buffer_bytes * self.gpus_per_worker / self.on_server)
+
+    def local(self, buffer_bytes: float, ring: Ring) -> int:
+        """Bytes that each GPU moves inside its server."""
+        passes = 2 if ring == Ring.ALL_REDUCE else 1
+        return round(passes * buffer_bytes * (self.on_server - 1) / self.on_server)
+
+
+def ring_groups(name: str, groups: Ranks, workers: Workers) -> RingGroups:
+    """Lay out the rings of groups of GPUs, ``(groups, GPUs)``.
+
+    Raises
+    ------
+    PlanError
+        If a group covers its servers unevenly, so that there is no such hierarchy.
+    """
+    servers = groups // workers.gpus_per_server
+    order = np.argsort(groups, axis=1, kind="stable")
+    groups = np.take_along_axis(groups, order, axis=1)
+    servers = np.take_along_axis(servers, order, axis=1)
+    spans = (np.diff(servers, axis=1) != 0).sum(axis=1) + 1
+    count = int(spans.flat[0])
+    on_server = groups.shape[1] // count
+    even = bool((spans == count).all()) and groups.shape[1] == on_server * count
+    if even:
+        cut = servers.reshape(len(groups), count, on_server)
+        even = bool((cut == cut[..., :1]).all())
+    if not even:
+        raise PlanError(
+            f"{name} groups of {groups.shape[1]} GPUs cover servers of {workers.gpus_per_server} "
+            "unevenly; make the number of GPUs per pipeline stage a multiple of a server's GPUs"
+        )
+    # rings of GPUs at the same place within their servers, then the workers that they run along
+    rings = groups.reshape(len(groups), count, on_server).transpose(0, 2, 1).reshape(-1, count)
+    along = workers.worker_of[rings]
+    first = np.unique(along[:, 0], return_index=True)[1]
+    kept = along[first]
+    ring_of = np.full(workers.gpus.shape[0] * workers.server[0].size, -1)
+    ring_of[kept.reshape(-1)] = np.repeat(np.arange(len(kept)), count)
+    whole = np.unique(kept).size == kept.size
+    if not whole or (ring_of[along] != ring_of[along][:, :1]).any():
+        raise PlanError(
+            f"the GPUs of a worker are in {name} rings along different servers; keep the rank "
+            "order 'tp-cp-ep-dp-pp'"
+        )
+    scope = Scope(
+        name=name,
+        offsets=np.arange(0, kept.size + 1, count, dtype=np.uint32),
+        workers=kept.reshape(-1).astype(np.uint32),
+    )
+    return RingGroups(scope, on_server, count, workers.gpus_per_worker)

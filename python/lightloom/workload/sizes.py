@@ -1,0 +1,123 @@
+"""Bytes and times of the operations of one stage, from model, plan and options.
+
+All bytes of collectives inside a server are per GPU and pass; sends are per worker. The
+correspondence with Megatron-Core: with sequence parallelism a tensor-parallel region begins with an
+all-gather and ends with a reduce-scatter of the micro-batch's hidden states, in the backward pass
+the other way round; without, it ends with an all-reduce, which moves as much as both. The second
+all-gather of the backward pass (Megatron gathers the input again for the weight gradient) runs
+beside a matrix product and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lightloom.demand.placement import bytes_per_token
+from lightloom.models.model import Model
+from lightloom.parallel import Plan
+from lightloom.units import to_ps
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.options import WorkloadOptions
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes; see :func:`sizes`."""
+
+    tp: int
+    expert_tp: int
+    send: int
+    key_value: float
+    dispatch: int
+    combine: int
+    backward: int
+
+
+def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: int) -> Sizes:
+    """Bytes that follow from the model.
+
+    Returns
+    -------
+    ``tp`` is one all-gather or reduce-scatter of the hidden states, ``expert_tp`` the same for
+    the routed copies of an average rank (per GPU both); ``send`` is what one worker sends to the
+    next stage: each GPU its 1/TP share of the sequence part of its CP rank, so that no state is
+    sent twice; ``key_value`` is the buffer of one GPU when the keys and values of all CP ranks
+    are gathered; ``dispatch``, ``combine``, ``backward`` are bytes per token copy.
+    """
+    element = options.activation_element_bytes
+    states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
+    split = (plan.tp - 1) / plan.tp
+    routed = plan.tokens_per_ep_rank * model.experts_per_token * model.hidden_size * element
+    expert_tp = {
+        "dispatched": routed * (plan.etp - 1) / plan.etp,
+        "sequence": states * (plan.etp - 1) / plan.etp,
+        "none": 0.0,
+    }
+    attention = model.attention
+    if attention.kind == "mla":
+        heads = attention.num_heads / plan.tp
+    else:
+        heads = max(1.0, attention.num_kv_heads / plan.tp)
+    width = heads * (attention.qk_dim + attention.v_dim)
+    hidden = model.hidden_size
+    return Sizes(
+        tp=round(states * split),
+        expert_tp=round(expert_tp[options.moe_tp]),
+        send=round(states / plan.tp * gpus_per_worker),
+        key_value=plan.micro_batch_size * plan.seq_len * width * element,
+        dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
+        combine=bytes_per_token(hidden, options.combine_element_bytes),
+        backward=bytes_per_token(hidden, options.backward_element_bytes),
+    )
+
+
+@dataclass(frozen=True)
+class Times:
+    """Picoseconds of one pass over one micro-batch: of one layer's parts and of the tables."""
+
+    attention: int
+    dense_ffn: int
+    gate: int
+    shared_experts: int
+    embedding: int
+    head: int
+
+
+def times(
+    model: Model, plan: Plan, compute: ComputeModel, scale: float, *, backward: bool
+) -> Times:
+    """Times of one pass.
+
+    With full recomputation the backward times are without the forward pass before them.
+    """
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    tp, cp = plan.tp, plan.cp
+
+    def attention(back: bool) -> float:
+        return compute.attention_layer(model, tokens, plan.seq_len, tp, cp, back)
+
+    def dense(back: bool) -> float:
+        if model.num_moe_layers == model.num_layers:
+            return 0.0
+        return compute.dense_ffn(model, tokens, tp, back)
+
+    def gate(back: bool) -> float:
+        return compute.gate(model, tokens, back, tp) if model.num_moe_layers else 0.0
+
+    def shared(back: bool) -> float:
+        return compute.shared_experts(model, tokens, tp, back) if model.num_moe_layers else 0.0
+
+    again = backward and compute.recompute == "full"
+
+    def once(part: Callable[[bool], float]) -> int:
+        return to_ps(scale * (part(backward) - (part(False) if again else 0.0)))
+
+    return Times(
+        attention=once(attention),
+        dense_ffn=once(dense),
+        gate=once(gate),
+        shared_experts=once(shared),
+        embedding=to_ps(scale * compute.embedding(model, tokens, tp, backward)),
+        head=to_ps(scale * compute.head(model, tokens, tp, backward)),
+    )

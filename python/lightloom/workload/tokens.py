@@ -1,0 +1,197 @@
+"""Token blocks of a task graph: the demand of every EP group, folded as it is made.
+
+The demand of one group is asked for at a time and folded at once, so that memory holds one
+group's token counts and the folded ones of all, never a matrix over all ranks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.deduplicate import expected_distinct, fold_distinct
+from lightloom.demand.placement import fold_ranks, rank_matrix, received
+from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape
+from lightloom.errors import DemandError
+from lightloom.models.model import Model
+from lightloom.parallel import Plan, Workers
+from lightloom.units import PS_PER_S
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.task_graph import TokenBlocks
+
+
+def demand_shape(model: Model, plan: Plan) -> Shape:
+    """The shape that a demand source for this model and plan must have."""
+    return Shape(
+        ranks=plan.ep,
+        experts=model.num_experts,
+        tokens_per_rank=plan.tokens_per_ep_rank,
+        top_k=model.experts_per_token,
+    )
+
+
+def moe_layers(model: Model, plan: Plan) -> list[list[int]]:
+    """MoE layers of each stage in ascending order, numbered from 0 over the MoE layers alone."""
+    number = np.cumsum(model.moe_layers) - 1
+    return [
+        [int(number[layer]) for chunk in chunks for layer in chunk if model.moe_layers[layer]]
+        for chunks in plan.layers(model.num_layers)
+    ]
+
+
+@dataclass
+class Folded:
+    """The demand of a step on the workers, and sums counted before folding.
+
+    Attributes
+    ----------
+    tokens, rank_tokens
+        See :class:`~lightloom.workload.task_graph.TokenBlocks`.
+    slowest
+        Token copies that the busiest EP rank of each member computes,
+        ``(groups, blocks, members)``.
+    copies, stayed
+        Token copies routed by all layers and micro-batches, and those of them whose expert is on
+        their own rank, which move no bytes.
+    """
+
+    tokens: npt.NDArray[np.uint32]
+    rank_tokens: npt.NDArray[np.uint32] | None
+    slowest: npt.NDArray[np.int64]
+    ranks_per_member: int
+    copies: int = 0
+    stayed: int = 0
+
+
+def fold_demand(
+    model: Model,
+    plan: Plan,
+    workers: Workers,
+    demand: DemandSource,
+    options: WorkloadOptions,
+    *,
+    step: int,
+) -> Folded:
+    """Ask for the demand of one EP group after the other and fold it.
+
+    Groups of one replica see the same data in every stage, so the source's group is the replica.
+    Token counts between ranks (``options.rank_level``) are never de-duplicated: what moves GPU to
+    GPU has no server to be copied on.
+
+    Raises
+    ------
+    DemandError
+        If the source is for another shape.
+    """
+    wanted = demand_shape(model, plan)
+    if demand.shape != wanted:
+        raise DemandError(
+            f"demand '{demand.name}' has shape {demand.shape}, the model and plan need {wanted}"
+        )
+    layers = moe_layers(model, plan)
+    stages, replicas, members = workers.server.shape
+    shape = (stages * replicas, max(map(len, layers)) * plan.micro_batches)
+    ranks = (*shape, plan.ep, plan.ep)
+    folded = Folded(
+        tokens=np.zeros((*shape, members, members), dtype=np.uint32),
+        rank_tokens=np.zeros(ranks, dtype=np.uint32) if options.rank_level else None,
+        slowest=np.zeros((*shape, members), dtype=np.int64),
+        ranks_per_member=plan.ep // members,
+    )
+    for stage, replica in itertools.product(range(stages), range(replicas)):
+        if layers[stage]:
+            index: dict[str, Any] = {
+                "group": replica,
+                "layers": layers[stage],
+                "micro_batches": plan.micro_batches,
+                "step": step,
+            }
+            _add_group(folded, stage * replicas + replica, demand, index, (model, options))
+    return folded
+
+
+def _add_group(
+    folded: Folded,
+    group: int,
+    demand: DemandSource,
+    index: dict[str, Any],
+    settings: tuple[Model, WorkloadOptions],
+) -> None:
+    model, options = settings
+    members, per_member = folded.slowest.shape[2], folded.ranks_per_member
+    counts = demand.tokens(**index)
+    matrix = rank_matrix(counts)
+    used = counts.shape[0] * counts.shape[1]
+    if options.deduplicate:
+        distinct = _distinct(model, demand, index, counts, members)
+        sent = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
+    else:
+        sent = fold_ranks(matrix, members=members, ranks_per_member=per_member)
+    folded.tokens[group, :used] = sent.reshape(used, members, members)
+    if folded.rank_tokens is not None:
+        folded.rank_tokens[group, :used] = matrix.reshape(used, *matrix.shape[2:])
+    arrived = received(counts).sum(axis=-1).reshape(used, members, per_member)
+    folded.slowest[group, :used] = arrived.max(axis=-1)
+    total = int(counts.sum())
+    folded.copies += total
+    folded.stayed += total - int(matrix.sum())
+
+
+def _distinct(
+    model: Model, demand: DemandSource, index: dict[str, Any], counts: Counts, members: int
+) -> npt.NDArray[Any]:
+    """Tokens with a copy for each member: exact from per-token logs, else expected."""
+    if isinstance(demand, PerTokenSource):
+        return demand.distinct(**index, members=members)
+    return expected_distinct(
+        counts,
+        demand.shape,
+        members=members,
+        num_groups=model.num_groups,
+        top_groups=model.top_groups,
+    )
+
+
+def token_blocks(
+    model: Model, plan: Plan, compute: ComputeModel, scale: float, folded: Folded
+) -> TokenBlocks:
+    """The task graph's token blocks: folded counts and the expert times that follow.
+
+    With full recomputation the backward time is without the forward pass that precedes it, which
+    is a task of its own.
+    """
+    forward, backward = expert_times(model, plan, compute, folded.slowest)
+    return TokenBlocks(
+        tokens=folded.tokens,
+        expert_forward_ps=to_ps_array(forward * scale),
+        expert_backward_ps=to_ps_array(backward * scale),
+        ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
+        rank_tokens=folded.rank_tokens,
+    )
+
+
+def expert_times(
+    model: Model, plan: Plan, compute: ComputeModel, tokens: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Seconds of the experts, forward and backward, for token counts of the slowest GPUs.
+
+    Times grow with tokens, so the slowest GPU of a member is the one with most tokens.
+    """
+    experts = model.num_experts // plan.ep
+    forward, backward = (
+        np.asarray(compute.experts(model, tokens, experts, plan.etp, back), dtype=np.float64)
+        for back in (False, True)
+    )
+    if compute.recompute == "full":
+        backward = backward - forward
+    return forward, backward
+
+
+def to_ps_array(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
+    """Whole picoseconds nearest to times in seconds."""
+    return np.rint(seconds * PS_PER_S).astype(np.uint64)
