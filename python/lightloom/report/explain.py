@@ -1,0 +1,133 @@
+"""Where the milliseconds between two fabrics went."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.errors import InputError, did_you_mean
+from lightloom.study.results import SCHEMA_VERSION
+
+#: what each category of a critical path is, in words
+WORDS = {
+    "attention": "compute: attention",
+    "gate": "compute: gate and permutation",
+    "expert": "compute: experts",
+    "dense_ffn": "compute: dense feed-forward",
+    "head": "compute: embedding, output and loss",
+    "optimizer": "compute: optimiser",
+    "tp": "TP collectives",
+    "ep": "exposed all-to-all",
+    "pp": "exposed pipeline sends",
+    "dp": "exposed DP reduction",
+    "cp": "exposed CP exchange",
+    "reconfiguration": "waiting for circuits",
+    "bubble": "pipeline bubble",
+}
+MAX_FILE_BYTES = 200_000_000
+
+
+def load_results(path: Path) -> dict[str, dict[str, Any]]:
+    """Results of a ``--json`` file by fabric.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is no result file of this schema.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 10**6} MB, no result file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: not JSON; expected a file of compare --json") from None
+    if not isinstance(content, dict) or "results" not in content:
+        raise InputError(f"{path}: no results in it; expected a file of compare --json")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema {content.get('schema_version')!r}, this version reads "
+            f"{SCHEMA_VERSION}; run compare again"
+        )
+    found = {}
+    for result in content["results"]:
+        if not (isinstance(result, dict) and isinstance(result.get("fabric"), str)):
+            raise InputError(f"{path}: a result without a fabric; run compare again")
+        _check_result(path, result)
+        found[result["fabric"]] = result
+    return found
+
+
+def _check_result(path: Path, result: dict[str, Any]) -> None:
+    parts = result.get("breakdown_critical_path_s")
+    numbers = isinstance(parts, dict) and all(isinstance(v, int | float) for v in parts.values())
+    if not numbers or not isinstance(result.get("step_time_s"), int | float):
+        raise InputError(f"{path}: {result['fabric']} has no times; run compare again")
+
+
+def differences(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Category, seconds in ``a``, seconds in ``b``; largest difference first."""
+    left, right = a["breakdown_critical_path_s"], b["breakdown_critical_path_s"]
+    names = list(dict.fromkeys([*left, *right]))
+    rows = [(name, float(left.get(name, 0)), float(right.get(name, 0))) for name in names]
+    return sorted((r for r in rows if r[1] or r[2]), key=lambda r: -abs(r[2] - r[1]))
+
+
+def print_explanation(path: Path, first: str, second: str, console: Console) -> None:
+    """Print how the time of one fabric becomes that of the other.
+
+    Raises
+    ------
+    InputError
+        If a fabric is not in the file.
+    """
+    results = load_results(path)
+    for name in (first, second):
+        if name not in results:
+            raise InputError(
+                f"{path}: no fabric '{name}'{did_you_mean(name, results)}; "
+                f"it has {', '.join(results)}"
+            )
+    a, b = results[first], results[second]
+    rows = differences(a, b)
+    total_a, total_b = sum(r[1] for r in rows), sum(r[2] for r in rows)
+    table = Table(title="Critical path [ms]", title_justify="left", header_style="bold")
+    table.add_column("what")
+    for header in (first, second, "difference", "share of step"):
+        table.add_column(header, justify="right")
+    for name, left, right in rows:
+        delta = right - left
+        style = "red" if delta > 0 else "green" if delta < 0 else ""
+        table.add_row(
+            WORDS.get(name, name),
+            f"{1000 * left:,.2f}",
+            f"{1000 * right:,.2f}",
+            Text(f"{1000 * delta:+,.2f}", style=style),
+            f"{100 * delta / total_a:+.2f} %",
+        )
+    table.add_section()
+    table.add_row(
+        "step", f"{1000 * total_a:,.2f}", f"{1000 * total_b:,.2f}",
+        f"{1000 * (total_b - total_a):+,.2f}", f"{100 * (total_b / total_a - 1):+.2f} %",
+    )  # fmt: skip
+    console.print(table)
+    console.print(_sentence(first, second, rows, total_b - total_a))
+
+
+def _sentence(
+    first: str, second: str, rows: list[tuple[str, float, float]], total: float
+) -> str:
+    if not rows or abs(total) < 1e-9:
+        return f"{second} and {first} take the same time."
+    name, left, right = rows[0]
+    word = "slower" if total > 0 else "faster"
+    return (
+        f"{second} is {1000 * abs(total):,.2f} ms {word} than {first}; the largest part is "
+        f"{WORDS.get(name, name)} ({1000 * (right - left):+,.2f} ms)."
+    )

@@ -1,0 +1,146 @@
+"""What a comparison found: plain data that tables, pages and files are made from.
+
+``to_json`` documents the file format; its ``schema_version`` grows with every change that a reader
+could notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One simulated step: which seed and step of the demand, and the compute speed assumed."""
+
+    seed: int
+    step: int
+    compute_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class FabricResult:
+    """One fabric's outcome over all samples.
+
+    Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
+    steps at the nominal compute speed; the interval spans every sample. ``critical_path_s`` and
+    ``mean_s`` split the first sample's step by category; each sums to that step.
+    """
+
+    fabric: str
+    kind: str
+    step_time_s: float
+    step_time_low_s: float
+    step_time_high_s: float
+    sample_step_times_s: tuple[float, ...]
+    tokens_per_s: float
+    network_cost_usd: float
+    cluster_cost_usd: float
+    network_power_w: float
+    cluster_power_w: float
+    critical_path_s: dict[str, float]
+    mean_s: dict[str, float]
+    carried_bytes: dict[str, int]
+    cost_by_component_usd: dict[str, float]
+    reconfiguration: dict[str, float]
+    variants_s: dict[str, float]
+    parameters: dict[str, Any]
+    notes: tuple[str, ...]
+    trace_hash: str
+    events: int
+    simulation_wall_s: float
+    ratio_to_fastest: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    tied_with_fastest: bool = True
+
+    @property
+    def perf_per_usd(self) -> float:
+        """Tokens per second per thousand dollars of network."""
+        return self.tokens_per_s / self.network_cost_usd * 1000
+
+    @property
+    def perf_per_cluster_usd(self) -> float:
+        """Tokens per second per thousand dollars of network, servers and GPUs."""
+        return self.tokens_per_s / self.cluster_cost_usd * 1000
+
+    @property
+    def perf_per_w(self) -> float:
+        """Tokens per second per watt of network."""
+        return self.tokens_per_s / self.network_power_w
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file; keys carry their units."""
+        return {
+            "fabric": self.fabric,
+            "kind": self.kind,
+            "step_time_s": self.step_time_s,
+            "step_time_interval_s": [self.step_time_low_s, self.step_time_high_s],
+            "sample_step_times_s": list(self.sample_step_times_s),
+            "ratio_to_fastest": self.ratio_to_fastest[1],
+            "ratio_to_fastest_interval": [self.ratio_to_fastest[0], self.ratio_to_fastest[2]],
+            "tied_with_fastest": self.tied_with_fastest,
+            "tokens_per_s": self.tokens_per_s,
+            "network_cost_usd": self.network_cost_usd,
+            "cluster_cost_usd": self.cluster_cost_usd,
+            "power_w": self.network_power_w,
+            "cluster_power_w": self.cluster_power_w,
+            "perf_per_usd": self.tokens_per_s / self.network_cost_usd,
+            "perf_per_cluster_usd": self.tokens_per_s / self.cluster_cost_usd,
+            "perf_per_w": self.perf_per_w,
+            "breakdown_critical_path_s": self.critical_path_s,
+            "breakdown_mean_s": self.mean_s,
+            "carried_bytes": self.carried_bytes,
+            "cost_by_component_usd": self.cost_by_component_usd,
+            "reconfiguration": self.reconfiguration,
+            "variants_step_time_s": self.variants_s,
+            "parameters": self.parameters,
+            "notes": list(self.notes),
+            "trace_hash": self.trace_hash,
+            "events": self.events,
+            "simulation_wall_s": self.simulation_wall_s,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that one comparison used and found.
+
+    ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
+    first block's server x server bytes and its skew; ``details`` what only a page needs (runs,
+    timelines, circuits), which files do not carry.
+    """
+
+    inputs: dict[str, Any]
+    results: tuple[FabricResult, ...]
+    demand: dict[str, Any]
+    memory: dict[str, Any]
+    traffic_shares: dict[str, float]
+    warnings: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def result(self, fabric: str) -> FabricResult:
+        """The result of one fabric.
+
+        Raises
+        ------
+        KeyError
+            If it was not compared.
+        """
+        for candidate in self.results:
+            if candidate.fabric == fabric:
+                return candidate
+        raise KeyError(fabric)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "inputs": self.inputs,
+            "demand": self.demand,
+            "memory": self.memory,
+            "traffic_shares": self.traffic_shares,
+            "warnings": list(self.warnings),
+            "results": [result.to_json() for result in self.results],
+        }

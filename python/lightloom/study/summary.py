@@ -1,0 +1,223 @@
+"""From finished runs to a comparison: intervals, ties, cost, power and every input used."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics as stats
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lightloom import __version__
+from lightloom.cost import PartsCostModel
+from lightloom.demand import statistics as skew_statistics
+from lightloom.fabric import Fabric
+from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.study.job import Job
+from lightloom.study.results import Comparison, FabricResult, Sample
+from lightloom.units import show_count, show_time
+from lightloom.workload.build import Workload
+
+if TYPE_CHECKING:
+    from lightloom.study.compare import Done
+
+
+def comparison_of(
+    job: Job, samples: Sequence[Sample], done: Sequence[Done], workload: Workload
+) -> Comparison:
+    """Sum up all runs.
+
+    A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
+    which spans seeds, steps and the stated spread of compute speed. Since both fabrics see the
+    same samples, the ratio per sample is known more sharply than either time; its range is given
+    beside it.
+    """
+    runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
+    results = [_result(job, fabric, samples, runs) for fabric in job.fabrics]
+    results = _with_ties(results)
+    warnings = []
+    misfit = job.does_not_fit()
+    if misfit:
+        warnings.append(f"the plan does not fit {job.gpu.title}: {misfit}")
+    if job.compute.assumed:
+        warnings.append(
+            f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
+        )
+    return Comparison(
+        inputs=_inputs(job, samples, workload),
+        results=tuple(results),
+        demand=_demand(job, workload),
+        memory=_memory(job),
+        traffic_shares=dict(workload.traffic_shares()),
+        warnings=tuple(warnings),
+        details={
+            "runs": {
+                fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics
+            },
+            "workload": workload,
+            "job": job,
+        },
+    )
+
+
+def _result(
+    job: Job,
+    fabric: Fabric,
+    samples: Sequence[Sample],
+    runs: dict[tuple[str, str, Sample], Done],
+) -> FabricResult:
+    mine = [runs[fabric.name, "", sample] for sample in samples]
+    times = [d.run.step_time_s for d in mine]
+    nominal = [t for t, s in zip(times, samples, strict=True) if s.compute_scale == 1.0]
+    step_time = stats.fmean(nominal)
+    first = mine[0]
+    cluster = fabric.adapt(job.cluster)
+    bill = fabric.bill_of_materials(job.cluster)
+    model = PartsCostModel()
+    cost, power = model.capital_cost(bill, job.prices), model.power(bill, job.powers)
+    gpus = cluster.servers * cluster.gpus_per_server
+    server_usd = job.prices.server_usd_per_gpu() + (job.gpu.price_usd or 0.0)
+    server_w = job.powers.server_w_per_gpu() + job.gpu.power_w
+    parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
+    variants = {
+        variant: d.run.step_time_s
+        for (name, variant, _), d in runs.items()
+        if name == fabric.name and variant
+    }
+    notes = [*first.network.notes]
+    if variants:
+        own = f"first={parameters['first']}"
+        others = ", ".join(f"{name}: {show_time(seconds)}" for name, seconds in variants.items())
+        notes.append(f"step with {own}: {show_time(first.run.step_time_s)}; {others}")
+    return FabricResult(
+        fabric=fabric.name,
+        kind=fabric.kind,
+        step_time_s=step_time,
+        step_time_low_s=min(times),
+        step_time_high_s=max(times),
+        sample_step_times_s=tuple(times),
+        tokens_per_s=job.plan.tokens_per_step / step_time,
+        network_cost_usd=cost.total_usd,
+        cluster_cost_usd=cost.total_usd + gpus * server_usd,
+        network_power_w=power.total_w,
+        cluster_power_w=power.total_w + gpus * server_w,
+        critical_path_s=dict(first.run.critical_path_s),
+        mean_s=dict(first.run.mean_s),
+        carried_bytes=dict(first.run.carried_bytes),
+        cost_by_component_usd=dict(cost.by_component_usd),
+        reconfiguration=first.run.reconfiguration_summary(),
+        variants_s=variants,
+        parameters=parameters | {"conventions": cost.conventions},
+        notes=tuple(notes),
+        trace_hash=first.run.trace_hash,
+        events=first.run.events,
+        simulation_wall_s=first.wall_s,
+    )
+
+
+def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
+    fastest = min(results, key=lambda r: r.step_time_s)
+    marked = []
+    for result in results:
+        ratios = [
+            mine / best
+            for mine, best in zip(
+                result.sample_step_times_s, fastest.sample_step_times_s, strict=True
+            )
+        ]
+        marked.append(
+            dataclasses.replace(
+                result,
+                ratio_to_fastest=(
+                    min(ratios),
+                    result.step_time_s / fastest.step_time_s,
+                    max(ratios),
+                ),
+                tied_with_fastest=result.step_time_s <= fastest.step_time_high_s,
+            )
+        )
+    return marked
+
+
+def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str, Any]:
+    plan, scenario = job.plan, job.scenario
+    return {
+        "lightloom": __version__,
+        "summary": _summary(job, samples),
+        "scenario": scenario.model_dump(mode="json"),
+        "model": {
+            "name": job.model.name,
+            "parameters": total_parameters(job.model),
+            "active_parameters": active_parameters(job.model),
+            "sources": job.model.sources,
+        },
+        "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
+        "tokens_per_step": plan.tokens_per_step,
+        "gpu": job.gpu.name,
+        "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
+        "demand": dict(workload.provenance),
+        "gpu_sources": _sources(job.gpu.provenance),
+        "prices": {"file": job.prices.name, **_sources(job.prices.provenance())},
+        "power": {"file": job.powers.name, **_sources(job.powers.provenance())},
+        "samples": [dataclasses.asdict(sample) for sample in samples],
+    }
+
+
+def _sources(values: Any) -> dict[str, Any]:
+    return {name: dataclasses.asdict(value) for name, value in values.items()}
+
+
+def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
+    plan, model, scenario = job.plan, job.model, job.scenario
+    parameters = show_count(total_parameters(model))
+    active = show_count(active_parameters(model))
+    experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
+    lines = [
+        f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
+        f"{parameters} parameters, {active} active per token",
+        f"{scenario.gpus} {job.gpu.title} GPUs, {job.cluster.nics_per_server} NICs of "
+        f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
+        f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
+        f"{f' CP{plan.cp}' if plan.cp > 1 else ''}{f' ETP{plan.etp}' if plan.etp != plan.tp else ''}"
+        f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
+        f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
+        f"{plan.tokens_per_step:,} tokens per step",
+    ]
+    if plan.provenance:
+        lines.append(f"plan from: {'; '.join(plan.provenance)}")
+    worst = max(job.memory, key=lambda stage: stage.total_bytes)
+    lines.append(
+        f"memory: {worst.total_bytes / 1e9:.1f} GB per GPU at most (stage {worst.stage}), "
+        f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
+    )
+    lines.append(
+        f"demand: {scenario.demand.source}; {len(samples)} samples per fabric: "
+        f"{scenario.seeds} seeds x {scenario.steps} steps"
+        + (f", compute speed +-{scenario.compute_spread:.0%}" if scenario.compute_spread else "")
+    )
+    return lines
+
+
+def _memory(job: Job) -> dict[str, Any]:
+    return {
+        "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
+        "fits": job.does_not_fit() is None,
+        "stages": [
+            dataclasses.asdict(stage) | {"total_bytes": stage.total_bytes} for stage in job.memory
+        ],
+    }
+
+
+def _demand(job: Job, workload: Workload) -> dict[str, Any]:
+    """The first block's member x member dispatch bytes, and the skew of the whole step."""
+    tokens = workload.graph.blocks.tokens
+    if tokens.size == 0 or not tokens.any():
+        return {}
+    per_token = job.model.hidden_size * job.scenario.demand.dispatch_element_bytes
+    first = tokens[0, 0].astype(np.float64)
+    return {
+        "server_bytes": (first * per_token).tolist(),
+        "skew": dataclasses.asdict(skew_statistics(first)),
+        "bytes_per_token": per_token,
+    }
