@@ -13,7 +13,7 @@ from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import AllToAll, Eps, Network
-from lightloom.fabric.options import Count, OptionalPositive, Options
+from lightloom.fabric.options import Count, Label, OptionalPositive, Options
 from lightloom.fabric.tree import Tree
 
 #: what a user may ask for
@@ -56,7 +56,7 @@ class FabricOptions(Options):
 
     kind: ClassVar[str]
 
-    label: str | None = None
+    label: Label | None = None
     all_to_all: AllToAllChoice = "best"
     gpus_per_server: Count | None = None
     nics_per_server: Count | None = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from lightloom.fabric.options import OptionalPositive, Options
+from lightloom.fabric.options import OptionalPositive, Options, Switch
 
 #: every component that a bill may name
 COMPONENTS = (
@@ -44,7 +44,7 @@ class Counting(Options):
     tiers: Literal[1, 2, 3, "fit"] = 3
     host_links: Literal["transceiver", "dac", "aoc"] = "transceiver"
     ocs_ports_per_nic: Literal[1, 2] = 1
-    include_nics: bool = True
+    include_nics: Switch = True
     fibre_length_m: OptionalPositive = None
 
     def conventions(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_l
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import Network, Ocs
-from lightloom.fabric.options import Count, OptionalPositive, Quantity, parse_named
+from lightloom.fabric.options import Count, OptionalPositive, Quantity, Switch, parse_named
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
@@ -64,7 +64,7 @@ class MixNet(FabricOptions):
     technology: str = "piezo"
     ocs_ports: Count | None = None
     circuits: Literal["paper", "reference", "best", "static"] = "best"
-    split: bool = True
+    split: Switch = True
     reconfigure: Literal["never", "always"] = "always"
     first: Literal["reuse", "block"] = "reuse"
     reconfig_delay_s: Annotated[
@@ -75,7 +75,7 @@ class MixNet(FabricOptions):
     link_up_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
     ] = 0.0
-    keep_unchanged: bool = True
+    keep_unchanged: Switch = True
 
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:

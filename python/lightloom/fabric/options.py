@@ -55,6 +55,8 @@ OptionalQuantity = Annotated[
 OptionalPositive = Annotated[
     Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
 ]
+Switch = Annotated[bool, Field(strict=True)]
+Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Count = Annotated[int, Field(gt=0, le=int(MOST), strict=True)]
 
 

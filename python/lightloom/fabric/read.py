@@ -51,7 +51,7 @@ def load_fabric(
             known = ", ".join(FABRICS)
             raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {known}')
         cls = _class(kind, f"{path}: ")
-        options.setdefault("label", path.stem)
+        options.setdefault("label", path.stem[:60])
         return _build(cls, {**options, **(overrides or {})}, f"{path}: ")
     return _build(_class(text, ""), dict(overrides or {}), "")
 

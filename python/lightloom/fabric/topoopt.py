@@ -20,7 +20,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import Count, OptionalQuantity
+from lightloom.fabric.options import Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
 from lightloom.schedule import Ring, topoopt_topology
 from lightloom.units import to_ps
@@ -40,7 +40,7 @@ class TopoOpt(FabricOptions):
 
     panel: Literal["flat", "folded", "fit"] = "flat"
     panel_ports: Count | None = None
-    look_ahead: bool = False
+    look_ahead: Switch = False
     relay_delay_s: OptionalQuantity = None
     max_routes: Count = 4
 

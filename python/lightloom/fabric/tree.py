@@ -78,8 +78,8 @@ def plan_tree(
     most = down // per_server
     if most < 1:
         raise FabricError(
-            f"{what}: a server's {per_server} NICs need a switch of more than"
-            f" {math.ceil(per_server * (1 + 1 / ratio)) - 1} ports, got {switch_ports}"
+            f"{what}: a server's {per_server} NICs need a switch of at least"
+            f" {math.ceil(per_server * (1 + 1 / ratio))} ports, got {switch_ports}"
         )
     if servers_per_tor is not None and servers_per_tor > most:
         raise FabricError(

@@ -1,0 +1,30 @@
+"""Small jobs on small clusters."""
+
+import numpy as np
+import pytest
+
+from lightloom.fabric import Cluster, FabricContext
+from lightloom.workload.task_graph import Layout
+
+
+@pytest.fixture
+def cluster():
+    """A thousand GPUs as in the papers."""
+    return Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+
+
+@pytest.fixture
+def job():
+    """A function that lays out EP groups of ``members`` servers, one after another."""
+
+    def build(servers, members, **more):
+        layout = Layout(
+            stages=1,
+            replicas=servers // members,
+            members=members,
+            gpus_per_worker=8,
+            worker_server=np.arange(servers, dtype=np.uint32),
+        )
+        return FabricContext(layout=layout, **more)
+
+    return build

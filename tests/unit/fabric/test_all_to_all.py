@@ -1,0 +1,38 @@
+"""The choice is the faster one, and says why."""
+
+import pytest
+
+from lightloom.fabric import FatTree, MixNet, Oversub, Rail
+from lightloom.fabric.all_to_all import best_all_to_all
+
+
+def test_one_rank_per_server_is_balanced_already(cluster, job):
+    chosen, reason = best_all_to_all(cluster, job(128, 8))
+    assert chosen == "flat"
+    assert "one EP rank per server" in reason
+
+
+@pytest.mark.parametrize(("imbalance", "expected"), [
+    (None, "hierarchical"), (1.0, "flat"), (1.2, "flat"), (1.3, "hierarchical"),
+])  # fmt: skip
+def test_hot_ranks_are_worth_two_nvswitch_passes(cluster, job, imbalance, expected):
+    # 2 x 400 Gb/s over 3600 Gb/s of NVLink: break-even at 1.22
+    context = job(128, 8, ranks_per_worker=8, rank_imbalance=imbalance)
+    assert best_all_to_all(cluster, context)[0] == expected
+
+
+@pytest.mark.parametrize("kind", [FatTree, Oversub, Rail])
+def test_packet_fabrics_print_their_choice(cluster, job, kind):
+    network = kind().network(cluster, job(128, 8))
+    assert network.all_to_all == "flat"
+    assert network.notes[0].startswith("all-to-all flat: one EP rank per server")
+    network = kind(all_to_all="rail").network(cluster, job(128, 8))
+    assert network.all_to_all == "rail"
+    assert network.notes[0] == "all-to-all rail: as asked"
+
+
+def test_circuits_have_one_way_and_say_so(cluster, job):
+    network = MixNet(all_to_all="flat").network(cluster, job(128, 8))
+    assert network.all_to_all == "hierarchical"
+    assert network.notes[0].endswith("('flat' does not apply)")
+    assert "does not apply" not in MixNet().network(cluster, job(128, 8)).notes[0]

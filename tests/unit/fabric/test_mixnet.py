@@ -1,0 +1,145 @@
+"""MixNet's network, regions, delays and bill."""
+
+import numpy as np
+import pytest
+
+from lightloom.errors import FabricError, HardwareError
+from lightloom.fabric import Cluster, MixNet
+from lightloom.fabric.regions import NO_REGION
+from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
+
+MS = 1_000_000_000
+
+
+def test_nics_are_divided(cluster, job):
+    network = MixNet().network(cluster, job(128, 8))
+    assert (network.eps.nics, network.ocs.degree) == (2, 6)
+    assert network.eps.servers_per_tor == 16
+    assert network.ocs.nic_rate_bps == network.eps.nic_rate_bps == 400_000_000_000
+    assert network.ocs.circuit_delay_ps == 1_000_000
+    assert network.ocs.region_of_server.dtype == np.uint32
+    assert network.ocs.region_of_server.tolist() == [server // 8 for server in range(128)]
+    assert network.notes[1] == "16 regions of up to 8 servers, 6 circuits each"
+
+
+def test_packet_nics_may_be_slower(cluster, job):
+    fabric = MixNet(degree=4, eps_nic_gbps=200)
+    network = fabric.network(cluster, job(128, 8))
+    assert network.eps.nic_rate_bps == 200_000_000_000
+    assert network.ocs.nic_rate_bps == 400_000_000_000
+    rates = {
+        (line.component, line.rate_gbps): line.count
+        for line in fabric.bill_of_materials(cluster).lines
+    }
+    assert rates["nic", 200] == rates["nic", 400] == 512
+    assert rates["eps_port", 200] == 5 * 512
+    assert rates["transceiver", 200] == 6 * 512
+    assert rates["transceiver", 400] == rates["ocs_port", 400] == 512
+
+
+def test_policy_goes_to_the_core_as_given(cluster, job):
+    ocs = MixNet(
+        circuits="reference", split=False, reconfigure="never", first="block",
+        keep_unchanged=False,
+    ).network(cluster, job(128, 8)).ocs  # fmt: skip
+    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
+    assert (ocs.first, ocs.keep_unchanged) == ("block", False)
+    ocs = MixNet().network(cluster, job(128, 8)).ocs
+    assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "always")
+    assert (ocs.first, ocs.keep_unchanged) == ("reuse", True)
+
+
+@pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [
+    ({}, 25 * MS, 0),
+    ({"technology": "mems-3d"}, 15 * MS, 0),
+    ({"reconfig_delay_s": "25 us"}, 25_000_000, 0),
+    ({"reconfig_delay_s": 0}, 0, 0),
+    ({"technology": "palomar", "reconfig_delay_s": 0.01}, 10 * MS, 0),
+])  # fmt: skip
+def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
+    ocs = MixNet(**options).network(cluster, job(128, 8)).ocs
+    assert (ocs.fixed_ps, ocs.per_pair_ps) == (fixed_ps, per_pair_ps)
+
+
+@pytest.mark.parametrize("pairs", [1, 4, 16])
+def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
+    for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
+        ocs = MixNet(reconfig_delay_s=name).network(cluster, job(128, 8)).ocs
+        expected = getattr(measured_turnaround(pairs), attribute)
+        assert (ocs.fixed_ps + pairs * ocs.per_pair_ps) / 1e12 == pytest.approx(expected)
+
+
+def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
+    ocs = MixNet().network(cluster, job(128, 8)).ocs
+    assert (ocs.control_ps, ocs.link_up_ps) == (0, 0)
+    ocs = MixNet(control_s="2 ms", link_up_s="measured").network(cluster, job(128, 8)).ocs
+    assert ocs.control_ps == 2 * MS
+    assert ocs.link_up_ps == round(nic_activation().mean_s * 1e12)
+    assert MixNet(link_up_s="5.67 s").bring_up_s() == 5.67
+
+
+@pytest.mark.parametrize(("degree", "servers"), [(2, 288), (6, 96)])
+def test_largest_region_of_a_piezo_switch(degree, servers):
+    assert MixNet(degree=degree).largest_region() == servers
+    assert switch_technology("piezo").ports // degree == servers
+
+
+@pytest.mark.parametrize(("degree", "servers"), [(2, 250), (6, 83)])
+def test_largest_region_of_500_ports(degree, servers):
+    # paper section 4.2: 80 to 250 servers
+    assert MixNet(degree=degree, ocs_ports=500).largest_region() == servers
+
+
+def test_a_region_that_exceeds_the_switch(cluster, job):
+    with pytest.raises(FabricError) as error:
+        MixNet(technology="silicon-photonics").network(cluster, job(128, 8))
+    assert str(error.value).startswith(
+        "mixnet: an EP group spans 8 servers, one switch has ports for 5; use fewer optical links"
+    )
+    MixNet(technology="silicon-photonics", degree=4).network(cluster, job(128, 8))
+    with pytest.raises(FabricError, match="region_servers = 128 servers, one switch has ports"):
+        MixNet(region_servers=128).network(cluster, job(128, 8))
+
+
+def test_regions_of_several_groups(cluster, job):
+    ocs = MixNet(region_servers=96).network(cluster, job(128, 8)).ocs
+    assert np.bincount(ocs.region_of_server).tolist() == [96, 32]
+
+
+def test_groups_inside_servers_have_no_region(cluster, job):
+    network = MixNet().network(cluster, job(128, 1))
+    assert set(network.ocs.region_of_server.tolist()) == {NO_REGION}
+    assert network.notes[1] == "no region: every EP group is inside one server"
+
+
+def test_all_nics_cannot_be_optical(cluster, job):
+    with pytest.raises(FabricError) as error:
+        MixNet(degree=8).network(cluster, job(128, 8))
+    assert str(error.value) == (
+        "mixnet: degree = 8: a server has 8 NICs and one at least must stay on the packet fabric"
+    )
+    with pytest.raises(FabricError, match="degree = 6: a server has 4 NICs"):
+        MixNet().bill_of_materials(Cluster.of(gpus=8, nic_gbps=400, gpu="h100", nics_per_server=4))
+
+
+def test_the_layout_is_needed(cluster):
+    with pytest.raises(FabricError, match="mixnet: the layout of the job is needed"):
+        MixNet().network(cluster)
+
+
+def test_a_technology_must_be_known_and_have_a_delay():
+    with pytest.raises(HardwareError, match="unknown switch technology 'pieso'; did you mean"):
+        MixNet(technology="pieso")
+    with pytest.raises(HardwareError, match="'palomar': no reconfiguration delay was reported"):
+        MixNet(technology="palomar")
+
+
+def test_bill(cluster):
+    found = {line.component: line.count for line in MixNet().bill_of_materials(cluster).lines}
+    assert found == {
+        "nic": 1024,
+        "eps_port": 5 * 256,
+        "ocs_port": 768,
+        "transceiver": 6 * 256 + 768,
+        "fibre": 3 * 256 + 768,
+    }

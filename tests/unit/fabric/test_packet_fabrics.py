@@ -1,0 +1,93 @@
+"""Networks and bills of fat-tree, oversub and rail."""
+
+import numpy as np
+import pytest
+
+from lightloom.errors import FabricError
+from lightloom.fabric import Cluster, Counting, FabricContext, FatTree, Oversub, Rail
+from lightloom.workload.task_graph import Layout
+
+
+def test_fat_tree_network(cluster):
+    network = FatTree().network(cluster)
+    assert (network.servers, network.gpus_per_server) == (128, 8)
+    assert network.ocs is None
+    assert network.direct is None
+    eps = network.eps
+    assert (eps.nics, eps.nic_rate_bps, eps.link_delay_ps) == (8, 400_000_000_000, 1_000_000)
+    assert (eps.servers_per_tor, eps.servers_per_pod) == (4, 128)
+    assert eps.tor_uplink_bps is None
+    assert not eps.rail
+
+
+def test_oversub_network_has_a_third_of_the_rate_up():
+    cluster = Cluster.of(gpus=1008, nic_gbps=400, gpu="h100")
+    eps = Oversub().network(cluster).eps
+    assert eps.tor_uplink_bps * 3 == eps.servers_per_tor * 8 * eps.nic_rate_bps
+    assert Oversub(ratio=2).network(cluster).eps.tor_uplink_bps == 20 * eps.nic_rate_bps
+
+
+def test_oversub_of_one_is_a_fat_tree(cluster):
+    assert Oversub(ratio=1).network(cluster) == FatTree().network(cluster)
+    bill = Oversub(ratio=1).bill_of_materials(cluster)
+    assert bill.lines == FatTree().bill_of_materials(cluster).lines
+
+
+def test_rail_network(cluster):
+    eps = Rail().network(cluster).eps
+    assert eps.rail
+    assert (eps.servers_per_tor, eps.servers_per_pod) == (32, 128)
+    assert eps.tor_uplink_bps is None
+
+
+def test_bill_of_a_fat_tree(cluster):
+    bill = FatTree().bill_of_materials(cluster)
+    found = {line.component: (line.rate_gbps, line.count) for line in bill.lines}
+    assert found == {
+        "nic": (400, 1024),
+        "eps_port": (400, 5 * 1024),
+        "transceiver": (400, 6 * 1024),
+        "fibre": (400, 3 * 1024),
+    }
+    assert (bill.gpus, bill.servers) == (1024, 128)
+
+
+@pytest.mark.parametrize("kind", ["dac", "aoc"])
+def test_host_cables_replace_two_transceivers_and_a_fibre_each(cluster, kind):
+    bill = FatTree().bill_of_materials(cluster, Counting(host_links=kind))
+    assert bill.count(kind) == 1024
+    assert bill.count("transceiver") == 4 * 1024
+    assert bill.count("fibre") == 2 * 1024
+    assert bill.count("eps_port") == 5 * 1024
+
+
+def test_nics_may_be_left_out(cluster):
+    bill = FatTree().bill_of_materials(cluster, Counting(include_nics=False))
+    assert bill.count("nic") == 0
+    assert bill.conventions["NICs"] == "left out"
+
+
+def test_servers_bought_for_a_part_are_counted_whole():
+    bill = FatTree().bill_of_materials(Cluster.of(gpus=9, nic_gbps=400, gpu="h100"))
+    assert (bill.gpus, bill.servers, bill.count("nic")) == (9, 2, 16)
+
+
+def test_a_fabric_may_have_servers_of_its_own(cluster):
+    fabric = FatTree(gpus_per_server=4, nics_per_server=2, nic_gbps="800 Gb/s", nvlink_gbps=900)
+    network = fabric.network(cluster)
+    assert (network.servers, network.gpus_per_server) == (256, 4)
+    assert (network.eps.nics, network.eps.nic_rate_bps) == (2, 800_000_000_000)
+    assert network.nvswitch.gpu_rate_bps == 900_000_000_000
+    assert fabric.adapt(fabric.adapt(cluster)) == fabric.adapt(cluster)
+    assert fabric.bill_of_materials(cluster).count("nic") == 512
+
+
+def test_a_job_laid_out_for_other_servers_is_refused(cluster, job):
+    with pytest.raises(FabricError) as error:
+        FatTree(gpus_per_server=16).network(cluster, job(128, 8))
+    assert str(error.value) == (
+        "the job is laid out on 128 servers, the cluster has 64 (1024 GPUs, 16 per server)"
+    )
+    small = Layout(1, 1, 2, 8, np.arange(2, dtype=np.uint32))
+    with pytest.raises(FabricError, match="workers of 8 GPUs, servers have 4"):
+        FatTree(gpus_per_server=4).network(cluster, FabricContext(small))

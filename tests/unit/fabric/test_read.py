@@ -1,0 +1,111 @@
+"""Fabrics by name and from files."""
+
+import pytest
+
+from lightloom.errors import FabricError
+from lightloom.fabric import FABRICS, FatTree, MixNet, load_fabric
+
+
+@pytest.fixture
+def write(tmp_path):
+    def file(text, name="mine.toml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return file
+
+
+def test_the_five_kinds():
+    assert list(FABRICS) == ["fat-tree", "oversub", "rail", "topoopt", "mixnet"]
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+def test_by_name(kind):
+    fabric = load_fabric(kind)
+    assert type(fabric) is FABRICS[kind]
+    assert (fabric.kind, fabric.name) == (kind, kind)
+    assert fabric.parameters()["kind"] == kind
+
+
+def test_a_file_is_a_kind_and_options(write):
+    path = write(
+        """
+        kind = "mixnet"
+        degree = 3
+        reconfig_delay_s = "10 ms"
+        gpus_per_server = 4
+        nics_per_server = 4
+        nic_gbps = 200
+        """
+    )
+    fabric = load_fabric(str(path))
+    assert isinstance(fabric, MixNet)
+    assert fabric.name == "mine"
+    assert (fabric.degree, fabric.reconfig_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
+    assert load_fabric(path, {"degree": 2, "label": "theirs"}).parameters() == {
+        **fabric.parameters(), "degree": 2, "label": "theirs",
+    }  # fmt: skip
+
+
+def test_replace_checks_again():
+    fabric = MixNet(degree=4, first="block").replace(degree=5)
+    assert (fabric.degree, fabric.first) == (5, "block")
+    with pytest.raises(FabricError, match="mixnet: degree = 0"):
+        fabric.replace(degree=0)
+
+
+def test_fabrics_cannot_be_changed_behind_ones_back():
+    with pytest.raises(ValueError, match="frozen"):
+        FatTree().switch_ports = 32
+
+
+@pytest.mark.parametrize(("name", "options", "text"), [
+    ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: fat-tree,"
+     " oversub, rail, topoopt, mixnet, or a .toml file"),
+    ("mixnet", {"degre": 3}, "mixnet: no option 'degre'; did you mean 'degree'?"),
+    ("fat-tree", {"zzz": 3}, "fat-tree: no option 'zzz'; known: label, all_to_all,"),
+    ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: input should be a valid integer"),
+    ("mixnet", {"degree": True}, "mixnet: degree = True: input should be a valid integer"),
+    ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
+    ("mixnet", {"circuits": "bset"},
+     "mixnet: circuits = 'bset': input should be 'paper', 'reference', 'best' or 'static'"),
+    ("mixnet", {"reconfig_delay_s": "25 parsecs"}, "reconfig_delay_s: cannot read '25 parsecs' as"
+     " a quantity in second, or 'measured', or 'measured-p99'"),
+    ("mixnet", {"link_up_s": "-1 s"}, "mixnet: link_up_s = -1.0: input should be greater"),
+    ("mixnet", {"control_s": 1e7}, "control_s = 10000000.0: expected at most 1e+06 second"),
+    ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: input should be greater than or equal to 1"),
+    ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: input should be a finite number"),
+    ("rail", {"nic_gbps": 0}, "rail: nic_gbps = 0.0: input should be greater than 0"),
+    ("rail", {"switch_ports": -4}, "rail: switch_ports = -4: input should be greater than 0"),
+    ("topoopt", {"label": "a\nb"}, "topoopt: label = 'a\\nb': string should match"),
+])  # fmt: skip
+def test_wrong_options_are_one_line(name, options, text):
+    with pytest.raises(FabricError) as error:
+        load_fabric(name, options)
+    assert str(error.value).startswith(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("degree = 3", "kind is needed, such as kind = \"fat-tree\"; known: fat-tree, oversub,"),
+    ("kind = 3", "kind is needed"),
+    ("kind = 'mixnut'", "unknown fabric 'mixnut'; did you mean 'mixnet'?"),
+    ("kind = 'mixnet'\nratio = 3", "mixnet: no option 'ratio'"),
+    ("kind = 'mixnet'\n[degree]\nx = 1", "mixnet: degree = {'x': 1}: input should be a valid"),
+    ("kind = ", "not valid TOML: "),
+])  # fmt: skip
+def test_wrong_files_are_one_line(write, text, expected):
+    path = write(text)
+    with pytest.raises(FabricError) as error:
+        load_fabric(path)
+    assert str(error.value).startswith(f"{path}: {expected}")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(FabricError, match=r"no\.toml: cannot be read \(No such file"):
+        load_fabric(tmp_path / "no.toml")
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FabricError, match=r"binary\.toml: cannot be read \(not UTF-8 text\)"):
+        load_fabric(str(path))

@@ -1,0 +1,153 @@
+"""Money, power and what one gets for them."""
+
+import pytest
+
+from lightloom.cost import (
+    ClusterCost,
+    ClusterPower,
+    CostModel,
+    PartsCostModel,
+    cluster_cost,
+    cluster_power,
+    efficiency,
+    pareto_front,
+)
+from lightloom.errors import HardwareError
+from lightloom.fabric import FABRICS, Bill, Cluster, Counting, FatTree, Line, MixNet, TopoOpt
+from lightloom.hardware import load_gpu, load_power, load_prices
+
+MODEL: CostModel = PartsCostModel()
+CLUSTER = Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+
+
+def bill(*lines, gpus=8, **more):
+    return Bill("test", gpus, 1, lines, **more)
+
+
+def test_cost_adds_count_times_price():
+    prices = load_prices()
+    row = prices.at(400)
+    cost = MODEL.capital_cost(bill(Line("nic", 400, 3), Line("eps_port", 400, 5)), prices)
+    assert cost.by_component_usd == {
+        "nic": 3 * row.get("nic_usd"),
+        "eps_port": 5 * row.get("switch_port_usd"),
+    }
+    assert cost.total_usd == 3 * row.get("nic_usd") + 5 * row.get("switch_port_usd")
+    assert cost.per_gpu_usd == cost.total_usd / 8
+
+
+def test_lines_of_two_rates_are_one_component():
+    prices = load_prices()
+    cost = MODEL.capital_cost(bill(Line("nic", 100, 1), Line("nic", 400, 1)), prices)
+    both = prices.at(100).get("nic_usd") + prices.at(400).get("nic_usd")
+    assert cost.by_component_usd == {"nic": both}
+
+
+def test_fibre_is_priced_by_length():
+    prices = load_prices()
+    line = Line("fibre", 400, 10)
+    assert MODEL.capital_cost(bill(line), prices).total_usd == pytest.approx(10 * 150)
+    short = bill(line, fibre_length_m=20.0)
+    assert MODEL.capital_cost(short, prices).total_usd == pytest.approx(10 * 20 * 0.30)
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+@pytest.mark.parametrize("host_links", ["transceiver", "dac", "aoc"])
+def test_every_part_of_every_fabric_has_a_price_and_a_power(kind, host_links):
+    parts = FABRICS[kind]().bill_of_materials(CLUSTER, Counting(host_links=host_links))
+    cost, power = MODEL.capital_cost(parts, load_prices()), MODEL.power(parts, load_power())
+    assert cost.by_component_usd.keys() == power.by_component_w.keys()
+    assert all(usd > 0 for usd in cost.by_component_usd.values())
+    assert power.per_gpu_w == pytest.approx(sum(power.by_component_w.values()) / 1024)
+
+
+def test_folded_panel_with_look_ahead_is_priced_too():
+    parts = TopoOpt(panel="folded", look_ahead=True).bill_of_materials(CLUSTER)
+    row = load_prices().at(400)
+    expected = (
+        row.get("nic_usd")
+        + row.get("long_reach_transceiver_usd")
+        + 4 * row.get("patch_port_usd")
+        + 3 * 150
+        + load_prices().look_ahead_switch_usd
+    )
+    assert MODEL.capital_cost(parts, load_prices()).per_gpu_usd == pytest.approx(expected)
+
+
+def test_power_of_a_fat_tree_by_hand():
+    powers = load_power()
+    row = powers.at(400)
+    expected = row.get("nic_w") + 5 * row.get("switch_port_w") + 6 * row.get("transceiver_w")
+    assert MODEL.power(FatTree().bill_of_materials(CLUSTER), powers).per_gpu_w == expected
+
+
+def test_power_of_mixnet_by_hand():
+    powers = load_power()
+    row, ocs = powers.at(400), powers.ports.get("ocs_port_w")
+    tree = row.get("nic_w") + 5 * row.get("switch_port_w") + 6 * row.get("transceiver_w")
+    optical = row.get("nic_w") + row.get("transceiver_w") + ocs
+    found = MODEL.power(MixNet().bill_of_materials(CLUSTER), powers)
+    assert found.per_gpu_w == pytest.approx((2 * tree + 6 * optical) / 8)
+
+
+def test_an_active_cable_has_two_ends_and_a_fibre_none():
+    powers = load_power()
+    found = MODEL.power(bill(Line("aoc", 400, 1), Line("fibre", 400, 9)), powers)
+    assert found.by_component_w == {"aoc": 2 * powers.at(400).get("transceiver_w"), "fibre": 0.0}
+
+
+def test_conventions_travel_with_the_numbers():
+    parts = FatTree().bill_of_materials(CLUSTER, Counting(tiers=2, host_links="dac"))
+    cost = MODEL.capital_cost(parts, load_prices())
+    assert cost.conventions["tiers of packet switches"] == "2"
+    assert cost.conventions["host links"] == "dac"
+    assert cost.conventions["prices"] == "prices.toml"
+    assert MODEL.power(parts, load_power()).conventions["powers"] == "power.toml"
+
+
+def test_a_rate_without_prices_is_one_line():
+    cluster = Cluster.of(gpus=8, nic_gbps=123, gpu="h100")
+    with pytest.raises(HardwareError, match=r"nothing for 123 Gb/s links; known rates: 100"):
+        MODEL.capital_cost(FatTree().bill_of_materials(cluster), load_prices())
+
+
+def test_cluster_cost_has_gpus_and_servers_beside_the_network():
+    gpu, prices = load_gpu("h100"), load_prices()
+    costs = {}
+    for fabric in (FatTree(), MixNet()):
+        network = MODEL.capital_cost(fabric.bill_of_materials(CLUSTER), prices)
+        costs[fabric.kind] = cluster_cost(network, gpu, prices, CLUSTER.installed_gpus)
+        assert costs[fabric.kind].network_usd == network.total_usd
+        assert costs[fabric.kind].gpus_usd == 1024 * gpu.price()
+        assert costs[fabric.kind].servers_usd == 1024 * prices.server_usd_per_gpu()
+    tree, mixnet = costs["fat-tree"], costs["mixnet"]
+    assert tree.network_usd / mixnet.network_usd == pytest.approx(2.289, abs=0.001)
+    # what 2.3 times cheaper networking is worth to who pays for the cluster
+    assert 1.1 < tree.total_usd / mixnet.total_usd < 1.3
+
+
+def test_cluster_power_has_gpus_and_servers_beside_the_network():
+    gpu, powers = load_gpu("h100"), load_power()
+    network = MODEL.power(FatTree().bill_of_materials(CLUSTER), powers)
+    whole = cluster_power(network, gpu, powers, 1024)
+    assert whole.total_w == pytest.approx(
+        network.total_w + 1024 * (gpu.power_w + powers.server_w_per_gpu())
+    )
+
+
+def test_efficiency_is_performance_over_each():
+    found = efficiency(12.0, ClusterCost(2.0, 3.0, 1.0), ClusterPower(4.0, 1.0, 1.0))
+    assert (found.per_network_usd, found.per_cluster_usd) == (6.0, 2.0)
+    assert (found.per_network_w, found.per_cluster_w) == (3.0, 2.0)
+
+
+@pytest.mark.parametrize(("points", "front"), [
+    ([], []),
+    ([(1, 1)], [0]),
+    ([(1, 1), (2, 3), (3, 2), (4, 5)], [0, 1, 3]),
+    ([(2, 1), (1, 1)], [1]),
+    ([(1, 1), (1, 2)], [1]),
+    ([(1, 2), (1, 2), (2, 2)], [0, 1]),
+])  # fmt: skip
+def test_pareto_front(points, front):
+    assert pareto_front(points) == front
