@@ -115,6 +115,20 @@ def build_regime(name: str, changes: Mapping[str, float]) -> tuple[Regime, dict[
     return Regime(**numbers), provenance  # type: ignore[arg-type]
 
 
+def unread(regime: Regime) -> set[str]:
+    """Parameters that have no effect at their values, and so are not reported as read."""
+    names = set()
+    if regime.logit_sd == regime.logit_sd_start:
+        names |= {"logit_sd_start", "decay_steps"}
+        if regime.logit_sd == 0:
+            names |= {"rho", "persistent_share"}
+    if not regime.topics:
+        names |= {"topics", "topic_concentration", "topic_sd"}
+    if not regime.hold_steps:
+        names |= {"hold_steps"}
+    return names
+
+
 def _checked(key: str, value: float) -> float:
     low, high = BOUNDS[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.popularity import Popularity
-from lightloom.demand.regime import Regime, build_regime, check_regime
+from lightloom.demand.regime import Regime, build_regime, check_regime, unread
 from lightloom.demand.source import Counts, DemandSource, Shape, check_index
 from lightloom.demand.streams import Stream
 from lightloom.errors import DemandError
@@ -100,7 +100,8 @@ class Synthetic:
         self.name = name
         self.shape = shape
         self.regime = regime
-        self.provenance = {"regime": name, "seed": str(seed), **provenance}
+        read = {key: text for key, text in provenance.items() if key not in unread(regime)}
+        self.provenance = {"regime": name, "seed": str(seed), **read}
         self.popularity = Popularity(shape.experts, regime, seed)
         self._rows = Stream(seed, "rows")
         self._routing = Stream(seed, "routing")

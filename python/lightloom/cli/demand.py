@@ -1,0 +1,445 @@
+"""``lightloom demand``: how skewed a demand is, and a picture of its matrix."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.demand import (
+    REGIMES,
+    DemandSource,
+    Placement,
+    RoutingLog,
+    Shape,
+    Skew,
+    SkewStatistics,
+    bytes_per_token,
+    from_matrix,
+    member_tokens,
+    rank_matrix,
+    read_matrix,
+    read_routing_log,
+    statistics,
+    synthetic,
+)
+from lightloom.demand.heat_map import SHADES, HeatMap, heat_map
+from lightloom.demand.matrix_file import MatrixSource
+from lightloom.demand.routing_log import replay
+from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.report.files import whole_file, write_json
+
+SCHEMA_VERSION = 1
+
+#: the job that a regime is drawn for unless options say otherwise: that of the public matrix
+_DEFAULTS = {"ranks": 8, "experts": 8, "tokens": 16_384, "top_k": 2}
+
+#: columns of row names
+_MARGIN = 7
+
+_COLOURS = ("default", "#35608d", "#2a788e", "#22a884", "#7ad151", "#fde725")
+
+
+class View(StrEnum):
+    """What the columns of the matrix are."""
+
+    expert = "expert"
+    rank = "rank"
+    server = "server"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The options of one call; ``None`` where not given."""
+
+    source: str
+    ranks: int | None
+    experts: int | None
+    tokens: int | None
+    top_k: int | None
+    seed: int | None
+    parameters: dict[str, float]
+    scale: bool
+    resample: bool
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """One matrix with what its axes mean."""
+
+    matrix: npt.NDArray[np.int64]
+    rows: str
+    columns: str
+    note: str
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("demand")(demand)
+
+
+def demand(  # noqa: PLR0913 - one parameter per option of the command line
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|REGIME",
+            help=f"A regime ({', '.join(REGIMES)}), a matrix (JSON) or a routing log (JSONL).",
+        ),
+    ],
+    ranks: Annotated[int | None, typer.Option(help="EP ranks of a group.")] = None,
+    experts: Annotated[int | None, typer.Option(help="Experts of the layer.")] = None,
+    tokens: Annotated[int | None, typer.Option(help="Tokens per EP rank and micro-batch.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Experts that a token chooses.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of what is drawn; 0 for regimes.")] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter of the regime."),
+    ] = None,
+    scale: Annotated[bool, typer.Option(help="Scale a matrix to --tokens.")] = False,
+    resample: Annotated[bool, typer.Option(help="Draw a log's tokens with replacement.")] = False,
+    group: Annotated[int, typer.Option(help="EP group.")] = 0,
+    layer: Annotated[int, typer.Option(help="MoE layer, from 0.")] = 0,
+    micro_batch: Annotated[int, typer.Option(help="Micro-batch, from 0.")] = 0,
+    step: Annotated[int, typer.Option(help="Training step, from 0.")] = 0,
+    view: Annotated[View, typer.Option(help="Columns of the matrix.")] = View.expert,
+    ranks_per_server: Annotated[
+        int | None, typer.Option(help="EP ranks on a server, for --view server.")
+    ] = None,
+    deduplicate: Annotated[
+        bool, typer.Option(help="Send a token once per server, for --view server.")
+    ] = False,
+    hidden: Annotated[int, typer.Option(help="Elements of a token.")] = 4096,
+    element_bytes: Annotated[float, typer.Option(help="Bytes per element: FP8 1, BF16 2.")] = 2,
+    json_path: Annotated[
+        str | None, typer.Option("--json", metavar="PATH|-", help="Write everything as JSON.")
+    ] = None,
+    csv_path: Annotated[
+        str | None, typer.Option("--csv", metavar="PATH|-", help="Write the matrix as CSV.")
+    ] = None,
+) -> None:
+    """Print how skewed a demand is and draw its matrix: who sends how many tokens to whom."""
+    if json_path == "-" and csv_path == "-":
+        raise InputError("--json - and --csv - both ask for standard output; name a file for one")
+    if micro_batch < 0:
+        raise DemandError(f"micro-batch: expected at least 0, got {micro_batch}")
+    parameters = _parse_parameters(parameter or [])
+    request = _Request(source, ranks, experts, tokens, top_k, seed, parameters, scale, resample)
+    made = open_source(request)
+    index = {"group": group, "layer": layer, "micro_batch": micro_batch, "step": step}
+    placement = _placement(made.shape, view, ranks_per_server, deduplicate)
+    experts_matrix = made.tokens(
+        group=group, layers=[layer], micro_batches=micro_batch + 1, step=step
+    )[0, micro_batch]
+    picture = _picture(made, view, experts_matrix, placement, index)
+    token_bytes = bytes_per_token(hidden, element_bytes)
+    figures = statistics(experts_matrix)
+    if json_path is not None:
+        write_json(_as_json(made, index, figures, picture, token_bytes), json_path)
+    if csv_path is not None:
+        _write_csv(picture, token_bytes, csv_path)
+    if "-" not in {json_path, csv_path}:
+        console = Console(highlight=False)
+        _print_inputs(console, made, index)
+        console.print(_table(figures))
+        _print_shares(console, figures)
+        _print_picture(console, picture, token_bytes, hidden, element_bytes)
+
+
+def open_source(request: _Request) -> DemandSource:
+    """Make the source that a request names, refusing options that it would not read.
+
+    Raises
+    ------
+    DemandError
+        If the name is no regime and no file, or an option does not fit the source.
+    """
+    if request.source in REGIMES:
+        _refuse(request, "a regime", scale=request.scale, resample=request.resample)
+        shape = {name: _given(request, name, default) for name, default in _DEFAULTS.items()}
+        return synthetic(
+            request.source,
+            ranks=shape["ranks"],
+            experts=shape["experts"],
+            tokens_per_rank=shape["tokens"],
+            top_k=shape["top_k"],
+            seed=0 if request.seed is None else request.seed,
+            **request.parameters,
+        )
+    path = Path(request.source)
+    if not path.exists():
+        raise DemandError(
+            f"'{request.source}' is neither a regime ({', '.join(REGIMES)}) nor a file"
+            f"{did_you_mean(request.source, REGIMES)}"
+        )
+    if path.is_dir() or path.suffix == ".jsonl":
+        _refuse(request, "a routing log", scale=request.scale, set=bool(request.parameters))
+        log = read_routing_log(path)
+        shape_of_log = _log_shape(request, log)
+        return replay(log, shape_of_log, resample=request.resample, seed=request.seed)
+    _refuse(
+        request,
+        "a token matrix",
+        resample=request.resample,
+        set=bool(request.parameters),
+        seed=request.seed is not None,
+    )
+    return _open_matrix(request, path)
+
+
+def _open_matrix(request: _Request, path: Path) -> DemandSource:
+    """A matrix of a stated job, or, with neither tokens nor top-k given, as it is."""
+    matrix = read_matrix(path)
+    ranks = _given(request, "ranks", matrix.shape[0])
+    experts = _given(request, "experts", matrix.shape[1])
+    copies = max(1, int(matrix.sum(axis=1).max()))
+    if request.tokens is None and request.top_k is None:
+        if request.scale:
+            raise DemandError("--scale: give the --tokens and --top-k to scale to")
+        shape = Shape(ranks, experts, copies, 1)
+        if matrix.shape != (ranks, experts):
+            return from_matrix(path, shape)
+        notes = {"matrix": str(path), "read": "as it is; tokens and top-k of the job not stated"}
+        return MatrixSource(path.name, matrix, shape, provenance=notes, exact=True)
+    top_k = _given(request, "top_k", 1)
+    tokens = _given(request, "tokens", max(1, copies // max(1, top_k)))
+    return from_matrix(path, Shape(ranks, experts, tokens, top_k), scale=request.scale)
+
+
+def _log_shape(request: _Request, log: RoutingLog) -> Shape:
+    """The job that a log is replayed into: by default the log's own."""
+    experts = request.experts if request.experts is not None else log.experts
+    if experts is None:
+        raise DemandError(f"{log.name}: the log does not say how many experts; give --experts")
+    ranks = _given(request, "ranks", 1 if log.streamed else len(log.ranks))
+    first = log.calls[log.steps[0], log.ranks[0], log.layers[0]][0]
+    own = len(first) // max(1, ranks) if log.streamed else len(first)
+    return Shape(
+        ranks, experts, _given(request, "tokens", own), _given(request, "top_k", log.top_k)
+    )
+
+
+def _given(request: _Request, name: str, default: int) -> int:
+    value = getattr(request, name)
+    return default if value is None else int(value)
+
+
+def _refuse(request: _Request, kind: str, **given: bool) -> None:
+    for name, present in given.items():
+        if present:
+            raise DemandError(f"--{name} has no meaning for {kind} ('{request.source}')")
+
+
+def _parse_parameters(texts: list[str]) -> dict[str, float]:
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise DemandError(f"--set: expected NAME=VALUE with a number, got '{text}'")
+    return values
+
+
+def _placement(
+    shape: Shape, view: View, ranks_per_server: int | None, deduplicate: bool
+) -> Placement | None:
+    if view is not View.server:
+        if ranks_per_server is not None or deduplicate:
+            raise DemandError(
+                "--ranks-per-server and --deduplicate need --view server; nothing else reads them"
+            )
+        return None
+    if deduplicate and shape.top_k == 1:
+        raise DemandError("--deduplicate: tokens of one expert have no duplicates; give --top-k")
+    per_server = 1 if ranks_per_server is None else ranks_per_server
+    if per_server < 1 or shape.ranks % per_server:
+        raise DemandError(f"{shape.ranks} EP ranks do not fill servers of {per_server} ranks")
+    return Placement(shape.ranks // per_server, per_server, deduplicate=deduplicate)
+
+
+def _picture(
+    source: DemandSource,
+    view: View,
+    matrix: npt.NDArray[np.int64],
+    placement: Placement | None,
+    index: dict[str, int],
+) -> _Picture:
+    if placement is not None:
+        result = member_tokens(
+            source,
+            placement,
+            group=index["group"],
+            layers=[index["layer"]],
+            micro_batches=index["micro_batch"] + 1,
+            step=index["step"],
+        )
+        folded = result.tokens[0, index["micro_batch"]].astype(np.int64)
+        note = "diagonal: copies between ranks of one server"
+        if placement.deduplicate:
+            how = "expected from counts" if result.expected else "exact, token by token"
+            note += f"; each token once per server ({how})"
+        return _Picture(folded, "source server", "destination server", note)
+    if view is View.rank:
+        note = "diagonal: copies to the own rank are left out"
+        return _Picture(rank_matrix(matrix), "source EP rank", "destination EP rank", note)
+    return _Picture(matrix, "source EP rank", "expert", "copies to the own rank included")
+
+
+def _as_json(
+    source: DemandSource,
+    index: dict[str, int],
+    figures: SkewStatistics,
+    picture: _Picture,
+    token_bytes: int,
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "inputs": {
+            "source": source.name,
+            "exact": source.exact,
+            "provenance": source.provenance,
+            "shape": vars(source.shape),
+            **index,
+            "bytes_per_token": token_bytes,
+        },
+        "statistics": figures.as_dict(),
+        "matrix": {
+            "rows": picture.rows,
+            "columns": picture.columns,
+            "note": picture.note,
+            "tokens": picture.matrix.tolist(),
+        },
+    }
+
+
+def _write_csv(picture: _Picture, token_bytes: int, target: str) -> None:
+    """Write one line per entry: source, destination, tokens, bytes."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = [name.lower().replace(" ", "_") for name in (picture.rows, picture.columns)]
+    writer.writerow([*names, "tokens", "size_bytes"])
+    for (row, column), count in np.ndenumerate(picture.matrix):
+        writer.writerow([row, column, int(count), int(count) * token_bytes])
+    if target == "-":
+        sys.stdout.write(buffer.getvalue())
+        return
+    with whole_file(Path(target)) as stream:
+        stream.write(buffer.getvalue())
+
+
+def _print_inputs(console: Console, source: DemandSource, index: dict[str, int]) -> None:
+    shape = source.shape
+    console.print(
+        Text(
+            f"{source.name}: {shape.ranks} EP ranks x {shape.experts} experts, "
+            f"{shape.copies_per_rank:,} token copies per rank and micro-batch"
+        )
+    )
+    places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
+    console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
+    for name, text in source.provenance.items():
+        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+
+
+def _table(figures: SkewStatistics) -> Table:
+    table = Table(title="Skew", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("of", no_wrap=True)
+    headers = ("number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share")
+    for header in headers:
+        table.add_column(Text(header), justify="right", no_wrap=True)
+    rows: list[tuple[str, Skew | None]] = [
+        ("expert loads", figures.experts),
+        ("rank loads", figures.ranks),
+        ("rank to rank", figures.pairs),
+        ("both ways", figures.symmetric_pairs),
+    ]
+    for name, skew in rows:
+        if skew is None:
+            continue
+        table.add_row(
+            name,
+            f"{skew.count:,}",
+            f"{skew.mean:,.0f}",
+            f"{skew.max_over_mean:.3f}",
+            f"{skew.cv:.3f}",
+            f"{skew.gini:.3f}",
+            f"{skew.entropy:.3f}",
+            f"{skew.top_share:.1%} in {skew.top}",
+        )
+    return table
+
+
+def _print_shares(console: Console, figures: SkewStatistics) -> None:
+    console.print(
+        f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
+        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
+    )
+
+
+def _print_picture(
+    console: Console, picture: _Picture, token_bytes: int, hidden: int, element_bytes: float
+) -> None:
+    widest = max(len(f"{picture.matrix.max():,}") + 1, len(f"{picture.matrix.sum(axis=0).max():,}"))
+    numbers = picture.matrix.shape[1] * (widest + 1) + _MARGIN <= console.width
+    cell = widest + 1 if numbers else 2
+    drawn = heat_map(picture.matrix, 64, (console.width - _MARGIN) // cell)
+    console.print(Text(f"columns: {picture.columns}; rows: {picture.rows}; {picture.note}"))
+    if drawn.columns_per_cell > 1 or drawn.rows_per_cell > 1:
+        console.print(f"a cell sums {drawn.rows_per_cell} rows x {drawn.columns_per_cell} columns")
+    _print_cells(console, drawn, cell, numbers)
+    if numbers:
+        totals = picture.matrix.sum(axis=0)
+        line = "".join(f"{total:>{cell},}" for total in totals)
+        console.print(Text(f"{'tokens':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+        line = "".join(f"{_megabytes(total * token_bytes):>{cell}}" for total in totals)
+        console.print(Text(f"{'MB':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+    _print_legend(console, drawn, token_bytes)
+    console.print(
+        f"MB = 10^6 bytes: {token_bytes:,} bytes per token "
+        f"({hidden:,} elements of {element_bytes:g} bytes)"
+    )
+
+
+def _print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
+    columns = drawn.values.shape[1]
+    step = max(1, -(-5 // cell))
+    heads = "".join(
+        f"{column * drawn.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
+        for column in range(0, columns, 1 if numbers else step)
+    )
+    console.print(Text(f"{'':{_MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
+    for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
+        line = Text(f"{row * drawn.rows_per_cell:<{_MARGIN}}")
+        for value, level in zip(values, levels, strict=True):
+            shade = SHADES[level]
+            text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell
+            line.append(text, style=_COLOURS[level])
+        console.print(line, no_wrap=True, crop=False)
+
+
+def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
+    for level in range(1, len(SHADES)):
+        bound = drawn.bounds[level]
+        legend = Text(SHADES[level] * 2, style=_COLOURS[level])
+        size = f"{bound:,.0f} tokens, {_megabytes(bound * token_bytes)} MB"
+        legend.append(f" to {size}{', per cell; blank is none' if level == 1 else ''}", "default")
+        console.print(legend)
+
+
+def _megabytes(size_bytes: float) -> str:
+    size = size_bytes / 1e6
+    return f"{size:,.0f}" if size >= 100 else f"{size:.3g}"
