@@ -96,10 +96,14 @@ impl FlowNetwork {
                 }
             } else if bottleneck != NO_LINK && level < self.levels[bottleneck as usize] {
                 let remaining = self.leave(entry.flow);
-                least = remaining.min(least);
-                let flow = &mut self.store.flows[entry.flow as usize];
-                flow.remaining = remaining;
-                flow.bottleneck = link;
+                self.store.flows[entry.flow as usize].remaining = remaining;
+                let (other, other_link) = self.store.rest_of_path(entry, link, &self.levels);
+                if other < level {
+                    self.join(entry.flow, other_link);
+                } else {
+                    self.store.flows[entry.flow as usize].bottleneck = link;
+                    least = remaining.min(least);
+                }
             }
         }
         self.least[link as usize] = least;
