@@ -30,6 +30,8 @@ def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
     name = info.field_name or ""
     unit = next(unit for suffix, unit in SUFFIXES.items() if name.endswith(suffix))
     also = "".join(f", or '{word}'" for word in words)
+    if not isinstance(value, int | float | str):
+        raise FabricError(f"{name}: expected a number or text with a unit, got {_short(value)}")
     try:
         number = parse_quantity(value, unit, name)
     except InputError as error:
@@ -73,11 +75,18 @@ class Options(BaseModel):
             super().__init__(**options)
         except ValidationError as error:
             raise FabricError(_one_line(type(self), error)) from None
+        except FabricError as error:
+            raise FabricError(f"{self.title}: {error}") from None
 
     @classmethod
     def keys(cls) -> list[str]:
         """Names of all options, in the order in which they are declared."""
         return list(cls.model_fields)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _one_line(options: type[Options], error: ValidationError) -> str:
@@ -89,7 +98,6 @@ def _one_line(options: type[Options], error: ValidationError) -> str:
         return f"{options.title}: no option '{key}'{hint}"
     if first["type"] == "missing":
         return f"{options.title}: option '{key}' is needed"
-    given = repr(first["input"])
-    given = given if len(given) <= 60 else f"{given[:57]}..."
+    given = _short(first["input"])
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"{options.title}: {key} = {given}: {reason}" if key else f"{options.title}: {reason}"

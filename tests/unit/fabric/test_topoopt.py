@@ -1,0 +1,135 @@
+"""TopoOpt's circuits, routes and parts."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lightloom.errors import FabricError
+from lightloom.fabric import Cluster, RingDemand, TopoOpt
+from lightloom.fabric.defaults import cluster_defaults
+
+
+@pytest.fixture
+def small():
+    return Cluster.of(gpus=64, nic_gbps=400, gpu="h100")
+
+
+def paths(direct):
+    ends = zip(direct.route_offsets[:-1], direct.route_offsets[1:], strict=True)
+    return [direct.route_servers[a:b].tolist() for a, b in ends]
+
+
+def demand(*pairs):
+    src, dst, size = zip(*pairs, strict=True)
+    return {
+        "demand_src": np.array(src, np.uint32),
+        "demand_dst": np.array(dst, np.uint32),
+        "demand_bytes": np.array(size, float),
+    }
+
+
+def test_all_nics_are_circuits(small, job):
+    network = TopoOpt().network(small, job(8, 8))
+    assert network.eps is None
+    assert network.ocs is None
+    direct = network.direct
+    used = np.zeros(8, int)
+    for a, b, count in direct.circuits.tolist():
+        used[a] += count
+        used[b] += count
+    assert used.max() <= 8
+    assert used.min() >= 7
+    assert direct.link_rate_bps == 400_000_000_000
+    assert direct.link_delay_ps == 1_000_000
+    assert network.all_to_all == "hierarchical"
+
+
+def test_every_pair_of_an_ep_group_has_a_route(small, job):
+    """Also a pair that sent nothing in the steps looked at may send in the next."""
+    found = {
+        (path[0], path[-1])
+        for path in paths(TopoOpt().network(small, job(8, 4, **demand((0, 1, 5e9)))).direct)
+    }
+    groups = [range(4), range(4, 8)]
+    wanted = {(a, b) for group in groups for a in group for b in group if a != b}
+    assert wanted <= found
+
+
+def test_routes_follow_circuits(small, job):
+    rings = (RingDemand(np.arange(8, dtype=np.uint32), 1e9),)
+    context = job(8, 4, rings=rings, **demand((0, 7, 4e9), (3, 4, 1e9)))
+    direct = TopoOpt().network(small, context).direct
+    joined = {frozenset((a, b)) for a, b, _ in direct.circuits.tolist()}
+    for path in paths(direct):
+        assert all(frozenset(hop) in joined for hop in itertools.pairwise(path))
+
+
+def test_the_topology_follows_the_demand(small, job):
+    def circuits(a, b):
+        context = job(8, 8, **demand((a, b, 9e9), (b, a, 9e9)))
+        found = TopoOpt().network(small, context).direct.circuits.tolist()
+        return {(x, y): count for x, y, count in found}
+
+    assert circuits(0, 5)[0, 5] > circuits(1, 2).get((0, 5), 0)
+
+
+def test_a_pair_may_have_few_routes(job):
+    # far more pairs than circuits, so that many need relays
+    context = job(64, 32)
+    cluster = Cluster.of(gpus=512, nic_gbps=400, gpu="h100")
+    for most in (1, 3):
+        direct = TopoOpt(max_routes=most).network(cluster, context).direct
+        ends = [(path[0], path[-1]) for path in paths(direct)]
+        assert max(ends.count(pair) for pair in set(ends)) == most
+        assert max(len(path) for path in paths(direct)) > 2
+
+
+def test_relay_delay(small, job):
+    direct = TopoOpt().network(small, job(8, 8)).direct
+    assert direct.relay_delay_ps == round(cluster_defaults()["relay_delay_s"].value * 1e12)
+    direct = TopoOpt(relay_delay_s="3 us").network(small, job(8, 8)).direct
+    assert direct.relay_delay_ps == 3_000_000
+    assert TopoOpt(relay_delay_s=0).relay_s() == 0
+
+
+def test_one_nic_cannot_connect_eight_servers(job):
+    cluster = Cluster.of(gpus=64, nic_gbps=400, gpu="h100", nics_per_server=1)
+    with pytest.raises(FabricError, match="topoopt: "):
+        TopoOpt().network(cluster, job(8, 8))
+
+
+def test_the_demand_is_needed(small, job):
+    with pytest.raises(FabricError, match="topoopt: the demand of the job is needed"):
+        TopoOpt().network(small)
+    with pytest.raises(FabricError, match="laid out on 8 servers, the cluster has 4"):
+        TopoOpt().network(replace(small, gpus=32), job(8, 8))
+
+
+def test_bill_of_a_flat_panel(cluster):
+    found = {line.component: line.count for line in TopoOpt().bill_of_materials(cluster).lines}
+    assert found == {"nic": 1024, "transceiver": 1024, "patch_port": 1024, "fibre": 1024}
+
+
+def test_bill_with_look_ahead(cluster):
+    bill = TopoOpt(look_ahead=True).bill_of_materials(cluster)
+    assert (bill.count("patch_port"), bill.count("switch_1x2")) == (2048, 1024)
+    assert bill.conventions["look-ahead"] == "a second port and a 1x2 switch per NIC"
+
+
+@pytest.mark.parametrize(("options", "gpus", "folded"), [
+    ({}, 1024, False),
+    ({"panel": "fit"}, 1008, False),
+    ({"panel": "fit"}, 1009, True),
+    ({"panel": "fit", "panel_ports": 64}, 65, True),
+    ({"panel": "folded"}, 8, True),
+])  # fmt: skip
+def test_a_panel_too_small_is_folded(options, gpus, folded):
+    cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
+    bill = TopoOpt(**options).bill_of_materials(cluster)
+    passes = 3 if folded else 1
+    assert bill.count("patch_port") == bill.count("fibre") == passes * cluster.nics
+    assert bill.count("long_reach_transceiver") == (cluster.nics if folded else 0)
+    assert bill.count("transceiver") == (0 if folded else cluster.nics)
+    assert bill.conventions["patch panel"] == ("two tiers" if folded else "flat")
