@@ -212,14 +212,15 @@ impl FlowNetwork {
             return;
         }
         let mut done = std::mem::take(&mut self.finished);
-        let reported = done.len();
-        while let Some(time) = self.next_finish().filter(|&time| time < now.0) {
+        while let Some(time) = self.next_finish().filter(|&time| time <= now.0) {
             if done.is_empty() {
                 self.finished_at = time;
             }
             self.finish_at(time, &mut done);
+            if time == now.0 {
+                break;
+            }
         }
-        debug_assert!(reported <= done.len());
         self.finished = done;
         self.now = now.0;
     }

@@ -17,9 +17,11 @@ const ABSOLUTE_SNAP: f64 = 1.0 / 1024.0;
 
 /// Picoseconds to send `bits` at `rate` (bits per second), rounded up; `None` for ever.
 pub(crate) fn time_to_send(bits: f64, rate: f64) -> Option<u64> {
+    if bits <= 0.0 {
+        return Some(0);
+    }
     let exact = bits * PS / rate;
-    // Also refuses NaN (no bits at no rate).
-    if !(exact < u64::MAX as f64 / 2.0) {
+    if exact >= u64::MAX as f64 / 2.0 {
         return None;
     }
     let nearest = exact.round();
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn nothing_arrives_without_a_rate() {
         assert_eq!(time_to_send(8.0, 0.0), None);
-        assert_eq!(time_to_send(0.0, 0.0), None);
+        assert_eq!(time_to_send(0.0, 0.0), Some(0));
         assert_eq!(time_to_send(f64::INFINITY, 1.0), None);
     }
 
