@@ -17,7 +17,7 @@ from lightloom.models.parameters import active_parameters, parameter_parts, tota
 #: what each convention counts, for the line below a table
 _CONVENTIONS = {
     "both": "both embedding tables",
-    "output": "the output projection but not the input table",
+    "output": "the output projection, not the input table",
     "none": "no embedding table",
 }
 
@@ -96,16 +96,16 @@ def _print_model(console: Console, model: Model) -> None:
     total, active = total_parameters(model), active_parameters(model)
     table.add_row("all", "", "", f"{total:,}", f"{active:,}", style="bold")
     console.print(table)
-    routers = "" if model.active_router or not model.num_moe_layers else " but no routers"
+    routers = "" if model.active_router or not model.num_moe_layers else ", without routers"
     console.print(
         f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}, "
         f"as the publisher of {model.family} models counts"
     )
-    if model.published_parameters and model.published_active:
+    if model.published_parameters:
+        difference = f"{total / model.published_parameters - 1:+.2%}"
+        used = f", {model.published_active / 1e9:g} B active" if model.published_active else ""
         console.print(
-            f"published: {model.published_parameters / 1e9:g} B in total "
-            f"(here {total / model.published_parameters - 1:+.2%}), "
-            f"{model.published_active / 1e9:g} B active"
+            f"published: {model.published_parameters / 1e9:g} B in total (here {difference}){used}"
         )
     _print_details(console, model)
 

@@ -7,6 +7,7 @@ when it was read. Entries go through the same mapping as a user's file.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import tomllib
@@ -41,10 +42,10 @@ class _Sourced(_Strict):
 
 
 class _Counts(_Sourced):
-    """Published counts, as printed: ``"46.7B"``."""
+    """Published counts, as printed: ``"46.7B"``; a dense model has none of active parameters."""
 
     total: Count
-    active: Count
+    active: Count | None = None
 
 
 class _Plan(_Sourced):
@@ -112,7 +113,7 @@ def entry_model(name: str, text: str) -> Model:
         model = replace(
             model,
             published_parameters=parse_count(entry.counts.total)[0],
-            published_active=parse_count(entry.counts.active)[0],
+            published_active=parse_count(entry.counts.active)[0] if entry.counts.active else None,
         )
     if entry.plan is not None:
         sources["plan"] = entry.plan.text
@@ -145,10 +146,8 @@ def load_model(name_or_path: str) -> Model:
             "expected a name from 'lightloom models' or the path of a config.json"
         )
     path = Path(name_or_path)
-    try:
+    with contextlib.suppress(OSError, ValueError):  # reading says what is wrong with the path
         path = path / "config.json" if path.is_dir() else path
-    except ValueError:
-        raise ModelError(f"{show(name_or_path, 200)} is not a usable path") from None
     config = read_config(path)
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
