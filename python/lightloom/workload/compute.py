@@ -52,22 +52,17 @@ class ComputeModel:
         Operator efficiencies, measured or assumed.
     recompute
         What backward computes again: nothing, attention scores, or all of forward.
-    scale
-        Multiplies every time; 1 but for sensitivity studies (0.9 is a GPU 11 % faster).
     """
 
     gpu: Gpu
     efficiencies: Efficiencies = field(repr=False)
     recompute: Recompute = "none"
-    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if self.recompute not in ("none", "attention", "full"):
             raise HardwareError(
                 f"recompute: expected none, attention or full, got '{self.recompute}'"
             )
-        if not 0 < self.scale < float("inf"):
-            raise HardwareError(f"compute scale: expected above 0, got {self.scale:g}")
 
     @classmethod
     def load(
@@ -76,7 +71,6 @@ class ComputeModel:
         profile: Path | None = None,
         *,
         recompute: Recompute = "none",
-        scale: float = 1.0,
     ) -> ComputeModel:
         """Build the model of a GPU.
 
@@ -86,7 +80,7 @@ class ComputeModel:
             Name, see :func:`lightloom.hardware.gpu_names`.
         profile
             A user's measurements, TOML or CSV (see ``docs/compute-calibration.md``).
-        recompute, scale
+        recompute
             See the class.
 
         Raises
@@ -95,7 +89,7 @@ class ComputeModel:
             If the GPU is unknown or the profile is wrong.
         """
         found = load_gpu(gpu)
-        return cls(found, _load_efficiencies(found, profile), recompute, scale)
+        return cls(found, _load_efficiencies(found, profile), recompute)
 
     @property
     def assumed(self) -> bool:
@@ -104,20 +98,19 @@ class ComputeModel:
 
     @property
     def provenance(self) -> dict[str, str]:
-        """Where each efficiency and the GPU's peaks come from."""
-        peaks = {f"gpu.{key}": str(value) for key, value in self.gpu.provenance.items()}
+        """Where each efficiency, and the peaks that they are fractions of, come from."""
+        peaks = {
+            f"gpu.{key}": str(self.gpu.provenance[key])
+            for key in ("peak_bf16_flops", "hbm_rate_gbps")
+        }
         return {**self.efficiencies.provenance, **peaks}
 
     # Operators
 
-    @property
-    def _slowdown(self) -> float:
-        return self.scale / self.efficiencies.sustained
-
     def _curve(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
         curve = self.efficiencies.curves[name]
         peak, bandwidth = self.gpu.peak_bf16_flops, self.gpu.hbm_bytes_per_s
-        return curve.seconds(flops, size_bytes, peak, bandwidth) * self._slowdown
+        return curve.seconds(flops, size_bytes, peak, bandwidth) / self.efficiencies.sustained
 
     def matmul(self, m: float, k: float, n: float, *, accumulate: bool = False) -> float:
         """Time of an ``m x k`` by ``k x n`` product, s.
@@ -197,7 +190,7 @@ class ComputeModel:
             return 0.0
         memory = self.efficiencies.memory[kind]
         rate = self.gpu.hbm_bytes_per_s * memory.bandwidth_efficiency
-        return (size_bytes / rate + kernels * memory.launch_s) * self._slowdown
+        return (size_bytes / rate + kernels * memory.launch_s) / self.efficiencies.sustained
 
     def _elementwise(self, elements: float, passes: float, kernels: int = 1) -> float:
         """Time to move ``elements`` bf16 numbers ``passes`` times (a read or write is a pass)."""
@@ -397,7 +390,7 @@ class ComputeModel:
         memory = self.efficiencies.memory[kind]
         rate = self.gpu.hbm_bytes_per_s * memory.bandwidth_efficiency
         seconds = elements * _BF16 / rate + kernels * memory.launch_s
-        return np.asarray(np.where(elements > 0, seconds, 0.0) * self._slowdown)
+        return np.asarray(np.where(elements > 0, seconds, 0.0) / self.efficiencies.sustained)
 
     def shared_experts(self, model: Model, tokens: float, tp: int, backward: bool) -> float:
         """Time of the shared experts of one layer, s; 0 where there are none."""

@@ -8,6 +8,8 @@ where ``e`` is the measured efficiency by size, interpolated in ``log F``; below
 measured size the *time* stays constant, above the largest the efficiency does. Memory-bound
 operators have ``launch + B / (bandwidth b)``. Curves live in ``hardware/data/efficiency_*.toml``,
 which ``experiments/compute-calibration`` makes from measurements; a user's profile overrides them.
+All times are divided by one number, ``sustained``: how fast operators run within a long step, of
+how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
 Left out: overlap of operators within a GPU, clock and power management beyond one sustained
 factor, kernels other than bf16.
@@ -96,6 +98,14 @@ class EfficiencyFile(Strict):
     sustained: Value | None = None
 
 
+class SustainedFile(Strict):
+    """Speed of operators within a step, of their speed alone, for one GPU."""
+
+    sources: dict[str, Source]
+    gpu: str
+    sustained: Value
+
+
 @dataclass(frozen=True)
 class Curve:
     """One operator: see the module for the formula."""
@@ -172,15 +182,16 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
         If the profile cannot be read or names an unknown operator or a wrong value.
     """
     measured = gpu.name in MEASURED
-    base = _packaged(gpu.name if measured else GENERIC)
-    efficiencies = _build(base, f"efficiency_{gpu.name if measured else GENERIC}.toml")
+    like = gpu.name if measured else GENERIC
+    efficiencies = _build(_packaged(like), f"efficiency_{like}.toml")
     if not measured:
         note = f"generic: fractions of peak measured on {GENERIC.upper()}, not on this GPU"
         efficiencies = replace(
             efficiencies,
-            assumed=frozenset([*OPERATORS, *MEMORY_KINDS, "sustained"]),
+            assumed=frozenset([*OPERATORS, *MEMORY_KINDS]),
             provenance={key: f"{note} ({text})" for key, text in efficiencies.provenance.items()},
         )
+    efficiencies = _override(efficiencies, _sustained(gpu))
     if profile is None:
         return efficiencies
     table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
@@ -193,6 +204,16 @@ def _packaged(name: str) -> EfficiencyFile:
     missing += [key for key in MEMORY_KINDS if key not in file.memory]
     assert not missing, f"efficiency_{name}.toml lacks {missing}"
     return file
+
+
+def _sustained(gpu: Gpu) -> Efficiencies:
+    """The sustained factor, an assumption but for the GPU that it was measured on."""
+    file = read_toml(None, "sustained.toml", SustainedFile)
+    value = file.sustained
+    if gpu.name != file.gpu:
+        note = f"measured on {file.gpu.upper()}, not on this GPU"
+        value = value.model_copy(update={"assumed": True, "note": note})
+    return _build(EfficiencyFile(sources=file.sources, sustained=value), "sustained.toml")
 
 
 def _read_toml(profile: Path) -> EfficiencyFile:
@@ -236,14 +257,16 @@ def _build(file: EfficiencyFile, name: str) -> Efficiencies:
         memory=memory,
         sustained=1.0 if file.sustained is None else file.sustained.value,
         assumed=frozenset(key for key, table in tables.items() if table.assumed),
-        provenance={key: _source(table.source, file, name) for key, table in tables.items()},
+        provenance={key: _source(table, file, name) for key, table in tables.items()},
     )
 
 
-def _source(key: str, file: EfficiencyFile, name: str) -> str:
+def _source(table: CurveTable | MemoryTable | Value, file: EfficiencyFile, name: str) -> str:
+    key = table.source
     if key in file.sources:
         source = file.sources[key]
-        return f"{source.text}, {source.date}"
+        note = f"; {table.note}" if isinstance(table, Value) and table.note else ""
+        return f"{source.text}, {source.date}{note}"
     if file.sources and key:
         hint = did_you_mean(key, file.sources)
         raise HardwareError(f"{name}: source '{key}' is not in [sources]{hint}; list it there")
@@ -264,8 +287,7 @@ def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
 def _read_csv(profile: Path) -> EfficiencyFile:
     """Read ``operator,flops,efficiency``; a measured efficiency includes launch and memory time.
 
-    Memory kinds have an empty ``flops``; ``sustained`` is not a measurement of an operator and
-    becomes 1 with a profile of this form only if the profile is TOML and says so.
+    Memory kinds have an empty ``flops``. The sustained factor stays: operators are measured alone.
     """
     try:
         text = profile.read_text(encoding="utf-8")

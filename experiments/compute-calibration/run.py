@@ -1,0 +1,234 @@
+"""Calibrate compute times against 43 measured steps on 8 B200.
+
+    python experiments/compute-calibration/run.py [--shared ../shared] [--write | --check]
+
+Fits one number, the sustained factor, on the dense rows, predicts all rows, and prints the
+table. ``--write`` puts the factor into ``lightloom/hardware/data/sustained.toml`` and the tables
+into ``docs/compute-calibration.md``; ``--check`` says whether they are what would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mixnet_figures
+import numpy as np
+from cases import ROOT, SUMMARY, load_cases, load_collectives, read_experiment
+from composer import Case, Collectives, Composer
+from scipy.optimize import minimize_scalar
+
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_operators import OPERATORS
+
+DOCUMENT = ROOT / "docs" / "compute-calibration.md"
+DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
+SUSTAINED = DATA / "sustained.toml"
+
+
+@dataclass(frozen=True)
+class Score:
+    """Relative errors of predictions."""
+
+    mean: float
+    mean_absolute: float
+    largest: float
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Score:
+        """Score relative errors."""
+        array = np.array(errors)
+        return cls(float(array.mean()), float(abs(array).mean()), float(abs(array).max()))
+
+    def __str__(self) -> str:
+        return (
+            f"mean {100 * self.mean:+.1f} %, mean absolute {100 * self.mean_absolute:.1f} %,"
+            f" largest {100 * self.largest:.1f} %"
+        )
+
+
+class Calibration:
+    """Predictions of the cases for any sustained factor."""
+
+    def __init__(self, cases: list[Case], collectives: Collectives) -> None:
+        self.cases = cases
+        self.collectives = collectives
+        self.base = ComputeModel.load("b200")
+
+    def composer(self, sustained: float) -> Composer:
+        """A composer with this factor."""
+        efficiencies = dataclasses.replace(self.base.efficiencies, sustained=sustained)
+        compute = dataclasses.replace(self.base, efficiencies=efficiencies)
+        return Composer(compute, self.collectives)
+
+    def errors(self, sustained: float, cases: Sequence[Case]) -> list[float]:
+        """Relative errors of predicted steps."""
+        composer = self.composer(sustained)
+        return [composer.step_s(case) / case.measured_s - 1 for case in cases]
+
+    def fit(self, cases: Sequence[Case]) -> float:
+        """The factor with the least mean absolute log ratio, to three digits."""
+
+        def loss(sustained: float) -> float:
+            return float(np.mean(np.abs(np.log1p(self.errors(sustained, cases)))))
+
+        found = minimize_scalar(loss, bounds=(0.5, 1.5), method="bounded", options={"xatol": 1e-5})
+        return round(float(found.x), 3)
+
+
+def _plan(case: Case) -> str:
+    degrees = {"TP": case.tp, "CP": case.cp, "PP": case.pp, "EP": case.ep, "DP": case.dp}
+    return " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
+
+
+def operator_table() -> str:
+    """How well the shipped curves fit the operators that they condense."""
+    files = {
+        name: tomllib.loads((DATA / f"efficiency_{name}.toml").read_text(encoding="utf-8"))
+        for name in ("b200", "a100")
+    }
+    lines = [
+        "| operator | rows, B200 | rms, B200 | rows, A100 | rms, A100 |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for operator in OPERATORS:
+        cells = [f"`{operator}`"]
+        for file in files.values():
+            table = file["operators"][operator]
+            cells += [f"{table['rows']}", f"{100 * table['error']:.1f} %"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def case_table(calibration: Calibration, sustained: float) -> str:
+    """One row per measured step."""
+    composer = calibration.composer(sustained)
+    lines = [
+        "| model, layers | plan | sequence | micro-batches | measured [ms] | predicted [ms] |"
+        " error [%] | of it compute [ms] | SimuMax error [%] |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for case in sorted(calibration.cases, key=lambda case: (case.is_moe, case.name)):
+        step_s = composer.step_s(case)
+        busiest = max(composer.stage(case, index).compute_s for index in range(case.pp))
+        lines.append(
+            f"| {case.model.name}, {case.layers} | {_plan(case)} | {case.seq_len:,} |"
+            f" {case.micro_batches} | {1e3 * case.measured_s:.1f} | {1e3 * step_s:.1f} |"
+            f" {100 * (step_s / case.measured_s - 1):+.1f} |"
+            f" {1e3 * busiest * case.micro_batches:.1f} |"
+            f" {100 * (case.simumax_s / case.measured_s - 1):+.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def summary(calibration: Calibration, sustained: float) -> str:
+    """Scores: fitted, unfitted, and fitted on one model and tested on the other."""
+    dense = [case for case in calibration.cases if not case.is_moe]
+    moe = [case for case in calibration.cases if case.is_moe]
+    simumax = [case.simumax_s / case.measured_s - 1 for case in dense]
+    simumax_moe = [case.simumax_s / case.measured_s - 1 for case in moe]
+    fitted = Score.of(calibration.errors(sustained, dense))
+    lines = [
+        f"Fitted on the {len(dense)} dense rows: sustained = **{sustained:.3f}**.",
+        "",
+        "| rows | prediction | score |",
+        "|---|---|---|",
+        f"| {len(dense)} dense | nothing fitted (sustained = 1) |"
+        f" {Score.of(calibration.errors(1.0, dense))} |",
+        f"| {len(dense)} dense | fitted on them | {fitted} |",
+        f"| {len(moe)} MoE | nothing fitted (sustained = 1) |"
+        f" {Score.of(calibration.errors(1.0, moe))} |",
+        f"| {len(moe)} MoE | fitted on the dense rows |"
+        f" {Score.of(calibration.errors(sustained, moe))} |",
+    ]
+    for name in sorted({case.model.name for case in dense}):
+        inside = [case for case in dense if case.model.name == name]
+        outside = [case for case in dense if case.model.name != name]
+        factor = calibration.fit(outside)
+        score = Score.of(calibration.errors(factor, inside))
+        lines.append(
+            f"| {len(inside)} of {name} | fitted on the other dense model"
+            f" (sustained = {factor:.3f}) | {score} |"
+        )
+    lines += [
+        f"| {len(dense)} dense | SimuMax's own prediction | {Score.of(simumax)} |",
+        f"| {len(moe)} MoE | SimuMax's own prediction | {Score.of(simumax_moe)} |",
+    ]
+    return "\n".join(lines)
+
+
+def sustained_toml(sustained: float, rows: int) -> str:
+    """The data file of the factor."""
+    return (
+        "# Speed of operators within a long step, of their speed when measured alone. Written by\n"
+        "# experiments/compute-calibration/run.py: do not edit by hand.\n"
+        'gpu = "b200"\n'
+        f'sustained = {{ value = {sustained:.3f}, source = "steps" }}\n\n'
+        "[sources.steps]\n"
+        f'text = "fitted to {rows} measured dense steps on 8 B200 (MooreThreads/SimuMax,'
+        f' Apache-2.0, docs/b200/{SUMMARY})"\n'
+        'date = "2026-05"\n'
+    )
+
+
+def replace_between(text: str, name: str, body: str) -> str:
+    """Replace what is between two marker comments of a document."""
+    start, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    before, _, rest = text.partition(start)
+    _, found, after = rest.partition(end)
+    assert found, f"document lacks the markers of '{name}'"
+    return f"{before}{start}\n{body}\n{end}{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the calibration."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args(arguments)
+    if not (options.shared / "data" / "simumax" / SUMMARY).is_file():
+        print(f"{options.shared}/data/simumax: not found; give --shared", file=sys.stderr)
+        return 2
+    experiment = read_experiment()
+    cases = load_cases(options.shared, experiment)
+    calibration = Calibration(cases, load_collectives(options.shared, experiment))
+    dense = [case for case in cases if not case.is_moe]
+    sustained = calibration.fit(dense)
+    parts = {
+        "operators": operator_table(),
+        "summary": summary(calibration, sustained),
+        "cases": case_table(calibration, sustained),
+        **mixnet_figures.parts(options.shared, sustained),
+    }
+    for part in parts.values():
+        print(part, end="\n\n")
+    wanted = {SUSTAINED: sustained_toml(sustained, len(dense))}
+    document = DOCUMENT.read_text(encoding="utf-8")
+    for name, body in parts.items():
+        document = replace_between(document, name, body)
+    wanted[DOCUMENT] = document
+    return _write_or_check(wanted, options.write, options.check)
+
+
+def _write_or_check(wanted: dict[Path, str], write: bool, check: bool) -> int:
+    changed = [
+        path
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path in changed:
+        if write:
+            path.write_text(wanted[path], encoding="utf-8")
+        if write or check:
+            print(f"{'written' if write else 'differs'}: {path.relative_to(ROOT)}")
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
