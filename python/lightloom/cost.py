@@ -93,7 +93,13 @@ class PartsCostModel:
         for line in bill.lines:
             usd = line.count * _unit_price(line, bill, prices)
             costs[line.component] = costs.get(line.component, 0.0) + usd
-        return Cost(costs, bill.gpus, {**bill.conventions, "prices": prices.name})
+        fibre = prices.file.fibre
+        length_m = bill.fibre_length_m or fibre.mean_length_m.value
+        paid = {
+            "mean fibre length": f"{length_m:g} m at ${fibre.price_usd_per_m.value:.2f} per m",
+            "prices": prices.name,
+        }
+        return Cost(costs, bill.gpus, {**bill.conventions, **paid})
 
     def power(self, bill: Bill, powers: Powers) -> Power:
         """Power of every part of the bill; fibres and optical 1x2 switches take none.
@@ -116,7 +122,7 @@ def _unit_price(line: Line, bill: Bill, prices: Prices) -> float:
     if line.component == "fibre":
         if bill.fibre_length_m is None:
             return prices.fibre_usd
-        return prices.file.fibre.price_usd_per_m.value * bill.fibre_length_m
+        return bill.fibre_length_m * prices.file.fibre.price_usd_per_m.value
     if line.component == "switch_1x2":
         return prices.look_ahead_switch_usd
     name = _PRICE.get(line.component, line.component)

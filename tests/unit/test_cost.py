@@ -102,6 +102,7 @@ def test_conventions_travel_with_the_numbers():
     assert cost.conventions["tiers of packet switches"] == "2"
     assert cost.conventions["host links"] == "dac"
     assert cost.conventions["prices"] == "prices.toml"
+    assert cost.conventions["mean fibre length"] == "500 m at $0.30 per m"
     assert MODEL.power(parts, load_power()).conventions["powers"] == "power.toml"
 
 

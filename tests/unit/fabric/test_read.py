@@ -70,8 +70,8 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
     ("mixnet", {"circuits": "bset"},
      "mixnet: circuits = 'bset': input should be 'paper', 'reference', 'best' or 'static'"),
-    ("mixnet", {"reconfig_delay_s": "25 parsecs"}, "mixnet: reconfig_delay_s: cannot read '25 parsecs' as"
-     " a quantity in second, or 'measured', or 'measured-p99'"),
+    ("mixnet", {"reconfig_delay_s": "25 parsecs"}, "mixnet: reconfig_delay_s: cannot read"
+     " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
     ("mixnet", {"link_up_s": "-1 s"}, "mixnet: link_up_s = -1.0: input should be greater"),
     ("mixnet", {"control_s": 1e7}, "mixnet: control_s = 10000000.0: expected at most 1e+06 second"),
     ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: input should be greater than or equal to 1"),
