@@ -1,8 +1,10 @@
 """Which plan to use when the user does not give one.
 
-The published plan of the model scaled in data parallelism if it divides the GPUs; else the rule:
-among all degrees that pass every check and fit the memory, the smallest model replica
-(``tp * pp * ep`` least, hence the most data parallelism), then the least PP, then the least TP.
+The published plan of the model, scaled in data parallelism, if it is possible on the GPUs; else the
+rule. Experts hold most of the parameters, so EP goes first (at least 8 ways, or as near to that as
+the experts allow), PP and TP only as far as memory demands: of all plans that pass every check and
+fit the GPU's memory, the one with the least TP x PP, then the least PP, then the least EP. The rule
+uses ZeRO-1, one sequence per micro-batch and 4,096 tokens per sequence unless told otherwise.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from typing import Any
 
 from lightloom.errors import PlanError, did_you_mean
 from lightloom.models.model import Model
-from lightloom.parallel.grid import RankGrid, place_workers
+from lightloom.parallel.grid import RankGrid, place_workers, unfilled_servers
 from lightloom.parallel.memory import MemoryOptions, does_not_fit, memory_per_stage
-from lightloom.parallel.plan import DEFAULT_SEQ_LEN, Plan, check_model
+from lightloom.parallel.plan import DEFAULT_SEQ_LEN, Plan, check_model, check_numbers
 
 GPUS_PER_SERVER = 8
+#: the rule's least EP, where the experts allow it: as many ways as a usual server has GPUs
+LEAST_EP = 8
 FIELDS = tuple(f.name for f in dataclasses.fields(Plan) if f.name not in ("gpus", "provenance"))
+DEGREES = ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "expert_mode", "order", "pp_layout")
 
 
 def check_plan(plan: Plan, model: Model, gpus_per_server: int = GPUS_PER_SERVER) -> None:
@@ -66,123 +71,117 @@ def choose_plan(
     for name in given:
         if name not in FIELDS:
             raise PlanError(f"unknown plan option '{name}'{did_you_mean(name, FIELDS)}")
+    check_numbers({"gpus": gpus, **given})
     notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
-    published = _published(model, given)
-    if published:
-        base, note = published
-        plan = _scaled(gpus, base)
-        if isinstance(plan, Plan):
-            check_plan(plan, model, gpus_per_server)
-            text = (f"{note}, dp scaled to {plan.dp}", *notes)
-            return dataclasses.replace(plan, provenance=text)
-        if {"tp", "pp", "ep"} <= given.keys():
-            raise plan
-    elif {"tp", "pp", "ep"} <= given.keys():
-        plan = _scaled(gpus, given)
-        if isinstance(plan, PlanError):
-            raise plan
-        check_plan(plan, model, gpus_per_server)
-        return dataclasses.replace(plan, provenance=notes)
-    return _by_rule(
-        model, gpus, given, notes, (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
-    )
+    if {"tp", "pp", "ep"} <= given.keys():
+        plan = _checked(gpus, _with_published(model, given), model, gpus_per_server)
+        return dataclasses.replace(plan, provenance=(_scaling(plan, given), *notes))
+    if model.plan is not None:
+        try:
+            plan = _checked(gpus, _with_published(model, given), model, gpus_per_server)
+        except PlanError as error:
+            if not given.keys().isdisjoint(DEGREES):
+                raise
+            notes += (f"not the published plan ({model.plan.source}): {error}",)
+        else:
+            text = f"published: {model.plan.source}; {_scaling(plan, given)}"
+            return dataclasses.replace(plan, provenance=(text, *notes))
+    if gpus > gpus_per_server and gpus % gpus_per_server:
+        raise PlanError(unfilled_servers(gpus, gpus_per_server))
+    limits = (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
+    plan = _by_rule(model, gpus, given, limits)
+    text = f"rule: EP first, then the least TP x PP that fits {gpu_memory_bytes / 1e9:.0f} GB"
+    return dataclasses.replace(plan, provenance=(text, *notes))
 
 
-def _published(model: Model, given: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-    plan = model.plan
-    if plan is None:
-        return None
-    base: dict[str, Any] = {
-        "tp": plan.tp,
-        "pp": plan.pp,
-        "ep": plan.ep,
-        "seq_len": plan.seq_len,
-        "micro_batch_size": plan.micro_batch_size,
-    }
-    base.update(given)
-    if "etp" not in given and plan.etp is not None and plan.etp != base["tp"]:
-        base["etp"] = plan.etp
-    if base.get("etp") and base["etp"] != base["tp"]:
-        base.setdefault("expert_mode", "folded")
-    return base, f"published: {plan.source}"
+def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
+    return "dp as given" if "dp" in given else f"dp scaled to {plan.dp}"
 
 
-def _scaled(gpus: int, base: Mapping[str, Any]) -> Plan | PlanError:
-    """The plan with ``dp`` from ``gpus``, or why there is none."""
-    values = dict(base)
-    if "dp" not in values:
-        values["dp"] = _replicas(gpus, values)
-    try:
-        return Plan(gpus=gpus, **values)
-    except PlanError as error:
-        return error
+def _with_published(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model's publication says, overridden by what the user gave."""
+    values: dict[str, Any] = {}
+    published = model.plan
+    if published is not None:
+        names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
+        values = {name: getattr(published, name) for name in names}
+        if published.etp is not None and published.etp != given.get("tp", published.tp):
+            values["etp"] = published.etp
+    return _with_mode({**values, **given})
+
+
+def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
+    """An expert-TP of its own implies folded ranks unless the user chose a mode."""
+    if values.get("etp") and values["etp"] != values.get("tp", 1):
+        values.setdefault("expert_mode", "folded")
+    return values
+
+
+def _checked(gpus: int, values: Mapping[str, Any], model: Model, gpus_per_server: int) -> Plan:
+    """The plan with ``dp`` from ``gpus`` unless given, checked."""
+    plan = Plan(gpus=gpus, **{"dp": _replicas(gpus, values), **values})
+    check_plan(plan, model, gpus_per_server)
+    return plan
 
 
 def _replicas(gpus: int, values: Mapping[str, Any]) -> int:
     """Expert replicas that fill ``gpus``, at least 1; Plan checks that they do so exactly."""
-    tp, pp, ep, cp = (_whole(values.get(name, 1)) for name in ("tp", "pp", "ep", "cp"))
-    if values.get("expert_mode", "axis") == "axis":
-        replica = tp * cp * ep * pp
-    else:
-        replica = _whole(values.get("etp") or 1) * ep * pp
+    tp, pp, ep, cp, etp = (values.get(name, 1) for name in ("tp", "pp", "ep", "cp", "etp"))
+    axis = values.get("expert_mode", "axis") == "axis"
+    replica: int = (tp * cp if axis else etp) * ep * pp
     return max(1, gpus // replica)
 
 
-def _whole(value: Any) -> int:
-    """A usable degree; a wrong one is refused by Plan itself, with its name."""
-    return value if isinstance(value, int) and value > 0 else 1
-
-
 def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
 
 
 def _candidates(
     model: Model, gpus: int, given: Mapping[str, Any], gpus_per_server: int
 ) -> Iterator[dict[str, Any]]:
-    """Degrees that could work, the smallest model replica first."""
-    limit = min(gpus, gpus_per_server)
-    tps = [given["tp"]] if "tp" in given else _divisors(limit)
-    pps = [given["pp"]] if "pp" in given else _divisors(gpus)
-    eps = [given["ep"]] if "ep" in given else _divisors(max(1, model.num_experts))
-    triples = [
-        (tp * pp * ep, pp, tp, ep)
-        for tp in tps
-        for pp in pps
-        for ep in eps
-        if pp <= model.num_layers and tp * pp * ep <= gpus * max(1, given.get("tp", 1))
-    ]
-    for _, pp, tp, ep in sorted(triples):
-        yield {"seq_len": DEFAULT_SEQ_LEN, **given, "tp": tp, "pp": pp, "ep": ep}
+    """Degrees that could work, the most wanted first."""
+    experts = model.num_experts if model.num_moe_layers else 1
+    tps = [given["tp"]] if "tp" in given else _divisors(min(gpus, gpus_per_server))
+    pps = [given["pp"]] if "pp" in given else [d for d in _divisors(gpus) if d <= model.num_layers]
+    eps = [given["ep"]] if "ep" in given else _divisors(experts)
+    base = {"seq_len": DEFAULT_SEQ_LEN, "zero1": True, **given}
+    triples = [(tp, pp, ep) for tp in tps for pp in pps for ep in eps]
+
+    def unwanted(triple: tuple[int, int, int]) -> tuple[int, ...]:
+        tp, pp, ep = triple
+        return max(0, LEAST_EP - ep), tp * pp, pp, ep
+
+    for tp, pp, ep in sorted(triples, key=unwanted):
+        yield _with_mode({**base, "tp": tp, "pp": pp, "ep": ep})
 
 
 def _by_rule(
     model: Model,
     gpus: int,
     given: Mapping[str, Any],
-    notes: tuple[str, ...],
     limits: tuple[float, int, MemoryOptions],
 ) -> Plan:
     gpu_memory_bytes, gpus_per_server, options = limits
-    reason = f"no degrees of tp, pp, ep divide {gpus} GPUs and {model.name}"
+    impossible: PlanError | None = None
+    closest: tuple[float, str] | None = None
     for values in _candidates(model, gpus, given, gpus_per_server):
-        plan = _scaled(gpus, values)
-        if isinstance(plan, PlanError):
-            continue
         try:
-            check_plan(plan, model, gpus_per_server)
-        except PlanError:
+            plan = _checked(gpus, values, model, gpus_per_server)
+        except PlanError as error:
+            impossible = impossible or error
             continue
-        unfit = does_not_fit(
-            memory_per_stage(model, plan, options), gpu_memory_bytes, options.reserve
-        )
+        stages = memory_per_stage(model, plan, options)
+        unfit = does_not_fit(stages, gpu_memory_bytes, options.reserve)
         if unfit is None:
-            text = (
-                f"rule: smallest tp x pp x ep that fits {gpu_memory_bytes / 1e9:.0f} GB per GPU",
-                *notes,
-            )
-            return dataclasses.replace(plan, provenance=text)
-        reason = f"the largest model replica tried, {plan.describe()}, does not fit: {unfit}"
+            return plan
+        need = max(stage.total_bytes for stage in stages)
+        if closest is None or need < closest[0]:
+            closest = (need, f"{plan.describe()}: {unfit}")
+    if closest is None:
+        assert impossible is not None, "there is at least one candidate"
+        raise PlanError(f"no plan for {model.name} on {gpus} GPUs is possible: {impossible}")
     raise PlanError(
-        f"{model.name} on {gpus} GPUs: {reason}; use more GPUs, or give --tp, --pp and --ep"
+        f"{model.name} does not fit on {gpus} GPUs; closest is {closest[1]}; use more GPUs, "
+        "recompute activations, or give --tp, --pp and --ep"
     )

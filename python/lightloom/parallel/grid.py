@@ -138,10 +138,7 @@ def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
     """
     plan = grid.plan
     if plan.gpus % gpus_per_server and plan.gpus > gpus_per_server:
-        raise PlanError(
-            f"{plan.gpus} GPUs do not fill servers of {gpus_per_server}; use a multiple of "
-            f"{gpus_per_server}"
-        )
+        raise PlanError(unfilled_servers(plan.gpus, gpus_per_server))
     for kind, flag in (("tp", "tp"), ("etp", "etp")):
         servers = grid.groups(kind) // gpus_per_server
         if (servers != servers[:, :1]).any():
@@ -174,6 +171,14 @@ def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
     worker_of = np.empty(plan.gpus, dtype=np.int64)
     worker_of[gpus.reshape(-1)] = np.repeat(np.arange(gpus.size // size), size)
     return Workers(gpus, cut[..., 0], worker_of, gpus_per_server)
+
+
+def unfilled_servers(gpus: int, gpus_per_server: int) -> str:
+    """What is wrong with GPUs that do not fill servers."""
+    return (
+        f"{gpus} GPUs do not fill servers of {gpus_per_server}; use "
+        f"{-(-gpus // gpus_per_server) * gpus_per_server} GPUs"
+    )
 
 
 def _even(pieces: Ranks, groups: Ranks) -> bool:

@@ -1,10 +1,11 @@
 """Memory of a training step per GPU and pipeline stage: a model, not a measurement.
 
 Counted: parameters, gradients, optimiser states (Adam), activations of the micro-batches in flight,
-logits. Left out: workspace of kernels and communication libraries, fragmentation, the framework
-(``MemoryOptions.reserve`` leaves room for them). Activations follow Korthikanti et al.
-(arXiv 2205.05198), section 4, without the quadratic term, since attention is computed in tiles;
-routed tokens are taken as balanced over ranks.
+logits, and the weight gradients of one dense layer before they are added up. Left out: workspace
+of kernels and communication libraries, fragmentation, the framework (``MemoryOptions.reserve``
+leaves room for them). Activations follow Korthikanti et al. (arXiv 2205.05198), section 4, without
+the quadratic term, since attention is computed in tiles; routed tokens are taken as balanced over
+ranks. Checked against measured peaks in ``tests/crosscheck/test_memory_measured.py``.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class StageMemory:
     optimizer_bytes: float
     activations_bytes: float
     logits_bytes: float
+    workspace_bytes: float
 
     @property
     def total_bytes(self) -> float:
@@ -85,6 +87,7 @@ class StageMemory:
             + self.optimizer_bytes
             + self.activations_bytes
             + self.logits_bytes
+            + self.workspace_bytes
         )
 
 
@@ -164,8 +167,9 @@ def layer_activations(
     if model.moe_layers[layer]:
         routed = plan.tokens_per_ep_rank * model.experts_per_token
         width = model.expert_ffn_size / plan.etp
-        # normalised input; dispatched tokens, widths before and after activation, expert outputs
-        feed += between * hidden + routed * (2 * hidden + (inputs + 1) * width)
+        # normalised input; gathered copies, widths before and after activation; outputs of
+        # experts back at their source, which the gate weighs
+        feed += between * hidden + routed * ((1 + 1 / plan.etp) * hidden + (inputs + 1) * width)
         feed += sharded * (inputs + 1) * model.shared_expert_ffn_size
     else:
         feed += between * hidden + sharded * (inputs + 1) * model.ffn_size
@@ -184,14 +188,15 @@ def stage_memory(
     """
     options = options or MemoryOptions()
     chunks = plan.layers(model.num_layers)[stage]
+    layers = [layer for chunk in chunks for layer in chunk]
     parameters = stage_parameters(model, plan, stage)
     count = parameters.dense + parameters.expert
+    # a layer's BF16 weight gradients exist beside those that accumulate them
+    unadded = max((layer_parameters(model, plan, layer).dense for layer in layers), default=0.0)
     shards = plan.dense_dp * plan.cp if plan.zero1 else 1
     expert_shards = plan.groups_per_stage if plan.zero1 else 1
     states = parameters.dense / shards + parameters.expert / expert_shards
-    sizes = {
-        layer: layer_activations(model, plan, layer, options) for chunk in chunks for layer in chunk
-    }
+    sizes = {layer: layer_activations(model, plan, layer, options) for layer in layers}
     weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
     elements = peak_in_flight(plan, stage, weights)
     elements += max((full - kept for kept, full in sizes.values()), default=0.0)
@@ -207,6 +212,7 @@ def stage_memory(
         optimizer_bytes=states * options.optimizer_bytes,
         activations_bytes=elements * options.activation_bytes,
         logits_bytes=logits,
+        workspace_bytes=unadded * options.parameter_bytes,
     )
 
 

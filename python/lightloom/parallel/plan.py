@@ -12,8 +12,9 @@ the model fits (:mod:`.memory`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from lightloom.errors import PlanError
 from lightloom.models.model import Model
@@ -21,6 +22,7 @@ from lightloom.models.model import Model
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
 AXES = ("tp", "cp", "ep", "dp", "pp")
+NUMBERS = ("gpus", *AXES, "etp", "vpp", "micro_batches", "micro_batch_size", "seq_len")
 #: micro-batches per step and pipeline stage unless given
 MICRO_BATCHES_PER_STAGE = 4
 DEFAULT_SEQ_LEN = 4096
@@ -90,10 +92,10 @@ class Plan:
     def __post_init__(self) -> None:
         """Fill defaults that depend on other fields, then refuse what cannot be."""
         for name in ("etp", "micro_batches"):
-            if getattr(self, name) == 0 and not isinstance(getattr(self, name), bool):
+            if getattr(self, name) == 0 and isinstance(self.pp, int):
                 object.__setattr__(self, name, self._default(name))
         object.__setattr__(self, "pp_layout", tuple(self.pp_layout))
-        self._check_numbers()
+        check_numbers(vars(self))
         self._check_order()
         self._check_product()
         self._check_pipeline()
@@ -177,15 +179,6 @@ class Plan:
             f"{self.micro_batches} micro-batches x {self.micro_batch_size} x {self.seq_len} tokens"
         )
 
-    def _check_numbers(self) -> None:
-        for name in (
-            "gpus tp pp dp ep etp cp vpp micro_batches micro_batch_size seq_len".split()  # noqa: SIM905
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                flag = name.replace("_", "-")
-                raise PlanError(f"{flag} = {value!r}: expected a whole number of at least 1")
-
     def _check_order(self) -> None:
         if self.expert_mode not in ("axis", "folded"):
             raise PlanError(f"expert mode {self.expert_mode!r}: expected 'axis' or 'folded'")
@@ -241,6 +234,21 @@ class Plan:
                 f"micro-batch size x seq-len = {self.micro_batch_size} x {self.seq_len} tokens "
                 f"are not divisible by tp x cp = {self.tp} x {self.cp}; change seq-len"
             )
+
+
+def check_numbers(values: Mapping[str, Any]) -> None:
+    """Refuse degrees and sizes that are not positive whole numbers.
+
+    Raises
+    ------
+    PlanError
+        Naming the first that is wrong.
+    """
+    for name in NUMBERS:
+        value = values.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            flag = name.replace("_", "-")
+            raise PlanError(f"{flag} = {value!r}: expected a whole number of at least 1")
 
 
 def _advice(gpus: int, product: int, dp: int) -> str:
