@@ -9,7 +9,7 @@ from __future__ import annotations
 from lightloom.fabric.base import Fabric, FabricOptions
 from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
 from lightloom.fabric.cluster import Cluster
-from lightloom.fabric.context import FabricContext, RingDemand, job_context
+from lightloom.fabric.context import FabricContext, RingDemand, context_from_task_graph, job_context
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
@@ -33,6 +33,7 @@ __all__ = [
     "Rail",
     "RingDemand",
     "TopoOpt",
+    "context_from_task_graph",
     "job_context",
     "load_fabric",
 ]

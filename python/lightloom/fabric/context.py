@@ -70,7 +70,7 @@ def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
     FabricError
         If there is no step.
     """
-    steps = [_step_context(graph) for graph in graphs]
+    steps = [context_from_task_graph(graph) for graph in graphs]
     if not steps:
         raise FabricError("the demand of a job needs at least one step")
     first = steps[0]
@@ -93,7 +93,8 @@ def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
     )
 
 
-def _step_context(graph: TaskGraph) -> FabricContext:
+def context_from_task_graph(graph: TaskGraph) -> FabricContext:
+    """Add up what the servers send each other in one step; see :func:`job_context`."""
     src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
     ranks = max(1, graph.blocks.ranks_per_member)
     return FabricContext(

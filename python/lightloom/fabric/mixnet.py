@@ -48,9 +48,9 @@ class MixNet(FabricOptions):
     with circuits send its excess over the packet fabric, ``reconfigure`` says when circuits follow
     the demand, ``first`` what the first all-to-all of forward does.
 
-    The delay is switching + control + link bring-up. ``reconfig_delay_s`` is a fixed time,
+    The delay is switching + control + link bring-up. ``switch_delay_s`` is a fixed time,
     ``"measured"`` (mean by number of pairs) or ``"measured-p99"``; by default the longest that was
-    reported for ``technology``. ``link_up_s`` may be ``"measured"`` as well.
+    reported for ``technology``. ``link_up_delay_s`` may be ``"measured"`` as well.
     """
 
     kind: ClassVar[str] = "mixnet"
@@ -67,12 +67,12 @@ class MixNet(FabricOptions):
     split: Switch = True
     reconfigure: Literal["never", "always"] = "always"
     first: Literal["reuse", "block"] = "reuse"
-    reconfig_delay_s: Annotated[
+    switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
         _or_words("measured", "measured-p99"),
     ] = None
-    control_s: Quantity = 0.0
-    link_up_s: Annotated[
+    control_delay_s: Quantity = 0.0
+    link_up_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
     ] = 0.0
     keep_unchanged: Switch = True
@@ -80,7 +80,7 @@ class MixNet(FabricOptions):
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:
         technology = switch_technology(self.technology)
-        if self.reconfig_delay_s is None:
+        if self.switch_delay_s is None:
             _ = technology.reconfig_delay_s
         return self
 
@@ -171,27 +171,27 @@ class MixNet(FabricOptions):
             first=self.first,
             fixed_ps=to_ps(fixed_s),
             per_pair_ps=to_ps(per_pair_s),
-            control_ps=to_ps(self.control_s),
+            control_ps=to_ps(self.control_delay_s),
             link_up_ps=to_ps(self.bring_up_s()),
             keep_unchanged=self.keep_unchanged,
         )
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""
-        if isinstance(self.reconfig_delay_s, str):
+        if isinstance(self.switch_delay_s, str):
             none, one = measured_turnaround(0), measured_turnaround(1)
-            if self.reconfig_delay_s == "measured":
+            if self.switch_delay_s == "measured":
                 return none.mean_s, one.mean_s - none.mean_s
             return none.p99_s, one.p99_s - none.p99_s
-        if self.reconfig_delay_s is None:
+        if self.switch_delay_s is None:
             return switch_technology(self.technology).reconfig_delay_s, 0.0
-        return self.reconfig_delay_s, 0.0
+        return self.switch_delay_s, 0.0
 
     def bring_up_s(self) -> float:
         """Time from settled circuits to links that carry traffic."""
-        if isinstance(self.link_up_s, str):
+        if isinstance(self.link_up_delay_s, str):
             return nic_activation().mean_s
-        return self.link_up_s
+        return self.link_up_delay_s
 
     def _region_note(self, region: np.typing.NDArray[np.uint32]) -> str:
         used = region[region != NO_REGION]

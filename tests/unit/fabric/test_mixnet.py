@@ -52,9 +52,9 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
 @pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [
     ({}, 25 * MS, 0),
     ({"technology": "mems-3d"}, 15 * MS, 0),
-    ({"reconfig_delay_s": "25 us"}, 25_000_000, 0),
-    ({"reconfig_delay_s": 0}, 0, 0),
-    ({"technology": "palomar", "reconfig_delay_s": 0.01}, 10 * MS, 0),
+    ({"switch_delay_s": "25 us"}, 25_000_000, 0),
+    ({"switch_delay_s": 0}, 0, 0),
+    ({"technology": "palomar", "switch_delay_s": 0.01}, 10 * MS, 0),
 ])  # fmt: skip
 def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
     ocs = MixNet(**options).network(cluster, job(128, 8)).ocs
@@ -64,7 +64,7 @@ def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
 @pytest.mark.parametrize("pairs", [1, 4, 16])
 def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
-        ocs = MixNet(reconfig_delay_s=name).network(cluster, job(128, 8)).ocs
+        ocs = MixNet(switch_delay_s=name).network(cluster, job(128, 8)).ocs
         expected = getattr(measured_turnaround(pairs), attribute)
         assert (ocs.fixed_ps + pairs * ocs.per_pair_ps) / 1e12 == pytest.approx(expected)
 
@@ -72,10 +72,12 @@ def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
 def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
     ocs = MixNet().network(cluster, job(128, 8)).ocs
     assert (ocs.control_ps, ocs.link_up_ps) == (0, 0)
-    ocs = MixNet(control_s="2 ms", link_up_s="measured").network(cluster, job(128, 8)).ocs
+    ocs = (
+        MixNet(control_delay_s="2 ms", link_up_delay_s="measured").network(cluster, job(128, 8)).ocs
+    )
     assert ocs.control_ps == 2 * MS
     assert ocs.link_up_ps == round(nic_activation().mean_s * 1e12)
-    assert MixNet(link_up_s="5.67 s").bring_up_s() == 5.67
+    assert MixNet(link_up_delay_s="5.67 s").bring_up_s() == 5.67
 
 
 @pytest.mark.parametrize(("degree", "servers"), [(2, 288), (6, 96)])

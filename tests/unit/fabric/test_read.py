@@ -33,7 +33,7 @@ def test_a_file_is_a_kind_and_options(write):
         """
         kind = "mixnet"
         degree = 3
-        reconfig_delay_s = "10 ms"
+        switch_delay_s = "10 ms"
         gpus_per_server = 4
         nics_per_server = 4
         nic_gbps = 200
@@ -42,7 +42,7 @@ def test_a_file_is_a_kind_and_options(write):
     fabric = load_fabric(str(path))
     assert isinstance(fabric, MixNet)
     assert fabric.name == "mine"
-    assert (fabric.degree, fabric.reconfig_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
+    assert (fabric.degree, fabric.switch_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
     assert load_fabric(path, {"degree": 2, "label": "theirs"}).parameters() == {
         **fabric.parameters(), "degree": 2, "label": "theirs",
     }  # fmt: skip
@@ -70,10 +70,10 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
     ("mixnet", {"circuits": "bset"},
      "mixnet: circuits = 'bset': input should be 'paper', 'reference', 'best' or 'static'"),
-    ("mixnet", {"reconfig_delay_s": "25 parsecs"}, "mixnet: reconfig_delay_s: cannot read"
+    ("mixnet", {"switch_delay_s": "25 parsecs"}, "mixnet: switch_delay_s: cannot read"
      " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
-    ("mixnet", {"link_up_s": "-1 s"}, "mixnet: link_up_s = -1.0: input should be greater"),
-    ("mixnet", {"control_s": 1e7}, "mixnet: control_s = 10000000.0: expected at most 1e+06 second"),
+    ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: input should be greater"),
+    ("mixnet", {"control_delay_s": 1e7}, "mixnet: control_delay_s = 10000000.0: expected at most 1e+06 second"),
     ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: input should be greater than or equal to 1"),
     ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: input should be a finite number"),
     ("rail", {"nic_gbps": 0}, "rail: nic_gbps = 0.0: input should be greater than 0"),
