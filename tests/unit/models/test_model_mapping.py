@@ -233,6 +233,11 @@ def test_deepseek_v2_greedy_routing_has_no_groups() -> None:
     assert not limited.router_bias
 
 
+def test_as_many_experts_per_token_as_the_chosen_groups_hold() -> None:
+    model = shape(DEEPSEEK3, topk_group=1, num_experts_per_tok=4)
+    assert (model.num_groups, model.top_groups, model.experts_per_token) == (4, 1, 4)
+
+
 def test_olmoe_norms_span_all_heads() -> None:
     attention = shape(SAMPLES["olmoe"]).attention
     assert attention.qk_norm

@@ -211,11 +211,29 @@ def test_qwen3_publishes_its_counts_without_embeddings_as_well() -> None:
     assert rounds_to(total_parameters(large, "none"), "234B")
 
 
-def test_the_known_sizes_of_llama_and_mixtral_to_the_last_parameter() -> None:
-    # numel of the released checkpoints (Hugging Face safetensors metadata)
-    assert total_parameters(catalogue()["mixtral-8x7b"]) == 46_702_792_704
-    assert total_parameters(catalogue()["mixtral-8x22b"]) == 140_620_634_112
-    assert total_parameters(catalogue()["llama-3-405b"]) == 405_853_388_800
+#: parameters of the released checkpoints (Hugging Face safetensors metadata; for DeepSeek-V3 the
+#: main model, for quantised checkpoints the logical weights), counted from their tensors
+CHECKPOINTS = {
+    "mixtral-8x7b": 46_702_792_704,
+    "mixtral-8x22b": 140_620_634_112,
+    "qwen1.5-moe-a2.7b": 14_315_784_192,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "qwen3-235b-a22b": 235_093_634_560,
+    "deepseek-v3": 671_026_419_200,
+    "deepseek-r1": 671_026_419_200,
+    "olmoe-1b-7b": 6_919_161_856,
+    "gpt-oss-120b": 116_829_156_672,
+    "llama-3-405b": 405_853_388_800,
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_counts_are_those_of_the_checkpoints_to_the_last_parameter(name: str) -> None:
+    assert total_parameters(catalogue()[name]) == CHECKPOINTS[name]
+
+
+def test_deepseek_v2_lite_to_the_last_parameter() -> None:
+    assert total_parameters(model_of(OTHERS["DeepSeek-V2-Lite"][0])) == 15_706_484_224
 
 
 GROUPED: dict[str, Any] = {
