@@ -27,6 +27,9 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[Al
         The choice and why.
     """
     ranks = 1 if context is None else context.ranks_per_worker
+    if context is not None and not _deals_evenly(cluster, context):
+        reason = f"{cluster.nics_per_server} NICs cannot be dealt out evenly to a server's EP ranks"
+        return "hierarchical", reason
     if ranks == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
     nics = cluster.nic_gbps * cluster.nics_per_server
@@ -39,3 +42,12 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[Al
     if imbalance > passes:
         return "hierarchical", f"{ranks} EP ranks per server, {compared}"
     return "flat", f"{ranks} EP ranks per server, {compared}"
+
+
+def _deals_evenly(cluster: Cluster, context: FabricContext) -> bool:
+    """Whether each EP rank of a server, or equally many, can have NICs of its own."""
+    gpus_per_rank = max(1, context.layout.gpus_per_worker // context.ranks_per_worker)
+    ranks = cluster.gpus_per_server // gpus_per_rank
+    slots = max(1, min(ranks, cluster.nics_per_server))
+    uneven = ranks % slots, cluster.nics_per_server % slots, cluster.gpus_per_server % slots
+    return not any(uneven)

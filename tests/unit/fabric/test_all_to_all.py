@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightloom.fabric import FatTree, MixNet, Oversub, Rail
+from lightloom.fabric import Cluster, FatTree, MixNet, Oversub, Rail
 from lightloom.fabric.all_to_all import best_all_to_all
 
 
@@ -19,6 +19,18 @@ def test_hot_ranks_are_worth_two_nvswitch_passes(cluster, job, imbalance, expect
     # 2 x 400 Gb/s over 3600 Gb/s of NVLink: break-even at 1.22
     context = job(128, 8, ranks_per_worker=8, rank_imbalance=imbalance)
     assert best_all_to_all(cluster, context)[0] == expected
+
+
+@pytest.mark.parametrize(("nics", "ranks", "expected"), [
+    (8, 8, "flat"), (4, 8, "flat"), (2, 4, "flat"), (16, 8, "flat"), (6, 1, "flat"),
+    (6, 8, "hierarchical"), (3, 2, "hierarchical"), (12, 8, "hierarchical"),
+])  # fmt: skip
+def test_nics_that_ranks_cannot_share_evenly_are_shared_by_all(job, nics, ranks, expected):
+    cluster = Cluster.of(gpus=64, nic_gbps=100, gpu="h100", nics_per_server=nics)
+    context = job(8, 8, ranks_per_worker=ranks, rank_imbalance=1.0)
+    chosen, reason = best_all_to_all(cluster, context)
+    assert chosen == expected
+    assert ("cannot be dealt out evenly" in reason) == (chosen == "hierarchical")
 
 
 @pytest.mark.parametrize("kind", [FatTree, Oversub, Rail])
