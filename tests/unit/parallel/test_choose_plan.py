@@ -1,0 +1,189 @@
+"""The published plan scaled in DP, the rule, and what happens when neither is possible."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from lightloom.errors import PlanError
+from lightloom.models.model import Attention, Model, PublishedPlan
+from lightloom.parallel import (
+    MemoryOptions,
+    Plan,
+    check_plan,
+    choose_plan,
+    does_not_fit,
+    memory_per_stage,
+)
+
+GB80 = 80e9
+BIG = Model(
+    name="big",
+    hidden_size=6144,
+    vocab_size=32768,
+    attention=Attention("gqa", num_heads=48, num_kv_heads=8, head_dim=128),
+    moe_layers=(True,) * 56,
+    num_experts=8,
+    experts_per_token=2,
+    expert_ffn_size=16384,
+    plan=PublishedPlan(8, 8, 8, 4096, 8, "a paper"),
+)
+UNPUBLISHED = dataclasses.replace(BIG, plan=None)
+SMALL = dataclasses.replace(
+    UNPUBLISHED, name="small", hidden_size=1024, expert_ffn_size=1024, moe_layers=(True,) * 8
+)
+SIXTY = dataclasses.replace(SMALL, name="sixty", num_experts=60)
+
+
+def degrees(plan):
+    return plan.tp, plan.pp, plan.ep, plan.dp
+
+
+def test_the_published_plan_is_scaled_in_dp():
+    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80)
+    assert degrees(plan) == (8, 8, 8, 2)
+    assert (plan.micro_batch_size, plan.seq_len, plan.micro_batches) == (8, 4096, 32)
+    assert plan.provenance == ("published: a paper; dp scaled to 2",)
+    assert choose_plan(BIG, 4096, gpu_memory_bytes=GB80).dp == 8
+
+
+def test_what_the_user_gives_overrides_the_publication():
+    given = {"pp": 4, "micro_batch_size": 1, "vpp": None}
+    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides=given)
+    assert degrees(plan) == (8, 4, 8, 4)
+    assert plan.provenance == (
+        "published: a paper; dp scaled to 4",
+        "given: micro-batch-size 1",
+        "given: pp 4",
+    )
+
+
+def test_a_full_set_of_degrees_needs_no_rule():
+    given = {"tp": 2, "pp": 2, "ep": 4, "dp": 4}
+    plan = choose_plan(UNPUBLISHED, 64, gpu_memory_bytes=GB80, overrides=given)
+    assert degrees(plan) == (2, 2, 4, 4)
+    assert plan.provenance[0] == "dp as given"
+
+
+def test_an_expert_tp_of_its_own_folds_the_experts():
+    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides={"etp": 1})
+    assert plan.expert_mode == "folded"
+    assert (plan.etp, plan.ep, plan.dp, plan.dense_dp) == (1, 8, 16, 16)
+    published = dataclasses.replace(BIG, plan=PublishedPlan(8, 8, 8, 4096, 8, "a paper", etp=2))
+    plan = choose_plan(published, 1024, gpu_memory_bytes=GB80)
+    assert (plan.expert_mode, plan.etp, plan.dp) == ("folded", 2, 8)
+
+
+def test_the_rule_takes_over_where_the_published_plan_is_impossible():
+    plan = choose_plan(BIG, 64, gpu_memory_bytes=GB80)
+    assert degrees(plan) == (8, 1, 8, 1)
+    assert plan.provenance == (
+        "rule: EP first, then the least TP x PP that fits 80 GB",
+        "not the published plan (a paper): tp x cp x ep x dp x pp = 8 x 1 x 8 x 1 x 8 = 512, but "
+        "there are 64 GPUs; gpus must be a multiple of 512; use 512 GPUs or change a degree",
+    )
+
+
+def test_the_rule_puts_ep_before_tp_and_pp():
+    assert degrees(choose_plan(SMALL, 64, gpu_memory_bytes=GB80)) == (1, 1, 8, 8)
+    # 60 experts: 4 is the largest EP that both divides them and aligns with servers of 8
+    assert degrees(choose_plan(SIXTY, 64, gpu_memory_bytes=GB80)) == (1, 1, 4, 16)
+
+
+@pytest.mark.parametrize("gpus", [64, 96, 128, 256, 1024])
+@pytest.mark.parametrize("gpu_memory_bytes", [80e9, 141e9, 192e9])
+def test_what_the_rule_returns_fits_and_nothing_smaller_does(gpus, gpu_memory_bytes):
+    plan = choose_plan(UNPUBLISHED, gpus, gpu_memory_bytes=gpu_memory_bytes)
+    check_plan(plan, UNPUBLISHED)
+    assert plan.zero1
+    reserve = MemoryOptions().reserve
+    assert does_not_fit(memory_per_stage(UNPUBLISHED, plan), gpu_memory_bytes, reserve) is None
+    smaller = [
+        other
+        for tp, pp in itertools.product((1, 2, 4, 8), (1, 2, 4, 7, 8))
+        if tp * pp < plan.tp * plan.pp and (other := possible(gpus, tp, pp, 8))
+    ]
+    for other in smaller:
+        assert does_not_fit(memory_per_stage(UNPUBLISHED, other), gpu_memory_bytes, reserve)
+
+
+def possible(gpus, tp, pp, ep):
+    """The plan of these degrees if it passes every check."""
+    try:
+        plan = Plan(gpus=gpus, tp=tp, pp=pp, ep=ep, dp=gpus // (tp * pp * ep), zero1=True)
+        check_plan(plan, UNPUBLISHED)
+    except PlanError:
+        return None
+    return plan
+
+
+def test_recomputation_lets_a_smaller_plan_fit():
+    given = {"micro_batch_size": 4}
+    plain, full = (
+        choose_plan(
+            UNPUBLISHED,
+            1024,
+            gpu_memory_bytes=GB80,
+            overrides=given,
+            memory=MemoryOptions(recompute=what),
+        )
+        for what in ("none", "full")
+    )
+    assert full.tp * full.pp < plain.tp * plain.pp
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "overrides", "message"),
+    [
+        (BIG, 1024, {"tpp": 8}, "unknown plan option 'tpp'; did you mean 'tp'?"),
+        (BIG, 1024, {"provenance": "x"}, "unknown plan option 'provenance'"),
+        (BIG, 0, {}, "gpus = 0: expected a whole number of at least 1"),
+        (UNPUBLISHED, 64, {"ep": "8"}, "ep = '8': expected a whole number of at least 1"),
+        (
+            BIG,
+            1024,
+            {"tp": 3},
+            "tp x cp x ep x dp x pp = 3 x 1 x 8 x 5 x 8 = 960, but there are 1024 GPUs; gpus "
+            "must be a multiple of 192; use 1152 GPUs or change a degree",
+        ),
+        (
+            BIG,
+            1024,
+            {"tp": 16},
+            "tp = 16: a tensor-parallel group must stay within a server of 8 GPUs; use a divisor "
+            "of 8",
+        ),
+        (
+            BIG,
+            1024,
+            {"dp": 3},
+            "tp x cp x ep x dp x pp = 8 x 1 x 8 x 3 x 8 = 1536, but there are 1024 GPUs; set dp "
+            "to 2",
+        ),
+        (UNPUBLISHED, 60, {}, "60 GPUs do not fill servers of 8; use 64 GPUs"),
+        (
+            UNPUBLISHED,
+            64,
+            {"ep": 3},
+            "no plan for big on 64 GPUs is possible: tp x cp x ep x dp x pp = 1 x 1 x 3 x 21 x 1 "
+            "= 63, but there are 64 GPUs; gpus must be a multiple of 3; use 66 GPUs or change a "
+            "degree",
+        ),
+        (
+            UNPUBLISHED,
+            8,
+            {"tp": 8, "ep": 1},
+            "big does not fit on 8 GPUs; closest is 8 GPUs: TP8 EP1 PP1 DP1 (dense DP 1, ZeRO-1), "
+            "4 micro-batches x 1 x 4096 tokens: stage 0 needs 330.8 GB per GPU, 72.0 GB of 80 GB "
+            "are for the model; use more GPUs, recompute activations, or give --tp, --pp and --ep",
+        ),
+    ],
+)
+def test_refusals_in_one_line(model, gpus, overrides, message):
+    with pytest.raises(PlanError) as caught:
+        choose_plan(model, gpus, gpu_memory_bytes=GB80, overrides=overrides)
+    assert str(caught.value) == message
+
+
+def test_a_job_smaller_than_a_server_is_possible():
+    assert degrees(choose_plan(SMALL, 4, gpu_memory_bytes=GB80)) == (1, 1, 4, 1)

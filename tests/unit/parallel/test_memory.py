@@ -1,0 +1,140 @@
+"""Memory per stage against sums written out by hand."""
+
+import dataclasses
+
+import pytest
+
+from lightloom.errors import PlanError
+from lightloom.models.model import Attention, Model
+from lightloom.models.parameters import total_parameters
+from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
+from lightloom.parallel.memory import layer_activations, layer_parameters, stage_parameters
+
+MODEL = Model(
+    name="toy",
+    hidden_size=64,
+    vocab_size=1000,
+    attention=Attention("gqa", num_heads=8, num_kv_heads=2, head_dim=8),
+    moe_layers=(False, True, True, True),
+    ffn_size=256,
+    num_experts=8,
+    experts_per_token=2,
+    expert_ffn_size=96,
+    shared_expert_ffn_size=32,
+)
+NONE = MemoryOptions()
+
+
+def test_parameters_of_a_layer_by_hand():
+    plan = Plan(gpus=8, tp=2, ep=4)
+    attention = 64 * 64 + 2 * 64 * 16 + 64 * 64  # query, key and value, output
+    norms = 2 * 64
+    dense = layer_parameters(MODEL, plan, 0)
+    assert dense.dense == attention / 2 + norms + 3 * 64 * 256 / 2
+    assert dense.expert == 0
+    mixture = layer_parameters(MODEL, plan, 1)
+    assert mixture.dense == attention / 2 + norms + 8 * 64 + 3 * 64 * 32 / 2
+    assert mixture.expert == 8 * 3 * 64 * 96 / (4 * 2)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_without_parallelism_a_stage_holds_every_parameter_once(tied):
+    model = dataclasses.replace(MODEL, tied_embeddings=tied)
+    held = stage_parameters(model, Plan(gpus=1), 0)
+    assert held.dense + held.expert == total_parameters(model)
+
+
+def test_a_tied_table_is_on_both_ends():
+    model = dataclasses.replace(MODEL, tied_embeddings=True)
+    plan = Plan(gpus=2, pp=2)
+    held = [stage_parameters(model, plan, stage) for stage in range(2)]
+    total = sum(part.dense + part.expert for part in held)
+    assert total == total_parameters(model) + 1000 * 64
+
+
+def test_states_by_hand():
+    plan = Plan(gpus=16, tp=2, ep=4, dp=2)
+    held = stage_parameters(MODEL, plan, 0)
+    count = held.dense + held.expert
+    (memory,) = memory_per_stage(MODEL, plan)
+    assert memory.parameters_bytes == 2 * count
+    assert memory.gradients_bytes == 4 * count
+    assert memory.optimizer_bytes == 12 * count
+    sharded = memory_per_stage(MODEL, dataclasses.replace(plan, zero1=True))[0]
+    assert sharded.optimizer_bytes == pytest.approx(12 * (held.dense / 8 + held.expert / 2))
+    assert sharded.gradients_bytes == memory.gradients_bytes
+
+
+def test_zero1_shards_over_context_ranks_too():
+    plan = Plan(gpus=16, cp=2, ep=4, dp=2, zero1=True)
+    held = stage_parameters(MODEL, plan, 0)
+    (memory,) = memory_per_stage(MODEL, plan)
+    assert memory.optimizer_bytes == pytest.approx(12 * (held.dense / 16 + held.expert / 4))
+
+
+def test_activations_of_a_dense_layer_by_hand():
+    plan = Plan(gpus=1, seq_len=128)
+    kept, full = layer_activations(MODEL, plan, 0, NONE)
+    # input, norm, queries, keys, values, core output, residual, norm, three of the feed-forward
+    per_token = 64 + 64 + (64 + 16 + 16) + 64 + 64 + 64 + 3 * 256
+    assert kept == full == 128 * per_token
+
+
+def test_activations_of_a_mixture_by_hand():
+    plan = Plan(gpus=8, tp=2, ep=4, seq_len=128)
+    kept, _ = layer_activations(MODEL, plan, 1, NONE)
+    between = 64 * (64 + 64 + 64 + 64)  # half of the tokens: input, norm, residual, norm
+    attention = 128 * (64 + 16 + 16 + 64) / 2
+    # 256 copies per EP rank: gathered on both GPUs, half of the outputs back on each, and
+    # three times half an expert's width
+    routed = 256 * (64 + 32 + 3 * 48)
+    shared = 128 * 3 * 32 / 2
+    assert kept == between + attention + routed + shared
+
+
+def test_sequence_parallelism_shards_what_is_between():
+    plan = Plan(gpus=2, tp=2, seq_len=128)
+    without = dataclasses.replace(plan, sequence_parallel=False)
+    difference = (
+        layer_activations(MODEL, without, 0, NONE)[0] - layer_activations(MODEL, plan, 0, NONE)[0]
+    )
+    assert difference == 64 * (4 * 64)
+
+
+def test_recomputation_keeps_less_and_adds_one_layer():
+    plan = Plan(gpus=4, pp=4, seq_len=128)
+    none, attention, full = (
+        memory_per_stage(MODEL, plan, MemoryOptions(recompute=what))[0].activations_bytes
+        for what in ("none", "attention", "full")
+    )
+    layer = layer_activations(MODEL, plan, 0, NONE)[1]
+    core = 128 * 64
+    assert none == 4 * layer * 2
+    assert attention == 2 * (4 * (layer - core) + core)
+    assert full == 2 * (4 * 128 * 64 + layer - 128 * 64)
+
+
+def test_only_the_last_stage_holds_logits():
+    memory = memory_per_stage(MODEL, Plan(gpus=4, pp=4, seq_len=128))
+    assert [stage.logits_bytes for stage in memory] == [0, 0, 0, 2 * 4 * 128 * 1000]
+
+
+def test_what_does_not_fit_is_named():
+    stages = memory_per_stage(MODEL, Plan(gpus=4, pp=4, seq_len=128))
+    worst = max(stages, key=lambda stage: stage.total_bytes)
+    assert does_not_fit(stages, worst.total_bytes / 0.9 + 1, 0.1) is None
+    text = does_not_fit(stages, worst.total_bytes, 0.1)
+    assert text.startswith(f"stage {worst.stage} needs ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recompute": "some"}, "recompute = 'some': expected one of none, attention, full"),
+        ({"reserve": 1.0}, "memory reserve = 1.0: expected a share from 0 to below 1"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(PlanError) as caught:
+        MemoryOptions(**options)
+    assert str(caught.value) == message
