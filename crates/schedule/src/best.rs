@@ -1,27 +1,100 @@
 //! The best of all allocators, on the makespan under the routing that the request asks for.
 
-use crate::problem::Problem;
+use crate::bound::line_bound;
+use crate::problem::{Circuits, Problem};
 use crate::request::{Allocation, changed_pairs};
 use crate::routing::{finish_at, makespan};
+use crate::search::Search;
 use crate::{circulant, greedy};
 use lightloom_model::Allocator;
+
+/// The search for a shorter time ends when it is this close to the bound, or to what has failed.
+const PRECISION: f64 = 5e-3;
+
+/// Relative distance within which a time equals its bound: the two are summed in different orders.
+const ROUNDING: f64 = 1e-12;
+
+struct Candidate {
+    time: f64,
+    changed: u32,
+    chosen: Allocator,
+    circuits: Circuits,
+}
+
+impl Candidate {
+    fn new(problem: &Problem, chosen: Allocator, circuits: Circuits) -> Self {
+        let time = makespan(problem, &circuits.count);
+        let previous = problem.request.previous;
+        let changed = previous.map_or(0, |old| changed_pairs(old, &circuits.count));
+        Self { time, changed, chosen, circuits }
+    }
+
+    /// The faster one; of equally fast ones the one that changes less; else `self`.
+    fn or(self, other: Self) -> Self {
+        let closer = other.time == self.time && other.changed < self.changed;
+        if other.time < self.time || closer { other } else { self }
+    }
+
+    fn reaches(&self, bound: f64) -> bool {
+        self.time <= bound * (1.0 + ROUNDING)
+    }
+}
 
 /// Never slower than any other allocator; among equally fast answers the one that changes the
 /// fewest circuits.
 pub fn best(problem: &Problem) -> Allocation {
-    let candidates = [
-        (Allocator::Best, greedy::skip_max(problem).count),
-        (Allocator::Static, circulant::circulant(problem)),
-        (Allocator::Reference, greedy::reference(problem)),
-        (Allocator::Paper, greedy::paper(problem)),
-    ];
-    let rated = candidates.into_iter().map(|(chosen, circuits)| {
-        let time = makespan(problem, &circuits);
-        let changed = problem.request.previous.map_or(0, |old| changed_pairs(old, &circuits));
-        (time, changed, chosen, circuits)
-    });
-    let (time, _, chosen, circuits) = rated
-        .min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))
-        .expect("there are four candidates");
-    finish_at(problem, circuits, chosen, time)
+    let found = fastest(problem);
+    finish_at(problem, found.circuits.count, found.chosen, found.time)
+}
+
+fn fastest(problem: &Problem) -> Candidate {
+    let rate = |chosen, circuits| Candidate::new(problem, chosen, circuits);
+    let port_bound = problem.port_bound();
+    let previous = problem.request.previous.map(|count| problem.adopt(count));
+    let stay = previous.map(|circuits| rate(Allocator::Best, circuits));
+    if let Some(stay) = stay
+        && stay.reaches(port_bound)
+        && stay.changed == 0
+    {
+        return stay;
+    }
+    let found = rate(Allocator::Best, greedy::skip_max(problem));
+    if found.reaches(port_bound) && problem.request.previous.is_none() {
+        return found;
+    }
+    let found = found
+        .or(rate(Allocator::Static, circulant::circulant(problem)))
+        .or(rate(Allocator::Reference, greedy::reference(problem)))
+        .or(rate(Allocator::Paper, greedy::paper(problem)));
+    let found = match problem.request.previous {
+        Some(count) => found.or(rate(Allocator::Best, problem.adopt(count))),
+        None => found,
+    };
+    let found = shorten(problem, found);
+    match problem.request.previous {
+        Some(count) => {
+            let (circuits, _) = Search::new(problem, problem.adopt(count), found.time).run();
+            found.or(rate(Allocator::Best, circuits))
+        }
+        None => found,
+    }
+}
+
+/// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
+/// a time that cannot be, or was not, reached.
+fn shorten(problem: &Problem, mut found: Candidate) -> Candidate {
+    let mut failed = line_bound(problem);
+    let mut target = failed * (1.0 + ROUNDING);
+    while found.time > failed * (1.0 + PRECISION) && found.time.is_finite() {
+        let (circuits, in_time) = Search::new(problem, found.circuits.clone(), target).run();
+        let next = Candidate::new(problem, Allocator::Best, circuits);
+        if !in_time {
+            failed = target;
+        } else if next.time >= found.time {
+            break;
+        }
+        found = found.or(next);
+        target = f64::midpoint(failed, found.time);
+    }
+    found
 }

@@ -11,7 +11,7 @@ use crate::problem::{Circuits, Problem};
 /// along the widest stride (odd n, where one server must stay without). Ports that differ between
 /// servers, and pairs that may not be joined, leave ports over; these go to the pairs with the
 /// fewest circuits.
-pub fn circulant(problem: &Problem) -> Vec<u16> {
+pub fn circulant(problem: &Problem) -> Circuits {
     let n = problem.n;
     let mut circuits = problem.no_circuits();
     let degree = problem.request.ports.iter().copied().max().unwrap_or(0);
@@ -23,7 +23,7 @@ pub fn circulant(problem: &Problem) -> Vec<u16> {
         strides(problem, &mut circuits, degree as usize % (n - 1));
         fill(problem, &mut circuits);
     }
-    circuits.count
+    circuits
 }
 
 /// One circulant of `degree` < n.

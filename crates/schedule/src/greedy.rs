@@ -18,7 +18,7 @@ use std::collections::BinaryHeap;
 use crate::problem::{Circuits, Problem};
 
 /// Algorithm 1 as printed.
-pub fn paper(problem: &Problem) -> Vec<u16> {
+pub fn paper(problem: &Problem) -> Circuits {
     let mut circuits = problem.no_circuits();
     let mut queue = Queue::new(problem, Problem::sum);
     while let Some(entry) = queue.pop() {
@@ -29,13 +29,13 @@ pub fn paper(problem: &Problem) -> Vec<u16> {
         let time = problem.sum(entry.a, entry.b) / f64::from(circuits.of(entry.a, entry.b));
         queue.push(false, time, entry);
     }
-    circuits.count
+    circuits
 }
 
 /// As the simulator that the MixNet authors published: when the C-th circuit is given, the
 /// pair's remaining need is divided by 100 C, so that in effect each pair gets its first circuit
 /// before any gets a second one, unless demands differ by more than 100.
-pub fn reference(problem: &Problem) -> Vec<u16> {
+pub fn reference(problem: &Problem) -> Circuits {
     let mut circuits = problem.no_circuits();
     let mut queue = Queue::new(problem, Problem::sum);
     while let Some(entry) = queue.pop() {
@@ -48,7 +48,7 @@ pub fn reference(problem: &Problem) -> Vec<u16> {
             queue.push(true, entry.need / (100.0 * count), entry);
         }
     }
-    circuits.count
+    circuits
 }
 
 /// The larger direction counts, and a pair that finds a port taken is skipped.

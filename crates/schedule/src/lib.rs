@@ -10,12 +10,14 @@
 //! depends on hash order: the same request yields the same circuits.
 
 mod best;
+mod bound;
 mod circulant;
 mod greedy;
 mod nics;
 mod problem;
 mod request;
 mod routing;
+mod search;
 pub mod topoopt;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
@@ -37,5 +39,5 @@ pub fn allocate(allocator: Allocator, request: &Request) -> Allocation {
         Allocator::Static => circulant::circulant(&problem),
         Allocator::Best => return best::best(&problem),
     };
-    routing::finish(&problem, circuits, allocator)
+    routing::finish(&problem, circuits.count, allocator)
 }

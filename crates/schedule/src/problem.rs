@@ -71,6 +71,21 @@ impl<'a> Problem<'a> {
         bound
     }
 
+    /// Circuits that are there already, as far as ports and allowed pairs admit them.
+    pub fn adopt(&self, count: &[u16]) -> Circuits {
+        let mut circuits = self.no_circuits();
+        for a in 0..self.n {
+            for b in a + 1..self.n {
+                for _ in 0..count[a * self.n + b] {
+                    if circuits.has_room(a, b) && self.may_join(a, b) {
+                        circuits.add(a, b);
+                    }
+                }
+            }
+        }
+        circuits
+    }
+
     /// An empty set of circuits.
     pub fn no_circuits(&self) -> Circuits {
         let free = self.request.ports.to_vec();
@@ -115,5 +130,15 @@ impl Circuits {
         }
         self.count[a * self.n + b] += 1;
         self.count[b * self.n + a] += 1;
+    }
+
+    /// Takes one circuit away.
+    pub fn remove(&mut self, a: usize, b: usize) {
+        for server in [a, b] {
+            self.open += usize::from(self.free[server] == 0);
+            self.free[server] += 1;
+        }
+        self.count[a * self.n + b] -= 1;
+        self.count[b * self.n + a] -= 1;
     }
 }

@@ -70,7 +70,7 @@ pub fn line_time(problem: &Problem, bytes: &[f64], counts: &[u16], at_least: f64
 ///
 /// The difference of the two sides is convex and falls with T, so Newton's method from the left
 /// never overshoots, and it ends because each step drops a pair from the sum.
-fn split_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
+pub fn split_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
     let mut time = at_least;
     loop {
         let (mut excess, mut rate) = (0.0, eps);

@@ -1,0 +1,81 @@
+//! A time that no circuits can beat, server by server.
+//!
+//! Tighter than the port bound: a server with more peers than ports cannot reach them all, so even
+//! if it were alone it would send part of its bytes over the EPS. The bound gives each line (TX or
+//! RX of one server) the circuits that suit it best, whatever that does to others, and lets it
+//! split; so it holds with and without split.
+
+use crate::problem::Problem;
+use crate::routing::split_time;
+
+/// Largest over all lines of the time that the line needs with circuits of its own choice.
+pub fn line_bound(problem: &Problem) -> f64 {
+    let n = problem.n;
+    let mut bound = problem.port_bound();
+    let mut line = Line { rests: Vec::with_capacity(n), counts: vec![0; n] };
+    for server in 0..n {
+        let cells = server * n..(server + 1) * n;
+        let ports = problem.request.ports[server] as usize;
+        for bytes in [&problem.tx[cells.clone()], &problem.rx[cells.clone()]] {
+            bound = line.time(problem, bytes, ports, bound);
+        }
+    }
+    bound
+}
+
+/// Buffers for one line.
+struct Line {
+    /// Bytes beyond whole circuits, and whose they are.
+    rests: Vec<(f64, usize)>,
+    counts: Vec<u16>,
+}
+
+impl Line {
+    /// The line's own time, or `at_least` if that is more.
+    ///
+    /// Newton's method from above on the parametric problem: the circuits that carry most at time
+    /// T need some time T' <= T, and if T' = T nothing is faster.
+    fn time(&mut self, problem: &Problem, bytes: &[f64], ports: usize, at_least: f64) -> f64 {
+        let sum: f64 = bytes.iter().sum();
+        // Circuits that carry most at `at_least` may already do.
+        if sum - self.choose(problem, bytes, ports, at_least) <= problem.eps * at_least {
+            return at_least;
+        }
+        let mut time = split_time(bytes, &self.counts, problem.circuit, problem.eps, at_least);
+        while time.is_finite() {
+            self.choose(problem, bytes, ports, time);
+            let next = split_time(bytes, &self.counts, problem.circuit, problem.eps, at_least);
+            if next >= time {
+                break;
+            }
+            time = next;
+        }
+        time
+    }
+
+    /// Sets the circuits that carry most by this time; returns how many bytes that is.
+    fn choose(&mut self, problem: &Problem, bytes: &[f64], ports: usize, time: f64) -> f64 {
+        let carry = problem.circuit * time;
+        let mut left = ports;
+        let mut carried = 0.0;
+        self.rests.clear();
+        self.counts.fill(0);
+        for (peer, &size) in bytes.iter().enumerate().filter(|entry| *entry.1 > 0.0) {
+            let full = ((size / carry) as usize).min(left);
+            left -= full;
+            self.counts[peer] = full as u16;
+            carried += full as f64 * carry;
+            self.rests.push((size - full as f64 * carry, peer));
+        }
+        if left > 0 {
+            if left < self.rests.len() {
+                self.rests.select_nth_unstable_by(left - 1, |x, y| y.0.total_cmp(&x.0));
+            }
+            for &(rest, peer) in self.rests.iter().take(left).filter(|entry| entry.0 > 0.0) {
+                carried += rest;
+                self.counts[peer] += 1;
+            }
+        }
+        carried
+    }
+}

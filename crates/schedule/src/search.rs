@@ -1,0 +1,323 @@
+//! Local search: circuits that finish by a given time, by moving few circuits at once.
+//!
+//! At a fixed time T the problem is one of sums: what a pair must spill to the EPS depends on its
+//! own circuits only, and a server's TX and RX have a budget of `eps T` bytes each. The search
+//! lowers the bytes over budget, summed over all lines, until none is left. As a move touches at
+//! most four pairs, its effect is a handful of additions, whatever the size of the region.
+//!
+//! Moves: a server over budget gets a circuit to some peer; each of the two that has no free port
+//! gives up a circuit for it, and the two servers at the far ends of these are joined if they may.
+//! The search is not exact: for budgets per server the problem is believed to be NP-hard.
+
+use crate::problem::{Circuits, Problem};
+
+/// Moves until giving up, per server.
+const MOVES_PER_SERVER: usize = 4;
+
+/// Servers over budget that are looked at before giving up, the worst first.
+const TRIES: usize = 8;
+
+/// Relative size of changes that are rounding and no progress.
+const ROUNDING: f64 = 1e-12;
+
+pub struct Search<'p, 'r> {
+    problem: &'p Problem<'r>,
+    circuits: Circuits,
+    /// Bytes that one circuit carries by the given time.
+    carry: f64,
+    /// Bytes that each line may have on the EPS.
+    budget: f64,
+    /// Bytes that each server sends to the EPS.
+    tx: Vec<f64>,
+    /// Bytes that each server receives from the EPS.
+    rx: Vec<f64>,
+    /// Bytes that the pairs of each server send on too few circuits, without split.
+    unsplit: Vec<f64>,
+    /// Servers that each server has circuits to.
+    joined: Vec<Vec<u16>>,
+    wishes: Vec<(f64, usize)>,
+    sides: [Vec<Side>; 2],
+}
+
+/// What one circuit more, or less, between a and b changes.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    /// Bytes on the EPS from a to b.
+    out: f64,
+    /// Bytes on the EPS from b to a.
+    back: f64,
+    /// Bytes beyond what circuits carry that must not be split.
+    unsplit: f64,
+}
+
+impl Change {
+    /// The same change, seen from b.
+    fn reversed(self) -> Self {
+        Self { out: self.back, back: self.out, ..self }
+    }
+}
+
+/// One of the two servers that a move joins: what the new circuit costs there (negative is good),
+/// including the circuit given up for it.
+#[derive(Clone, Copy)]
+struct Side {
+    cost: f64,
+    /// The far end of the circuit given up, and what giving it up changes, seen from there.
+    far: Option<(usize, Change)>,
+}
+
+#[derive(Clone, Copy)]
+struct Move {
+    ends: [usize; 2],
+    far: [Option<usize>; 2],
+    /// Whether the far ends are joined.
+    close: bool,
+}
+
+impl<'p, 'r> Search<'p, 'r> {
+    /// A search that starts with these circuits.
+    pub fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
+        let n = problem.n;
+        let mut search = Self {
+            problem,
+            circuits,
+            carry: problem.circuit * time,
+            budget: problem.eps * time,
+            tx: vec![0.0; n],
+            rx: vec![0.0; n],
+            unsplit: vec![0.0; n],
+            joined: vec![Vec::new(); n],
+            wishes: Vec::with_capacity(n),
+            sides: [Vec::new(), Vec::new()],
+        };
+        for a in 0..n {
+            for b in 0..n {
+                let (spill, unsplit) =
+                    search.beyond(problem.tx[a * n + b], search.circuits.of(a, b));
+                search.tx[a] += spill;
+                search.rx[b] += spill;
+                search.unsplit[a] += unsplit;
+                search.unsplit[b] += unsplit;
+            }
+            search.list_joined(a);
+        }
+        search
+    }
+
+    /// Moves circuits until everything ends in time, or no move helps; says whether it does.
+    ///
+    /// Circuits that miss the time are often better than those that the search began with.
+    pub fn run(mut self) -> (Circuits, bool) {
+        let slack = self.budget.max(self.carry) * ROUNDING;
+        let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
+        for _ in 0..MOVES_PER_SERVER * self.problem.n {
+            worst.clear();
+            let servers = (0..self.problem.n).map(|server| (self.excess(server), server));
+            worst.extend(servers.filter(|entry| entry.0 > slack));
+            if worst.is_empty() {
+                return (self.circuits, true);
+            }
+            if worst.len() > TRIES {
+                worst.select_nth_unstable_by(TRIES - 1, falling);
+                worst.truncate(TRIES);
+            }
+            worst.sort_unstable_by(falling);
+            match worst.iter().find_map(|&(_, server)| self.best_move(server, slack)) {
+                Some(step) => self.apply(&step),
+                None => break,
+            }
+        }
+        (self.circuits, false)
+    }
+
+    /// Bytes on the EPS, and bytes beyond what unsplit circuits carry.
+    #[inline]
+    fn beyond(&self, bytes: f64, count: u16) -> (f64, f64) {
+        let rest = (bytes - f64::from(count) * self.carry).max(0.0);
+        match (self.problem.request.split, count) {
+            (true, _) => (rest, 0.0),
+            (false, 0) => (bytes, 0.0),
+            (false, _) => (0.0, rest),
+        }
+    }
+
+    /// Bytes over budget at a server, and on its unsplit circuits.
+    fn excess(&self, server: usize) -> f64 {
+        let over = |load: f64| (load - self.budget).max(0.0);
+        over(self.tx[server]) + over(self.rx[server]) + self.unsplit[server]
+    }
+
+    /// The effect of one circuit more, or less.
+    #[inline]
+    fn change(&self, a: usize, b: usize, more: bool) -> Change {
+        let old = self.circuits.of(a, b);
+        let new = if more { old + 1 } else { old - 1 };
+        let cell = a * self.problem.n + b;
+        let [out, back] = [self.problem.tx[cell], self.problem.rx[cell]].map(|bytes| {
+            let (old, new) = (self.beyond(bytes, old), self.beyond(bytes, new));
+            (new.0 - old.0, new.1 - old.1)
+        });
+        Change { out: out.0, back: back.0, unsplit: out.1 + back.1 }
+    }
+
+    /// Change of a server's bytes over budget when these are added to its lines.
+    #[inline]
+    fn cost(&self, server: usize, tx: f64, rx: f64) -> f64 {
+        let over = |load: f64| (load - self.budget).max(0.0);
+        over(self.tx[server] + tx) - over(self.tx[server]) + over(self.rx[server] + rx)
+            - over(self.rx[server])
+    }
+
+    /// The move at this server that lowers the bytes over budget most.
+    ///
+    /// What a circuit to a peer would gain if nothing had to be given up for it is tried first:
+    /// giving up circuits only adds to loads, so a peer whose circuit alone gains less than the
+    /// best move so far need not be looked at. (Joining the far ends may gain, too; that is left
+    /// out of the comparison, which loses little and saves most of the work.)
+    fn best_move(&mut self, server: usize, slack: f64) -> Option<Move> {
+        let mut wishes = std::mem::take(&mut self.wishes);
+        let mut sides = std::mem::take(&mut self.sides);
+        wishes.clear();
+        for peer in 0..self.problem.n {
+            let carried = f64::from(self.circuits.of(server, peer)) * self.carry;
+            let wants = self.problem.larger(server, peer) > carried;
+            if wants && self.problem.may_join(server, peer) && self.problem.request.ports[peer] > 0
+            {
+                let more = self.change(server, peer, true);
+                let alone = self.cost(server, more.out, more.back)
+                    + self.cost(peer, more.back, more.out)
+                    + 2.0 * more.unsplit;
+                wishes.push((alone, peer));
+            }
+        }
+        wishes.sort_unstable_by(|x, y| falling(y, x));
+        let mut best = (-slack, None);
+        for &(alone, peer) in &wishes {
+            if alone >= best.0 {
+                break;
+            }
+            self.try_peer(server, peer, &mut sides, &mut best);
+        }
+        self.wishes = wishes;
+        self.sides = sides;
+        best.1
+    }
+
+    /// All ways to join these two. What one end gives up matters to the other only if both give
+    /// up a circuit to the same server, or if the far ends are joined.
+    fn try_peer(
+        &self,
+        a: usize,
+        b: usize,
+        sides: &mut [Vec<Side>; 2],
+        best: &mut (f64, Option<Move>),
+    ) {
+        let more = self.change(a, b, true);
+        let [from_a, from_b] = sides;
+        self.list_sides(a, b, more, from_a);
+        self.list_sides(b, a, more.reversed(), from_b);
+        for side_a in from_a.iter() {
+            for side_b in from_b.iter() {
+                let apart = side_a.cost + side_b.cost + 2.0 * more.unsplit;
+                let (gain, close) = match (side_a.far, side_b.far) {
+                    (Some(x), Some(y)) if x.0 == y.0 => (apart + self.shared(x, y), false),
+                    (Some(x), Some(y)) if self.problem.may_join(x.0, y.0) => {
+                        let joining = self.joining(x, y);
+                        (apart + joining.min(0.0), joining <= 0.0)
+                    }
+                    _ => (apart, false),
+                };
+                if gain < best.0 {
+                    let far = [side_a.far, side_b.far].map(|far| far.map(|(server, _)| server));
+                    *best = (gain, Some(Move { ends: [a, b], far, close }));
+                }
+            }
+        }
+    }
+
+    /// What `server` can do to get a port for a circuit to `peer`.
+    fn list_sides(&self, server: usize, peer: usize, more: Change, sides: &mut Vec<Side>) {
+        sides.clear();
+        if self.circuits.free[server] > 0 {
+            sides.push(Side { cost: self.cost(server, more.out, more.back), far: None });
+            return;
+        }
+        for far in self.joined[server].iter().map(|&far| usize::from(far)) {
+            if far != peer {
+                let less = self.change(server, far, false);
+                let cost = self.cost(server, more.out + less.out, more.back + less.back)
+                    + self.cost(far, less.back, less.out)
+                    + 2.0 * less.unsplit;
+                sides.push(Side { cost, far: Some((far, less.reversed())) });
+            }
+        }
+    }
+
+    /// What it costs more that both circuits are taken from one server.
+    fn shared(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
+        let (far, x, y) = (x.0, x.1, y.1);
+        self.cost(far, x.out + y.out, x.back + y.back)
+            - self.cost(far, x.out, x.back)
+            - self.cost(far, y.out, y.back)
+    }
+
+    /// What it gains to join the far ends.
+    #[inline]
+    fn joining(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
+        let within = |(far, change): (usize, Change)| {
+            self.tx[far] + change.out <= self.budget && self.rx[far] + change.back <= self.budget
+        };
+        if self.problem.request.split && within(x) && within(y) {
+            return 0.0;
+        }
+        let more = self.change(x.0, y.0, true);
+        let gain = |(far, less): (usize, Change), more: Change| {
+            self.cost(far, less.out + more.out, less.back + more.back)
+                - self.cost(far, less.out, less.back)
+        };
+        gain(x, more) + gain(y, more.reversed()) + 2.0 * more.unsplit
+    }
+
+    fn apply(&mut self, step: &Move) {
+        let [a, b] = step.ends;
+        for (server, far) in step.ends.into_iter().zip(step.far) {
+            if let Some(far) = far {
+                self.shift(server, far, false);
+            }
+        }
+        self.shift(a, b, true);
+        if let ([Some(x), Some(y)], true) = (step.far, step.close) {
+            self.shift(x, y, true);
+        }
+        for server in [Some(a), Some(b), step.far[0], step.far[1]].into_iter().flatten() {
+            self.list_joined(server);
+        }
+    }
+
+    /// Adds or removes one circuit.
+    fn shift(&mut self, a: usize, b: usize, more: bool) {
+        let change = self.change(a, b, more);
+        for (server, change) in [(a, change), (b, change.reversed())] {
+            self.tx[server] += change.out;
+            self.rx[server] += change.back;
+            self.unsplit[server] = (self.unsplit[server] + change.unsplit).max(0.0);
+        }
+        if more {
+            self.circuits.add(a, b);
+        } else {
+            self.circuits.remove(a, b);
+        }
+    }
+
+    fn list_joined(&mut self, server: usize) {
+        let n = self.problem.n;
+        let row = &self.circuits.count[server * n..(server + 1) * n];
+        self.joined[server].clear();
+        self.joined[server].extend((0..n).filter(|&peer| row[peer] > 0).map(|peer| peer as u16));
+    }
+}
+
+/// Larger values first, then lower indices.
+fn falling(x: &(f64, usize), y: &(f64, usize)) -> std::cmp::Ordering {
+    y.0.total_cmp(&x.0).then(x.1.cmp(&y.1))
+}
