@@ -132,7 +132,12 @@ class Fit:
 def _error(fit: Fit, rows: Rows, device: Device) -> float:
     """Root mean square of the log ratio of fitted to measured time."""
     curve = Curve(
-        "", np.log(fit.flops), fit.efficiency, fit.launch_s, fit.bandwidth_efficiency, fit.norm
+        "",
+        np.log(fit.flops),
+        np.log(fit.efficiency),
+        fit.launch_s,
+        fit.bandwidth_efficiency,
+        fit.norm,
     )
     predicted = curve.seconds(rows.flops, rows.size_bytes, device.peak, device.bandwidth)
     measured = rows.flops / device.peak / rows.efficiency
@@ -152,7 +157,7 @@ def fit_curve(rows: Rows, device: Device, use_bytes: bool) -> Fit:
     measured = rows.flops / device.peak / rows.efficiency
 
     def residuals(log_efficiency: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        curve = Curve("", np.log(nodes), np.exp(log_efficiency), 0.0, bandwidth, norm)
+        curve = Curve("", np.log(nodes), log_efficiency, 0.0, bandwidth, norm)
         predicted = curve.seconds(rows.flops, rows.size_bytes, device.peak, device.bandwidth)
         return np.concatenate([np.log(predicted / measured), SMOOTH * np.diff(log_efficiency)])
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -119,7 +119,9 @@ def parse_toml(text: str, schema: type[Schema], name: str) -> Schema:
 
 
 def _first_problem(error: ValidationError, schema: type[BaseModel]) -> str:
-    problem = error.errors()[0]
+    # A misspelt key is both unknown and missing: the former says more.
+    problems = error.errors()
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         known = _known_keys(schema, problem["loc"])
@@ -133,28 +135,30 @@ def _first_problem(error: ValidationError, schema: type[BaseModel]) -> str:
 
 
 def _known_keys(schema: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
-    """Keys of the table that ``location`` ends in, following models through mappings."""
+    """Keys of the table that ``location`` ends in, following models, mappings and lists."""
     current: Any = schema
     for part in location[:-1]:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            if part not in current.model_fields:
-                return []
-            current = current.model_fields[part].annotation
-        current = _inner_model(current)
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return sorted(current.model_fields)
-    return []
+        current = _without_none(current)
+        if _is_model(current):
+            field = current.model_fields.get(part)
+            current = None if field is None else field.annotation
+        else:
+            # a mapping or a list: the part is a key or an index, the type of values comes last
+            current = (get_args(current) or (None,))[-1]
+    current = _without_none(current)
+    return sorted(current.model_fields) if _is_model(current) else []
 
 
-def _inner_model(annotation: Any) -> Any:
-    """Return the model inside ``X | None``, ``list[X]`` or ``dict[str, X]``, else itself."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return ``X`` for ``X | None``."""
+    arguments = get_args(annotation)
+    if type(None) not in arguments:
         return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        inner = _inner_model(argument)
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            return inner
-    return annotation
+    return next(argument for argument in arguments if argument is not type(None))
 
 
 def row_at_rate(rows: Mapping[str, Schema], rate_gbps: float, what: str) -> Schema:

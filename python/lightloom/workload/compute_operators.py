@@ -4,8 +4,8 @@ The time of an operator that computes ``F`` FLOPs and moves ``B`` bytes is
 
     t = (launch^p + (F / (peak e(F)))^p + (B / (bandwidth b))^p)^(1/p)
 
-where ``e`` is the measured efficiency by size, interpolated in ``log F``; below the smallest
-measured size the *time* stays constant, above the largest the efficiency does. Memory-bound
+where ``e`` is the measured efficiency by size, a power law of ``F`` between measured sizes; below
+the smallest the *time* stays constant, above the largest the efficiency does. Memory-bound
 operators have ``launch + B / (bandwidth b)``. Curves live in ``hardware/data/efficiency_*.toml``,
 which ``experiments/compute-calibration`` makes from measurements; a user's profile overrides them.
 All times are divided by one number, ``sustained``: how fast operators run within a long step, of
@@ -112,7 +112,7 @@ class Curve:
 
     name: str
     log_flops: Array = field(repr=False)
-    efficiency: Array = field(repr=False)
+    log_efficiency: Array = field(repr=False)
     launch_s: float
     bandwidth_efficiency: float | None
     norm: float
@@ -120,9 +120,9 @@ class Curve:
     def efficiency_at(self, flops: npt.ArrayLike) -> Array:
         """Efficiency at sizes above 0, same shape."""
         log_flops = np.log(np.asarray(flops, dtype=np.float64))
-        inside = np.interp(log_flops, self.log_flops, self.efficiency)
+        inside = np.interp(log_flops, self.log_flops, self.log_efficiency)
         below = np.minimum(0.0, log_flops - self.log_flops[0])
-        result: Array = inside * np.exp(below)
+        result: Array = np.exp(inside + below)
         return result
 
     def seconds(
@@ -235,8 +235,8 @@ def _build(file: EfficiencyFile, name: str) -> Efficiencies:
     curves = {
         key: Curve(
             key,
-            np.log(np.array(table.flops)),
-            np.array(table.efficiency),
+            np.log(table.flops),
+            np.log(table.efficiency),
             table.launch_s,
             table.bandwidth_efficiency,
             table.norm,

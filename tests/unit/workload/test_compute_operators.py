@@ -1,0 +1,228 @@
+"""Roofline curves: closed forms, properties, profiles and their refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightloom.errors import HardwareError
+from lightloom.hardware import load_gpu
+from lightloom.workload.compute_operators import (
+    MEMORY_KINDS,
+    OPERATORS,
+    Curve,
+    load_efficiencies,
+)
+
+PEAK, BANDWIDTH = 1e15, 1e12
+
+
+def curve(flops=(1e10, 1e12), efficiency=(0.2, 0.6), launch_s=0.0, memory=None, norm=1.0):
+    return Curve("x", np.log(flops), np.log(efficiency), launch_s, memory, norm)
+
+
+def test_efficiency_is_a_power_law_between_sizes():
+    assert curve().efficiency_at(1e11) == pytest.approx((0.2 * 0.6) ** 0.5)
+    assert curve().efficiency_at(1e12) == pytest.approx(0.6)
+    assert curve().efficiency_at(1e15) == pytest.approx(0.6)
+
+
+def test_time_is_constant_below_the_smallest_size():
+    smallest = curve().seconds(1e10, 0, PEAK, BANDWIDTH)
+    assert smallest == pytest.approx(1e10 / (PEAK * 0.2))
+    assert curve().seconds(1.0, 0, PEAK, BANDWIDTH) == pytest.approx(smallest)
+
+
+def test_terms_add_with_norm_one_and_the_largest_wins_with_a_large_norm():
+    parts = (1e12 / (PEAK * 0.6), 3e9 / (BANDWIDTH * 0.5), 1e-3)
+    added = curve(launch_s=1e-3, memory=0.5).seconds(1e12, 3e9, PEAK, BANDWIDTH)
+    assert added == pytest.approx(sum(parts))
+    largest = curve(launch_s=1e-3, memory=0.5, norm=64).seconds(1e12, 3e9, PEAK, BANDWIDTH)
+    assert largest == pytest.approx(max(parts), rel=1e-2)
+
+
+def test_norm_two_is_the_root_of_squares():
+    two = curve(launch_s=3e-3, norm=2).seconds(4e-3 * PEAK * 0.6, 0, PEAK, BANDWIDTH)
+    assert two == pytest.approx(5e-3)
+
+
+def test_no_work_takes_no_time():
+    times = curve(launch_s=1e-3).seconds([0, 1e12], [1e9, 0], PEAK, BANDWIDTH)
+    assert times[0] == 0
+    assert times[1] > 1e-3
+
+
+def test_high_norms_do_not_overflow():
+    assert np.isfinite(curve(launch_s=1e-9, norm=64).seconds(1e30, 0, PEAK, BANDWIDTH))
+
+
+@given(
+    st.floats(1e6, 1e18),
+    st.floats(1.01, 100),
+    st.floats(0, 1e-4),
+    st.floats(0.5, 16),
+)
+def test_never_faster_than_any_part_and_grows_with_size(flops, factor, launch_s, norm):
+    # efficiency that falls with size would still grow in time: 0.6 to 0.4 over two decades
+    measured = curve((1e10, 1e12), (0.4, 0.6), launch_s, 0.7, norm)
+    first, second = measured.seconds([flops, flops * factor], 0.0, PEAK, BANDWIDTH)
+    assert second >= first * (1 - 1e-12)
+    assert first >= max(launch_s, flops / (PEAK * 0.6)) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", ["a100", "b200"])
+def test_measured_gpus_have_every_operator_from_a_source(name):
+    found = load_efficiencies(load_gpu(name))
+    assert set(found.curves) == set(OPERATORS)
+    assert set(found.memory) == set(MEMORY_KINDS)
+    assert all("SimuMax" in found.provenance[key] for key in (*OPERATORS, *MEMORY_KINDS))
+    assert not found.assumed & set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", ["h100", "h800", "h200"])
+def test_other_gpus_are_assumed_and_say_so(name):
+    found = load_efficiencies(load_gpu(name))
+    assert found.assumed >= {*OPERATORS, *MEMORY_KINDS, "sustained"}
+    assert all("not on this GPU" in text for text in found.provenance.values())
+
+
+def test_sustained_is_measured_on_one_gpu_only():
+    measured, other = (load_efficiencies(load_gpu(name)) for name in ("b200", "a100"))
+    assert 0.8 < measured.sustained < 1
+    assert measured.sustained == other.sustained
+    assert "sustained" not in measured.assumed
+    assert "sustained" in other.assumed
+    assert "measured on B200, not on this GPU" in other.provenance["sustained"]
+
+
+@pytest.mark.parametrize("name", ["a100", "b200"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_shipped_curves_are_plausible_and_monotone_in_time(name, operator):
+    gpu = load_gpu(name)
+    shipped = load_efficiencies(gpu).curves[operator]
+    flops = np.logspace(6, 16, 400)
+    times = shipped.seconds(flops, 0.0, gpu.peak_bf16_flops, gpu.hbm_bytes_per_s)
+    assert (np.diff(times) >= -1e-12).all()
+    reached = flops[-1] / times[-1] / gpu.peak_bf16_flops
+    assert 0.25 < reached < 0.9
+
+
+def profile(tmp_path, text, suffix=".csv"):
+    path = tmp_path / f"profile{suffix}"
+    path.write_text(text)
+    return path
+
+
+def test_csv_overrides_what_it_names(tmp_path):
+    gpu = load_gpu("h100")
+    text = "operator,flops,efficiency\nmatmul,1e12,0.7\nmatmul,1e11,0.5\npermute,,0.3\n\n"
+    base = load_efficiencies(gpu)
+    found = load_efficiencies(gpu, profile(tmp_path, text))
+    matmul = found.curves["matmul"]
+    assert matmul.efficiency_at(10**11.5) == pytest.approx((0.5 * 0.7) ** 0.5)
+    assert (matmul.launch_s, matmul.bandwidth_efficiency) == (0, None)
+    assert found.memory["permute"].bandwidth_efficiency == 0.3
+    assert found.memory["permute"].launch_s == 0
+    assert base.assumed - found.assumed == {"matmul", "permute"}
+    untouched = [each.curves["attention_forward"].efficiency_at(1e11) for each in (found, base)]
+    assert untouched[0] == untouched[1]
+    assert "profile.csv" in found.provenance["matmul"]
+    assert found.sustained == base.sustained
+
+
+def test_toml_overrides_and_keeps_its_sources(tmp_path):
+    text = """
+sustained = { value = 0.9, source = "me", assumed = true }
+[sources.me]
+text = "my bench"
+date = "2025-01"
+[operators.grouped_matmul]
+flops = [1e9, 1e11]
+efficiency = [0.1, 0.5]
+launch_s = 1e-5
+bandwidth_efficiency = 0.6
+norm = 2
+source = "me"
+[memory.optimizer]
+bandwidth_efficiency = 0.9
+"""
+    found = load_efficiencies(load_gpu("b200"), profile(tmp_path, text, ".toml"))
+    assert found.sustained == 0.9
+    assert found.curves["grouped_matmul"].norm == 2
+    assert found.provenance["grouped_matmul"] == "my bench, 2025-01"
+    assert found.memory["optimizer"].bandwidth_efficiency == 0.9
+    assert found.assumed == {"sustained"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "first line must be 'operator,flops,efficiency'"),
+        ("op,flops,eff\n", "first line must be"),
+        ("operator,flops,efficiency\nmatmul,1e12\n", "line 2: expected 3 cells, got 2"),
+        ("operator,flops,efficiency\nmatmull,1,1\n", "unknown operator 'matmull'; did you mean"),
+        ("operator,flops,efficiency\nmatmul,big,1\n", "line 2: expected numbers"),
+        ("operator,flops,efficiency\nmatmul,1e12,0\n", "efficiency in"),
+        ("operator,flops,efficiency\nmatmul,1e12,50\n", "efficiency in"),
+        ("operator,flops,efficiency\nmatmul,-1,0.5\n", "flops must be above 0"),
+        ("operator,flops,efficiency\nmatmul,nan,0.5\n", "flops must be above 0"),
+        (
+            "operator,flops,efficiency\nmatmul,1,0.5\nmatmul,1,0.6\n",
+            "'matmul' has a size twice",
+        ),
+    ],
+)
+def test_wrong_csv_is_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(HardwareError) as caught:
+        load_efficiencies(load_gpu("b200"), profile(tmp_path, text))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[operators.matmul]\nflops = [1]\n", "missing key 'operators.matmul.efficiency'"),
+        ("[operators.matmul]\nflops = [2, 1]\nefficiency = [0.1, 0.2]\n", "flops must ascend"),
+        ("[operators.matmul]\nflops = [1]\nefficiency = [0.1, 0.2]\n", "equal lengths"),
+        ("[operators.matmul]\nflops = [0]\nefficiency = [0.1]\n", "flops must be above 0"),
+        ("[operators.matmul]\nflops = [1]\nefficiency = [9]\n", "efficiency in"),
+        ("[operators.matmul]\nflop = [1]\n", "did you mean 'flops'"),
+        ("[operators.gemm]\nflops = [1]\nefficiency = [0.1]\n", "unknown operator 'gemm'"),
+        ("[memory.permut]\nbandwidth_efficiency = 0.5\n", "did you mean 'permute'"),
+        ("[memory.permute]\nbandwidth_efficiency = 0\n", "greater than 0"),
+        ('sustained = { value = 0, source = "x" }\n', "sustained must be above 0"),
+        (
+            '[sources.a]\ntext = "t"\ndate = "d"\n'
+            '[memory.permute]\nbandwidth_efficiency = 0.5\nsource = "b"\n',
+            "source 'b' is not in [sources]",
+        ),
+    ],
+)
+def test_wrong_toml_is_refused_in_one_line(tmp_path, text, message):
+    with pytest.raises(HardwareError) as caught:
+        load_efficiencies(load_gpu("b200"), profile(tmp_path, text, ".toml"))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".toml"])
+def test_absent_and_binary_profiles(tmp_path, suffix):
+    with pytest.raises(HardwareError, match="cannot be read"):
+        load_efficiencies(load_gpu("b200"), tmp_path / f"absent{suffix}")
+    path = tmp_path / f"binary{suffix}"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(HardwareError, match="not UTF-8"):
+        load_efficiencies(load_gpu("b200"), path)
+
+
+@given(st.text(max_size=120))
+def test_any_csv_text_is_read_or_refused(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("fuzz") / "p.csv"
+    path.write_text("operator,flops,efficiency\n" + text, encoding="utf-8")
+    message = ""
+    try:
+        load_efficiencies(load_gpu("b200"), path)
+    except HardwareError as error:
+        message = str(error)
+    assert "\n" not in message
