@@ -1,1 +1,58 @@
-//! Plays a task graph over a network.
+//! Plays the task graph of a training step over a network.
+//!
+//! Workers play their programs; collectives become flows over the links of the network
+//! ([`lower`], `fabric`); regional circuits follow the demand by the functions of
+//! `lightloom-schedule` ([`circuits`]); the outcome says how long the step took and why.
+//!
+//! Assumes one compute stream per worker that collectives do not slow down, and NICs, switches and
+//! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those of
+//! the routing, and contention on NVSwitch, but for relays.
+
+mod check;
+pub mod circuits;
+mod critical_path;
+mod engine;
+mod error;
+mod fabric;
+mod ledger;
+pub mod lower;
+mod outcome;
+mod seats;
+mod slab;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+pub use check::{ring_edge_bytes, ring_steps};
+pub use critical_path::{CATEGORIES, CriticalPath};
+pub use error::ExecuteError;
+pub use ledger::{CARRIER_NAMES, Ledger, Purpose};
+pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome};
+pub use timeline::{CircuitTimeline, Snapshot, Timeline};
+
+use lightloom_kernel::Observer;
+use lightloom_model::{Network, TaskGraph};
+
+/// Plays one step.
+///
+/// The observer is told every 50,000 events how many tasks (over all workers) are done.
+///
+/// # Errors
+/// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
+/// observer asks to stop.
+pub fn execute(
+    graph: &TaskGraph,
+    network: &Network,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, ExecuteError> {
+    engine::Engine::new(graph, network, options)?.run(observer)
+}
+
+/// Tasks of a step over all workers: what the observer's count goes up to.
+pub fn total_tasks(graph: &TaskGraph) -> u64 {
+    let per_stage = u64::from(graph.layout.replicas) * u64::from(graph.layout.members);
+    graph.programs.iter().map(|program| program.tasks.len() as u64 * per_stage).sum()
+}

@@ -1,0 +1,330 @@
+//! The circuits of the regions and when they follow the demand (MixNet section 5.1, appendix B.2).
+//!
+//! Circuits begin as the demand-blind circulant. A decision asks the allocator, lets the circuits
+//! that change go dark, and brings the new ones up after the switch's delay. Circuits in use are
+//! never switched: the caller says who uses them ([`Circuits::enter`], [`Circuits::leave`]).
+
+pub mod domain;
+pub mod memo;
+
+use crate::outcome::{CircuitStatistics, LinkUse};
+use crate::timeline::CircuitTimeline;
+use domain::{Domain, Domains};
+use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_model::units::PS_PER_S;
+use lightloom_model::{Allocator, Duration, Network, Ocs, Rate, TaskGraph, Time, WorkerId};
+use lightloom_schedule::{Allocation, Request, allocate, changed_pairs, port_bound, route};
+use memo::Memo;
+
+/// All regional circuits of a network.
+#[derive(Debug)]
+pub struct Circuits<'a> {
+    /// The policy.
+    pub ocs: &'a Ocs,
+    eps_rate: Rate,
+    domains: Vec<Domain>,
+    of_group: Vec<Option<u32>>,
+    place: Vec<u32>,
+    members: usize,
+    memo: Memo,
+    /// What was done so far.
+    pub statistics: CircuitStatistics,
+    /// When recorded circuits were up.
+    pub timeline: CircuitTimeline,
+}
+
+/// What a decision comes to.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// When the new circuits are up.
+    pub ready: Time,
+    /// Whether any circuit changes.
+    pub changed: bool,
+    /// The allocator's answer.
+    pub allocation: Allocation,
+}
+
+impl<'a> Circuits<'a> {
+    /// The circuits at the start of a run; `None` if the network has no circuit switches.
+    pub fn new(
+        graph: &TaskGraph,
+        network: &'a Network,
+        share_equal_work: bool,
+        flows: &mut FlowNetwork,
+    ) -> Option<Self> {
+        let ocs = network.ocs.as_ref()?;
+        let eps = network.eps.as_ref()?;
+        let found = Domains::new(graph, ocs);
+        let mut circuits = Self {
+            ocs,
+            eps_rate: Rate(eps.nic_rate.0 * u64::from(eps.nics)),
+            domains: found.domains,
+            of_group: found.of_group,
+            place: found.place,
+            members: graph.layout.members as usize,
+            memo: Memo::new(share_equal_work),
+            statistics: CircuitStatistics::default(),
+            timeline: CircuitTimeline::default(),
+        };
+        for index in 0..circuits.domains.len() {
+            let demand = vec![0; circuits.domains[index].size().pow(2)];
+            let start = circuits.ask(Allocator::Static, index, &demand);
+            let domain = &mut circuits.domains[index];
+            domain.circuits = start.circuits;
+            domain.add_links(ocs.nic_rate, flows);
+        }
+        circuits.statistics = CircuitStatistics::default();
+        circuits.memo = Memo::new(share_equal_work);
+        Some(circuits)
+    }
+
+    /// The domain of a group's circuits; `None` where its all-to-alls stay in one server.
+    pub fn of_group(&self, group: u32) -> Option<u32> {
+        self.of_group[group as usize]
+    }
+
+    /// A domain by its number.
+    pub fn domain(&self, index: u32) -> &Domain {
+        &self.domains[index as usize]
+    }
+
+    /// A domain by its number.
+    pub fn domain_mut(&mut self, index: u32) -> &mut Domain {
+        &mut self.domains[index as usize]
+    }
+
+    /// Records the circuits and decisions of a group.
+    pub fn record(&mut self, group: u32) {
+        if let Some(domain) = self.of_group(group) {
+            self.domains[domain as usize].recorded = true;
+        }
+    }
+
+    /// An all-to-all begins to use the circuits of a domain.
+    pub fn enter(&mut self, domain: u32) {
+        self.domain_mut(domain).active += 1;
+    }
+
+    /// An all-to-all has used the circuits of a domain.
+    pub fn leave(&mut self, domain: u32) {
+        self.domain_mut(domain).active -= 1;
+    }
+
+    /// Adds a group's demand (members x members) to that of its domain (servers x servers).
+    pub fn fold(&self, group: u32, demand: &[u64], total: &mut [u64]) {
+        let size = self.size_of(group);
+        for (cell, &bytes) in demand.iter().enumerate() {
+            let (from, to) = self.places(group, cell);
+            total[from * size + to] += bytes;
+        }
+    }
+
+    /// For each pair of a group's members: bytes that take the EPS, and the circuits.
+    pub fn route(&self, group: u32, demand: &[u64]) -> (Vec<u64>, Vec<u16>) {
+        let index = self.of_group(group).expect("a group that crosses servers has a domain");
+        let domain = self.domain(index);
+        let size = domain.size();
+        let mut total = vec![0; size * size];
+        self.fold(group, demand, &mut total);
+        let routed = route(&self.request(domain, &total, None), &domain.circuits);
+        let mut eps_bytes = vec![0; demand.len()];
+        let mut counts = vec![0; demand.len()];
+        for cell in 0..demand.len() {
+            let (from, to) = self.places(group, cell);
+            eps_bytes[cell] = routed.eps_bytes[from * size + to];
+            counts[cell] = domain.circuits[from * size + to];
+        }
+        (eps_bytes, counts)
+    }
+
+    /// The link of the circuits from one worker's server to another's.
+    pub fn link(&self, group: u32, from: WorkerId, to: WorkerId) -> Option<LinkId> {
+        let domain = self.domain(self.of_group(group)?);
+        let (from, to) = (self.place[from as usize], self.place[to as usize]);
+        domain.links[from as usize * domain.size() + to as usize]
+    }
+
+    /// Decides on circuits for a demand (servers x servers) and begins to switch.
+    ///
+    /// The caller sees to it that nobody uses the domain's circuits until the decision's `ready`,
+    /// and calls [`Self::finish`] then if anything changed.
+    pub fn decide(
+        &mut self,
+        index: u32,
+        demand: &[u64],
+        now: Time,
+        flows: &mut FlowNetwork,
+    ) -> Decision {
+        let allocator = self.ocs.allocator;
+        let allocation = self.ask(allocator, index as usize, demand);
+        let domain = self.domain(index);
+        let bound = port_bound(&self.request(domain, demand, None));
+        let statistics = &mut self.statistics;
+        statistics.decisions += 1;
+        statistics.makespan_s += allocation.makespan;
+        statistics.bound_s += bound;
+        let pairs = self.pairs_to_switch(index, &allocation.circuits);
+        let delay = self.ocs.delay.for_pairs(pairs);
+        if pairs > 0 {
+            self.statistics.reconfigurations += 1;
+            self.statistics.pairs_changed += u64::from(pairs);
+            self.begin(index, &allocation.circuits, now, flows);
+        }
+        let ready = now + delay;
+        self.domain_mut(index).ready = ready;
+        Decision { ready, changed: pairs > 0, allocation }
+    }
+
+    /// Pairs that the switch must touch: those that change, or all if it cannot spare any.
+    fn pairs_to_switch(&self, index: u32, next: &[u16]) -> u32 {
+        let present = &self.domain(index).circuits;
+        let changed = changed_pairs(present, next);
+        if changed == 0 || self.ocs.keep_unchanged {
+            return changed;
+        }
+        let total = |circuits: &[u16]| circuits.iter().map(|&count| u32::from(count)).sum::<u32>();
+        (total(present) / 2).max(total(next) / 2)
+    }
+
+    /// Lets circuits that change go dark.
+    fn begin(&mut self, index: u32, next: &[u16], now: Time, flows: &mut FlowNetwork) {
+        let size = self.domain(index).size();
+        for a in 0..size {
+            for b in a + 1..size {
+                let cell = a * size + b;
+                let (old, new) = (self.domain(index).circuits[cell], next[cell]);
+                if old == new && (self.ocs.keep_unchanged || old == 0) {
+                    continue;
+                }
+                self.close(index, (a, b), now);
+                let kept = if self.ocs.keep_unchanged { old.min(new) } else { 0 };
+                let rate = Rate(self.ocs.nic_rate.0 * u64::from(kept));
+                let domain = &mut self.domains[index as usize];
+                set_pair(domain, (a, b), rate, now, flows);
+                domain.circuits[cell] = new;
+                domain.circuits[b * size + a] = new;
+                domain.switching.push((a as u32, b as u32));
+            }
+        }
+    }
+
+    /// Brings up the circuits that [`Self::decide`] let go dark.
+    pub fn finish(&mut self, index: u32, now: Time, flows: &mut FlowNetwork) {
+        let size = self.domain(index).size();
+        let domain = &mut self.domains[index as usize];
+        for (a, b) in std::mem::take(&mut domain.switching) {
+            let cell = a as usize * size + b as usize;
+            let rate = Rate(self.ocs.nic_rate.0 * u64::from(domain.circuits[cell]));
+            set_pair(domain, (a as usize, b as usize), rate, now, flows);
+            domain.up_since[cell] = now;
+        }
+    }
+
+    /// Ends the time in which a pair had its present circuits.
+    fn close(&mut self, index: u32, (a, b): (usize, usize), now: Time) {
+        let domain = &mut self.domains[index as usize];
+        let cell = a * domain.size() + b;
+        let (count, up) = (domain.circuits[cell], domain.up_since[cell]);
+        if count == 0 || now <= up {
+            return;
+        }
+        let rate = u128::from(self.ocs.nic_rate.0) * u128::from(count);
+        domain.capacity[cell] += rate * u128::from(now.since(up).0);
+        if domain.recorded {
+            self.timeline.a.push(domain.servers[a]);
+            self.timeline.b.push(domain.servers[b]);
+            self.timeline.count.push(count);
+            self.timeline.up.push(up.0);
+            self.timeline.down.push(now.0);
+        }
+    }
+
+    /// Ends the books: circuits stay up until the end of the step. Use is against the time in
+    /// which the circuits were up.
+    pub fn end(&mut self, now: Time, flows: &FlowNetwork) -> LinkUse {
+        let (mut carried_bytes, mut links, mut max) = (0, 0, 0.0_f64);
+        let mut capacity = 0.0;
+        for index in 0..self.domains.len() {
+            let size = self.domains[index].size();
+            for (a, b) in (0..size).flat_map(|a| (a + 1..size).map(move |b| (a, b))) {
+                self.close(index as u32, (a, b), now);
+                let domain = &self.domains[index];
+                let bytes = domain.capacity[a * size + b] as f64 / 8.0 / PS_PER_S as f64;
+                for link in [domain.links[a * size + b], domain.links[b * size + a]] {
+                    let Some(link) = link else { continue };
+                    let carried = flows.carried(link);
+                    carried_bytes += carried;
+                    links += 1;
+                    capacity += bytes;
+                    if bytes > 0.0 {
+                        max = max.max(carried as f64 / bytes);
+                    }
+                }
+            }
+        }
+        let mean = if capacity > 0.0 { carried_bytes as f64 / capacity } else { 0.0 };
+        self.statistics.allocations = self.memo.hits + self.memo.misses;
+        self.statistics.shared = self.memo.hits;
+        LinkUse { name: "circuit".into(), links, carried_bytes, mean, max }
+    }
+
+    /// Delay counted for the statistics: once per all-to-all that a decision serves.
+    pub fn count_delay(&mut self, delay: Duration) {
+        self.statistics.delay += delay;
+    }
+
+    fn ask(&mut self, allocator: Allocator, index: usize, demand: &[u64]) -> Allocation {
+        let mut memo = std::mem::take(&mut self.memo);
+        let domain = &self.domains[index];
+        let previous = &domain.circuits;
+        let answer = memo.answer(domain.shape, demand, previous, || {
+            allocate(allocator, &self.request(domain, demand, Some(previous)))
+        });
+        self.memo = memo;
+        answer
+    }
+
+    fn request<'b>(
+        &self,
+        domain: &'b Domain,
+        demand: &'b [u64],
+        previous: Option<&'b [u16]>,
+    ) -> Request<'b> {
+        Request {
+            servers: domain.size(),
+            demand,
+            ports: &domain.ports,
+            allowed: domain.allowed.as_deref(),
+            circuit_rate: self.ocs.nic_rate,
+            eps_rate: self.eps_rate,
+            split: self.ocs.split,
+            previous,
+        }
+    }
+
+    fn size_of(&self, group: u32) -> usize {
+        let index = self.of_group(group).expect("a group that crosses servers has a domain");
+        self.domain(index).size()
+    }
+
+    fn places(&self, group: u32, cell: usize) -> (usize, usize) {
+        let first = group as usize * self.members;
+        let place = |member: usize| self.place[first + member] as usize;
+        (place(cell / self.members), place(cell % self.members))
+    }
+}
+
+fn set_pair(
+    domain: &Domain,
+    (a, b): (usize, usize),
+    rate: Rate,
+    now: Time,
+    flows: &mut FlowNetwork,
+) {
+    let size = domain.size();
+    for cell in [a * size + b, b * size + a] {
+        if let Some(link) = domain.links[cell] {
+            flows.set_rate(now, link, rate);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! When circuits are decided: MixNet section 5.1 and appendix B.2.
+//!
+//! Under `always`, an all-to-all whose demand is known beforehand (all but the first of a forward
+//! pass) is decided as soon as the previous one of its group is over, so that switching hides
+//! behind the compute between them; the first one keeps what is there (`reuse`), or is decided when
+//! its last member arrives and waits for the switch (`block`). Under `never` all use the circuits
+//! of the start.
+//!
+//! Groups that share servers share circuits, which are switched only while no group uses them: a
+//! decision is put off until then, for the demand of all groups that wait for one, and given up
+//! when a member of the all-to-all arrives before.
+
+use super::exchange::Exchange;
+use super::{Engine, Event, FIRST};
+use crate::circuits::Decision;
+use crate::critical_path::CriticalPath;
+use crate::timeline::Snapshot;
+use lightloom_model::{FirstAllToAll, Reconfigure, Task, TaskKind, Time};
+
+/// When the members of an all-to-all may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gate {
+    /// Not known until the previous all-to-all is over.
+    #[default]
+    Undecided,
+    /// A decision waits until nobody uses the circuits.
+    Pending,
+    /// To be decided when all members have arrived.
+    AllArrived,
+    /// From `ready` on.
+    Open {
+        /// When the decision was taken.
+        from: Time,
+        /// When the circuits are up.
+        ready: Time,
+        /// What led to the decision.
+        path: CriticalPath,
+    },
+}
+
+impl Gate {
+    /// Open from the start.
+    const FREE: Self =
+        Self::Open { from: Time::ZERO, ready: Time::ZERO, path: CriticalPath([0; 13]) };
+}
+
+fn is_first(task: &Task) -> bool {
+    matches!(task.kind, TaskKind::AllToAll { first: true, .. })
+}
+
+impl Engine<'_> {
+    /// The gate of an all-to-all that its first member reaches now.
+    pub(super) fn gate_for(&mut self, group: u32, task: &Task) -> Gate {
+        let Some(circuits) = &mut self.circuits else { return Gate::FREE };
+        let domain = circuits.of_group(group).expect("the group crosses servers");
+        // Another group of these servers may be switching.
+        let present = Gate::Open {
+            from: self.now,
+            ready: circuits.domain(domain).ready.max(self.now),
+            path: CriticalPath::default(),
+        };
+        if circuits.ocs.reconfigure == Reconfigure::Never {
+            return present;
+        }
+        if is_first(task) {
+            return match circuits.ocs.first {
+                FirstAllToAll::Reuse => present,
+                FirstAllToAll::Block => Gate::AllArrived,
+            };
+        }
+        match self.groups[group as usize].gate.take() {
+            Some(Gate::Pending) => {
+                circuits.statistics.skipped += 1;
+                circuits.domain_mut(domain).pending.retain(|&other| other != group);
+                present
+            }
+            Some(gate) => gate,
+            None => Gate::Undecided,
+        }
+    }
+
+    /// The next all-to-all of a group after the last that is over.
+    fn next_exchange(&self, group: u32) -> Option<(u32, Task)> {
+        let stage = (group / self.graph.layout.replicas) as usize;
+        let over = self.groups[group as usize].over as usize;
+        let position = *self.index.exchanges[stage].get(over)?;
+        Some((position, self.graph.programs[stage].tasks[position as usize]))
+    }
+
+    /// Decides for the next all-to-all of a group, if its demand is known.
+    pub(super) fn decide_next(&mut self, group: u32, path: CriticalPath) {
+        let Some(circuits) = &mut self.circuits else { return };
+        let Some(domain) = circuits.of_group(group) else { return };
+        if circuits.ocs.reconfigure == Reconfigure::Never {
+            return;
+        }
+        let busy = circuits.domain(domain).active > 0 || circuits.domain(domain).ready > self.now;
+        let Some((position, task)) = self.next_exchange(group) else { return };
+        if is_first(&task) {
+            return;
+        }
+        let reached = self.reached(group, position);
+        let gate = if !busy {
+            self.decide_with_pending(domain, group, path)
+        } else if reached.is_some() {
+            self.keep_present(domain, path)
+        } else {
+            let circuits = self.circuits.as_mut().expect("checked above");
+            circuits.domain_mut(domain).pending.push(group);
+            Gate::Pending
+        };
+        self.set_gate(group, reached, gate);
+    }
+
+    /// Decides for the groups that have waited, if nobody uses their circuits any more.
+    pub(super) fn decide_pending(&mut self, domain: u32) {
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        let state = circuits.domain_mut(domain);
+        if state.active == 0 && state.ready <= self.now {
+            if let Some(group) = state.pending.pop() {
+                let gate = self.decide_with_pending(domain, group, CriticalPath::default());
+                self.groups[group as usize].gate = Some(gate);
+            }
+        }
+    }
+
+    /// Decides for a first all-to-all whose last member has arrived.
+    pub(super) fn decide_blocked(&mut self, number: u32) {
+        let exchange = &self.exchanges[number];
+        let group = exchange.group;
+        let path = exchange.members[exchange.latest as usize].path;
+        let circuits = self.circuits.as_ref().expect("only circuits block");
+        let domain = circuits.of_group(group).expect("the group crosses servers");
+        let state = circuits.domain(domain);
+        let gate = if state.active > 0 || state.ready > self.now {
+            self.keep_present(domain, path)
+        } else {
+            self.decide_with_pending(domain, group, path)
+        };
+        self.set_gate(group, Some(number), gate);
+    }
+
+    /// Decides for a group, and for those that have waited until nobody used their circuits.
+    fn decide_with_pending(&mut self, domain: u32, group: u32, path: CriticalPath) -> Gate {
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        let mut groups = std::mem::take(&mut circuits.domain_mut(domain).pending);
+        groups.push(group);
+        let gate = self.decide(domain, &groups, path);
+        for other in groups.into_iter().filter(|&other| other != group) {
+            self.groups[other as usize].gate = Some(gate);
+        }
+        gate
+    }
+
+    /// No decision: the circuits of other groups are in use.
+    fn keep_present(&mut self, domain: u32, path: CriticalPath) -> Gate {
+        let circuits = self.circuits.as_mut().expect("only circuits are kept");
+        circuits.statistics.skipped += 1;
+        let ready = circuits.domain(domain).ready.max(self.now);
+        Gate::Open { from: self.now, ready, path }
+    }
+
+    /// Asks the allocator for the next all-to-alls of these groups and begins to switch.
+    fn decide(&mut self, domain: u32, groups: &[u32], path: CriticalPath) -> Gate {
+        let circuits = self.circuits.as_ref().expect("only circuits are decided");
+        let size = circuits.domain(domain).size();
+        let mut total = vec![0; size * size];
+        let mut demand = Vec::new();
+        let mut first_task = None;
+        for &group in groups {
+            let (_, task) = self.next_exchange(group).expect("a decision is for an all-to-all");
+            let which = self.which(group * self.graph.layout.members, &task);
+            which.demand(&self.graph.blocks, &mut demand);
+            circuits.fold(group, &demand, &mut total);
+            first_task.get_or_insert(task);
+        }
+        let circuits = self.circuits.as_mut().expect("as above");
+        let decision = circuits.decide(domain, &total, self.now, &mut self.fabric.flows);
+        for _ in groups {
+            circuits.count_delay(decision.ready.since(self.now));
+        }
+        if decision.changed {
+            self.queue.push(decision.ready, FIRST, Event::CircuitsUp(domain));
+        }
+        let gate = Gate::Open { from: self.now, ready: decision.ready, path };
+        let task = first_task.expect("a decision is for at least one group");
+        self.take_snapshot(domain, (groups[0], &task), total, decision);
+        gate
+    }
+
+    fn take_snapshot(
+        &mut self,
+        domain: u32,
+        (group, task): (u32, &Task),
+        demand: Vec<u64>,
+        decision: Decision,
+    ) {
+        let circuits = self.circuits.as_ref().expect("only circuits are recorded");
+        if !circuits.domain(domain).recorded {
+            return;
+        }
+        self.snapshots.push(Snapshot {
+            time: self.now,
+            ready: decision.ready,
+            group,
+            layer: task.layer,
+            micro_batch: task.micro_batch,
+            servers: circuits.domain(domain).servers.clone(),
+            demand,
+            circuits: decision.allocation.circuits,
+            makespan: decision.allocation.makespan,
+            chosen: decision.allocation.chosen,
+        });
+    }
+
+    /// Opens an all-to-all, or notes the gate for when somebody reaches it.
+    fn set_gate(&mut self, group: u32, reached: Option<u32>, gate: Gate) {
+        let Some(number) = reached else {
+            self.groups[group as usize].gate = Some(gate);
+            return;
+        };
+        self.exchanges[number].gate = gate;
+        let here = |exchange: &Exchange| -> Vec<u32> {
+            let members = exchange.members.iter().enumerate();
+            members.filter(|(_, m)| m.arrived.is_some()).map(|(place, _)| place as u32).collect()
+        };
+        for place in here(&self.exchanges[number]) {
+            self.begin(number, place);
+        }
+    }
+
+    /// The all-to-all at a position of a group's program, if somebody has reached it.
+    fn reached(&self, group: u32, position: u32) -> Option<u32> {
+        let active = &self.groups[group as usize].active;
+        active.iter().copied().find(|&number| self.exchanges[number].position == position)
+    }
+}

@@ -1,0 +1,161 @@
+//! Links and routes of fixed circuits with relaying (TopoOpt).
+//!
+//! Each bundle of parallel circuits is one link per direction, of the rate of all of them. A relay
+//! passes bytes through its NVSwitch, whose link is shared by everything that it relays, and adds
+//! its forwarding delay.
+
+use crate::error::{ExecuteError, invalid};
+use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_model::{Direct, Duration, Network, Rate};
+use rustc_hash::FxHashMap;
+
+/// A bundle of circuits in one direction.
+#[derive(Debug, Clone, Copy)]
+pub struct Bundle {
+    /// Its link.
+    pub link: LinkId,
+    /// Parallel circuits.
+    pub count: u32,
+}
+
+/// One route, ready for use.
+#[derive(Debug, Clone)]
+pub struct CompiledRoute {
+    /// Bundles and relays in order.
+    pub links: Vec<LinkId>,
+    /// Propagation and forwarding.
+    pub latency: Duration,
+    /// Relays on the way.
+    pub relays: u32,
+    /// Bundle out of the source.
+    pub first_bundle: u32,
+    /// Bundle into the destination.
+    pub last_bundle: u32,
+}
+
+/// The links and routes of a direct fabric.
+#[derive(Debug)]
+pub struct DirectLinks {
+    /// All bundles, both directions.
+    pub bundles: Vec<Bundle>,
+    /// NVSwitch links of the servers that relay.
+    pub relays: Vec<LinkId>,
+    /// Rate of each of `relays`.
+    pub relay_rate: Rate,
+    /// Rate of one circuit.
+    pub circuit_rate: Rate,
+    routes: Vec<CompiledRoute>,
+    /// Routes of each ordered pair, as a range of `order`.
+    by_pair: FxHashMap<(u32, u32), (u32, u32)>,
+    order: Vec<u32>,
+}
+
+impl DirectLinks {
+    /// Adds all links and compiles the routes.
+    ///
+    /// # Errors
+    /// If a route crosses a pair of servers that no circuit joins.
+    pub fn new(
+        direct: &Direct,
+        network: &Network,
+        flows: &mut FlowNetwork,
+    ) -> Result<Self, ExecuteError> {
+        let mut counts: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut keys = Vec::new();
+        for circuit in direct.circuits.iter().filter(|circuit| circuit.count > 0) {
+            for key in [(circuit.a, circuit.b), (circuit.b, circuit.a)] {
+                let count = counts.entry(key).or_insert_with(|| {
+                    keys.push(key);
+                    0
+                });
+                *count += circuit.count;
+            }
+        }
+        let mut bundles = Vec::with_capacity(keys.len());
+        let mut bundle_of: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for key in keys {
+            let count = counts[&key];
+            let link = flows.add_link(Rate(direct.link_rate.0 * u64::from(count)));
+            bundle_of.insert(key, bundles.len() as u32);
+            bundles.push(Bundle { link, count });
+        }
+        let relay_rate =
+            Rate(network.nvswitch.gpu_rate.0 * u64::from(network.gpus_per_server));
+        let mut links = Self {
+            bundles,
+            relays: Vec::new(),
+            relay_rate,
+            circuit_rate: direct.link_rate,
+            routes: Vec::with_capacity(direct.routes.len()),
+            by_pair: FxHashMap::default(),
+            order: Vec::new(),
+        };
+        links.compile(direct, &bundle_of, flows)?;
+        Ok(links)
+    }
+
+    fn compile(
+        &mut self,
+        direct: &Direct,
+        bundle_of: &FxHashMap<(u32, u32), u32>,
+        flows: &mut FlowNetwork,
+    ) -> Result<(), ExecuteError> {
+        let mut relay_of: FxHashMap<u32, LinkId> = FxHashMap::default();
+        for route in &direct.routes {
+            let servers = &route.servers;
+            let hops: Vec<u32> = servers
+                .windows(2)
+                .map(|hop| bundle_of.get(&(hop[0], hop[1])).copied())
+                .collect::<Option<_>>()
+                .ok_or_else(|| invalid(format!("route {servers:?} crosses a missing circuit")))?;
+            let mut links = Vec::with_capacity(2 * hops.len());
+            for (index, &hop) in hops.iter().enumerate() {
+                if index > 0 {
+                    let relays = &mut self.relays;
+                    let rate = self.relay_rate;
+                    links.push(*relay_of.entry(servers[index]).or_insert_with(|| {
+                        let link = flows.add_link(rate);
+                        relays.push(link);
+                        link
+                    }));
+                }
+                links.push(self.bundles[hop as usize].link);
+            }
+            let relays = hops.len() as u32 - 1;
+            let latency = Duration(
+                direct.link_delay.0 * hops.len() as u64
+                    + direct.relay_delay.0 * u64::from(relays),
+            );
+            let (first_bundle, last_bundle) = (hops[0], hops[hops.len() - 1]);
+            self.routes.push(CompiledRoute { links, latency, relays, first_bundle, last_bundle });
+        }
+        self.index(direct);
+        Ok(())
+    }
+
+    fn index(&mut self, direct: &Direct) {
+        let ends = |&route: &u32| {
+            let servers = &direct.routes[route as usize].servers;
+            (servers[0], servers[servers.len() - 1])
+        };
+        self.order = (0..direct.routes.len() as u32).collect();
+        self.order.sort_by_key(ends);
+        let mut begin = 0;
+        for group in self.order.chunk_by(|a, b| ends(a) == ends(b)) {
+            let end = begin + group.len() as u32;
+            self.by_pair.insert(ends(&group[0]), (begin, end));
+            begin = end;
+        }
+    }
+
+    /// Routes from one server to another, as indices for [`Self::route`]; empty if there are none.
+    pub fn routes(&self, from: u32, to: u32) -> &[u32] {
+        let (begin, end) = self.by_pair.get(&(from, to)).copied().unwrap_or((0, 0));
+        &self.order[begin as usize..end as usize]
+    }
+
+    /// A route by its index.
+    pub fn route(&self, index: u32) -> &CompiledRoute {
+        &self.routes[index as usize]
+    }
+}

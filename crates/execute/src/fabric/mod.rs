@@ -1,0 +1,184 @@
+//! The network as links for the flow simulation, and how a transfer finds its way over them.
+
+pub mod direct;
+pub mod eps;
+
+use crate::error::ExecuteError;
+use crate::outcome::LinkUse;
+use crate::seats::Seats;
+use direct::DirectLinks;
+use eps::EpsLinks;
+use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_model::{Bytes, Carrier, Duration, Network, NvSwitch, Rate, Time, WorkerId};
+
+/// A part of a transfer between two workers that takes one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Way.
+    pub carrier: Carrier,
+    /// Size.
+    pub bytes: u64,
+}
+
+/// Everything that carries bytes.
+#[derive(Debug)]
+pub struct Fabric {
+    /// The flow simulation.
+    pub flows: FlowNetwork,
+    /// Flows started.
+    pub started: u64,
+    /// Packet fabric.
+    pub eps: Option<EpsLinks>,
+    /// Fixed circuits.
+    pub direct: Option<DirectLinks>,
+    nvswitch: NvSwitch,
+    circuit_delay: Duration,
+}
+
+impl Fabric {
+    /// Adds the links of the packet fabric and of fixed circuits.
+    ///
+    /// # Errors
+    /// If a route is broken.
+    pub fn new(network: &Network, seats: &Seats) -> Result<Self, ExecuteError> {
+        let mut flows = FlowNetwork::new();
+        let eps = network
+            .eps
+            .as_ref()
+            .map(|eps| EpsLinks::new(eps, network.servers, seats.slots, &mut flows));
+        let direct = match &network.direct {
+            Some(direct) => Some(DirectLinks::new(direct, network, &mut flows)?),
+            None => None,
+        };
+        let circuit_delay = network.ocs.as_ref().map_or(Duration::ZERO, |ocs| ocs.circuit_delay);
+        let nvswitch = network.nvswitch;
+        Ok(Self { flows, started: 0, eps, direct, nvswitch, circuit_delay })
+    }
+
+    /// Time of a local collective in which the busiest GPU moves this many bytes; none for none.
+    pub fn local_time(&self, bytes_per_gpu: u64) -> Duration {
+        if bytes_per_gpu == 0 {
+            return Duration::ZERO;
+        }
+        self.nvswitch.latency + self.nvswitch.gpu_rate.transmission(Bytes(bytes_per_gpu))
+    }
+
+    /// Starts a flow between two servers; its token comes back when the last byte left.
+    ///
+    /// `circuit` is the link of the pair's circuits, where the carrier is those.
+    pub fn start(
+        &mut self,
+        now: Time,
+        (from, to): (u32, u32),
+        piece: Piece,
+        circuit: Option<LinkId>,
+        token: u64,
+    ) {
+        self.started += 1;
+        let size = Bytes(piece.bytes);
+        match piece.carrier {
+            Carrier::Eps { from_slot, to_slot } => {
+                let eps = self.eps.as_ref().expect("an EPS carrier needs an EPS");
+                let path = eps.path((from, from_slot), (to, to_slot));
+                self.flows.start(now, size, path.links(), token);
+            }
+            Carrier::Direct { route } => {
+                let direct = self.direct.as_ref().expect("a route needs a direct fabric");
+                self.flows.start(now, size, &direct.route(route).links, token);
+            }
+            Carrier::Circuit => {
+                let link = circuit.expect("a circuit carrier needs its link");
+                self.flows.start(now, size, &[link], token);
+            }
+            Carrier::Local => unreachable!("local transfers are no flows"),
+        }
+    }
+
+    /// Time from the last byte's departure to its arrival.
+    pub fn latency(&self, (from, to): (u32, u32), carrier: Carrier) -> Duration {
+        match carrier {
+            Carrier::Local => Duration::ZERO,
+            Carrier::Circuit => self.circuit_delay,
+            Carrier::Eps { from_slot, to_slot } => {
+                let eps = self.eps.as_ref().expect("an EPS carrier needs an EPS");
+                eps.latency((from, from_slot), (to, to_slot))
+            }
+            Carrier::Direct { route } => {
+                self.direct.as_ref().expect("a route needs a direct fabric").route(route).latency
+            }
+        }
+    }
+
+    /// Relays that a carrier passes.
+    pub fn relays(&self, carrier: Carrier) -> u64 {
+        match (carrier, &self.direct) {
+            (Carrier::Direct { route }, Some(direct)) => u64::from(direct.route(route).relays),
+            _ => 0,
+        }
+    }
+
+    /// The ways of a transfer between two workers outside all-to-alls: all NICs of both evenly,
+    /// or the routes of the pair in equal shares.
+    pub fn pieces(&self, seats: &Seats, ends: (WorkerId, WorkerId), bytes: u64) -> Vec<Piece> {
+        let (from, to) = (seats.server[ends.0 as usize], seats.server[ends.1 as usize]);
+        if from == to {
+            return vec![Piece { carrier: Carrier::Local, bytes }];
+        }
+        if let Some(direct) = &self.direct {
+            let routes = direct.routes(from, to);
+            return shares(bytes, routes.len())
+                .zip(routes)
+                .map(|(bytes, &route)| Piece { carrier: Carrier::Direct { route }, bytes })
+                .collect();
+        }
+        let (source, destination) = (seats.slots_of(ends.0), seats.slots_of(ends.1));
+        let count = source.len().max(destination.len());
+        let slot = |slots: &std::ops::Range<u32>, index: usize| {
+            (slots.start + (index % slots.len()) as u32) as u16
+        };
+        shares(bytes, count)
+            .enumerate()
+            .map(|(index, bytes)| Piece {
+                carrier: Carrier::Eps {
+                    from_slot: slot(&source, index),
+                    to_slot: slot(&destination, index),
+                },
+                bytes,
+            })
+            .collect()
+    }
+
+    /// Use of each class of links up to now.
+    pub fn link_use(&self, end: Time) -> Vec<LinkUse> {
+        let mut uses = Vec::new();
+        let mut add = |name: &str, links: &[LinkId], rate: Rate| {
+            if !links.is_empty() {
+                let carried = links.iter().map(|&link| self.flows.carried(link)).collect();
+                uses.push(LinkUse::new(name, carried, &vec![rate; links.len()], end));
+            }
+        };
+        if let Some(eps) = &self.eps {
+            add("server_up", &eps.up, eps.slot_rate);
+            add("server_down", &eps.down, eps.slot_rate);
+            add("tor_up", &eps.tor_up, eps.tor_rate);
+            add("tor_down", &eps.tor_down, eps.tor_rate);
+        }
+        if let Some(direct) = &self.direct {
+            add("relay", &direct.relays, direct.relay_rate);
+            let bundle = |bundle: &direct::Bundle| self.flows.carried(bundle.link);
+            let rate = |bundle: &direct::Bundle| {
+                Rate(direct.circuit_rate.0 * u64::from(bundle.count))
+            };
+            let carried = direct.bundles.iter().map(bundle).collect();
+            let rates: Vec<Rate> = direct.bundles.iter().map(rate).collect();
+            uses.push(LinkUse::new("direct", carried, &rates, end));
+        }
+        uses
+    }
+}
+
+/// Splits bytes into equal shares, the remainder spread over the first ones.
+pub fn shares(bytes: u64, count: usize) -> impl Iterator<Item = u64> {
+    let count = count as u64;
+    (0..count).map(move |index| bytes / count + u64::from(index < bytes % count))
+}

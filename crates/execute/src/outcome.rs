@@ -1,0 +1,131 @@
+//! What a run yields, and what it may be asked for.
+
+use crate::critical_path::CriticalPath;
+use crate::ledger::Ledger;
+use crate::timeline::{CircuitTimeline, Snapshot, Timeline};
+use lightloom_model::{Duration, Rate, Time, WorkerId};
+
+/// What to record beyond the totals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Workers whose spans are recorded, with the circuits and decisions of their regions.
+    pub timeline_workers: Vec<WorkerId>,
+    /// Whether decisions of the circuit policy for equal demand and equal present circuits are
+    /// computed once.
+    pub share_equal_work: bool,
+}
+
+/// Use of one class of links over the step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkUse {
+    /// Class, such as `server_up`.
+    pub name: String,
+    /// Number of links.
+    pub links: usize,
+    /// Bytes of finished flows over all of them.
+    pub carried_bytes: u64,
+    /// Carried bits over what all links could carry in the step.
+    pub mean: f64,
+    /// The same for the busiest link.
+    pub max: f64,
+}
+
+impl LinkUse {
+    /// From what each link carried and its rate.
+    pub fn new(name: &str, carried: Vec<u64>, rates: &[Rate], end: Time) -> Self {
+        let seconds = end.as_seconds();
+        let capacity = |rate: &Rate| rate.0 as f64 / 8.0 * seconds;
+        let share = |bytes: f64, limit: f64| if limit > 0.0 { bytes / limit } else { 0.0 };
+        let total: u64 = carried.iter().sum();
+        let mean = share(total as f64, rates.iter().map(capacity).sum());
+        let max = carried
+            .iter()
+            .zip(rates)
+            .map(|(&bytes, rate)| share(bytes as f64, capacity(rate)))
+            .fold(0.0, f64::max);
+        Self { name: name.to_string(), links: carried.len(), carried_bytes: total, mean, max }
+    }
+}
+
+/// What the circuit policy did.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct CircuitStatistics {
+    /// Decisions, also those that change no circuit.
+    pub decisions: u64,
+    /// Decisions that changed circuits.
+    pub reconfigurations: u64,
+    /// Decisions not taken since another group of the same servers used the circuits.
+    pub skipped: u64,
+    /// Pairs that changed, over all reconfigurations.
+    pub pairs_changed: u64,
+    /// Delay of all reconfigurations, once per all-to-all that they serve.
+    pub delay: Duration,
+    /// The part of it for which the mean member waited.
+    pub exposed: Duration,
+    /// Sum of the allocators' makespans, in seconds.
+    pub makespan_s: f64,
+    /// Sum of the bounds that no circuits can beat, in seconds.
+    pub bound_s: f64,
+    /// Calls of the allocator.
+    pub allocations: u64,
+    /// Calls answered from an earlier equal one.
+    pub shared: u64,
+}
+
+impl CircuitStatistics {
+    /// The part of the delay that was hidden behind compute.
+    pub fn hidden(&self) -> Duration {
+        Duration(self.delay.0.saturating_sub(self.exposed.0))
+    }
+}
+
+/// The result of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// From the start until the last worker is done.
+    pub step: Duration,
+    /// Hash of everything that happened: same inputs, same hash.
+    pub trace_hash: u128,
+    /// Events handled, completions of flows included.
+    pub events: u64,
+    /// Flows simulated.
+    pub flows: u64,
+    /// Tasks played, over all workers.
+    pub tasks: u64,
+    /// Time per category, added over the workers of each stage; each sums to step times workers.
+    pub spent: Vec<CriticalPath>,
+    /// Workers per stage.
+    pub workers_per_stage: u32,
+    /// The chain of causes that ends with the last worker; sums to the step time.
+    pub critical_path: CriticalPath,
+    /// The part of `spent` in all-to-alls during which some member had not yet arrived, added over
+    /// all workers.
+    pub straggler_wait: u128,
+    /// Bytes by purpose and carrier, conserved.
+    pub ledger: Ledger,
+    /// Circuit policy.
+    pub circuits: CircuitStatistics,
+    /// Use of links.
+    pub links: Vec<LinkUse>,
+    /// Spans of selected workers.
+    pub timeline: Timeline,
+    /// Circuits of the regions of selected workers.
+    pub circuit_timeline: CircuitTimeline,
+    /// Decisions of the circuit policy for the groups of selected workers.
+    pub snapshots: Vec<Snapshot>,
+    /// What the flow simulation did.
+    pub flow_statistics: lightloom_flowsim::Statistics,
+}
+
+impl Outcome {
+    /// Mean time per category over all workers, in seconds; sums to the step time.
+    pub fn mean_seconds(&self) -> Vec<f64> {
+        let workers = f64::from(self.workers_per_stage) * self.spent.len() as f64;
+        let sum = |category: usize| -> u128 {
+            self.spent.iter().map(|stage| u128::from(stage.0[category])).sum()
+        };
+        (0..crate::critical_path::CATEGORIES)
+            .map(|category| sum(category) as f64 / workers / lightloom_model::units::PS_PER_S as f64)
+            .collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! Properties of whole steps.
+
+use super::{US, compute, one_ring, play, receive, ring, send, wait};
+use crate::testing::{all_to_all, empty_graph, mixnet, packet, with_blocks};
+use crate::{Options, execute};
+use lightloom_kernel::Silent;
+use lightloom_model::{Category, Eps, Network, Rate, RingKind, TaskGraph};
+use proptest::prelude::*;
+
+/// Two stages, an EP group of four in each, random tokens.
+fn step(tokens: &[u32], work: &[u64]) -> TaskGraph {
+    let blocks: Vec<&[u32]> = tokens.chunks_exact(16).collect();
+    let mut graph = with_blocks(empty_graph(2, 1, 4), &blocks);
+    graph.scopes = vec![one_ring(4)];
+    graph.scopes[0].offsets = vec![0, 4, 8];
+    graph.scopes[0].workers = (0..8).collect();
+    for stage in 0..2 {
+        let tasks = &mut graph.programs[stage as usize].tasks;
+        for (index, &duration) in work.iter().enumerate() {
+            let block = index as u32 % blocks.len() as u32;
+            if stage == 1 {
+                tasks.push(receive(0, index as u32));
+            }
+            tasks.push(compute(duration));
+            tasks.push(all_to_all(block, true));
+            tasks.push(compute(duration / 2));
+            tasks.push(all_to_all(block, false));
+            if stage == 0 {
+                tasks.push(send(1, index as u32, duration));
+            }
+        }
+        tasks.push(ring(RingKind::AllReduce, 0, 1_000_000, 1000));
+        tasks.push(wait(0));
+    }
+    graph
+}
+
+fn faster(network: &Network) -> Network {
+    let mut network = network.clone();
+    let twice = |rate: &mut Rate| rate.0 *= 2;
+    network.eps.iter_mut().for_each(|eps: &mut Eps| twice(&mut eps.nic_rate));
+    network.ocs.iter_mut().for_each(|ocs| twice(&mut ocs.nic_rate));
+    network
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn books_balance_and_repeat(
+        tokens in prop::collection::vec(0_u32..3_000_000, 48),
+        work in prop::collection::vec(0..200 * US, 1..5),
+    ) {
+        let graph = step(&tokens, &work);
+        for network in [packet(8), mixnet(8)] {
+            let outcome = play(&graph, &network);
+            let again = play(&graph, &network);
+            prop_assert_eq!(&outcome, &again);
+            prop_assert_eq!(outcome.critical_path.total(), outcome.step.0);
+            for stage in &outcome.spent {
+                prop_assert_eq!(stage.total(), outcome.step.0 * 4);
+            }
+            prop_assert_eq!(outcome.ledger.sent, outcome.ledger.implied);
+            prop_assert_eq!(outcome.ledger.received, outcome.ledger.implied);
+            let options = Options { share_equal_work: false, timeline_workers: vec![0, 5] };
+            let watched = execute(&graph, &network, &options, &mut Silent).unwrap();
+            prop_assert_eq!(watched.trace_hash, outcome.trace_hash);
+            let own: u64 = (0..watched.timeline.worker.len())
+                .filter(|&i| watched.timeline.worker[i] == 5 && watched.timeline.stream[i] == 0)
+                .map(|i| watched.timeline.end[i] - watched.timeline.start[i])
+                .sum();
+            prop_assert!(own <= outcome.step.0);
+        }
+    }
+
+    #[test]
+    fn faster_nics_never_slow_one_all_to_all(
+        tokens in prop::collection::vec(0_u32..3_000_000, 16),
+    ) {
+        let mut graph = with_blocks(empty_graph(1, 1, 4), &[&tokens]);
+        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        for network in [packet(4), mixnet(4)] {
+            let slow = play(&graph, &network).step;
+            prop_assert!(play(&graph, &faster(&network)).step <= slow);
+        }
+    }
+}
+
+#[test]
+fn different_inputs_hash_differently() {
+    let tokens = vec![1000; 16];
+    let one = play(&step(&tokens, &[US]), &packet(8));
+    let other = play(&step(&tokens, &[US + 1]), &packet(8));
+    assert_ne!(one.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn link_use_is_between_nothing_and_all() {
+    let outcome = play(&step(&[500_000; 16], &[10 * US, 10 * US]), &mixnet(8));
+    assert_eq!(outcome.links.len(), 3);
+    for class in &outcome.links {
+        assert!(class.mean > 0.0 && class.mean <= class.max * 1.000_001 && class.max <= 1.0, "{class:?}");
+    }
+    assert!(outcome.spent[0].0[Category::Ep as usize] > 0);
+}
