@@ -35,6 +35,7 @@ from lightloom.workload.sizes import Sizes, Times, sizes, times
 from lightloom.workload.task_graph import (
     BACKWARD,
     FIRST,
+    NONE,
     TRANSPOSED,
     Category,
     Kind,
@@ -109,8 +110,6 @@ class _Writer:
         self.reductions: list[int] = []
         #: (scope, bytes per GPU, layer) of gradient reductions put off to the end
         self.delayed: list[tuple[str, float, int]] = []
-        #: layers whose parameters are gathered, in forward order: scope, parameters per GPU
-        self.sharded: dict[tuple[str, int], float] = {}
 
     def write(self) -> Program:
         """Write the whole step."""
@@ -128,7 +127,7 @@ class _Writer:
         self._optimizer()
         if not self.options.overlap_parameters:
             for handle, layer in self._gather_parameters().values():
-                self.program.add(Kind.WAIT, Category.DP, tag=handle, layer=layer)
+                self._add(Kind.WAIT, Category.DP, layer, NONE, tag=handle)
         return self.program
 
     # One pass of a micro-batch through a chunk
@@ -318,7 +317,6 @@ class _Writer:
     def _reduce(self, scope: str, parameters: float, layer: int) -> None:
         if scope not in self.recipe.collectives.groups or not parameters:
             return
-        self.sharded[scope, layer] = parameters
         size = parameters * self.options.gradient_bytes
         if self.options.overlap_dp:
             self._reduce_now(scope, size, layer)
@@ -348,16 +346,16 @@ class _Writer:
     ) -> None:
         group = self.recipe.collectives.groups[scope]
         category, handle = named
-        values = {"layer": layer} if 0 <= layer < self.model.num_layers else {}
-        self.program.add(
+        self._add(
             Kind.RING,
             category,
+            layer,
+            NONE,
             flags=ring,
             bytes=group.crossing(buffer_bytes),
             local_bytes=group.local(buffer_bytes, ring),
             peer=self.recipe.collectives.number(scope),
             tag=handle,
-            **values,
         )
 
     def _embedding_all_reduce(self) -> None:
@@ -408,4 +406,4 @@ class _Writer:
         for scope in (DENSE, EXPERT):
             found = gathers.pop((scope, layer), None)
             if found is not None:
-                self._add(Kind.WAIT, Category.DP, layer, 0, tag=found[0])
+                self._add(Kind.WAIT, Category.DP, layer, NONE, tag=found[0])

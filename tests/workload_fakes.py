@@ -1,0 +1,130 @@
+"""A toy model, compute times without a GPU, and an executor in which the network takes no time."""
+
+# ruff: noqa: ARG002 (the fake has the signatures of ComputeModel)
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lightloom.demand.synthetic import Balanced
+from lightloom.models.model import Attention, Model
+from lightloom.workload import build, demand_shape
+from lightloom.workload.task_graph import COLUMNS, Kind
+
+
+def toy_model(**changes):
+    """A small mixture; every width divides by 8."""
+    values = {
+        "name": "toy",
+        "hidden_size": 64,
+        "vocab_size": 1024,
+        "attention": Attention("gqa", num_heads=8, num_kv_heads=2, head_dim=8),
+        "moe_layers": (True,) * 8,
+        "ffn_size": 256,
+        "num_experts": 16,
+        "experts_per_token": 2,
+        "expert_ffn_size": 96,
+    }
+    return Model(**{**values, **changes})
+
+
+@dataclass
+class FakeCompute:
+    """Every part of a forward pass takes a given time, of a backward pass twice as long."""
+
+    attention_s: float = 0.0
+    dense_s: float = 0.0
+    gate_s: float = 0.0
+    shared_s: float = 0.0
+    head_s: float = 0.0
+    embedding_s: float = 0.0
+    per_copy_s: float = 0.0
+    per_parameter_s: float = 0.0
+    recompute: str = "none"
+    provenance: dict = field(default_factory=lambda: {"gpu": "fake"})
+
+    def _pass(self, forward_s, backward, recomputed=True):
+        again = self.recompute == "full" and recomputed
+        return forward_s * ((3 if again else 2) if backward else 1)
+
+    def attention_layer(self, model, tokens, seq_len, tp, cp, backward):
+        return self._pass(self.attention_s, backward)
+
+    def dense_ffn(self, model, tokens, tp, backward):
+        return self._pass(self.dense_s, backward)
+
+    def gate(self, model, tokens, backward, tp=1):
+        return self._pass(self.gate_s, backward)
+
+    def shared_experts(self, model, tokens, tp, backward):
+        return self._pass(self.shared_s, backward)
+
+    def head(self, model, tokens, tp, backward):
+        return self._pass(self.head_s, backward, recomputed=False)
+
+    def embedding(self, model, tokens, tp, backward):
+        return self._pass(self.embedding_s, backward, recomputed=False)
+
+    def experts(self, model, tokens_per_gpu, experts_per_gpu, etp, backward):
+        return self._pass(np.asarray(tokens_per_gpu) * self.per_copy_s / etp, backward)
+
+    def optimizer(self, parameters_per_gpu):
+        return parameters_per_gpu * self.per_parameter_s
+
+
+def balanced(model, plan):
+    """A source that sends every expert the same number of copies."""
+    return Balanced(demand_shape(model, plan)) if model.num_moe_layers else None
+
+
+def build_toy(plan, model=None, compute=None, **options):
+    """A workload of the toy model under balanced demand."""
+    model = model or toy_model()
+    return build(
+        model, plan, demand=balanced(model, plan), compute=compute or FakeCompute(), **options
+    )
+
+
+def tasks(program):
+    """A program as one dictionary per task."""
+    return [dict(zip(COLUMNS, row, strict=True)) for row in program.rows]
+
+
+def execute(graph):
+    """When each stage ends if moving bytes takes no time, ps; fails on a deadlock.
+
+    All workers of a stage are taken to behave alike (balanced demand).
+    """
+    programs = [tasks(program) for program in graph.programs]
+    position = [0] * len(programs)
+    clock = [0] * len(programs)
+    arrived = {}
+    progress = True
+    while progress:
+        progress = False
+        for stage, program in enumerate(programs):
+            while position[stage] < len(program):
+                task = program[position[stage]]
+                if task["kind"] == Kind.RECEIVE:
+                    key = (task["peer"], stage, task["tag"])
+                    if key not in arrived:
+                        break
+                    clock[stage] = max(clock[stage], arrived[key])
+                elif task["kind"] == Kind.SEND:
+                    arrived[stage, task["peer"], task["tag"]] = clock[stage]
+                elif task["kind"] == Kind.COMPUTE:
+                    clock[stage] += task["duration_ps"]
+                elif task["kind"] == Kind.EXPERT:
+                    clock[stage] += expert_ps(graph, stage, task)
+                position[stage] += 1
+                progress = True
+    assert all(at == len(program) for at, program in zip(position, programs, strict=True))
+    return clock
+
+
+def expert_ps(graph, stage, task):
+    """Time of the slowest worker of a stage."""
+    blocks = graph.blocks
+    table = blocks.expert_backward_ps if task["flags"] else blocks.expert_forward_ps
+    groups = slice(stage * graph.layout.replicas, (stage + 1) * graph.layout.replicas)
+    return int(table[groups, task["block"]].max())
