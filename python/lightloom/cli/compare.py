@@ -123,7 +123,8 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
         str | None, _option(FABRICS, "--reconfig-delay", help="MixNet: '25 ms', or 'measured'.")
     ] = None,
     link_up: Annotated[
-        str | None, _option(FABRICS, "--link-up", help="MixNet: bring-up: '5.67 s', 'measured' [0 s].")
+        str | None,
+        _option(FABRICS, "--link-up", help="MixNet: bring-up, or 'measured' [0 s]."),
     ] = None,
     network: Annotated[str, _option(STUDY, "--network", help="flow (packet: later).")] = "flow",
     steps: Annotated[int, _option(STUDY, "--steps", help="Training steps per seed.")] = 1,
@@ -140,7 +141,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     ] = None,
     html: Annotated[Path | None, _option(OUTPUT, "--html", help="A page with plots.")] = None,
     json: Annotated[str | None, _option(OUTPUT, "--json", help="Results; - is stdout.")] = None,
-    csv: Annotated[Path | None, _option(OUTPUT, "--csv", help="A row per run, as they end.")] = None,
+    csv: Annotated[Path | None, _option(OUTPUT, "--csv", help="Rows as runs end.")] = None,
     parquet: Annotated[Path | None, _option(OUTPUT, "--parquet", help="The same rows.")] = None,
     trace: Annotated[
         Path | None, _option(OUTPUT, "--trace", help="A Perfetto timeline: GPUs and circuits.")
@@ -149,9 +150,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     """Compare fabrics for one training job: time, cost, power, and where the time goes."""
     given = dict(locals())
     scenario = scenario_from_options(given)
-    run_and_report(
-        scenario, html=html, json_path=json, csv=csv, parquet=parquet, trace=trace
-    )
+    run_and_report(scenario, html=html, json_path=json, csv=csv, parquet=parquet, trace=trace)
 
 
 def scenario_from_options(given: dict[str, Any]) -> Scenario:

@@ -13,9 +13,9 @@ from lightloom.report.explain import print_explanation
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(
-        name="explain", epilog="Example: lightloom explain results.json fat-tree mixnet"
-    )(explain)
+    app.command(name="explain", epilog="Example: lightloom explain results.json fat-tree mixnet")(
+        explain
+    )
 
 
 def explain(

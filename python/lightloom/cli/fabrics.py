@@ -13,7 +13,7 @@ from rich.table import Table
 from lightloom.cost import Cost, PartsCostModel
 from lightloom.errors import FabricError, did_you_mean
 from lightloom.fabric import FABRICS, Cluster, load_fabric
-from lightloom.hardware import load_gpu, load_prices
+from lightloom.hardware import load_prices
 from lightloom.units import parse_quantity, show_usd
 
 
@@ -38,14 +38,7 @@ def fabrics(
         _print_options(kind, console)
         return
     rate_gbps = parse_quantity(rate, "gigabit / second", "--rate")
-    gpu = load_gpu("a100")
-    cluster = Cluster(
-        gpus=gpus,
-        nic_gbps=rate_gbps,
-        gpu=gpu.name,
-        nvlink_gbps=gpu.nvlink_rate_gbps,
-        nvlink_latency_s=0.0,
-    )
+    cluster = Cluster.of(gpus=gpus, nic_gbps=rate_gbps, gpu="a100")
     table = Table(
         title=f"Network cost for {gpus} GPUs at {rate_gbps:g} Gb/s",
         title_justify="left",
@@ -74,9 +67,7 @@ def _first_sentence(fabric_class: type) -> str:
 
 def _largest_parts(cost: Cost) -> str:
     parts = sorted(cost.by_component_usd.items(), key=lambda part: -part[1])[:3]
-    return ", ".join(
-        f"{name.replace('_', ' ')} {usd / cost.total_usd:.0%}" for name, usd in parts
-    )
+    return ", ".join(f"{name.replace('_', ' ')} {usd / cost.total_usd:.0%}" for name, usd in parts)
 
 
 def _print_options(kind: str, console: Console) -> None:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     )
 
 
-def run(  # noqa: PLR0913, PLR0917 - the outputs that the user may ask for
+def run(
     study: Annotated[Path, typer.Argument(help="A study, see examples/study.toml.")],
     html: Annotated[Path | None, typer.Option("--html", help="A page with plots.")] = None,
     json: Annotated[str | None, typer.Option("--json", help="Results; - is stdout.")] = None,

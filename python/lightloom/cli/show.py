@@ -47,7 +47,7 @@ class Watcher(Monitor):
         self._rows.write(row)
 
 
-def run_and_report(  # noqa: PLR0913 - the five outputs are what the user may ask for
+def run_and_report(
     scenario: Scenario,
     *,
     html: Path | None = None,
@@ -67,7 +67,9 @@ def run_and_report(  # noqa: PLR0913 - the five outputs are what the user may as
     console = Console(stderr=json_path == "-")
     started = time.monotonic()
     with Watcher(console, RowWriter(csv, parquet)) as watcher:
-        comparison = compare(scenario, monitor=watcher, with_timeline=trace is not None or html is not None)
+        comparison = compare(
+            scenario, monitor=watcher, with_timeline=trace is not None or html is not None
+        )
     print_comparison(comparison, console)
     if json_path is not None:
         write_json(comparison.to_json(), json_path)

@@ -12,22 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.errors import FabricError, did_you_mean
-from lightloom.fabric.base import FabricOptions
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.topoopt import TopoOpt
 
+AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet
+
 #: class of each kind of fabric
-FABRICS: dict[str, type[FabricOptions]] = {
-    cls.kind: cls for cls in (FatTree, Oversub, Rail, TopoOpt, MixNet)
+FABRICS: dict[str, type[AnyFabric]] = {
+    FatTree.kind: FatTree,
+    Oversub.kind: Oversub,
+    Rail.kind: Rail,
+    TopoOpt.kind: TopoOpt,
+    MixNet.kind: MixNet,
 }
 
 
-def load_fabric(
-    name_or_path: str | Path, overrides: Mapping[str, Any] | None = None
-) -> FabricOptions:
+def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> AnyFabric:
     """Return a fabric by kind, or from a TOML file, with some options replaced.
 
     Parameters
@@ -56,7 +59,7 @@ def load_fabric(
     return _build(_class(text, ""), dict(overrides or {}), "")
 
 
-def _class(kind: str, where: str) -> type[FabricOptions]:
+def _class(kind: str, where: str) -> type[AnyFabric]:
     if kind not in FABRICS:
         raise FabricError(
             f"{where}unknown fabric '{kind[:60]}'{did_you_mean(kind, FABRICS)};"
@@ -65,7 +68,7 @@ def _class(kind: str, where: str) -> type[FabricOptions]:
     return FABRICS[kind]
 
 
-def _build(cls: type[FabricOptions], options: dict[str, Any], where: str) -> FabricOptions:
+def _build(cls: type[AnyFabric], options: dict[str, Any], where: str) -> AnyFabric:
     try:
         return cls(**options)
     except FabricError as error:

@@ -1,1 +1,24 @@
-"""study."""
+"""Studies: compare fabrics for a training job over seeds, steps and compute speeds."""
+
+from lightloom.study.compare import Monitor, compare
+from lightloom.study.results import Comparison, FabricResult, Sample
+from lightloom.study.scenario import (
+    ClusterOptions,
+    DemandOptions,
+    PlanOptions,
+    Scenario,
+    load_study,
+)
+
+__all__ = [
+    "ClusterOptions",
+    "Comparison",
+    "DemandOptions",
+    "FabricResult",
+    "Monitor",
+    "PlanOptions",
+    "Sample",
+    "Scenario",
+    "compare",
+    "load_study",
+]

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Any
 
-from lightloom.fabric import Fabric, MixNet, context_from_task_graph
+from lightloom.fabric import Fabric, FabricContext, MixNet
 from lightloom.fabric.network import Network
 from lightloom.simulate import Run, simulate
 from lightloom.study.job import Job, prepare
@@ -103,8 +102,9 @@ def compare(
     progress = _Progress(watcher, total)
     done: list[Done] = []
     first: Workload | None = None
+    plans = _Plans(job)
     for number, sample in enumerate(samples):
-        step = _Step(job, sample, with_timeline and number == 0)
+        step = _Step(plans, sample, with_timeline and number == 0)
         if first is None:
             first = step.workload(job.fabrics[0])
         for finished in _run_all(step, _attempts(job, sample, number == 0), progress):
@@ -130,29 +130,47 @@ def _attempts(job: Job, sample: Sample, with_variants: bool) -> Iterator[Attempt
                 yield Attempt(variant, sample, name)
 
 
+class _Plans:
+    """Networks of the fabrics; each is planned once, from the job's mean demand."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._contexts: dict[int, FabricContext] = {}
+        self._networks: dict[int, tuple[Fabric, Network]] = {}
+
+    def server_size(self, fabric: Fabric) -> int:
+        return fabric.adapt(self.job.cluster).gpus_per_server
+
+    def network(self, fabric: Fabric) -> Network:
+        # Variants are made anew for each attempt, so the key's object is kept with the network.
+        if id(fabric) not in self._networks:
+            size = self.server_size(fabric)
+            if size not in self._contexts:
+                self._contexts[size] = self.job.context(size)
+            network = fabric.network(self.job.cluster, self._contexts[size])
+            self._networks[id(fabric)] = (fabric, network)
+        return self._networks[id(fabric)][1]
+
+
 class _Step:
     """One sample's workloads, built once for every size of server."""
 
-    def __init__(self, job: Job, sample: Sample, with_timeline: bool) -> None:
-        self._job = job
+    def __init__(self, plans: _Plans, sample: Sample, with_timeline: bool) -> None:
+        self._plans = plans
         self._sample = sample
         self._with_timeline = with_timeline
-        self._built: dict[int, tuple[Workload, Any]] = {}
+        self._built: dict[int, Workload] = {}
 
     def workload(self, fabric: Fabric) -> Workload:
-        return self._workload(fabric)[0]
-
-    def _workload(self, fabric: Fabric) -> tuple[Workload, Any]:
-        size = fabric.adapt(self._job.cluster).gpus_per_server
+        size = self._plans.server_size(fabric)
         if size not in self._built:
-            workload = self._job.workload(self._sample, size)
-            self._built[size] = (workload, context_from_task_graph(workload.graph))
+            self._built[size] = self._plans.job.workload(self._sample, size)
         return self._built[size]
 
     def prepare(self, attempt: Attempt) -> Callable[[Callable[[float], bool]], Done]:
         """Build what the attempt needs; the result runs it."""
-        workload, context = self._workload(attempt.fabric)
-        network = attempt.fabric.network(self._job.cluster, context)
+        workload = self.workload(attempt.fabric)
+        network = self._plans.network(attempt.fabric)
         keep = self._with_timeline and not attempt.variant
         workers = timeline_workers(workload) if keep else ()
 

@@ -1,4 +1,4 @@
-"""A scenario with everything looked up: model, GPU, plan, compute times, demand, fabrics, prices."""
+"""A scenario with everything looked up: model, GPU, plan, compute times, fabrics, prices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from lightloom.demand import REGIMES, DemandSource, from_matrix, from_routing_log, synthetic
 from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
-from lightloom.fabric import Cluster, Fabric, load_fabric
-from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric import Cluster, Fabric, FabricContext, job_context, load_fabric
 from lightloom.hardware import Gpu, Powers, Prices, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
@@ -24,6 +23,8 @@ from lightloom.workload.tokens import demand_shape
 
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
+#: samples over which the demand is averaged for topologies that are fixed for the whole job
+CONTEXT_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ class Job:
             step=sample.step,
             compute_scale=sample.compute_scale,
         )
+
+    def context(self, gpus_per_server: int) -> FabricContext:
+        """The job as fabrics may know it in advance: the mean of the nominal samples.
+
+        At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
+        """
+        nominal = [sample for sample in self.samples() if sample.compute_scale == 1.0]
+        stride = -(-len(nominal) // CONTEXT_SAMPLES)
+        chosen = nominal[::stride]
+        return job_context(self.workload(sample, gpus_per_server).graph for sample in chosen)
 
     def _keeps_ranks(self, gpus_per_server: int) -> bool:
         """Whether token counts between ranks are needed, and small enough to be kept."""
@@ -130,12 +141,10 @@ def prepare(scenario: Scenario) -> Job:
 
 def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:
     own = scenario.cluster
-    return Cluster(
+    return Cluster.of(
         gpus=scenario.gpus,
         nic_gbps=own.rate_gbps,
         gpu=gpu.name,
-        nvlink_gbps=gpu.nvlink_rate_gbps,
-        nvlink_latency_s=cluster_defaults()["nvlink_latency_s"].value,
         gpus_per_server=own.gpus_per_server,
         nics_per_server=own.nics_per_server,
         link_delay_s=own.link_delay_s,
@@ -154,12 +163,10 @@ def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
         raise FabricError("--fabrics: expected at least one name, such as fat-tree,mixnet")
     options = {name: dict(values) for name, values in scenario.fabric_options.items()}
     shared = options.pop("all", {})
-    fabrics = []
+    fabrics: list[Fabric] = []
     for name in scenario.fabrics:
         own = options.pop(name, {})
-        # A wish for all fabrics goes to those that can follow it: circuits need delegates.
-        general = {} if name in {"mixnet", "topoopt"} else shared
-        fabrics.append(load_fabric(name, {**general, **own}))
+        fabrics.append(load_fabric(name, {**shared, **own}))
     for name, values in options.items():
         hint = did_you_mean(name, scenario.fabrics)
         raise FabricError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightloom import __version__
-from lightloom.cost import PartsCostModel
+from lightloom.cost import PartsCostModel, cluster_cost, cluster_power
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -52,9 +52,7 @@ def comparison_of(
         traffic_shares=dict(workload.traffic_shares()),
         warnings=tuple(warnings),
         details={
-            "runs": {
-                fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics
-            },
+            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
             "workload": workload,
             "job": job,
         },
@@ -72,13 +70,14 @@ def _result(
     nominal = [t for t, s in zip(times, samples, strict=True) if s.compute_scale == 1.0]
     step_time = stats.fmean(nominal)
     first = mine[0]
-    cluster = fabric.adapt(job.cluster)
+    gpus = fabric.adapt(job.cluster).installed_gpus
     bill = fabric.bill_of_materials(job.cluster)
     model = PartsCostModel()
     cost, power = model.capital_cost(bill, job.prices), model.power(bill, job.powers)
-    gpus = cluster.servers * cluster.gpus_per_server
-    server_usd = job.prices.server_usd_per_gpu() + (job.gpu.price_usd or 0.0)
-    server_w = job.powers.server_w_per_gpu() + job.gpu.power_w
+    whole, watts = (
+        cluster_cost(cost, job.gpu, job.prices, gpus),
+        cluster_power(power, job.gpu, job.powers, gpus),
+    )
     parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
     variants = {
         variant: d.run.step_time_s
@@ -99,9 +98,9 @@ def _result(
         sample_step_times_s=tuple(times),
         tokens_per_s=job.plan.tokens_per_step / step_time,
         network_cost_usd=cost.total_usd,
-        cluster_cost_usd=cost.total_usd + gpus * server_usd,
+        cluster_cost_usd=whole.total_usd,
         network_power_w=power.total_w,
-        cluster_power_w=power.total_w + gpus * server_w,
+        cluster_power_w=watts.total_w,
         critical_path_s=dict(first.run.critical_path_s),
         mean_s=dict(first.run.mean_s),
         carried_bytes=dict(first.run.carried_bytes),
@@ -179,8 +178,9 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
         f"{scenario.gpus} {job.gpu.title} GPUs, {job.cluster.nics_per_server} NICs of "
         f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
         f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
-        f"{f' CP{plan.cp}' if plan.cp > 1 else ''}{f' ETP{plan.etp}' if plan.etp != plan.tp else ''}"
-        f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
+        + (f" CP{plan.cp}" if plan.cp > 1 else "")
+        + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
+        + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
         f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
         f"{plan.tokens_per_step:,} tokens per step",
     ]

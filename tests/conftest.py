@@ -1,0 +1,26 @@
+"""Shared by all tests: golden files and the reference inputs beside the project."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden files instead of comparing"
+    )
+
+
+@pytest.fixture
+def golden(request):
+    """Compare text with tests/golden/NAME, or write it under --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = ROOT / "tests" / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text)
+        assert text == path.read_text(), f"{name} changed; if so meant: make golden"
+
+    return check
