@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lightloom.errors import HardwareError, did_you_mean
-from lightloom.hardware.values import Provenance, Source, Strict, Value, read_toml, resolve
+from lightloom.hardware.values import (
+    Provenance,
+    Source,
+    Strict,
+    Value,
+    read_toml,
+    resolve,
+    values_of,
+)
 
 PACKAGED = "gpus.toml"
 
@@ -103,11 +111,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
         known = ", ".join(file.gpus)
         raise HardwareError(f"unknown GPU '{name}'{did_you_mean(key, file.gpus)}; known: {known}")
     table = file.gpus[key]
-    values = {
-        field_name: value
-        for field_name in GpuTable.model_fields
-        if isinstance(value := getattr(table, field_name), Value)
-    }
+    values = values_of(table)
     for field_name in ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps"):
         if values[field_name].value <= 0:
             raise HardwareError(f"GPU '{key}': {field_name} must be above 0")

@@ -6,7 +6,7 @@ leaves out is an error where it is asked for, not before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from lightloom.hardware.values import (
     read_toml,
     resolve,
     row_at_rate,
+    values_of,
 )
 
 
@@ -120,9 +121,24 @@ class Row:
 
 
 def _row(what: str, table: Strict, sources: Mapping[str, Source]) -> Row:
-    values = {name: getattr(table, name) for name in type(table).model_fields}
-    present = {name: value for name, value in values.items() if isinstance(value, Value)}
-    return Row(what, resolve(present, sources))
+    return Row(what, resolve(values_of(table), sources))
+
+
+def _row_at(
+    what: str, links: Mapping[str, Strict], rate_gbps: float, sources: Mapping[str, Source]
+) -> Row:
+    return _row(f"{what} at {rate_gbps:g} Gb/s", row_at_rate(links, rate_gbps, what), sources)
+
+
+def _by_path(file: PriceFile | PowerFile, parts: Iterable[str]) -> dict[str, Provenance]:
+    """Every value of a file by its path: links by rate, then the named parts."""
+    tables: dict[str, Strict] = {f"links.{rate}": table for rate, table in file.links.items()}
+    tables |= {part: getattr(file, part) for part in parts}
+    return {
+        f"{path}.{name}": value
+        for path, table in tables.items()
+        for name, value in resolve(values_of(table), file.sources).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -146,8 +162,7 @@ class Prices:
             If the file has no row for this very rate.
         """
         what = f"prices ({self.name})"
-        table = row_at_rate(self.file.links, rate_gbps, what)
-        return _row(f"{what} at {rate_gbps:g} Gb/s", table, self.file.sources)
+        return _row_at(what, self.file.links, rate_gbps, self.file.sources)
 
     def rates_gbps(self) -> list[float]:
         """Link rates that have a row, ascending."""
@@ -179,15 +194,7 @@ class Prices:
 
     def provenance(self) -> dict[str, Provenance]:
         """Every value of the file by its path, for reports."""
-        found = {
-            f"links.{rate}.{name}": value
-            for rate, table in self.file.links.items()
-            for name, value in _row(rate, table, self.file.sources).provenance.items()
-        }
-        for part in ("fibre", "switches", "server"):
-            row = _row(part, getattr(self.file, part), self.file.sources)
-            found |= {f"{part}.{name}": value for name, value in row.provenance.items()}
-        return found
+        return _by_path(self.file, ("fibre", "switches", "server"))
 
 
 @dataclass(frozen=True)
@@ -210,8 +217,7 @@ class Powers:
             If the file has no row for this very rate.
         """
         what = f"powers ({self.name})"
-        table = row_at_rate(self.file.links, rate_gbps, what)
-        return _row(f"{what} at {rate_gbps:g} Gb/s", table, self.file.sources)
+        return _row_at(what, self.file.links, rate_gbps, self.file.sources)
 
     @property
     def ports(self) -> Row:
@@ -231,15 +237,7 @@ class Powers:
 
     def provenance(self) -> dict[str, Provenance]:
         """Every value of the file by its path, for reports."""
-        found = {
-            f"links.{rate}.{name}": value
-            for rate, table in self.file.links.items()
-            for name, value in _row(rate, table, self.file.sources).provenance.items()
-        }
-        for part in ("ports", "server"):
-            row = _row(part, getattr(self.file, part), self.file.sources)
-            found |= {f"{part}.{name}": value for name, value in row.provenance.items()}
-        return found
+        return _by_path(self.file, ("ports", "server"))
 
 
 def _at_least_one(row: Row, name: str) -> float:

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lightloom.errors import HardwareError, did_you_mean
-from lightloom.hardware.values import Provenance, Source, Strict, Value, read_toml, resolve
+from lightloom.hardware.values import (
+    Provenance,
+    Source,
+    Strict,
+    Value,
+    read_toml,
+    resolve,
+    values_of,
+)
 
 PACKAGED = "switches.toml"
 
@@ -121,18 +129,13 @@ def switch_technology(name: str) -> SwitchTechnology:
         known = ", ".join(file.technologies)
         raise HardwareError(f"unknown switch technology '{name}'{hint}; known: {known}")
     table = file.technologies[key]
-    values = {
-        field_name: value
-        for field_name in TechnologyTable.model_fields
-        if isinstance(value := getattr(table, field_name), Value)
-    }
     return SwitchTechnology(
         name=key,
         title=table.title,
         ports=int(table.ports.value),
         delay_min_s=None if table.delay_min_s is None else table.delay_min_s.value,
         delay_max_s=None if table.delay_max_s is None else table.delay_max_s.value,
-        provenance=resolve(values, file.sources),
+        provenance=resolve(values_of(table), file.sources),
     )
 
 

@@ -81,6 +81,12 @@ def resolve(values: Mapping[str, Value], sources: Mapping[str, Source]) -> dict[
     return resolved
 
 
+def values_of(table: Strict) -> dict[str, Value]:
+    """Return the values that a table has, by name."""
+    found = {name: getattr(table, name) for name in type(table).model_fields}
+    return {name: value for name, value in found.items() if isinstance(value, Value)}
+
+
 def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
     """Read a user's file, or the packaged one where ``path`` is ``None``, and validate it.
 

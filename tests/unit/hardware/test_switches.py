@@ -1,4 +1,6 @@
 import math
+import tomllib
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -78,3 +80,12 @@ def test_nic_activation():
 def test_negative_pairs():
     with pytest.raises(HardwareError, match="expected 0 or more, got -1"):
         measured_turnaround(-1)
+
+
+def test_every_value_of_the_file_names_a_listed_source():
+    text = resources.files("lightloom.hardware").joinpath("data", "switches.toml").read_text()
+    file = tomllib.loads(text)
+    tables = [*file["technologies"].values(), file["turnaround"], file["nic_activation"]]
+    values = [value for table in tables for value in table.values() if isinstance(value, dict)]
+    assert len(values) >= 15
+    assert {value["source"] for value in values} <= file["sources"].keys()
