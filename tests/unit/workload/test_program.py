@@ -1,0 +1,270 @@
+"""Programs against task lists written out by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.workload_fakes import FakeCompute, build_toy, tasks, toy_model
+
+from lightloom.parallel import Plan
+from lightloom.workload import WorkloadOptions, build, demand_shape
+from lightloom.workload.task_graph import NONE, Category, Kind, Ring
+
+TIMES = FakeCompute(
+    attention_s=1e-3,
+    dense_s=2e-3,
+    gate_s=3e-3,
+    shared_s=4e-3,
+    head_s=5e-3,
+    embedding_s=6e-3,
+    per_copy_s=1e-6,
+    per_parameter_s=1e-9,
+)
+
+
+def words(graph, stage=0, kinds=None):
+    """Such as ``all_to_all:ep 5`` (kind, category, flags) per task."""
+    listing = []
+    for task in tasks(graph.programs[stage]):
+        if kinds is None or task["kind"] in kinds:
+            flags = f" {task['flags']}" if task["flags"] else ""
+            kind, category = Kind(task["kind"]).name, Category(task["category"]).name
+            listing.append(f"{kind}:{category}{flags}".lower())
+    return listing
+
+
+ONE_MIXTURE = toy_model(moe_layers=(True,))
+
+
+def test_one_mixture_layer():
+    plan = Plan(gpus=16, tp=2, ep=8, micro_batches=1, seq_len=128)
+    assert words(build_toy(plan, ONE_MIXTURE, TIMES).graph) == [
+        "compute:head",  # embedding
+        "local:tp",
+        "local:tp",
+        "compute:attention",
+        "local:tp",
+        "compute:gate",
+        "all_to_all:ep 2",  # dispatch, FIRST
+        "local:tp",
+        "expert:expert",
+        "local:tp",
+        "all_to_all:ep 1",  # combine, TRANSPOSED
+        "local:tp",
+        "compute:head",
+        "compute:head",
+        "local:tp",
+        "ring:dp",  # output projection
+        "all_to_all:ep 4",  # gradient of combine: pattern of dispatch
+        "local:tp",
+        "expert:expert 4",
+        "local:tp",
+        "all_to_all:ep 5",  # gradient of dispatch
+        "compute:gate",
+        "local:tp",
+        "compute:attention",
+        "local:tp",
+        "ring:dp",  # the layer
+        "local:tp",
+        "compute:head",
+        "ring:dp",  # embedding
+        "wait:dp",
+        "wait:dp",
+        "wait:dp",
+        "compute:optimizer",
+    ]
+
+
+def test_one_dense_layer_without_parallelism():
+    model = toy_model(moe_layers=(False,), num_experts=0, experts_per_token=0, expert_ffn_size=0)
+    assert words(build_toy(Plan(gpus=1, micro_batches=1), model, TIMES).graph) == [
+        "compute:head",
+        "compute:attention",
+        "compute:dense_ffn",
+        "compute:head",
+        "compute:head",
+        "compute:dense_ffn",
+        "compute:attention",
+        "compute:head",
+        "compute:optimizer",
+    ]
+
+
+def test_shared_experts_have_their_own_collectives():
+    model = dataclasses.replace(ONE_MIXTURE, shared_expert_ffn_size=32)
+    plan = Plan(gpus=16, tp=2, ep=8, micro_batches=1, seq_len=128)
+    plain = words(build_toy(plan, ONE_MIXTURE, TIMES).graph)
+    shared = words(build_toy(plan, model, TIMES).graph)
+    combine = shared.index("all_to_all:ep 1")
+    assert shared[combine - 3 : combine] == ["local:tp", "compute:expert", "local:tp"]
+    assert len(shared) == len(plain) + 6
+
+
+def test_full_recomputation_repeats_the_layer_but_dispatch_is_known():
+    plan = Plan(gpus=16, tp=2, ep=8, micro_batches=1, seq_len=128)
+    again = dataclasses.replace(TIMES, recompute="full")
+    listing = words(build_toy(plan, ONE_MIXTURE, again).graph)
+    moved = [word for word in listing if word.startswith("all_to_all")]
+    assert moved == [f"all_to_all:ep{flags}" for flags in (" 2", " 1", "", " 1", " 4", " 5")]
+
+
+def durations(workload, category, stage=0):
+    return [
+        task["duration_ps"]
+        for task in tasks(workload.graph.programs[stage])
+        if task["category"] == category and task["kind"] == Kind.COMPUTE
+    ]
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_durations(recompute):
+    plan = Plan(gpus=16, tp=2, ep=8, micro_batches=1, seq_len=128)
+    compute = dataclasses.replace(TIMES, recompute=recompute)
+    workload = build_toy(plan, ONE_MIXTURE, compute)
+    again = [10**9] if recompute == "full" else []
+    assert durations(workload, Category.ATTENTION) == [10**9, *again, 2 * 10**9]
+    assert durations(workload, Category.GATE) == [3 * d for d in (10**9, *again, 2 * 10**9)]
+    assert durations(workload, Category.HEAD) == [6e9, 5e9, 10e9, 12e9]
+    # 128 tokens x top-2 copies at 1 us over 2 expert-TP ranks
+    assert set(workload.graph.blocks.expert_forward_ps.flat) == {128 * 10**6}
+    assert set(workload.graph.blocks.expert_backward_ps.flat) == {256 * 10**6}
+
+
+class Skewed:
+    """Every one of 16 ranks sends all its 128 tokens to experts 5 and 9."""
+
+    name, provenance, exact = "skewed", {}, False
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def tokens(self, *, group, layers, micro_batches, step):  # noqa: ARG002
+        counts = np.zeros((len(layers), micro_batches, 16, 16), dtype=np.int64)
+        counts[..., [5, 9]] = 128
+        return counts
+
+
+def test_the_slowest_rank_of_a_member_counts():
+    plan = Plan(gpus=16, ep=16, micro_batches=1, seq_len=128)
+    source = Skewed(demand_shape(ONE_MIXTURE, plan))
+    graph = build(ONE_MIXTURE, plan, demand=source, compute=TIMES).graph
+    assert graph.blocks.expert_forward_ps.tolist() == [[[2048 * 10**6, 2048 * 10**6]]]
+    # ranks 0-7 to rank 5: seven others; to rank 9 on the other server: eight
+    assert graph.blocks.tokens.tolist() == [[[[7 * 128, 8 * 128], [8 * 128, 7 * 128]]]]
+
+
+def test_sends_and_receives_of_a_middle_stage():
+    plan = Plan(gpus=3, pp=3, micro_batches=3)
+    graph = build_toy(plan, toy_model(moe_layers=(False,) * 3), TIMES).graph
+    listing = [
+        (Kind(task["kind"]).name, task["peer"], task["micro_batch"])
+        for task in tasks(graph.programs[1])
+        if task["kind"] in (Kind.SEND, Kind.RECEIVE)
+    ]
+    assert listing == [
+        ("RECEIVE", 0, 0), ("SEND", 2, 0),  # F0
+        ("RECEIVE", 0, 1), ("SEND", 2, 1),  # F1
+        ("RECEIVE", 2, 0), ("SEND", 0, 0),  # B0
+        ("RECEIVE", 0, 2), ("SEND", 2, 2),  # F2
+        ("RECEIVE", 2, 1), ("SEND", 0, 1),  # B1
+        ("RECEIVE", 2, 2), ("SEND", 0, 2),  # B2
+    ]  # fmt: skip
+
+
+def test_a_worker_sends_each_state_once():
+    plan = Plan(gpus=32, tp=4, ep=4, pp=2, seq_len=128, micro_batch_size=2)
+    graph = build_toy(plan).graph
+    (size,) = {task["bytes"] for task in tasks(graph.programs[0]) if task["kind"] == Kind.SEND}
+    # a worker of 8 GPUs is two EP ranks, each with 2 x 128 tokens of its own
+    assert graph.layout.gpus_per_worker == 8
+    assert size == 2 * (2 * 128 * 64 * 2)
+
+
+def test_gradient_rings_start_as_layers_end_or_wait_for_the_last():
+    plan = Plan(gpus=16, ep=8, dp=2, micro_batches=2, seq_len=128)
+    model = toy_model(moe_layers=(True, True))
+    kinds = (Kind.RING, Kind.WAIT, Kind.EXPERT)
+    overlapped = words(build_toy(plan, model, TIMES).graph, kinds=kinds)
+    # backward of micro-batch 1: head, layer 1 (dense and expert rings), layer 0, embedding
+    assert overlapped[6:] == [
+        "ring:dp",
+        "expert:expert 4",
+        "ring:dp",
+        "ring:dp",
+        "expert:expert 4",
+        "ring:dp",
+        "ring:dp",
+        "ring:dp",
+        *["wait:dp"] * 6,
+    ]
+    options = WorkloadOptions(overlap_dp=False)
+    late = words(build_toy(plan, model, TIMES, options=options).graph, kinds=kinds)
+    assert late[-12:] == ["ring:dp"] * 6 + ["wait:dp"] * 6
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_zero1_gathers_parameters_after_the_optimiser_or_with_the_next_forward(overlap):
+    plan = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128, zero1=True)
+    options = WorkloadOptions(overlap_parameters=overlap)
+    graph = build_toy(plan, ONE_MIXTURE, TIMES, options=options).graph
+    listing = words(graph, kinds=(Kind.RING, Kind.WAIT, Kind.COMPUTE))
+    scatter, gather = f"ring:dp {Ring.REDUCE_SCATTER:d}", f"ring:dp {Ring.ALL_GATHER:d}"
+    assert listing.count(scatter) == listing.count(gather) == 4
+    optimizer = listing.index("compute:optimizer")
+    if overlap:
+        assert listing[:4] == [gather] * 4
+        # embedding before the lookup, both of the layer before attention, output before the head
+        assert listing[4:11] == [
+            "wait:dp", "compute:head", "wait:dp", "wait:dp", "compute:attention", "compute:gate",
+            "wait:dp",
+        ]  # fmt: skip
+        assert optimizer == len(listing) - 1
+    else:
+        assert listing[optimizer + 1 :] == [gather] * 4 + ["wait:dp"] * 4
+
+
+def test_zero1_updates_a_shard():
+    plain = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128)
+    zero = dataclasses.replace(plain, zero1=True)
+    (all_of_it,) = durations(build_toy(plain, ONE_MIXTURE, TIMES), Category.OPTIMIZER)
+    (shard,) = durations(build_toy(zero, ONE_MIXTURE, TIMES), Category.OPTIMIZER)
+    experts = 2 * 3 * 64 * 96  # 16 experts over 8 ranks
+    dense = all_of_it / 1000 - experts
+    assert shard / 1000 == pytest.approx(dense / 16 + experts / 2, abs=1)
+
+
+def test_tied_tables_are_reduced_between_the_end_stages():
+    plan = Plan(gpus=24, ep=8, pp=3, micro_batches=3, seq_len=128)
+    model = toy_model(tied_embeddings=True)
+    graph = build_toy(plan, model, TIMES).graph
+    number = [scope.name for scope in graph.scopes].index("embedding")
+    assert graph.scopes[number].workers.tolist() == [0, 2]
+    for stage, joins in ((0, 1), (1, 0), (2, 1)):
+        rings = [t for t in tasks(graph.programs[stage]) if t["kind"] == Kind.RING]
+        assert sum(t["peer"] == number and t["tag"] == 0 for t in rings) == joins
+
+
+def test_context_exchange_is_local_in_a_server_and_a_blocking_ring_across():
+    inside = build_toy(Plan(gpus=16, cp=8, ep=2, micro_batches=1, seq_len=128), ONE_MIXTURE)
+    assert [w for w in words(inside.graph) if "cp" in w] == ["local:cp", "local:cp"]
+    across = build_toy(Plan(gpus=16, tp=8, cp=2, micro_batches=1, seq_len=128), ONE_MIXTURE)
+    listing = [w for w in words(across.graph) if "cp" in w]
+    # all-gather of keys and values; again with the gradients back
+    assert listing == [f"ring:cp {Ring.ALL_GATHER:d}", "wait:cp", "ring:cp", "wait:cp"]
+
+
+def test_tasks_name_layer_and_micro_batch():
+    plan = Plan(gpus=16, ep=8, pp=2, micro_batches=2, seq_len=128)
+    graph = build_toy(plan, toy_model(moe_layers=(True,) * 3), TIMES).graph
+    experts = [t for t in tasks(graph.programs[1]) if t["kind"] == Kind.EXPERT]
+    assert [(t["layer"], t["micro_batch"], t["block"]) for t in experts] == [
+        (2, 0, 0), (2, 0, 0), (2, 1, 1), (2, 1, 1),
+    ]  # fmt: skip
+    assert tasks(graph.programs[1])[-1]["layer"] == NONE
+
+
+def test_ep_of_one_moves_nothing():
+    plan = Plan(gpus=8, dp=8, micro_batches=1, seq_len=128)
+    workload = build_toy(plan, ONE_MIXTURE, TIMES)
+    assert not [w for w in words(workload.graph) if w.startswith("all_to_all")]
+    assert workload.traffic["ep"].total_bytes == 0
