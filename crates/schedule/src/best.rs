@@ -5,7 +5,7 @@ use crate::problem::{Circuits, Problem};
 use crate::request::{Allocation, changed_pairs};
 use crate::routing::{finish_at, makespan};
 use crate::search::Search;
-use crate::{circulant, greedy};
+use crate::{bundles, circulant, greedy};
 use lightloom_model::Allocator;
 
 /// The search for a shorter time ends when it is this close to the bound, or to what has failed.
@@ -14,6 +14,7 @@ const PRECISION: f64 = 5e-3;
 /// Relative distance within which a time equals its bound: the two are summed in different orders.
 const ROUNDING: f64 = 1e-12;
 
+#[derive(Clone)]
 struct Candidate {
     time: f64,
     changed: u32,
@@ -50,33 +51,29 @@ pub fn best(problem: &Problem) -> Allocation {
 fn fastest(problem: &Problem) -> Candidate {
     let rate = |chosen, circuits| Candidate::new(problem, chosen, circuits);
     let port_bound = problem.port_bound();
-    let previous = problem.request.previous.map(|count| problem.adopt(count));
-    let stay = previous.map(|circuits| rate(Allocator::Best, circuits));
-    if let Some(stay) = stay
+    let old = problem.request.previous.map(|count| problem.adopt(count));
+    let stay = old.clone().map(|circuits| rate(Allocator::Best, circuits));
+    if let Some(stay) = stay.as_ref().filter(|stay| stay.changed == 0)
         && stay.reaches(port_bound)
-        && stay.changed == 0
     {
-        return stay;
+        return stay.clone();
     }
     let found = rate(Allocator::Best, greedy::skip_max(problem));
-    if found.reaches(port_bound) && problem.request.previous.is_none() {
+    if stay.is_none() && found.reaches(port_bound) {
         return found;
     }
     let found = found
         .or(rate(Allocator::Static, circulant::circulant(problem)))
         .or(rate(Allocator::Reference, greedy::reference(problem)))
         .or(rate(Allocator::Paper, greedy::paper(problem)));
-    let found = match problem.request.previous {
-        Some(count) => found.or(rate(Allocator::Best, problem.adopt(count))),
-        None => found,
-    };
-    let found = shorten(problem, found);
-    match problem.request.previous {
-        Some(count) => {
-            let (circuits, _) = Search::new(problem, problem.adopt(count), found.time).run();
+    let found = shorten(problem, stay.into_iter().fold(found, Candidate::or));
+    // Starting from the circuits that are there, the same time may take fewer changes.
+    match old {
+        Some(old) if found.changed > 0 => {
+            let (circuits, _) = Search::new(problem, old, found.time).run();
             found.or(rate(Allocator::Best, circuits))
         }
-        None => found,
+        _ => found,
     }
 }
 
@@ -86,7 +83,13 @@ fn shorten(problem: &Problem, mut found: Candidate) -> Candidate {
     let mut failed = line_bound(problem);
     let mut target = failed * (1.0 + ROUNDING);
     while found.time > failed * (1.0 + PRECISION) && found.time.is_finite() {
-        let (circuits, in_time) = Search::new(problem, found.circuits.clone(), target).run();
+        let (mut circuits, mut in_time) =
+            Search::new(problem, found.circuits.clone(), target).run();
+        if !in_time && !problem.request.split {
+            found = found.or(Candidate::new(problem, Allocator::Best, circuits));
+            (circuits, in_time) =
+                Search::new(problem, bundles::bundles(problem, target), target).run();
+        }
         let next = Candidate::new(problem, Allocator::Best, circuits);
         if !in_time {
             failed = target;

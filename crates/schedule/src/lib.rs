@@ -11,6 +11,7 @@
 
 mod best;
 mod bound;
+mod bundles;
 mod circulant;
 mod greedy;
 mod nics;

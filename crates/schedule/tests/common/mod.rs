@@ -1,0 +1,199 @@
+//! Requests to test with, and the slow but obvious way to check answers.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use lightloom_model::Rate;
+use lightloom_schedule::{Allocation, Request, route};
+use proptest::prelude::*;
+
+/// Line rate of every NIC.
+pub const BITS: u64 = 400_000_000_000;
+
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub servers: usize,
+    pub demand: Vec<u64>,
+    pub ports: Vec<u32>,
+    pub allowed: Vec<bool>,
+    pub eps: u64,
+    pub split: bool,
+}
+
+impl Case {
+    /// Equal ports, all pairs allowed, two EPS NICs, split.
+    pub fn new(servers: usize, demand: Vec<u64>, ports: u32) -> Self {
+        let allowed = vec![true; servers * servers];
+        Self { servers, demand, ports: vec![ports; servers], allowed, eps: 2 * BITS, split: true }
+    }
+
+    /// Skewed random demand.
+    pub fn random(servers: usize, ports: u32, split: bool, random: &mut Random) -> Self {
+        let cell = |_| (1e8 * random.uniform().powi(4)) as u64;
+        let demand = (0..servers * servers).map(cell).collect();
+        Self { split, ..Self::new(servers, demand, ports) }
+    }
+
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            servers: self.servers,
+            demand: &self.demand,
+            ports: &self.ports,
+            allowed: Some(&self.allowed),
+            circuit_rate: Rate(BITS),
+            eps_rate: Rate(self.eps),
+            split: self.split,
+            previous: None,
+        }
+    }
+
+    pub fn slowest_rate(&self) -> f64 {
+        BITS.min(self.eps.max(1)) as f64
+    }
+
+    /// Seconds of the slowest circuit bundle or EPS line, from the bytes of an answer.
+    pub fn slowest_line(&self, circuits: &[u16], eps_bytes: &[u64]) -> f64 {
+        let n = self.servers;
+        let mut slowest = 0.0_f64;
+        for a in 0..n {
+            let (mut sent, mut received) = (0.0, 0.0);
+            for b in (0..n).filter(|&b| b != a) {
+                let (cell, back) = (a * n + b, b * n + a);
+                sent += eps_bytes[cell] as f64;
+                received += eps_bytes[back] as f64;
+                let own = (self.demand[cell] - eps_bytes[cell]) as f64 * 8.0;
+                if own > 0.0 {
+                    slowest = slowest.max(own / (f64::from(circuits[cell]) * BITS as f64));
+                }
+            }
+            let worst = sent.max(received) * 8.0;
+            if worst > 0.0 {
+                slowest = slowest.max(worst / self.eps as f64);
+            }
+        }
+        slowest
+    }
+}
+
+/// Number of circuits.
+pub fn circuits_of(answer: &Allocation) -> u32 {
+    answer.circuits.iter().map(|&count| u32::from(count)).sum::<u32>() / 2
+}
+
+/// Demand with zeros and sizes of very different magnitude.
+fn bytes() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        2 => Just(0_u64),
+        4 => 0..100_000_000_u64,
+        1 => 0..1_000_u64,
+        1 => 0..(1_u64 << 45),
+    ]
+}
+
+/// Any request for up to `most` servers.
+pub fn case(most: usize) -> impl Strategy<Value = Case> {
+    (1..=most)
+        .prop_flat_map(|n| {
+            (
+                prop::collection::vec(bytes(), n * n),
+                prop::collection::vec(0..8_u32, n),
+                prop::collection::vec(prop::bool::weighted(0.85), n * n),
+                prop_oneof![Just(2 * BITS), Just(BITS / 3), Just(0)],
+                any::<bool>(),
+            )
+        })
+        .prop_map(|(demand, ports, mut allowed, eps, split)| {
+            let n = ports.len();
+            for a in 0..n {
+                for b in 0..a {
+                    allowed[a * n + b] = allowed[b * n + a];
+                }
+            }
+            Case { servers: n, demand, ports, allowed, eps, split }
+        })
+}
+
+/// Requests whose pairs all differ in TX + RX, so that no tie is broken by index. They differ by
+/// factors that no division by circuits or by 100 per circuit turns into each other.
+pub fn distinct_case(most: usize) -> impl Strategy<Value = Case> {
+    case(most).prop_map(|mut case| {
+        let n = case.servers;
+        let mut prime = 1_000_003_u64;
+        for a in 0..n {
+            for b in a + 1..n {
+                prime += 7_919;
+                case.demand[a * n + b] = prime;
+                case.demand[b * n + a] = case.demand[b * n + a] % 1_000 * 16_000_057;
+            }
+        }
+        case
+    })
+}
+
+/// The same request with servers in another order; server i is `order[i]` there.
+pub fn permuted(case: &Case, seed: u64) -> (Case, Vec<usize>) {
+    let n = case.servers;
+    let mut order: Vec<usize> = (0..n).collect();
+    let mut random = Random(seed | 1);
+    for i in (1..n).rev() {
+        order.swap(i, (random.uniform() * (i + 1) as f64) as usize);
+    }
+    let mut other = case.clone();
+    for a in 0..n {
+        other.ports[order[a]] = case.ports[a];
+        for b in 0..n {
+            let to = order[a] * n + order[b];
+            other.demand[to] = case.demand[a * n + b];
+            other.allowed[to] = case.allowed[a * n + b];
+        }
+    }
+    (other, order)
+}
+
+/// The least makespan over all circuits that the ports and allowed pairs admit.
+pub fn brute_force(case: &Case) -> f64 {
+    let mut circuits = vec![0; case.servers * case.servers];
+    let mut free = case.ports.clone();
+    let mut best = f64::INFINITY;
+    every_multigraph(case, 0, 1, &mut circuits, &mut free, &mut best);
+    best
+}
+
+fn every_multigraph(
+    case: &Case,
+    a: usize,
+    b: usize,
+    circuits: &mut Vec<u16>,
+    free: &mut [u32],
+    best: &mut f64,
+) {
+    let n = case.servers;
+    if a + 1 >= n {
+        *best = best.min(route(&case.request(), circuits).makespan);
+        return;
+    }
+    let (next_a, next_b) = if b + 1 < n { (a, b + 1) } else { (a + 1, a + 2) };
+    let most = if case.allowed[a * n + b] { free[a].min(free[b]) } else { 0 };
+    for count in 0..=most {
+        circuits[a * n + b] = count as u16;
+        circuits[b * n + a] = count as u16;
+        free[a] -= count;
+        free[b] -= count;
+        every_multigraph(case, next_a, next_b, circuits, free, best);
+        free[a] += count;
+        free[b] += count;
+    }
+    circuits[a * n + b] = 0;
+    circuits[b * n + a] = 0;
+}
+
+/// Marsaglia's xorshift; good enough for test data.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
