@@ -8,10 +8,10 @@ a server are counted per expert.
 Per-token logs say exactly how many tokens reach a server. Counts do not; there the expectation is
 taken under the least informative gate that has these counts: of all sets of ``top_k`` experts
 (within ``top_groups`` of the ``num_groups`` groups of node-limited routing), a token draws one with
-probability proportional to the product of its experts' weights, where an expert's weight is its
-odds ``q / (1 - q)`` of being chosen, scaled per block of experts such that every block's expected
-copies equal the counted ones (conditional Poisson sampling, Chen, Dempster and Liu, Biometrika
-1994, with one multiplier per block). For equal loads this is the hypergeometric formula.
+probability proportional to the product of its experts' weights, the weights such that every
+expert's expected copies are the counted ones. This is the distribution of largest entropy with
+these counts (conditional Poisson sampling, Chen, Dempster and Liu, Biometrika 81, 1994); for equal
+loads it is the hypergeometric formula.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from lightloom.errors import DemandError
 Floats = npt.NDArray[np.float64]
 
 #: rows computed together, so that the arrays of one pass stay in the cache
-_ROWS = 2048
-#: passes that fit the multipliers, and the relative error of expected copies that ends them
+_ROWS = 512
+#: passes that fit the weights, and the error of the experts' chances that ends them
 _PASSES = 60
-_PRECISION = 1e-7
+_PRECISION = 1e-4
 
 
 @dataclass(frozen=True)
@@ -207,16 +207,23 @@ def expected_distinct(
     reached = np.concatenate(parts) if parts else np.empty((0, members))
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
     bounded: Floats = np.clip(expected, low, high)
+    if members == num_groups:
+        # counts that no gate within the limit can have may exceed it by the lower bounds
+        room = top_groups * shape.tokens_per_rank - low.sum(axis=-1, keepdims=True)
+        slack = bounded - low
+        total = np.maximum(slack.sum(axis=-1, keepdims=True), 1e-300)
+        bounded = low + slack * np.clip(room / total, 0, 1)
     return bounded
 
 
 class _Gate:
     """The least informative gate with given counts, evaluated for many rows at once.
 
-    Experts fall into *blocks*, the finest pieces that lie in one member and one group. All that
-    matters of a block is the polynomial whose coefficient ``j`` sums the weights of its sets of
-    ``j`` experts; products of such polynomials, truncated after ``top_k``, count sets over several
-    blocks. Polynomials are arrays ``(top_k + 1, rows)``.
+    Experts fall into *blocks*, the finest pieces that lie in one member and one group. The
+    coefficient ``j`` of a block's polynomial sums the weights of its sets of ``j`` experts;
+    products of such polynomials, truncated after ``top_k``, count sets over several blocks.
+    Polynomials are arrays ``(top_k + 1, rows)``. Everything adds positive numbers only, so that
+    nothing cancels.
     """
 
     def __init__(self, shape: Shape, members: int, num_groups: int, top_groups: int) -> None:
@@ -235,65 +242,106 @@ class _Gate:
 
         ``rows`` holds the probability of each expert to be chosen, ``(rows, experts)``.
         """
-        sets, wanted = self._sets(rows)
-        multiplier = np.zeros_like(wanted)
-        power = np.arange(self.top_k + 1, dtype=np.float64)[np.newaxis, :, np.newaxis]
-        for _ in range(_PASSES):
-            scaled = sets * np.exp(power * multiplier[:, np.newaxis, :])
-            mean, variance = self._moments(scaled)
-            error = np.abs(mean - wanted)
-            if (error <= _PRECISION * np.maximum(wanted, _PRECISION)).all():
-                break
-            # Newton on the log of each multiplier alone, never past what the mean can follow
-            gain = np.where(variance > 0, np.minimum(mean / np.maximum(variance, 1e-30), 1), 0)
-            ratio = np.maximum(wanted, 1e-300) / np.maximum(mean, 1e-300)
-            multiplier = np.clip(multiplier + gain * np.log(ratio), -30, 30)
-        scaled = sets * np.exp(power * multiplier[:, np.newaxis, :])
-        return self._reach(scaled).T
+        chance = np.clip(rows.T, 0.0, 1.0)
+        # sources resemble each other: their weights start from those of the mean source
+        mean = chance.mean(axis=1, keepdims=True)
+        start = self._fit(mean, _odds(mean))
+        weights = self._fit(chance, start * _ratio(_odds(chance), _odds(mean)))
+        return self._reach(self._sets(weights)).T
 
-    def _sets(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Polynomials ``(blocks, top_k + 1, rows)`` of odds, expected copies ``(blocks, rows)``."""
-        chance = np.clip(rows.T, 0.0, 1 - 1e-9)
-        odds = chance / (1 - chance)
-        # a common factor cancels; it keeps products of top_k odds inside the range of floats
-        odds /= np.maximum(odds.max(axis=0), 1e-300)
-        odds = odds.reshape(self.blocks, self.width, -1)
-        sets = np.zeros((self.blocks, self.top_k + 1, rows.shape[0]))
+    def _fit(self, chance: Floats, weights: Floats) -> Floats:
+        """Weights of experts with the wanted chances, ``(experts, rows)``."""
+        fitted = np.empty_like(chance)
+        active = np.arange(chance.shape[1])
+        for _ in range(_PASSES):
+            # a common factor cancels; without it products of weights could leave the floats
+            weights = weights / np.maximum(weights.max(axis=0), 1e-300)
+            fitted[:, active] = weights
+            found, damping = self._chances(weights, self._sets(weights))
+            going = (np.abs(found - chance) > _PRECISION).any(axis=0)
+            active = active[going]
+            if active.size == 0:
+                break
+            chance, found = chance[:, going], found[:, going]
+            factor = self._correction(chance, found, damping[:, going])
+            weights = weights[:, going] * factor
+        return fitted
+
+    def _correction(self, chance: Floats, found: Floats, damping: Floats) -> Floats:
+        """Factor for each weight, towards the wanted chances.
+
+        Without groups, wanted over found odds: exact but for the dependence between experts. With
+        groups, wanted over found chances, damped where it moves a group as a whole.
+        """
+        if len(self.groups) == 1:
+            factor = _ratio(_odds(chance), _odds(found))
+        else:
+            shape = (len(self.groups), -1, chance.shape[-1])
+            wanted, given = chance.reshape(shape), found.reshape(shape)
+            group = _ratio(wanted.sum(axis=1), given.sum(axis=1))
+            damped = group ** (damping - 1)
+            factor = (_ratio(wanted, given) * damped[:, np.newaxis]).reshape(chance.shape)
+        bounded: Floats = np.clip(factor, 1e-3, 1e3)
+        return bounded
+
+    def _sets(self, weights: Floats) -> Floats:
+        """Polynomials of the blocks, ``(blocks, top_k + 1, rows)``."""
+        weights = weights.reshape(self.blocks, self.width, -1)
+        sets = np.zeros((self.blocks, self.top_k + 1, weights.shape[-1]))
         sets[:, 0] = 1
         for expert in range(self.width):
             for j in range(min(expert + 1, self.top_k), 0, -1):
-                sets[:, j] += odds[:, expert] * sets[:, j - 1]
-        wanted: Floats = rows.T.reshape(self.blocks, self.width, -1).sum(axis=1)
-        return sets, wanted
+                sets[:, j] += weights[:, expert] * sets[:, j - 1]
+        return sets
 
-    def _moments(self, sets: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the copies that a token sends to each block."""
-        mean, square = np.empty_like(sets[:, 0]), np.empty_like(sets[:, 0])
-        others = self._without_each_group(sets)
+    def _chances(self, weights: Floats, sets: Floats) -> tuple[Floats, Floats]:
+        """How often each expert is chosen ``(experts, rows)``, and a damping per group.
+
+        The damping is the mean over the variance of a group's copies, at most 1: the inverse of
+        how strongly their mean follows a common factor of the group's weights.
+        """
+        rests, total = self._outside_groups(sets)
+        outside = np.empty_like(sets)
+        damping = np.empty((len(self.groups), sets.shape[-1]))
+        count = np.arange(self.top_k + 1, dtype=np.float64)[:, np.newaxis]
         for group, blocks in enumerate(self.groups):
-            # ways to choose the rest with a slot taken by this group
-            rest = others[group][: self.slots].sum(axis=0)
-            before = _running(sets[blocks], rest)
+            rest = rests[group]
+            before = _running(sets[blocks])
             after = _running(sets[blocks][::-1])
             for place, block in enumerate(blocks):
-                outside = _product(before[place], after[len(blocks) - 1 - place])
-                total, first, second = self._block_moments(sets[block], outside)
-                absent = others[group][: self.slots + 1].sum(axis=0)[self.top_k]
-                absent -= rest[self.top_k]
-                total = np.maximum(total + absent, 1e-300)
-                mean[block], square[block] = first / total, second / total
-        return mean, np.maximum(square - mean**2, 0)
+                elsewhere = _product(before[place], after[len(blocks) - 1 - place])
+                outside[block] = _product(elsewhere, rest)
+            copies = before[-1] * rest[::-1] / total
+            mean = (count * copies).sum(axis=0)
+            variance = (count**2 * copies).sum(axis=0) - mean**2
+            damping[group] = np.clip(mean / np.maximum(variance, 1e-300), 0, 1)
+        return self._derivative(weights, outside) / total, damping
 
-    def _block_moments(self, sets: Floats, outside: Floats) -> tuple[Floats, Floats, Floats]:
-        weights = sets * outside[::-1]
-        count = np.arange(self.top_k + 1, dtype=np.float64)[:, np.newaxis]
-        total = weights.sum(axis=0)
-        return total, (count * weights).sum(axis=0), (count**2 * weights).sum(axis=0)
+    def _derivative(self, weights: Floats, outside: Floats) -> Floats:
+        """Weight of all choices that hold an expert, ``(experts, rows)``.
 
-    def _without_each_group(self, sets: Floats) -> list[Floats]:
-        """Per group, ways to choose from the others: ``(slots + 1, top_k + 1, rows)``.
+        The derivative of the total by the log of each weight, backwards through the product that
+        makes a block's polynomial.
+        """
+        shape = weights.shape
+        weights = weights.reshape(self.blocks, self.width, -1)
+        prefixes = np.zeros((self.width + 1, self.blocks, self.top_k + 1, shape[-1]))
+        prefixes[0, :, 0] = 1
+        for expert in range(self.width):
+            prefixes[expert + 1] = prefixes[expert]
+            prefixes[expert + 1, :, 1:] += weights[:, expert, np.newaxis] * prefixes[expert, :, :-1]
+        result = np.empty_like(weights)
+        adjoint = outside[:, ::-1].copy()
+        for expert in range(self.width - 1, -1, -1):
+            held = (adjoint[:, 1:] * prefixes[expert, :, :-1]).sum(axis=1)
+            result[:, expert] = weights[:, expert] * held
+            adjoint[:, :-1] += weights[:, expert, np.newaxis] * adjoint[:, 1:]
+        return result.reshape(shape)
 
-        The first axis counts the groups that a choice touches.
+    def _outside_groups(self, sets: Floats) -> tuple[list[Floats], Floats]:
+        """Per group, ways to choose elsewhere while it takes a slot; and all ways there are.
+
+        Arrays ``(top_k + 1, rows)`` and ``(rows,)``.
         """
         full = [_running(sets[blocks])[-1] for blocks in self.groups]
         start = np.zeros((self.slots + 1, self.top_k + 1, sets.shape[-1]))
@@ -302,13 +350,18 @@ class _Gate:
         for group in range(len(full) - 1):
             before.append(_touch(before[-1], full[group]))
             after.append(_touch(after[-1], full[-1 - group]))
-        return [_merge(before[g], after[len(full) - 1 - g]) for g in range(len(full))]
+        rests = [np.zeros_like(start[0]) for _ in full]
+        for group in range(len(full)):
+            within = np.cumsum(after[len(full) - 1 - group], axis=0)
+            for taken in range(min(self.slots, group + 1)):
+                rests[group] += _product(before[group][taken], within[self.slots - 1 - taken])
+        total = _touch(before[-1], full[-1])[:, self.top_k].sum(axis=0)
+        return rests, np.maximum(total, 1e-300)
 
     def _reach(self, sets: Floats) -> Floats:
         """Probability that a token has an expert in each member, ``(members, rows)``."""
-        total = np.maximum(self._ways(sets), 1e-300)
+        rests, total = self._outside_groups(sets)
         reach = np.empty((self.members, sets.shape[-1]))
-        others = self._without_each_group(sets)
         runs: dict[int, tuple[list[Floats], list[Floats]]] = {}
         for member in range(self.members):
             blocks = np.flatnonzero(self.member_of == member)
@@ -317,25 +370,26 @@ class _Gate:
             if blocks[-1] > inside[-1]:
                 without = sets.copy()
                 without[blocks, 1:] = 0
-                ways = self._ways(without)
-            else:
-                if group not in runs:
-                    polynomials = sets[inside]
-                    runs = {group: (_running(polynomials), _running(polynomials[::-1]))}
-                before, after = runs[group]
-                kept = _product(before[blocks[0] - inside[0]], after[inside[-1] - blocks[-1]])
-                ways = _touch(others[group], kept)[:, self.top_k].sum(axis=0)
-            reach[member] = 1 - ways / total
+                reach[member] = 1 - self._outside_groups(without)[1] / total
+                continue
+            if group not in runs:
+                runs = {group: (_running(sets[inside]), _running(sets[inside][::-1]))}
+            before, after = runs[group]
+            kept = _product(before[blocks[0] - inside[0]], after[inside[-1] - blocks[-1]])
+            # what is lost without the member: choices that touch its group, and it
+            lost = (before[-1] - kept) * rests[group][::-1]
+            reach[member] = lost.sum(axis=0) / total
         return reach
 
-    def _ways(self, sets: Floats) -> Floats:
-        """Total weight of the sets of ``top_k`` experts within ``slots`` groups."""
-        state = np.zeros((self.slots + 1, self.top_k + 1, sets.shape[-1]))
-        state[0, 0] = 1
-        for blocks in self.groups:
-            state = _touch(state, _running(sets[blocks])[-1])
-        ways: Floats = state[:, self.top_k].sum(axis=0)
-        return ways
+
+def _ratio(wanted: Floats, found: Floats) -> Floats:
+    """Quotient of what may be zero."""
+    return np.asarray(np.maximum(wanted, 1e-300) / np.maximum(found, 1e-300))
+
+
+def _odds(chance: Floats) -> Floats:
+    """Odds of a chance; certainty counts as almost certain."""
+    return np.asarray(chance / np.maximum(1 - chance, 1e-9))
 
 
 def _product(left: Floats, right: Floats) -> Floats:
@@ -364,15 +418,4 @@ def _touch(state: Floats, group: Floats) -> Floats:
     terms = state.shape[1]
     for j in range(1, terms):
         result[1:, j:] += state[:-1, : terms - j] * group[j]
-    return result
-
-
-def _merge(left: Floats, right: Floats) -> Floats:
-    """Combine two sides that each count touched groups and chosen experts."""
-    result = np.zeros_like(left)
-    slots, terms = left.shape[:2]
-    for taken in range(slots):
-        for j in range(terms):
-            if right[taken, j].any():
-                result[taken:, j:] += left[: slots - taken, : terms - j] * right[taken, j]
     return result
