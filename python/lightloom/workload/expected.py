@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lightloom.demand.placement import bytes_per_token
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, RankGrid
 from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
@@ -93,9 +94,14 @@ def _expert(
 ) -> float:
     if folded is None or plan.ep == 1:
         return 0.0
-    forward = options.dispatch_element_bytes + options.combine_element_bytes
-    element = forward * (2 if recompute else 1) + 2 * options.backward_element_bytes
-    return element * model.hidden_size * (folded.copies - folded.stayed)
+    hidden = model.hidden_size
+    forward = sum(
+        bytes_per_token(hidden, element)
+        for element in (options.dispatch_element_bytes, options.combine_element_bytes)
+    )
+    backward = 2 * bytes_per_token(hidden, options.backward_element_bytes)
+    moved = folded.copies - folded.stayed
+    return (forward * (2 if recompute else 1) + backward) * moved
 
 
 def _pipeline(model: Model, plan: Plan, options: WorkloadOptions) -> float:

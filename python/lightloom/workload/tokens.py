@@ -35,6 +35,13 @@ def demand_shape(model: Model, plan: Plan) -> Shape:
     )
 
 
+def _words(shape: Shape) -> str:
+    return (
+        f"{shape.ranks} EP ranks, {shape.experts} experts, {shape.tokens_per_rank} tokens per "
+        f"rank, top-{shape.top_k}"
+    )
+
+
 def moe_layers(model: Model, plan: Plan) -> list[list[int]]:
     """MoE layers of each stage in ascending order, numbered from 0 over the MoE layers alone."""
     number = np.cumsum(model.moe_layers) - 1
@@ -91,7 +98,8 @@ def fold_demand(
     wanted = demand_shape(model, plan)
     if demand.shape != wanted:
         raise DemandError(
-            f"demand '{demand.name}' has shape {demand.shape}, the model and plan need {wanted}"
+            f"demand '{demand.name}' is for {_words(demand.shape)}; the model and plan need "
+            f"{_words(wanted)}"
         )
     layers = moe_layers(model, plan)
     stages, replicas, members = workers.server.shape

@@ -1,0 +1,141 @@
+"""Demand on workers: folding, sums, shapes, de-duplication, laziness."""
+
+import dataclasses
+import tracemalloc
+
+import numpy as np
+import pytest
+from tests.workload_fakes import FakeCompute, toy_model
+
+from lightloom.demand.synthetic import synthetic
+from lightloom.errors import DemandError
+from lightloom.parallel import Plan, RankGrid, place_workers
+from lightloom.workload import WorkloadOptions, demand_shape
+from lightloom.workload.tokens import expert_times, fold_demand, moe_layers, token_blocks
+
+MODEL = toy_model(moe_layers=(False, True, True, False, True, True, True))
+PLAN = Plan(gpus=64, tp=2, ep=16, dp=1, pp=2, micro_batches=3, seq_len=128)
+
+
+def fold(plan=PLAN, model=MODEL, regime="sparse", step=0, **options):
+    demand = synthetic(regime, **vars(demand_shape(model, plan)), seed=3)
+    workers = place_workers(RankGrid(plan), 8)
+    settings = WorkloadOptions(**options)
+    return demand, fold_demand(model, plan, workers, demand, settings, step=step)
+
+
+def test_the_shape_of_demand_follows_from_model_and_plan():
+    shape = demand_shape(MODEL, PLAN)
+    assert vars(shape) == {"ranks": 16, "experts": 16, "tokens_per_rank": 128, "top_k": 2}
+    folded = Plan(gpus=64, tp=4, ep=16, dp=4, expert_mode="folded", seq_len=128)
+    assert demand_shape(MODEL, folded).tokens_per_rank == 32
+
+
+def test_moe_layers_are_numbered_without_the_dense_ones():
+    assert moe_layers(MODEL, PLAN) == [[0, 1], [2, 3, 4]]
+    assert moe_layers(MODEL, Plan(gpus=2, pp=2, vpp=2, pp_layout=(2, 2, 2, 1))) == [
+        [0, 2, 3],
+        [1, 4],
+    ]
+
+
+def test_blocks_against_sums_over_ranks():
+    demand, folded = fold(rank_level=True)
+    assert folded.tokens.shape == (2, 9, 4, 4)
+    assert folded.tokens.dtype == np.uint32
+    for group, layers in enumerate([[0, 1], [2, 3, 4]]):
+        counts = demand.tokens(group=0, layers=layers, micro_batches=3, step=0)
+        for index, micro_batch in np.ndindex(len(layers), 3):
+            block = folded.tokens[group, index * 3 + micro_batch]
+            expected = np.zeros((4, 4), dtype=int)
+            arrived = np.zeros(16, dtype=int)
+            for source, expert in np.ndindex(16, 16):
+                copies = counts[index, micro_batch, source, expert]
+                arrived[expert] += copies
+                if source != expert:  # 16 experts on 16 ranks
+                    expected[source // 4, expert // 4] += copies
+            assert block.tolist() == expected.tolist()
+            slowest = folded.slowest[group, index * 3 + micro_batch]
+            assert slowest.tolist() == arrived.reshape(4, 4).max(axis=1).tolist()
+    assert not folded.tokens[0, 6:].any()  # stage 0 has two MoE layers only
+
+
+def test_sums_are_kept():
+    _, folded = fold()
+    # 5 layers, 3 micro-batches, 16 ranks of 128 tokens, top-2
+    assert folded.copies == 5 * 3 * 16 * 128 * 2
+    assert int(folded.tokens.sum()) == folded.copies - folded.stayed
+    assert folded.rank_tokens is None
+
+
+def test_rank_level_counts_fold_to_the_same():
+    _, folded = fold(rank_level=True)
+    ranks = folded.rank_tokens
+    assert ranks.shape == (2, 9, 16, 16)
+    assert not ranks[..., np.arange(16), np.arange(16)].any()
+    again = ranks.reshape(2, 9, 4, 4, 4, 4).sum(axis=(3, 5))
+    assert (again == folded.tokens).all()
+
+
+def test_deduplication_moves_copies_from_the_network_to_the_server():
+    plan = dataclasses.replace(PLAN, seq_len=1024)
+    model = dataclasses.replace(MODEL, experts_per_token=4)
+    _, plain = fold(plan, model, "mixtral", rank_level=True)
+    _, once = fold(plan, model, "mixtral", rank_level=True, deduplicate=True)
+    assert (once.tokens.sum(axis=(2, 3)) == plain.tokens.sum(axis=(2, 3))).all()
+    across = ~np.eye(4, dtype=bool)
+    assert once.tokens[..., across].sum() < 0.9 * plain.tokens[..., across].sum()
+    # what moves from rank to rank is never de-duplicated
+    assert (once.rank_tokens == plain.rank_tokens).all()
+    assert (once.slowest == plain.slowest).all()
+
+
+def test_replicas_see_other_data_and_stages_the_same():
+    plan = Plan(gpus=128, tp=2, ep=16, dp=2, pp=2, micro_batches=3, seq_len=128)
+    demand, folded = fold(plan)
+    assert (folded.tokens[0] != folded.tokens[1]).any()
+    counts = demand.tokens(group=1, layers=[2], micro_batches=3, step=0)
+    # group 3 is stage 1, replica 1
+    assert folded.slowest[3, :3].max() == counts.sum(axis=2).max()
+
+
+def test_steps_differ():
+    assert (fold(step=0)[1].tokens != fold(step=1)[1].tokens).any()
+
+
+def test_a_source_for_another_job_is_refused():
+    demand = synthetic("uniform", **vars(demand_shape(MODEL, PLAN)), seed=1)
+    plan = dataclasses.replace(PLAN, seq_len=256)
+    workers = place_workers(RankGrid(plan), 8)
+    with pytest.raises(DemandError) as caught:
+        fold_demand(MODEL, plan, workers, demand, WorkloadOptions(), step=0)
+    assert str(caught.value) == (
+        "demand 'uniform' is for 16 EP ranks, 16 experts, 128 tokens per rank, top-2; the model "
+        "and plan need 16 EP ranks, 16 experts, 256 tokens per rank, top-2"
+    )
+
+
+def test_expert_times_are_those_of_the_slowest_rank():
+    compute = FakeCompute(per_copy_s=1e-6)
+    _, folded = fold()
+    blocks = token_blocks(MODEL, PLAN, compute, 2.0, folded)
+    # expert-TP 2 halves the time, the scale doubles it
+    assert (blocks.expert_forward_ps == folded.slowest * 10**6).all()
+    assert (blocks.expert_backward_ps == folded.slowest * 2 * 10**6).all()
+    again = FakeCompute(per_copy_s=1e-6, recompute="full")
+    forward, backward = expert_times(MODEL, PLAN, again, folded.slowest)
+    assert np.allclose(backward, 2 * forward)
+
+
+def test_memory_is_that_of_the_folded_counts():
+    """256 groups of 64 ranks: a matrix over all 16,384 ranks would take gigabytes."""
+    plan = Plan(gpus=16384, ep=64, dp=256, micro_batches=4, seq_len=64)
+    model = toy_model(num_experts=64, moe_layers=(True, True))
+    demand = synthetic("uniform", **vars(demand_shape(model, plan)), seed=1)
+    workers = place_workers(RankGrid(plan), 8)
+    tracemalloc.start()
+    folded = fold_demand(model, plan, workers, demand, WorkloadOptions(), step=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert folded.tokens.shape == (256, 8, 8, 8)
+    assert peak < 30e6

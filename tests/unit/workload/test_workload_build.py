@@ -1,0 +1,208 @@
+"""What ``build`` returns, checks and refuses; faults that the conservation check finds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.workload_fakes import FakeCompute, balanced, build_toy, toy_model
+
+from lightloom.errors import DemandError, InputError, PlanError
+from lightloom.parallel import Plan
+from lightloom.workload import WorkloadOptions, build, check_conservation
+from lightloom.workload.task_graph import COLUMNS, Kind
+from lightloom.workload.traffic import sent_traffic, traffic_shares, unmatched
+
+PLAN = Plan(gpus=64, tp=2, ep=8, dp=2, pp=2, micro_batches=2, seq_len=128)
+
+
+def test_layout_and_graph():
+    workload = build_toy(PLAN)
+    layout = workload.graph.layout
+    assert (layout.stages, layout.replicas, layout.members) == (2, 2, 2)
+    assert layout.gpus_per_worker == 8
+    assert layout.worker_server.tolist() == list(range(8))
+    assert workload.graph.blocks.tokens.shape == (4, 8, 2, 2)
+    assert [scope.name for scope in workload.graph.scopes] == ["dp-dense", "dp-expert"]
+    assert len(workload.graph.programs) == len(workload.memory) == 2
+
+
+def test_servers_of_another_size():
+    layout = build_toy(PLAN, gpus_per_server=4).graph.layout
+    assert (layout.members, layout.gpus_per_worker) == (4, 4)
+    layout = build_toy(PLAN, gpus_per_server=32).graph.layout
+    assert (layout.members, layout.gpus_per_worker) == (1, 16)
+    assert layout.worker_server.tolist() == [0, 0, 1, 1]
+
+
+def test_sends_inside_a_server_are_local():
+    # 32 GPUs a server: both stages of 64 GPUs share none, of 32 GPUs all
+    small = dataclasses.replace(PLAN, gpus=32, dp=1)
+    assert build_toy(PLAN, gpus_per_server=32).traffic["pp"].local_bytes == 0
+    traffic = build_toy(small, gpus_per_server=32).traffic["pp"]
+    assert traffic.network_bytes == 0
+    assert traffic.local_bytes > 0
+
+
+def test_shares_of_the_network_leave_out_what_stays_in_servers():
+    workload = build_toy(PLAN)
+    shares = workload.traffic_shares(network_only=True)
+    assert shares["tp"] == 0
+    assert sum(shares.values()) == pytest.approx(1)
+    assert sum(workload.traffic_shares().values()) == pytest.approx(1)
+    alone = build_toy(Plan(gpus=1, micro_batches=1), toy_model(moe_layers=(False,)))
+    assert set(traffic_shares(alone.traffic).values()) == {0.0}
+
+
+def test_provenance_says_what_went_in():
+    plan = dataclasses.replace(PLAN, provenance=("published: a paper",))
+    options = WorkloadOptions(dispatch_element_bytes=1)
+    notes = build_toy(plan, options=options).provenance
+    assert notes["plan"] == f"{plan.describe()}; published: a paper"
+    assert notes["workload.dispatch_element_bytes"] == "1"
+    assert notes["compute.gpu"] == "fake"
+    assert notes["compute.recompute"] == "none"
+    assert "demand.regime" in notes
+    for field in dataclasses.fields(WorkloadOptions):
+        assert f"workload.{field.name}" in notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "purpose"),
+    [
+        ({"dispatch_element_bytes": 1.0}, "ep"),
+        ({"combine_element_bytes": 1.0}, "ep"),
+        ({"backward_element_bytes": 1.0}, "ep"),
+        ({"activation_element_bytes": 4.0}, "pp"),
+        ({"activation_element_bytes": 4.0}, "tp"),
+        ({"gradient_bytes": 2.0}, "dp"),
+        ({"parameter_bytes": 4.0}, "dp"),
+        ({"moe_tp": "none"}, "tp"),
+        ({"deduplicate": True}, "ep"),
+    ],
+)
+def test_every_option_about_bytes_is_read(changes, purpose):
+    plan = dataclasses.replace(PLAN, zero1=True)
+    base, other = build_toy(plan), build_toy(plan, options=WorkloadOptions(**changes))
+    assert base.traffic[purpose] != other.traffic[purpose]
+
+
+@pytest.mark.parametrize("changes", [{"overlap_dp": False}, {"overlap_parameters": True}])
+def test_every_option_about_overlap_is_read(changes):
+    plan = dataclasses.replace(PLAN, zero1=True)
+    base, other = build_toy(plan), build_toy(plan, options=WorkloadOptions(**changes))
+    assert base.graph.programs[0].rows != other.graph.programs[0].rows
+    assert base.traffic == other.traffic
+
+
+def test_equal_inputs_give_equal_graphs():
+    first, second = build_toy(PLAN).graph, build_toy(PLAN).graph
+    assert [p.rows for p in first.programs] == [p.rows for p in second.programs]
+    assert (first.blocks.tokens == second.blocks.tokens).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"gradient_bytes": 0},
+            "gradient-bytes = 0: expected bytes per element, above 0, up to 8",
+        ),
+        (
+            {"dispatch_element_bytes": float("nan")},
+            "dispatch-element-bytes = nan: expected bytes per element, above 0, up to 8",
+        ),
+        (
+            {"combine_element_bytes": "fp8"},
+            "combine-element-bytes = 'fp8': expected bytes per element, above 0, up to 8",
+        ),
+        (
+            {"moe_tp": "some"},
+            "moe-tp = 'some': expected one of dispatched, sequence, none",
+        ),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(options, message):
+    with pytest.raises(InputError) as caught:
+        WorkloadOptions(**options)
+    assert str(caught.value) == message
+
+
+def test_wrong_inputs_are_refused():
+    model = toy_model()
+    with pytest.raises(InputError, match="toy has experts: a demand source is needed"):
+        build(model, PLAN, demand=None, compute=FakeCompute())
+    with pytest.raises(InputError, match=r"compute scale = -1: expected a number above 0"):
+        build_toy(PLAN, compute_scale=-1)
+    other = balanced(model, dataclasses.replace(PLAN, seq_len=256))
+    with pytest.raises(DemandError, match="the model and plan need"):
+        build(model, PLAN, demand=other, compute=FakeCompute())
+    twelve = toy_model(num_experts=12)
+    with pytest.raises(PlanError, match="experts are not divisible by ep"):
+        build(twelve, PLAN, demand=other, compute=FakeCompute())
+    with pytest.raises(PlanError, match="must stay within a server of 1 GPUs"):
+        build_toy(PLAN, gpus_per_server=1)
+
+
+# Faults: every change of a good graph must be found.
+
+
+def drop(program, kind):
+    """Remove the last task of a kind."""
+    column = list(COLUMNS).index("kind")
+    index = max(i for i, row in enumerate(program.rows) if row[column] == kind)
+    del program.rows[index]
+
+
+@pytest.mark.parametrize("kind", [Kind.SEND, Kind.RECEIVE, Kind.RING, Kind.WAIT])
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_missing_partner_is_found(kind, stage):
+    workload = build_toy(PLAN)
+    assert unmatched(workload.graph) == []
+    drop(workload.graph.programs[stage], kind)
+    assert unmatched(workload.graph)
+    with pytest.raises(AssertionError):
+        check_conservation(workload)
+
+
+def test_a_ring_joined_by_unequal_stages_is_found():
+    plan = Plan(gpus=24, ep=8, pp=3, micro_batches=3, seq_len=128)
+    workload = build_toy(plan, toy_model(tied_embeddings=True))
+    assert unmatched(workload.graph) == []
+    program = workload.graph.programs[2]
+    size, tag, kind = (list(COLUMNS).index(name) for name in ("bytes", "tag", "kind"))
+    for index, row in enumerate(program.rows):
+        if row[kind] == Kind.RING and row[tag] == 0:
+            changed = list(row)
+            changed[size] += 1
+            program.rows[index] = tuple(changed)
+    assert unmatched(workload.graph) == ["scope 1: stages [0, 2] join different rings"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (Kind.LOCAL, "bytes"),
+        (Kind.ALL_TO_ALL, "bytes"),
+        (Kind.SEND, "bytes"),
+        (Kind.RING, "bytes"),
+    ],
+)
+def test_wrong_bytes_are_found(kind, column):
+    workload = build_toy(PLAN)
+    program = workload.graph.programs[0]
+    at, kinds = list(COLUMNS).index(column), list(COLUMNS).index("kind")
+    index = next(i for i, row in enumerate(program.rows) if row[kinds] == kind)
+    row = list(program.rows[index])
+    row[at] = int(row[at] * 1.1) + 1
+    program.rows[index] = tuple(row)
+    changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
+    with pytest.raises(AssertionError, match="the model implies"):
+        check_conservation(changed)
+
+
+def test_lost_tokens_are_found():
+    workload = build_toy(PLAN)
+    workload.graph.blocks.tokens[0, 0, 0, 1] -= np.uint32(1)
+    changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
+    with pytest.raises(AssertionError, match="ep: "):
+        check_conservation(changed)
