@@ -1,0 +1,70 @@
+"""What the simulator moves for a workload is what the workload counts, and as fast as it should."""
+
+import pytest
+from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
+
+from lightloom.fabric.network import Eps, Network, NvSwitch
+from lightloom.parallel import Plan
+from lightloom.simulate import simulate
+from lightloom.workload import WorkloadOptions
+
+MIXED = toy_model(
+    moe_layers=(False, True, True, True), shared_expert_ffn_size=32, tied_embeddings=True
+)
+PLANS = {
+    "tp8 servers": Plan(gpus=64, tp=8, ep=4, pp=2, micro_batches=2, seq_len=128),
+    "two workers per server": Plan(gpus=32, tp=1, ep=4, dp=4, pp=2, micro_batches=2, seq_len=128),
+    "context ranks share servers": Plan(gpus=64, tp=2, cp=2, ep=8, pp=2, seq_len=128),
+    "context ranks across servers": Plan(gpus=64, tp=4, cp=4, ep=2, pp=2, seq_len=128),
+    "folded": Plan(gpus=64, tp=4, cp=2, ep=16, dp=2, pp=2, seq_len=128, expert_mode="folded"),
+    "interleaved, zero-1": Plan(
+        gpus=64, tp=2, ep=8, dp=2, pp=2, vpp=2, micro_batches=4, seq_len=128, zero1=True
+    ),
+    "without sequence parallelism": Plan(
+        gpus=32, tp=4, ep=4, pp=2, micro_batches=3, seq_len=128, sequence_parallel=False
+    ),
+    "wide ep": Plan(gpus=128, ep=16, dp=4, pp=2, seq_len=128),
+}
+
+
+def network(gpus, rate_bps, all_to_all="hierarchical"):
+    eps = Eps(nics=8, nic_rate_bps=rate_bps, link_delay_ps=1, servers_per_tor=4, servers_per_pod=16)
+    switch = NvSwitch(gpu_rate_bps=rate_bps, latency_ps=1)
+    return Network(gpus // 8, 8, switch, all_to_all, eps=eps)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_bytes_across_servers(name, recompute):
+    plan = PLANS[name]
+    options = WorkloadOptions(rank_level=True)
+    workload = build_toy(plan, MIXED, FakeCompute(recompute=recompute), options=options)
+    run = simulate(workload.graph, network(plan.gpus, 400_000_000_000))
+    for purpose, traffic in workload.traffic.items():
+        moved = run.purpose_bytes[purpose]["eps"]
+        assert moved == pytest.approx(traffic.network_bytes, rel=1e-3), purpose
+    assert run.purpose_bytes["ep"]["eps"] == workload.traffic["ep"].network_bytes
+    assert run.purpose_bytes["pp"]["eps"] == workload.traffic["pp"].network_bytes
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_network_without_delay_leaves_the_schedule(name):
+    plan = PLANS[name]
+    times = FakeCompute(1e-3, 2e-3, 1e-4, 2e-4, 3e-4, 1e-5, 1e-6, 1e-9)
+    for changes in ({}, {"overlap_dp": False, "overlap_parameters": True}):
+        graph = build_toy(plan, MIXED, times, options=WorkloadOptions(**changes)).graph
+        run = simulate(graph, network(plan.gpus, 4_000_000_000_000_000))
+        assert run.step_time_s == pytest.approx(max(execute(graph)) / 1e12, rel=1e-3)
+
+
+def test_reduction_beside_backward_is_faster_than_after_it():
+    # without experts, so that nothing else wants the network meanwhile
+    plan = Plan(gpus=32, tp=8, dp=4, micro_batches=2, seq_len=128)
+    dense = toy_model(moe_layers=(False,) * 4)
+    times = FakeCompute(attention_s=1e-5)
+    slow = network(plan.gpus, 10_000_000_000)
+    beside, after = (
+        simulate(build_toy(plan, dense, times, options=options).graph, slow).step_time_s
+        for options in (WorkloadOptions(), WorkloadOptions(overlap_dp=False))
+    )
+    assert beside < 0.9 * after
