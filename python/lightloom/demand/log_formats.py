@@ -265,7 +265,7 @@ class _Simllm:
         if kind not in _TOKEN_ROWS:
             raise DemandError(f"{where}: row_type {shown(kind)} is not known")
         phase = row.get("phase")
-        if phase not in self._phases:
+        if not isinstance(phase, str) or phase not in self._phases:
             raise DemandError(f"{where}: phase: expected prefill or decode, got {shown(phase)}")
         self._phases[phase] += 1
         choices = self._token(row.get("routing"), where)

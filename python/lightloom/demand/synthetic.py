@@ -193,7 +193,8 @@ def limit_to_tokens(counts: Counts, tokens: int) -> Counts:
     while left.any():
         room = tokens - rows
         weight = np.where(room > 0, rows + 1, 0)
-        part = np.minimum(left[:, np.newaxis] * weight // weight.sum(-1, keepdims=True), room)
+        total = np.maximum(weight.sum(axis=-1, keepdims=True), 1)
+        part = np.minimum(left[:, np.newaxis] * weight // total, room)
         # fewer copies are left than experts: one each, the roomiest first
         place = np.argsort(np.argsort(-room, axis=-1, kind="stable"), axis=-1)
         single = ((place < left[:, np.newaxis]) & (room > 0)).astype(np.int64)
