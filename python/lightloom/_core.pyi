@@ -1,6 +1,7 @@
 """The compiled core (``crates/python``)."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,3 +51,14 @@ def schedule_topoopt(
     npt.NDArray[np.uint32],
     npt.NDArray[np.uint32],
 ]: ...
+
+# simulate: crates/python/src/execute.rs
+
+class NetworkInvalid(ValueError): ...
+
+def execute(
+    graph: dict[str, Any],
+    network: dict[str, Any],
+    options: dict[str, Any],
+    progress: Callable[[float], bool | None] | None,
+) -> dict[str, Any]: ...

@@ -1,6 +1,6 @@
 //! What must hold before a step can be played, and how many bytes it implies.
 
-use crate::error::{ExecuteError, invalid};
+use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::fabric::Fabric;
 use crate::ledger::Purpose;
 use crate::lower::Which;
@@ -40,7 +40,7 @@ pub fn ring_steps(kind: RingKind, members: usize) -> u64 {
 /// Names the first thing that does not fit.
 pub fn check(graph: &TaskGraph, network: &Network) -> Result<Index, ExecuteError> {
     graph.validate()?;
-    network.validate()?;
+    network.validate().map_err(ExecuteError::Network)?;
     check_modes(graph, network)?;
     let mut ring_of_worker = Vec::new();
     for scope in &graph.scopes {
@@ -72,11 +72,11 @@ fn check_modes(graph: &TaskGraph, network: &Network) -> Result<(), ExecuteError>
         return Err(invalid("a layout needs members, replicas and GPUs per worker above 0"));
     }
     if network.direct.is_some() && (network.eps.is_some() || network.ocs.is_some()) {
-        return Err(invalid("a network has either direct circuits or an eps, not both"));
+        return Err(unfit("a network has either direct circuits or an eps, not both"));
     }
     let fixed = network.ocs.is_some() || network.direct.is_some();
     if fixed && network.all_to_all != AllToAll::Hierarchical {
-        return Err(invalid("circuits join servers, not ranks: use the hierarchical all-to-all"));
+        return Err(unfit("circuits join servers, not ranks: use the hierarchical all-to-all"));
     }
     let ranks = graph.blocks.ranks_per_member;
     let by_rank = network.all_to_all != AllToAll::Hierarchical;
@@ -325,7 +325,7 @@ fn need_route(
     let (source, target) = (seats.server[from as usize], seats.server[to as usize]);
     let Some(direct) = &fabric.direct else { return Ok(()) };
     if source != target && direct.routes(source, target).is_empty() {
-        return Err(invalid(format!(
+        return Err(unfit(format!(
             "no route from server {source} to server {target}, which {what} needs: add it to the \
              fabric's routes"
         )));

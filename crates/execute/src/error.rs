@@ -6,9 +6,12 @@ use lightloom_model::Invalid;
 /// What went wrong; every text is one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExecuteError {
-    /// The task graph, the network or their combination cannot be used.
+    /// The task graph cannot be used.
     #[error("{0}")]
     Invalid(#[from] Invalid),
+    /// The network cannot be used, or not for this task graph.
+    #[error("{0}")]
+    Network(Invalid),
     /// Workers wait for something that never comes.
     #[error("{0}")]
     Deadlock(String),
@@ -23,4 +26,9 @@ pub enum ExecuteError {
 /// An [`Invalid`] of this text.
 pub fn invalid(text: impl Into<String>) -> ExecuteError {
     ExecuteError::Invalid(Invalid(text.into()))
+}
+
+/// A network that cannot be used, for this reason.
+pub fn network(text: impl Into<String>) -> ExecuteError {
+    ExecuteError::Network(Invalid(text.into()))
 }

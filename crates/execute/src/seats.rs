@@ -4,7 +4,7 @@
 //! slot unless the all-to-all moves data rank by rank (`flat`, `rail`); then there is one per rank
 //! of the server, or one per NIC where there are fewer NICs than ranks.
 
-use crate::error::{ExecuteError, invalid};
+use crate::error::{ExecuteError, network as unfit};
 use lightloom_model::{AllToAll, Network, TaskGraph, WorkerId};
 
 /// Servers and slots of all workers.
@@ -37,14 +37,14 @@ impl Seats {
         for (worker, &server) in layout.worker_server.iter().enumerate() {
             let Some(taken) = taken.get_mut(server as usize) else {
                 let count = network.servers;
-                return Err(invalid(format!(
+                return Err(unfit(format!(
                     "worker {worker} sits on server {server}, but the network has {count} servers"
                 )));
             };
             first_gpu.push(*taken);
             *taken += layout.gpus_per_worker;
             if *taken > gpus_per_server {
-                return Err(invalid(format!(
+                return Err(unfit(format!(
                     "server {server} has {gpus_per_server} GPUs, its workers need {taken}"
                 )));
             }
@@ -86,19 +86,19 @@ fn slots_per_server(
     }
     let gpus = graph.layout.gpus_per_worker;
     if gpus % ranks != 0 {
-        return Err(invalid(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
+        return Err(unfit(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
     }
     let on_server = network.gpus_per_server / (gpus / ranks);
     let slots = on_server.min(eps.nics);
     if slots == 0 || on_server % slots != 0 || eps.nics % slots != 0 {
-        return Err(invalid(format!(
+        return Err(unfit(format!(
             "{} NICs cannot be dealt out evenly to {on_server} EP ranks of a server: use the \
              hierarchical all-to-all",
             eps.nics
         )));
     }
     if network.gpus_per_server % slots != 0 {
-        return Err(invalid(format!(
+        return Err(unfit(format!(
             "{} GPUs of a server cannot be dealt out evenly to {slots} groups of NICs",
             network.gpus_per_server
         )));

@@ -2,12 +2,14 @@
 
 use pyo3::prelude::*;
 
+mod execute;
 mod schedule;
 
 /// The compiled core of Lightloom.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    execute::register(module)?;
     schedule::register(module)?;
     Ok(())
 }

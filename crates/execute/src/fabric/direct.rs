@@ -4,7 +4,7 @@
 //! passes bytes through its NVSwitch, whose link is shared by everything that it relays, and adds
 //! its forwarding delay.
 
-use crate::error::{ExecuteError, invalid};
+use crate::error::{ExecuteError, network as unfit};
 use lightloom_flowsim::{FlowNetwork, LinkId};
 use lightloom_model::{Direct, Duration, Network, Rate};
 use rustc_hash::FxHashMap;
@@ -107,7 +107,7 @@ impl DirectLinks {
                 .windows(2)
                 .map(|hop| bundle_of.get(&(hop[0], hop[1])).copied())
                 .collect::<Option<_>>()
-                .ok_or_else(|| invalid(format!("route {servers:?} crosses a missing circuit")))?;
+                .ok_or_else(|| unfit(format!("route {servers:?} crosses a missing circuit")))?;
             let mut links = Vec::with_capacity(2 * hops.len());
             for (index, &hop) in hops.iter().enumerate() {
                 if index > 0 {

@@ -1,0 +1,478 @@
+//! The function of `lightloom.simulate`.
+
+use lightloom_execute::{
+    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Options, Outcome, Purpose,
+    Snapshot, Timeline, execute as play, total_tasks,
+};
+use lightloom_kernel::Observer;
+use lightloom_model::{
+    AllToAll, Allocator, Category, Circuit, Direct, Duration, Eps, FirstAllToAll, Layout, Network,
+    NvSwitch, Ocs, Pass, Rate, Reconfigure, RingKind, Route, Scope, StageProgram, SwitchDelay,
+    Task, TaskGraph, TaskKind, Time, TokenBlocks,
+};
+use numpy::{Element, IntoPyArray, PyReadonlyArray1};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::ops::ControlFlow;
+
+create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
+
+/// Adds the function to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("NetworkInvalid", module.py().get_type::<NetworkInvalid>())?;
+    module.add_function(wrap_pyfunction!(execute, module)?)?;
+    Ok(())
+}
+
+/// Plays a step; see `lightloom.simulate` for the keys of the dictionaries.
+#[pyfunction]
+#[pyo3(signature = (graph, network, options, progress))]
+fn execute<'py>(
+    py: Python<'py>,
+    graph: &Bound<'py, PyDict>,
+    network: &Bound<'py, PyDict>,
+    options: &Bound<'py, PyDict>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let graph = read_graph(graph)?;
+    let network = read_network(network)?;
+    let options = Options {
+        timeline_workers: value(options, "timeline_workers")?,
+        share_equal_work: value(options, "share_equal_work")?,
+    };
+    let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
+    let result = py.detach(|| play(&graph, &network, &options, &mut watcher));
+    if let Some(error) = watcher.error {
+        return Err(error);
+    }
+    give(py, result.map_err(refuse)?)
+}
+
+fn refuse(error: ExecuteError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        ExecuteError::Invalid(_) | ExecuteError::Deadlock(_) => PyValueError::new_err(text),
+        ExecuteError::Network(_) => NetworkInvalid::new_err(text),
+        ExecuteError::NotConserved(_) => PyAssertionError::new_err(text),
+        ExecuteError::Interrupted(_) => PyKeyboardInterrupt::new_err(text),
+    }
+}
+
+/// Tells a Python function how far the run is, and stops it on a signal or at its wish.
+struct Watcher {
+    progress: Option<Py<PyAny>>,
+    total: u64,
+    error: Option<PyErr>,
+}
+
+impl Observer for Watcher {
+    fn progress(&mut self, _now: Time, done: u64) -> ControlFlow<()> {
+        let fraction = done as f64 / self.total as f64;
+        let asked = Python::attach(|py| {
+            py.check_signals()?;
+            let Some(progress) = &self.progress else { return Ok(true) };
+            let answer = progress.call1(py, (fraction,))?;
+            Ok(answer.is_none(py) || answer.is_truthy(py)?)
+        });
+        match asked {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+fn item<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+    dictionary
+        .get_item(key)?
+        .ok_or_else(|| PyValueError::new_err(format!("the core was not given '{key}'")))
+}
+
+fn value<'py, T>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+{
+    item(dictionary, key)?.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        PyValueError::new_err(format!("'{key}' as given to the core: {error}"))
+    })
+}
+
+fn part<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyDict>> {
+    Ok(item(dictionary, key)?.cast_into::<PyDict>()?)
+}
+
+fn column<T: Element + Copy>(dictionary: &Bound<'_, PyDict>, key: &str) -> PyResult<Vec<T>> {
+    let array: PyReadonlyArray1<'_, T> = item(dictionary, key)?
+        .extract()
+        .map_err(|_| PyValueError::new_err(format!("'{key}' as given to the core: wrong type")))?;
+    Ok(array.as_array().iter().copied().collect())
+}
+
+fn read_graph(graph: &Bound<'_, PyDict>) -> PyResult<TaskGraph> {
+    let layout = part(graph, "layout")?;
+    let blocks = part(graph, "blocks")?;
+    let durations = |key| -> PyResult<Vec<Duration>> {
+        Ok(column::<u64>(&blocks, key)?.into_iter().map(Duration).collect())
+    };
+    Ok(TaskGraph {
+        layout: Layout {
+            stages: value(&layout, "stages")?,
+            replicas: value(&layout, "replicas")?,
+            members: value(&layout, "members")?,
+            gpus_per_worker: value(&layout, "gpus_per_worker")?,
+            worker_server: column(&layout, "worker_server")?,
+        },
+        programs: dictionaries(graph, "programs")?.iter().map(read_program).collect::<Result<
+            _,
+            _,
+        >>()?,
+        scopes: dictionaries(graph, "scopes")?.iter().map(read_scope).collect::<Result<_, _>>()?,
+        blocks: TokenBlocks {
+            blocks: value(&blocks, "blocks")?,
+            tokens: column(&blocks, "tokens")?,
+            ranks_per_member: value(&blocks, "ranks_per_member")?,
+            rank_tokens: column(&blocks, "rank_tokens")?,
+            expert_forward: durations("expert_forward_ps")?,
+            expert_backward: durations("expert_backward_ps")?,
+        },
+    })
+}
+
+fn dictionaries<'py>(
+    graph: &Bound<'py, PyDict>,
+    key: &str,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let list = item(graph, key)?.cast_into::<PyList>()?;
+    list.iter().map(|entry| Ok(entry.cast_into::<PyDict>()?)).collect()
+}
+
+fn read_scope(scope: &Bound<'_, PyDict>) -> PyResult<Scope> {
+    Ok(Scope {
+        name: value(scope, "name")?,
+        offsets: column(scope, "offsets")?,
+        workers: column(scope, "workers")?,
+    })
+}
+
+/// The columns of a program, see `lightloom.workload.task_graph.COLUMNS`.
+struct Columns {
+    kind: Vec<u8>,
+    category: Vec<u8>,
+    layer: Vec<u16>,
+    micro_batch: Vec<u16>,
+    flags: Vec<u8>,
+    duration_ps: Vec<u64>,
+    bytes: Vec<u64>,
+    local_bytes: Vec<u64>,
+    block: Vec<u32>,
+    peer: Vec<u32>,
+    tag: Vec<u32>,
+}
+
+const TRANSPOSED: u8 = 1;
+const FIRST: u8 = 2;
+const BACKWARD: u8 = 4;
+
+impl Columns {
+    fn check_lengths(&self) -> PyResult<()> {
+        let lengths = [
+            self.category.len(),
+            self.layer.len(),
+            self.micro_batch.len(),
+            self.flags.len(),
+            self.duration_ps.len(),
+            self.bytes.len(),
+            self.local_bytes.len(),
+            self.block.len(),
+            self.peer.len(),
+            self.tag.len(),
+        ];
+        if lengths.iter().any(|&length| length != self.kind.len()) {
+            return Err(PyValueError::new_err("the columns of a program differ in length"));
+        }
+        Ok(())
+    }
+
+    fn task(&self, row: usize) -> PyResult<Task> {
+        let category = Category::from_u8(self.category[row])
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Task {
+            kind: self.kind(row)?,
+            category,
+            layer: self.layer[row],
+            micro_batch: self.micro_batch[row],
+        })
+    }
+
+    fn kind(&self, row: usize) -> PyResult<TaskKind> {
+        let flags = self.flags[row];
+        let has = |flag: u8| flags & flag != 0;
+        let pass = if has(BACKWARD) { Pass::Backward } else { Pass::Forward };
+        let (bytes, tag) = (self.bytes[row], self.tag[row]);
+        Ok(match self.kind[row] {
+            0 => TaskKind::Compute { duration: Duration(self.duration_ps[row]) },
+            1 => TaskKind::Expert { block: self.block[row], pass },
+            2 => TaskKind::Local { bytes_per_gpu: bytes },
+            3 => TaskKind::AllToAll {
+                block: self.block[row],
+                transposed: has(TRANSPOSED),
+                first: has(FIRST),
+                pass,
+                bytes_per_token: bytes,
+            },
+            4 => TaskKind::Send { peer_stage: self.peer[row], tag, bytes },
+            5 => TaskKind::Receive { peer_stage: self.peer[row], tag },
+            6 => TaskKind::Ring {
+                kind: match flags {
+                    0 => RingKind::AllReduce,
+                    1 => RingKind::ReduceScatter,
+                    2 => RingKind::AllGather,
+                    _ => return Err(PyValueError::new_err(format!("ring kind {flags}"))),
+                },
+                scope: self.peer[row],
+                handle: tag,
+                bytes,
+                local_bytes_per_gpu: self.local_bytes[row],
+            },
+            7 => TaskKind::Wait { handle: tag },
+            other => return Err(PyValueError::new_err(format!("task kind {other}"))),
+        })
+    }
+}
+
+fn read_program(program: &Bound<'_, PyDict>) -> PyResult<StageProgram> {
+    let columns = Columns {
+        kind: column(program, "kind")?,
+        category: column(program, "category")?,
+        layer: column(program, "layer")?,
+        micro_batch: column(program, "micro_batch")?,
+        flags: column(program, "flags")?,
+        duration_ps: column(program, "duration_ps")?,
+        bytes: column(program, "bytes")?,
+        local_bytes: column(program, "local_bytes")?,
+        block: column(program, "block")?,
+        peer: column(program, "peer")?,
+        tag: column(program, "tag")?,
+    };
+    columns.check_lengths()?;
+    let tasks = (0..columns.kind.len()).map(|row| columns.task(row)).collect::<PyResult<_>>()?;
+    Ok(StageProgram { tasks })
+}
+
+fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
+    let nvswitch = part(network, "nvswitch")?;
+    let optional = |key: &str| -> PyResult<Option<Bound<'_, PyDict>>> {
+        let entry = item(network, key)?;
+        if entry.is_none() { Ok(None) } else { Ok(Some(entry.cast_into::<PyDict>()?)) }
+    };
+    Ok(Network {
+        servers: value(network, "servers")?,
+        gpus_per_server: value(network, "gpus_per_server")?,
+        nvswitch: NvSwitch {
+            gpu_rate: Rate(value(&nvswitch, "gpu_rate_bps")?),
+            latency: Duration(value(&nvswitch, "latency_ps")?),
+        },
+        eps: optional("eps")?.as_ref().map(read_eps).transpose()?,
+        ocs: optional("ocs")?.as_ref().map(read_ocs).transpose()?,
+        direct: optional("direct")?.as_ref().map(read_direct).transpose()?,
+        all_to_all: word(
+            network,
+            "all_to_all",
+            &[
+                ("flat", AllToAll::Flat),
+                ("rail", AllToAll::Rail),
+                ("hierarchical", AllToAll::Hierarchical),
+            ],
+        )?,
+    })
+}
+
+fn read_eps(eps: &Bound<'_, PyDict>) -> PyResult<Eps> {
+    Ok(Eps {
+        nics: value(eps, "nics")?,
+        nic_rate: Rate(value(eps, "nic_rate_bps")?),
+        link_delay: Duration(value(eps, "link_delay_ps")?),
+        servers_per_tor: value(eps, "servers_per_tor")?,
+        servers_per_pod: value(eps, "servers_per_pod")?,
+        tor_uplink: value::<Option<u64>>(eps, "tor_uplink_bps")?.map(Rate),
+        rail: value(eps, "rail")?,
+    })
+}
+
+const ALLOCATORS: [(&str, Allocator); 4] = [
+    ("paper", Allocator::Paper),
+    ("reference", Allocator::Reference),
+    ("best", Allocator::Best),
+    ("static", Allocator::Static),
+];
+
+fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
+    let policies = [("never", Reconfigure::Never), ("always", Reconfigure::Always)];
+    let firsts = [("reuse", FirstAllToAll::Reuse), ("block", FirstAllToAll::Block)];
+    let duration = |key: &str| value(ocs, key).map(Duration);
+    Ok(Ocs {
+        degree: value(ocs, "degree")?,
+        nic_rate: Rate(value(ocs, "nic_rate_bps")?),
+        circuit_delay: duration("circuit_delay_ps")?,
+        region_of_server: column(ocs, "region_of_server")?,
+        allocator: word(ocs, "allocator", &ALLOCATORS)?,
+        split: value(ocs, "split")?,
+        reconfigure: word(ocs, "reconfigure", &policies)?,
+        first: word(ocs, "first", &firsts)?,
+        delay: SwitchDelay {
+            fixed: duration("fixed_ps")?,
+            per_pair: duration("per_pair_ps")?,
+            control: duration("control_ps")?,
+            link_up: duration("link_up_ps")?,
+        },
+        keep_unchanged: value(ocs, "keep_unchanged")?,
+    })
+}
+
+fn read_direct(direct: &Bound<'_, PyDict>) -> PyResult<Direct> {
+    let circuits: Vec<u32> = column(direct, "circuits")?;
+    let offsets: Vec<u32> = column(direct, "route_offsets")?;
+    let servers: Vec<u32> = column(direct, "route_servers")?;
+    let routes = offsets
+        .windows(2)
+        .map(|ends| {
+            servers
+                .get(ends[0] as usize..ends[1] as usize)
+                .map(|servers| Route { servers: servers.to_vec() })
+                .ok_or_else(|| NetworkInvalid::new_err("route_offsets exceed route_servers"))
+        })
+        .collect::<PyResult<_>>()?;
+    Ok(Direct {
+        link_rate: Rate(value(direct, "link_rate_bps")?),
+        link_delay: Duration(value(direct, "link_delay_ps")?),
+        relay_delay: Duration(value(direct, "relay_delay_ps")?),
+        circuits: circuits
+            .chunks_exact(3)
+            .map(|row| Circuit { a: row[0], b: row[1], count: row[2] })
+            .collect(),
+        routes,
+    })
+}
+
+fn word<T: Copy>(
+    dictionary: &Bound<'_, PyDict>,
+    key: &str,
+    known: &[(&str, T)],
+) -> PyResult<T> {
+    let given: String = value(dictionary, key)?;
+    known.iter().find(|(name, _)| *name == given).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        NetworkInvalid::new_err(format!("{key} = '{given}': expected one of {names}"))
+    })
+}
+
+fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
+    let result = PyDict::new(py);
+    let categories: Vec<&str> = Category::ALL.iter().map(|category| category.name()).collect();
+    result.set_item("categories", categories)?;
+    result.set_item("step_ps", outcome.step.0)?;
+    result.set_item("trace_hash", format!("{:032x}", outcome.trace_hash))?;
+    result.set_item("events", outcome.events)?;
+    result.set_item("flows", outcome.flows)?;
+    result.set_item("tasks", outcome.tasks)?;
+    result.set_item("critical_path_ps", outcome.critical_path.0.to_vec())?;
+    let spent: Vec<Vec<u64>> = outcome.spent.iter().map(|stage| stage.0.to_vec()).collect();
+    result.set_item("spent_ps", spent)?;
+    result.set_item("workers_per_stage", outcome.workers_per_stage)?;
+    result.set_item("straggler_wait_ps", outcome.straggler_wait)?;
+    let bytes = PyDict::new(py);
+    for (purpose, row) in Purpose::NAMES.iter().zip(outcome.ledger.bytes) {
+        let carried = PyDict::new(py);
+        for (carrier, size) in CARRIER_NAMES.iter().zip(row) {
+            carried.set_item(carrier, size)?;
+        }
+        bytes.set_item(purpose, carried)?;
+    }
+    result.set_item("bytes", bytes)?;
+    result.set_item("circuits", give_circuits(py, &outcome.circuits)?)?;
+    let links = outcome
+        .links
+        .into_iter()
+        .map(|class| (class.name, class.links, class.carried_bytes, class.mean, class.max));
+    result.set_item("links", links.collect::<Vec<_>>())?;
+    result.set_item("timeline", give_timeline(py, outcome.timeline)?)?;
+    result.set_item("circuit_timeline", give_circuit_timeline(py, outcome.circuit_timeline)?)?;
+    let snapshots: Vec<Bound<'_, PyDict>> = outcome
+        .snapshots
+        .into_iter()
+        .map(|snapshot| give_snapshot(py, snapshot))
+        .collect::<PyResult<_>>()?;
+    result.set_item("snapshots", snapshots)?;
+    let work = PyDict::new(py);
+    work.set_item("recomputations", outcome.flow_statistics.recomputations)?;
+    work.set_item("links_touched", outcome.flow_statistics.links_touched)?;
+    work.set_item("flows_touched", outcome.flow_statistics.flows_touched)?;
+    result.set_item("flow_work", work)?;
+    Ok(result)
+}
+
+fn give_circuits<'py>(
+    py: Python<'py>,
+    circuits: &CircuitStatistics,
+) -> PyResult<Bound<'py, PyDict>> {
+    let given = PyDict::new(py);
+    given.set_item("decisions", circuits.decisions)?;
+    given.set_item("reconfigurations", circuits.reconfigurations)?;
+    given.set_item("skipped", circuits.skipped)?;
+    given.set_item("pairs_changed", circuits.pairs_changed)?;
+    given.set_item("delay_ps", circuits.delay.0)?;
+    given.set_item("exposed_ps", circuits.exposed.0)?;
+    given.set_item("makespan_s", circuits.makespan_s)?;
+    given.set_item("bound_s", circuits.bound_s)?;
+    given.set_item("allocations", circuits.allocations)?;
+    given.set_item("shared", circuits.shared)?;
+    Ok(given)
+}
+
+fn give_timeline(py: Python<'_>, timeline: Timeline) -> PyResult<Bound<'_, PyDict>> {
+    let given = PyDict::new(py);
+    given.set_item("worker", timeline.worker.into_pyarray(py))?;
+    given.set_item("stream", timeline.stream.into_pyarray(py))?;
+    given.set_item("start_ps", timeline.start.into_pyarray(py))?;
+    given.set_item("end_ps", timeline.end.into_pyarray(py))?;
+    given.set_item("category", timeline.category.into_pyarray(py))?;
+    given.set_item("layer", timeline.layer.into_pyarray(py))?;
+    given.set_item("micro_batch", timeline.micro_batch.into_pyarray(py))?;
+    Ok(given)
+}
+
+fn give_circuit_timeline(
+    py: Python<'_>,
+    timeline: CircuitTimeline,
+) -> PyResult<Bound<'_, PyDict>> {
+    let given = PyDict::new(py);
+    given.set_item("server_a", timeline.a.into_pyarray(py))?;
+    given.set_item("server_b", timeline.b.into_pyarray(py))?;
+    given.set_item("count", timeline.count.into_pyarray(py))?;
+    given.set_item("up_ps", timeline.up.into_pyarray(py))?;
+    given.set_item("down_ps", timeline.down.into_pyarray(py))?;
+    Ok(given)
+}
+
+fn give_snapshot(py: Python<'_>, snapshot: Snapshot) -> PyResult<Bound<'_, PyDict>> {
+    let given = PyDict::new(py);
+    let name = ALLOCATORS.iter().find(|(_, allocator)| *allocator == snapshot.chosen);
+    given.set_item("time_ps", snapshot.time.0)?;
+    given.set_item("ready_ps", snapshot.ready.0)?;
+    given.set_item("group", snapshot.group)?;
+    given.set_item("layer", snapshot.layer)?;
+    given.set_item("micro_batch", snapshot.micro_batch)?;
+    given.set_item("servers", snapshot.servers.into_pyarray(py))?;
+    given.set_item("demand", snapshot.demand.into_pyarray(py))?;
+    given.set_item("circuits", snapshot.circuits.into_pyarray(py))?;
+    given.set_item("makespan_s", snapshot.makespan)?;
+    given.set_item("chosen", name.map_or("", |(name, _)| name))?;
+    Ok(given)
+}

@@ -1,0 +1,392 @@
+"""Play the task graph of a training step over a network.
+
+The simulation itself is Rust (``crates/execute``); it runs without the interpreter lock, reports
+progress and can be interrupted. Here the graph and the network are handed over as arrays, and the
+outcome comes back in seconds and bytes.
+
+What is modelled: workers that play their programs in order; Send, Ring and all-to-all as fluid
+flows that share links max-min fairly; circuits that follow the demand. What is not: packets, and
+contention on NVSwitch other than by relays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric.network import Network
+from lightloom.units import PS_PER_S
+from lightloom.workload.task_graph import TaskGraph
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """Use of one class of links over the step.
+
+    ``mean`` is the bytes of all links over what they could have carried (circuits: while up);
+    ``max`` that of the busiest.
+    """
+
+    name: str
+    links: int
+    carried_bytes: int
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class CircuitUse:
+    """What the circuit policy did.
+
+    Attributes
+    ----------
+    decisions, reconfigurations
+        How often circuits were decided, and how often any changed.
+    skipped
+        Decisions not taken, as another group of the same servers used the circuits.
+    pairs_changed
+        Port pairs switched, over all reconfigurations.
+    delay_s, exposed_s
+        Switching delay once per all-to-all that it is for, and the part of it for which the mean
+        member of an EP group waited.
+    makespan_s, bound_s
+        Sums over decisions: the allocator's makespan at line rate, and what no circuits can beat.
+    allocations, shared
+        Questions to the allocator, and those answered from an equal earlier one.
+    """
+
+    decisions: int
+    reconfigurations: int
+    skipped: int
+    pairs_changed: int
+    delay_s: float
+    exposed_s: float
+    makespan_s: float
+    bound_s: float
+    allocations: int
+    shared: int
+
+    @property
+    def hidden_s(self) -> float:
+        """Switching delay that was hidden behind compute."""
+        return max(0.0, self.delay_s - self.exposed_s)
+
+    @property
+    def shared_ratio(self) -> float:
+        """Part of the allocator's questions answered from an equal earlier one."""
+        return self.shared / self.allocations if self.allocations else 0.0
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Spans of selected workers, one row each, in the order in which they ended.
+
+    Attributes
+    ----------
+    worker
+        Worker, ``(n,)``.
+    stream
+        0: what the worker does or waits for; 1: sends and ring collectives beside it.
+    start_s, end_s
+        Seconds since the start of the step.
+    category
+        Number of the :class:`~lightloom.workload.task_graph.Category`.
+    layer, micro_batch
+        Of the task; 65535 where none.
+    """
+
+    worker: npt.NDArray[np.uint32]
+    stream: npt.NDArray[np.uint8]
+    start_s: npt.NDArray[np.float64]
+    end_s: npt.NDArray[np.float64]
+    category: npt.NDArray[np.uint8]
+    layer: npt.NDArray[np.uint16]
+    micro_batch: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class CircuitTimeline:
+    """When which circuits were up, for the regions of the selected workers; one row per span.
+
+    ``count`` parallel circuits joined ``server_a`` and ``server_b`` from ``up_s`` to ``down_s``.
+    """
+
+    server_a: npt.NDArray[np.uint32]
+    server_b: npt.NDArray[np.uint32]
+    count: npt.NDArray[np.uint16]
+    up_s: npt.NDArray[np.float64]
+    down_s: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One decision of the circuit policy, for the group of a selected worker.
+
+    Attributes
+    ----------
+    time_s, ready_s
+        When switching began and when the circuits were up.
+    group
+        EP group, ``stage * replicas + replica``.
+    layer, micro_batch
+        Of the all-to-all that it is for.
+    servers
+        ``(n,)``.
+    demand
+        Bytes, ``(n, n)``, row = source.
+    circuits
+        Parallel circuits, ``(n, n)``.
+    makespan_s
+        Of the demand over these circuits at line rate.
+    chosen
+        Allocator whose circuits these are.
+    """
+
+    time_s: float
+    ready_s: float
+    group: int
+    layer: int
+    micro_batch: int
+    servers: npt.NDArray[np.uint32]
+    demand: npt.NDArray[np.uint64]
+    circuits: npt.NDArray[np.uint16]
+    makespan_s: float
+    chosen: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of one step.
+
+    Attributes
+    ----------
+    step_time_s
+        From the start until the last worker is done.
+    critical_path_s
+        Seconds per category along the chain of causes that ends with the last worker: a waiting
+        worker's time is charged to what its releaser did. Sums to the step time.
+    mean_s
+        Seconds per category, mean over workers; sums to the step time. All-to-alls and rings
+        include the wait for their members; ``bubble`` is waiting for the pipeline and for the end
+        of the step.
+    stage_s
+        The same per pipeline stage, ``(stages,)``.
+    straggler_wait_s
+        The part of ``mean_s["ep"]`` (and ``"reconfiguration"``) before the last member arrived.
+    purpose_bytes
+        Bytes by purpose (tp, ep, pp, dp, cp) and carrier (nvswitch, eps, ocs, direct, relayed).
+        Relayed bytes are counted once more per relay.
+    circuits
+        What the circuit policy did.
+    links
+        Use of each class of links.
+    trace_hash
+        Hash of everything that happened; equal inputs have equal hashes.
+    events, flows, tasks
+        How much was simulated.
+    flow_work
+        What the flow simulation did for it.
+    timeline, circuit_timeline, snapshots
+        For the workers asked for; empty otherwise.
+    """
+
+    step_time_s: float
+    critical_path_s: dict[str, float]
+    mean_s: dict[str, float]
+    stage_s: tuple[dict[str, float], ...]
+    straggler_wait_s: float
+    purpose_bytes: dict[str, dict[str, int]]
+    circuits: CircuitUse
+    links: tuple[LinkUse, ...]
+    trace_hash: str
+    events: int
+    flows: int
+    tasks: int
+    flow_work: dict[str, int]
+    timeline: Timeline
+    circuit_timeline: CircuitTimeline
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def carried_bytes(self) -> dict[str, int]:
+        """Bytes by carrier, all purposes together."""
+        rows = list(self.purpose_bytes.values())
+        return {carrier: sum(row[carrier] for row in rows) for carrier in rows[0]}
+
+    def reconfiguration_summary(self) -> dict[str, float]:
+        """What the circuit policy did, flat; empty where there are no circuits to decide."""
+        use = self.circuits
+        if use.decisions == 0:
+            return {}
+        return {
+            "decisions": use.decisions,
+            "reconfigurations": use.reconfigurations,
+            "skipped": use.skipped,
+            "pairs_changed": use.pairs_changed,
+            "delay_s": use.delay_s,
+            "hidden_s": use.hidden_s,
+            "exposed_s": use.exposed_s,
+            "makespan_over_bound": use.makespan_s / use.bound_s if use.bound_s else 1.0,
+            "shared_ratio": use.shared_ratio,
+        }
+
+
+def simulate(
+    graph: TaskGraph,
+    network: Network,
+    *,
+    timeline_workers: Sequence[int] = (),
+    progress: Callable[[float], bool | None] | None = None,
+    network_model: Literal["flow", "packet"] = "flow",
+    share_equal_work: bool = True,
+) -> Run:
+    """Simulate one training step.
+
+    Parameters
+    ----------
+    graph
+        What the step does; all numbers that need a seed are in it.
+    network
+        What it runs on.
+    timeline_workers
+        Workers whose spans are kept, with the circuits and decisions of their regions.
+    progress
+        Called now and then with the part of the tasks that are done, 0 to 1; the run stops if it
+        returns ``False``.
+    network_model
+        ``"flow"``: max-min fair fluid flows.
+    share_equal_work
+        Whether equal questions to the circuit allocator are answered once; changes no result.
+
+    Raises
+    ------
+    FabricError
+        If the network cannot carry the graph.
+    InputError
+        If the graph is inconsistent or its workers wait for each other for ever.
+    KeyboardInterrupt
+        If it was interrupted, or ``progress`` returned ``False``.
+    """
+    if network_model != "flow":
+        raise InputError(
+            f"network_model = {network_model!r}: only 'flow' can play a step so far;"
+            " packet simulation of whole steps is not there yet"
+        )
+    options = {
+        "timeline_workers": [int(worker) for worker in timeline_workers],
+        "share_equal_work": share_equal_work,
+    }
+    try:
+        raw = _core.execute(_graph_columns(graph), _plain(network), options, progress)
+    except _core.NetworkInvalid as error:
+        raise FabricError(str(error)) from None
+    except (ValueError, OverflowError) as error:
+        raise InputError(str(error)) from None
+    return _run(raw)
+
+
+def _graph_columns(graph: TaskGraph) -> dict[str, Any]:
+    layout, blocks = graph.layout, graph.blocks
+    tokens = blocks.tokens
+    ranks = blocks.rank_tokens
+    return {
+        "layout": {
+            "stages": layout.stages,
+            "replicas": layout.replicas,
+            "members": layout.members,
+            "gpus_per_worker": layout.gpus_per_worker,
+            "worker_server": _flat(layout.worker_server, np.uint32),
+        },
+        "programs": [program.columns() for program in graph.programs],
+        "scopes": [
+            {
+                "name": scope.name,
+                "offsets": _flat(scope.offsets, np.uint32),
+                "workers": _flat(scope.workers, np.uint32),
+            }
+            for scope in graph.scopes
+        ],
+        "blocks": {
+            "blocks": tokens.shape[1] if tokens.ndim > 1 else 0,
+            "tokens": _flat(tokens, np.uint32),
+            "ranks_per_member": blocks.ranks_per_member,
+            "rank_tokens": _flat(np.zeros(0) if ranks is None else ranks, np.uint32),
+            "expert_forward_ps": _flat(blocks.expert_forward_ps, np.uint64),
+            "expert_backward_ps": _flat(blocks.expert_backward_ps, np.uint64),
+        },
+    }
+
+
+def _flat(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=dtype).reshape(-1)
+
+
+def _plain(value: Any) -> Any:
+    """Turn dataclasses into dictionaries and arrays into flat ones."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return _flat(value, np.uint32)
+    return value
+
+
+def _seconds(picoseconds: float) -> float:
+    return picoseconds / PS_PER_S
+
+
+def _by_category(
+    names: Sequence[str], picoseconds: Sequence[int], workers: int = 1
+) -> dict[str, float]:
+    return {
+        name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)
+    }
+
+
+def _run(raw: Mapping[str, Any]) -> Run:
+    names: list[str] = raw["categories"]
+    spent: list[list[int]] = raw["spent_ps"]
+    per_stage = raw["workers_per_stage"]
+    totals = [sum(column) for column in zip(*spent, strict=True)]
+    workers = per_stage * len(spent)
+    circuits = dict(raw["circuits"])
+    delay, exposed = circuits.pop("delay_ps"), circuits.pop("exposed_ps")
+    return Run(
+        step_time_s=_seconds(raw["step_ps"]),
+        critical_path_s=_by_category(names, raw["critical_path_ps"]),
+        mean_s=_by_category(names, totals, workers),
+        stage_s=tuple(_by_category(names, stage, per_stage) for stage in spent),
+        straggler_wait_s=_seconds(raw["straggler_wait_ps"] / workers),
+        purpose_bytes={purpose: dict(row) for purpose, row in raw["bytes"].items()},
+        circuits=CircuitUse(delay_s=_seconds(delay), exposed_s=_seconds(exposed), **circuits),
+        links=tuple(LinkUse(*row) for row in raw["links"]),
+        trace_hash=raw["trace_hash"],
+        events=raw["events"],
+        flows=raw["flows"],
+        tasks=raw["tasks"],
+        flow_work=dict(raw["flow_work"]),
+        timeline=Timeline(**_in_seconds(raw["timeline"])),
+        circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
+        snapshots=tuple(_snapshot(entry) for entry in raw["snapshots"]),
+    )
+
+
+def _in_seconds(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns and values in picoseconds become seconds; the others stay."""
+    return {
+        name.removesuffix("_ps") + ("_s" if name.endswith("_ps") else ""): (
+            value / PS_PER_S if name.endswith("_ps") else value
+        )
+        for name, value in columns.items()
+    }
+
+
+def _snapshot(entry: Mapping[str, Any]) -> Snapshot:
+    size = len(entry["servers"])
+    square = {name: entry[name].reshape(size, size) for name in ("demand", "circuits")}
+    return Snapshot(**{**_in_seconds(entry), **square})
