@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lightloom.study.results import Comparison, FabricResult
-from lightloom.units import show_bytes, show_time, show_usd
 
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
@@ -28,39 +30,61 @@ def grouped(parts: dict[str, float]) -> dict[str, float]:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what was compared, the results, and where the time goes."""
-    _print_inputs(comparison, console)
+    """Print what was compared, the results, where the time goes, and what to know about them."""
+    for line in comparison.inputs["summary"]:
+        console.print(Text(line), soft_wrap=True)
     console.print(_result_table(comparison))
     console.print(_breakdown_table(comparison))
+    for names, note in _notes(comparison).items():
+        console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
+    for warning in comparison.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def _notes(comparison: Comparison) -> dict[str, str]:
+    """Notes by the fabrics that they are about; equal ones together."""
+    fabrics: dict[str, list[str]] = {}
     for result in comparison.results:
         for note in result.notes:
-            console.print(Text(f"{result.fabric}: {note}", style="dim"))
-    for warning in comparison.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+            fabrics.setdefault(note, []).append(result.fabric)
+    grouped_notes: dict[str, str] = {}
+    for note, names in fabrics.items():
+        key = ", ".join(names)
+        grouped_notes[key] = f"{grouped_notes[key]}; {note}" if key in grouped_notes else note
+    return grouped_notes
 
 
-def _print_inputs(comparison: Comparison, console: Console) -> None:
-    for line in comparison.inputs["summary"]:
-        console.print(Text(line))
+def _table(title: str) -> Table:
+    # Headers and titles are Text: rich would take the [s] of a unit for a style.
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        padding=(0, 1),
+    )
+
+
+def _add_columns(table: Table, headers: Sequence[str]) -> None:
+    table.add_column(Text("fabric", style="bold"), no_wrap=True, vertical="bottom")
+    for header in headers:
+        table.add_column(
+            Text(header, style="bold"), justify="right", no_wrap=True, vertical="bottom"
+        )
 
 
 def _result_table(comparison: Comparison) -> Table:
-    table = Table(title="Fabrics", title_justify="left", header_style="bold")
-    table.add_column("fabric")
-    for header in (
-        "step time [s]",
-        "interval [s]",
-        "vs fastest",
-        "tokens/s",
-        "network cost",
-        "tokens/s per k$\nof network",
-        "tokens/s per k$\nof cluster",
-        "network\npower [kW]",
-    ):
-        table.add_column(header, justify="right")
+    table = _table("Fabrics")
+    headers = ["step\n[s]", "interval\n[s]", "vs\nfastest", "\ntokens/s", "network\n[M$]"]
+    headers += ["tokens/s/k$\nnetwork", "tokens/s/k$\ncluster", "network\n[kW]"]
+    _add_columns(table, headers)
     best = _best(comparison)
     for result in comparison.results:
         table.add_row(*_result_row(result, best))
+    if any(r.tied_with_fastest for r in comparison.results):
+        table.caption = Text("* tied: within the fastest one's interval", style="dim")
+        table.caption_justify = "left"
     return table
 
 
@@ -77,16 +101,18 @@ def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
     def mark(text: str, is_best: bool) -> Text:
         return Text(text, style="bold green" if is_best else "")
 
-    ratio = "tied" if result.tied_with_fastest else f"{result.ratio_to_fastest[1]:.3f} x"
-    if result.tokens_per_s == best["tokens"]:
-        ratio = "fastest"
+    fastest = result.tokens_per_s == best["tokens"]
+    ratio = f"{result.ratio_to_fastest[1]:.3f}"
+    if result.tied_with_fastest and not fastest:
+        ratio += "*"
+    low, high = result.step_time_low_s, result.step_time_high_s
     return [
         Text(result.fabric, style="bold"),
-        mark(f"{result.step_time_s:.4g}", result.tokens_per_s == best["tokens"]),
-        Text(f"{result.step_time_low_s:.4g} - {result.step_time_high_s:.4g}", style="dim"),
-        Text(ratio),
+        mark(f"{result.step_time_s:.4g}", fastest),
+        Text(f"{low:.3g}-{high:.3g}", style="dim"),
+        mark(ratio, fastest),
         Text(f"{result.tokens_per_s:,.0f}"),
-        Text(show_usd(result.network_cost_usd)),
+        Text(f"{result.network_cost_usd / 1e6:,.2f}"),
         mark(f"{result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
         mark(f"{result.perf_per_cluster_usd:,.2f}", result.perf_per_cluster_usd == best["cluster"]),
         Text(f"{result.network_power_w / 1000:,.1f}"),
@@ -94,36 +120,23 @@ def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
 
 
 def _breakdown_table(comparison: Comparison) -> Table:
-    table = Table(
-        title="Where the time goes: critical path [ms]", title_justify="left", header_style="bold"
-    )
-    table.add_column("fabric")
-    for column in BREAKDOWN:
-        table.add_column(column, justify="right")
-    table.add_column("all-to-all by", justify="left")
-    table.add_column("carried by EPS / circuits / relays", justify="right")
+    longest = max(result.step_time_s for result in comparison.results)
+    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    table = _table(f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]")
+    _add_columns(table, [*BREAKDOWN, "EPS", "circuits", "relays"])
     for result in comparison.results:
-        parts = grouped(result.critical_path_s)
         carried = result.carried_bytes
+        sizes = (
+            carried.get("eps", 0),
+            carried.get("ocs", 0) + carried.get("direct", 0),
+            carried.get("relayed", 0),
+        )
         table.add_row(
             Text(result.fabric, style="bold"),
-            *(f"{1000 * seconds:,.1f}" if seconds else "-" for seconds in parts.values()),
-            str(result.parameters.get("all_to_all", "")),
-            " / ".join(
-                show_bytes(size, 3) if size else "-"
-                for size in (
-                    carried.get("eps", 0),
-                    carried.get("ocs", 0) + carried.get("direct", 0),
-                    carried.get("relayed", 0),
-                )
+            *(
+                f"{factor * seconds:.4g}" if seconds else "-"
+                for seconds in grouped(result.critical_path_s).values()
             ),
+            *(f"{size / 1e12:,.1f}" if size else "-" for size in sizes),
         )
     return table
-
-
-def progress_line(done: int, total: int, elapsed_s: float) -> str:
-    """Text such as ``4/25 runs, about 12 s left``."""
-    if not done:
-        return f"0/{total} runs"
-    left = elapsed_s / done * (total - done)
-    return f"{done}/{total} runs, about {show_time(left, 2)} left"
