@@ -37,8 +37,9 @@ from lightloom.demand import (
 )
 from lightloom.demand.heat_map import SHADES, HeatMap, heat_map
 from lightloom.demand.matrix_file import MatrixSource
+from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
-from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.errors import DemandError, InputError
 from lightloom.report.files import whole_file, write_json
 
 SCHEMA_VERSION = 1
@@ -165,7 +166,8 @@ def open_source(request: _Request) -> DemandSource:
     DemandError
         If the name is no regime and no file, or an option does not fit the source.
     """
-    if request.source in REGIMES:
+    kind = kind_of(request.source)
+    if kind == "regime":
         _refuse(request, "a regime", scale=request.scale, resample=request.resample)
         shape = {name: _given(request, name, default) for name, default in _DEFAULTS.items()}
         return synthetic(
@@ -178,12 +180,7 @@ def open_source(request: _Request) -> DemandSource:
             **request.parameters,
         )
     path = Path(request.source)
-    if not path.exists():
-        raise DemandError(
-            f"'{request.source}' is neither a regime ({', '.join(REGIMES)}) nor a file"
-            f"{did_you_mean(request.source, REGIMES)}"
-        )
-    if path.is_dir() or path.suffix == ".jsonl":
+    if kind == "log":
         _refuse(request, "a routing log", scale=request.scale, set=bool(request.parameters))
         log = read_routing_log(path)
         shape_of_log = _log_shape(request, log)

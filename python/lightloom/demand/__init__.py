@@ -9,6 +9,7 @@ server x server, with or without de-duplication.
 from lightloom.demand.deduplicate import MemberTokens, Placement, expected_distinct, member_tokens
 from lightloom.demand.log_formats import RoutingLog, read_routing_log
 from lightloom.demand.matrix_file import from_matrix, read_matrix
+from lightloom.demand.open import open_demand
 from lightloom.demand.placement import (
     ELEMENT_BYTES,
     bytes_per_token,
@@ -18,7 +19,7 @@ from lightloom.demand.placement import (
     received,
 )
 from lightloom.demand.regime import REGIMES
-from lightloom.demand.routing_log import from_routing_log
+from lightloom.demand.routing_log import LogLayout, from_routing_log
 from lightloom.demand.source import DemandSource, PerTokenSource, Shape
 from lightloom.demand.statistics import Skew, SkewStatistics, skew, statistics
 from lightloom.demand.synthetic import synthetic
@@ -27,6 +28,7 @@ __all__ = [
     "ELEMENT_BYTES",
     "REGIMES",
     "DemandSource",
+    "LogLayout",
     "MemberTokens",
     "PerTokenSource",
     "Placement",
@@ -41,6 +43,7 @@ __all__ = [
     "from_matrix",
     "from_routing_log",
     "member_tokens",
+    "open_demand",
     "rank_matrix",
     "read_matrix",
     "read_routing_log",

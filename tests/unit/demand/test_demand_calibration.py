@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lightloom.demand import rank_matrix, skew, synthetic
+from lightloom.demand import rank_matrix, skew, statistics, synthetic
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import build_regime
 
@@ -109,6 +109,26 @@ def test_rows_spread_as_measured():
     # multinomial noise of 32,768 copies adds 1 % to a variance of 1 / 341
     kappa = between / rows.var(axis=-2, ddof=1).sum() - 1
     assert kappa == pytest.approx(340 / 1.01, rel=0.05)
+
+
+def test_figures_that_were_not_fitted_follow():
+    source = synthetic("mixtral", ranks=8, experts=8, tokens_per_rank=16_384, top_k=2, seed=1)
+    counts = source.tokens(group=0, layers=range(1000), micro_batches=1, step=0)[:, 0]
+    drawn = [statistics(matrix) for matrix in counts]
+    measured = statistics(MIXTRAL)
+
+    def mean(figure):
+        return np.mean([figure(one) for one in drawn])
+
+    def close(figure, rel):
+        assert mean(figure) == pytest.approx(figure(measured), rel=rel)
+
+    close(lambda s: s.experts.max_over_mean, 0.02)
+    close(lambda s: s.experts.entropy, 0.02)
+    close(lambda s: s.experts.top_share, 0.06)
+    close(lambda s: s.symmetric_pairs.cv, 0.08)
+    close(lambda s: s.symmetric_pairs.max_over_mean, 0.06)
+    close(lambda s: s.rank_one_error, 0.10)
 
 
 @pytest.mark.parametrize(("regime", "concentration"), [("pair", 1.0), ("sparse", 0.15)])

@@ -10,6 +10,7 @@ from lightloom.demand import (
     PerTokenSource,
     Placement,
     Shape,
+    expected_distinct,
     from_routing_log,
     member_tokens,
     read_routing_log,
@@ -570,3 +571,17 @@ def test_public_logs(name, tokens):
     distinct = source.distinct(group=0, layers=range(24), micro_batches=1, step=0, members=2)
     assert (distinct <= tokens // 2).all()
     assert distinct.sum() < counts.sum()
+
+
+@pytest.mark.parametrize(("members", "sent"), [(2, 1.997), (4, 3.715), (8, 5.704), (16, 7.162)])
+def test_expected_tokens_against_a_public_log(members, sent):
+    path = DATA / "granite-3.0-1b-a400m_sglang.jsonl"
+    if not path.exists():
+        pytest.skip("the reference data ../shared/data is absent")
+    source = from_routing_log(path, Shape(1, 32, 216, 8))
+    index = {"group": 0, "layers": range(24), "micro_batches": 1, "step": 0}
+    exact = source.distinct(**index, members=members)
+    expected = expected_distinct(source.tokens(**index), source.shape, members=members)
+    assert exact.sum() / 24 / 216 == pytest.approx(sent, abs=5e-4)
+    assert expected.sum() == pytest.approx(exact.sum(), rel=0.006)
+    assert expected.sum(axis=-1) == pytest.approx(exact.sum(axis=-1), rel=0.11)

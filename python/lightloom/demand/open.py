@@ -1,0 +1,87 @@
+"""One name for any demand: a regime of the generator, a token matrix or a routing log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from lightloom.demand.matrix_file import from_matrix
+from lightloom.demand.regime import REGIMES
+from lightloom.demand.routing_log import LogLayout, from_routing_log
+from lightloom.demand.source import DemandSource, Shape
+from lightloom.demand.synthetic import synthetic
+from lightloom.errors import DemandError, did_you_mean
+
+Kind = Literal["regime", "matrix", "log"]
+
+
+def kind_of(name: str) -> Kind:
+    """Tell what a name means: a regime first, then a file or a folder.
+
+    A folder, or a file whose name ends in ``.jsonl``, is a routing log.
+
+    Raises
+    ------
+    DemandError
+        If there is neither a regime nor a file of that name.
+    """
+    if name in REGIMES:
+        return "regime"
+    path = Path(name)
+    try:
+        if path.is_dir() or (path.exists() and path.suffix == ".jsonl"):
+            return "log"
+        if path.exists():
+            return "matrix"
+    except (OSError, ValueError):
+        pass
+    raise DemandError(
+        f"'{name}' is neither a regime ({', '.join(REGIMES)}) nor a file"
+        f"{did_you_mean(name, REGIMES)}"
+    )
+
+
+def open_demand(
+    name: str,
+    shape: Shape,
+    *,
+    seed: int,
+    resample: bool = False,
+    scale: bool = False,
+    layout: LogLayout = LogLayout(),  # noqa: B008
+) -> DemandSource:
+    """Make the source that a name means, for a job of a given shape.
+
+    Parameters
+    ----------
+    name
+        A regime or a path, see :func:`kind_of`.
+    shape
+        The job.
+    seed
+        Read by what is drawn: regimes and resampled logs.
+    resample, layout
+        For routing logs, see :func:`~lightloom.demand.routing_log.from_routing_log`.
+    scale
+        For token matrices, see :func:`~lightloom.demand.matrix_file.from_matrix`.
+
+    Raises
+    ------
+    DemandError
+        If the source cannot be read or does not fit the job, or is given an option of another
+        kind of source.
+    """
+    kind = kind_of(name)
+    for option, given, needs in (
+        ("resample", resample, "log"),
+        ("layout", layout != LogLayout(), "log"),
+        ("scale", scale, "matrix"),
+    ):
+        if given and kind != needs:
+            raise DemandError(f"demand '{name}' is a {kind}; '{option}' has no meaning for it")
+    if kind == "regime":
+        return synthetic(name, **vars(shape), seed=seed)
+    if kind == "matrix":
+        return from_matrix(name, shape, scale=scale)
+    drawn = {"seed": seed} if resample else {}
+    return from_routing_log(name, shape, resample=resample, layout=layout, **drawn)
