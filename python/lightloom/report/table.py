@@ -61,8 +61,7 @@ def _table(title: str) -> Table:
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        collapse_padding=True,
-        padding=(0, 1),
+        padding=(0, 0, 0, 1),
     )
 
 
@@ -76,15 +75,18 @@ def _add_columns(table: Table, headers: Sequence[str]) -> None:
 
 def _result_table(comparison: Comparison) -> Table:
     table = _table("Fabrics")
-    headers = ["step\n[s]", "interval\n[s]", "vs\nfastest", "\ntokens/s", "network\n[M$]"]
-    headers += ["tokens/s/k$\nnetwork", "tokens/s/k$\ncluster", "network\n[kW]"]
+    headers = ["step\n[s]", "interval\n[s]", "vs\nbest", "\ntokens/s", "cost\n[M$]"]
+    headers += ["tok/s/k$\nnetwork", "tok/s/k$\ncluster", "power\n[kW]"]
     _add_columns(table, headers)
     best = _best(comparison)
     for result in comparison.results:
         table.add_row(*_result_row(result, best))
-    if any(r.tied_with_fastest for r in comparison.results):
-        table.caption = Text("* tied: within the fastest one's interval", style="dim")
-        table.caption_justify = "left"
+    table.caption = Text(
+        "cost and power are the network's; k$: thousand dollars; "
+        "*: tied, within the fastest one's interval",
+        style="dim",
+    )
+    table.caption_justify = "left"
     return table
 
 
@@ -123,7 +125,7 @@ def _breakdown_table(comparison: Comparison) -> Table:
     longest = max(result.step_time_s for result in comparison.results)
     factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
     table = _table(f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]")
-    _add_columns(table, [*BREAKDOWN, "EPS", "circuits", "relays"])
+    _add_columns(table, [*BREAKDOWN, "EPS", "OCS", "relay"])
     for result in comparison.results:
         carried = result.carried_bytes
         sizes = (
@@ -134,7 +136,7 @@ def _breakdown_table(comparison: Comparison) -> Table:
         table.add_row(
             Text(result.fabric, style="bold"),
             *(
-                f"{factor * seconds:.4g}" if seconds else "-"
+                f"{factor * seconds:.2f}" if seconds else "-"
                 for seconds in grouped(result.critical_path_s).values()
             ),
             *(f"{size / 1e12:,.1f}" if size else "-" for size in sizes),
