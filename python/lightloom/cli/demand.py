@@ -35,10 +35,10 @@ from lightloom.demand import (
     statistics,
     synthetic,
 )
-from lightloom.demand.heat_map import SHADES, HeatMap, heat_map
 from lightloom.demand.matrix_file import MatrixSource
 from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
+from lightloom.demand.shading import SHADES, HeatMap, heat_map
 from lightloom.errors import DemandError, InputError
 from lightloom.report.files import whole_file, write_json
 

@@ -20,14 +20,17 @@ from lightloom.demand.placement import (
 )
 from lightloom.demand.regime import REGIMES
 from lightloom.demand.routing_log import LogLayout, from_routing_log
+from lightloom.demand.shading import SHADES, HeatMap, heat_map
 from lightloom.demand.source import DemandSource, PerTokenSource, Shape
-from lightloom.demand.statistics import Skew, SkewStatistics, skew, statistics
 from lightloom.demand.synthetic import synthetic
+from lightloom.demand.unevenness import Skew, SkewStatistics, skew, statistics
 
 __all__ = [
     "ELEMENT_BYTES",
     "REGIMES",
+    "SHADES",
     "DemandSource",
+    "HeatMap",
     "LogLayout",
     "MemberTokens",
     "PerTokenSource",
@@ -42,6 +45,7 @@ __all__ = [
     "fold",
     "from_matrix",
     "from_routing_log",
+    "heat_map",
     "member_tokens",
     "open_demand",
     "rank_matrix",

@@ -289,12 +289,10 @@ def test_megatron_replay_by_step_group_rank_layer_and_micro_batch(log_file):
     for step in range(2):
         for group in range(2):
             counts = counts_of(source, group, [1, 0], 2, step)
-            for place, layer in enumerate([1, 0]):
-                for micro_batch in range(2):
-                    for rank in range(2):
-                        choices = said[step, micro_batch, layer, 2 * group + rank]
-                        expected = np.bincount(np.ravel(choices), minlength=8)
-                        assert (counts[place, micro_batch, rank] == expected).all()
+            for place, micro_batch, rank in np.ndindex(2, 2, 2):
+                choices = said[step, micro_batch, [1, 0][place], 2 * group + rank]
+                expected = np.bincount(np.ravel(choices), minlength=8)
+                assert (counts[place, micro_batch, rank] == expected).all()
     assert source.exact
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.demand import skew, statistics
-from lightloom.demand.heat_map import SHADES, heat_map
+from lightloom.demand.shading import SHADES, heat_map
 from lightloom.errors import DemandError
 
 
