@@ -1,7 +1,7 @@
 """From model, plan and demand to the task graph of a training step."""
 
-from lightloom.workload.build import Workload, build, check_conservation
+from lightloom.workload.build import Workload, build, check_conservation, rebuild
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import demand_shape
 
-__all__ = ["Workload", "WorkloadOptions", "build", "check_conservation", "demand_shape"]
+__all__ = ["Workload", "WorkloadOptions", "build", "check_conservation", "demand_shape", "rebuild"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from lightloom.workload.expected import expected_bytes
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.program import recipe, stage_program
 from lightloom.workload.task_graph import Layout, TaskGraph, TokenBlocks
-from lightloom.workload.tokens import fold_demand, token_blocks
+from lightloom.workload.tokens import Folded, fold_demand, token_blocks
 from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
 
 #: relative difference between bytes sent and bytes implied that rounding to whole bytes explains;
@@ -50,6 +50,8 @@ class Workload:
         Peak memory per GPU of each stage.
     provenance
         Where plan, demand, compute times and options come from, in words.
+    workers, folded
+        Placement and demand, kept for :func:`rebuild`.
     """
 
     model: Model
@@ -60,6 +62,8 @@ class Workload:
     traffic: dict[str, Traffic]
     memory: list[StageMemory]
     provenance: dict[str, str]
+    workers: Workers = field(repr=False)
+    folded: Folded | None = field(repr=False)
 
     def traffic_shares(self, *, network_only: bool = False) -> dict[str, float]:
         """Share of each parallelism in the bytes sent (MixNet, Figure 2)."""
@@ -107,20 +111,49 @@ def build(  # noqa: PLR0913
         If an option is out of range.
     """
     options = options or WorkloadOptions()
-    if not 0 < compute_scale < float("inf"):
-        raise InputError(f"compute scale = {compute_scale}: expected a number above 0")
     check_model(plan, model)
-    grid = RankGrid(plan)
-    workers = place_workers(grid, gpus_per_server)
-    groups = collectives(model, grid, workers)
+    workers = place_workers(RankGrid(plan), gpus_per_server)
     folded = None
-    blocks = _no_blocks(workers)
+    notes: dict[str, str] = {}
     if model.num_moe_layers:
         if demand is None:
             raise InputError(f"{model.name} has experts: a demand source is needed")
         folded = fold_demand(model, plan, workers, demand, options, step=step)
-        blocks = token_blocks(model, plan, compute, compute_scale, folded)
-    common = recipe(model, plan, options, compute, compute_scale, groups, workers.gpus_per_worker)
+        notes = {f"demand.{key}": text for key, text in demand.provenance.items()}
+    job = (model, plan, options)
+    return _assemble(job, workers, folded, (compute, compute_scale), notes)
+
+
+def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float = 1.0) -> Workload:
+    """The same step with other compute times; its demand is not drawn and folded again.
+
+    Raises
+    ------
+    InputError
+        If the scale is not a positive number.
+    """
+    job = (workload.model, workload.plan, workload.options)
+    notes = {key: text for key, text in workload.provenance.items() if key.startswith("demand.")}
+    return _assemble(job, workload.workers, workload.folded, (compute, compute_scale), notes)
+
+
+def _assemble(
+    job: tuple[Model, Plan, WorkloadOptions],
+    workers: Workers,
+    folded: Folded | None,
+    speed: tuple[ComputeModel, float],
+    demand_notes: dict[str, str],
+) -> Workload:
+    """Everything that follows once the demand is folded."""
+    model, plan, options = job
+    compute, scale = speed
+    if not 0 < scale < float("inf"):
+        raise InputError(f"compute scale = {scale}: expected a number above 0")
+    groups = collectives(model, RankGrid(plan), workers)
+    blocks = _no_blocks(workers)
+    if folded is not None:
+        blocks = token_blocks(model, plan, compute, scale, folded)
+    common = recipe(model, plan, options, compute, scale, groups, workers.gpus_per_worker)
     graph = TaskGraph(
         layout=_layout(workers),
         programs=[stage_program(common, stage) for stage in range(plan.pp)],
@@ -136,7 +169,9 @@ def build(  # noqa: PLR0913
         expected_bytes=expected_bytes(model, plan, options, folded, recompute=recompute),
         traffic=sent_traffic(graph),
         memory=memory_per_stage(model, plan, _memory_options(options, compute)),
-        provenance=_provenance(plan, demand, compute, options),
+        provenance={**_provenance(plan, compute, options), **demand_notes},
+        workers=workers,
+        folded=folded,
     )
     check_conservation(workload)
     return workload
@@ -191,14 +226,10 @@ def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOp
     )
 
 
-def _provenance(
-    plan: Plan, demand: DemandSource | None, compute: ComputeModel, options: WorkloadOptions
-) -> dict[str, str]:
+def _provenance(plan: Plan, compute: ComputeModel, options: WorkloadOptions) -> dict[str, str]:
     notes = {"plan": "; ".join((plan.describe(), *plan.provenance))}
-    if demand is not None:
-        notes |= {f"demand.{key}": text for key, text in demand.provenance.items()}
     notes |= {f"compute.{key}": str(text) for key, text in compute.provenance.items()}
     notes["compute.recompute"] = compute.recompute
-    for field in dataclasses.fields(options):
-        notes[f"workload.{field.name}"] = str(getattr(options, field.name))
+    for option in dataclasses.fields(options):
+        notes[f"workload.{option.name}"] = str(getattr(options, option.name))
     return notes

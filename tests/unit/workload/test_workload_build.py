@@ -8,7 +8,7 @@ from tests.workload_fakes import FakeCompute, balanced, build_toy, toy_model
 
 from lightloom.errors import DemandError, InputError, PlanError
 from lightloom.parallel import Plan
-from lightloom.workload import WorkloadOptions, build, check_conservation
+from lightloom.workload import WorkloadOptions, build, check_conservation, rebuild
 from lightloom.workload.task_graph import COLUMNS, Kind
 from lightloom.workload.traffic import sent_traffic, traffic_shares, unmatched
 
@@ -64,6 +64,21 @@ def test_provenance_says_what_went_in():
     assert "demand.regime" in notes
     for field in dataclasses.fields(WorkloadOptions):
         assert f"workload.{field.name}" in notes
+
+
+def test_rebuilding_changes_compute_times_alone():
+    times = FakeCompute(1e-3, 0, 1e-4, 0, 1e-4, 1e-5, 1e-6, 1e-9)
+    first = build_toy(PLAN, compute=times)
+    for compute, scale in ((times, 1.25), (FakeCompute(2e-3, recompute="full"), 1.0)):
+        again = rebuild(first, compute=compute, compute_scale=scale)
+        afresh = build_toy(PLAN, compute=compute, compute_scale=scale)
+        assert [p.rows for p in again.graph.programs] == [p.rows for p in afresh.graph.programs]
+        assert again.provenance == afresh.provenance
+        assert again.traffic == afresh.traffic
+        blocks, fresh = again.graph.blocks, afresh.graph.blocks
+        assert (blocks.tokens == fresh.tokens).all()
+        assert (blocks.expert_forward_ps == fresh.expert_forward_ps).all()
+        assert (blocks.expert_backward_ps == fresh.expert_backward_ps).all()
 
 
 @pytest.mark.parametrize(
