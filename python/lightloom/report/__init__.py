@@ -1,1 +1,1 @@
-"""report."""
+"""Reports made from a comparison: tables, explanation, files, page, timeline."""

@@ -1,0 +1,357 @@
+"""A comparison as one HTML page that needs nothing else: no network, no other file.
+
+The page is made from a template (``templates/``) and drawings (``plots*.py``); every text from
+outside is escaped. It leaves out nothing of the tables in the terminal and of the ``--json`` file
+but samples and hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from lightloom.report.explain import WORDS
+from lightloom.report.files import whole_file
+from lightloom.report.page_circuits import CircuitView, circuit_views
+from lightloom.report.page_time import TimeView, time_views
+from lightloom.report.parameters import parameter_tables
+from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, pareto
+from lightloom.report.plots_circuits import matrix_drawing
+from lightloom.report.plots_svg import FabricStyle, fabric_styles
+from lightloom.report.table import BREAKDOWN, grouped
+from lightloom.study.results import Comparison, FabricResult
+from lightloom.units import show_bytes, show_usd
+
+#: parts of a network's price, in words
+COMPONENTS = {
+    "nic": "NICs",
+    "eps_port": "packet switch ports",
+    "transceiver": "transceivers",
+    "long_reach_transceiver": "long-reach transceivers",
+    "ocs_port": "circuit switch ports",
+    "patch_port": "patch panel ports",
+    "switch_1x2": "1x2 optical switches",
+    "fibre": "fibre",
+    "dac": "copper cables (DAC)",
+    "aoc": "optical cables (AOC)",
+}
+#: who carries the bytes, in words
+CARRIERS = {
+    "eps": "packet fabric",
+    "ocs": "circuits of a region",
+    "direct": "fixed circuits",
+    "relayed": "relayed by servers (counted again)",
+    "nvswitch": "inside servers (NVSwitch)",
+}
+MEMORY = {
+    "parameters": "parameters",
+    "gradients": "gradients",
+    "optimizer": "optimiser states",
+    "activations": "activations",
+    "logits": "logits",
+    "workspace": "unadded gradients",
+}
+PARALLELISMS = {
+    "tp": "TP: tensor",
+    "ep": "EP: all-to-all of experts",
+    "pp": "PP: pipeline",
+    "dp": "DP: gradients and parameters",
+    "cp": "CP: context",
+}
+
+
+def write_page(comparison: Comparison, path: Path) -> None:
+    """Write the page; ``path`` appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    text = render(comparison)
+    with whole_file(path) as stream:
+        stream.write(text)
+
+
+def render(comparison: Comparison) -> str:
+    """Text of the page."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lightloom.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["usd"] = show_usd
+    environment.filters["bytes"] = lambda size: show_bytes(size, 3)
+    return environment.get_template("page.html").render(page_context(comparison))
+
+
+def page_context(comparison: Comparison) -> dict[str, Any]:
+    """Everything that the template shows, by name."""
+    results = comparison.results
+    styles = fabric_styles([(r.fabric, r.kind) for r in results])
+    fastest = min(results, key=lambda r: r.step_time_s)
+    times: list[TimeView] = time_views(comparison, styles)
+    circuits: list[CircuitView] = circuit_views(comparison, styles)
+    return {
+        "title": f"{_model_name(comparison)}: {', '.join(r.fabric for r in results)}",
+        "heading": _heading(comparison),
+        "version": str(comparison.inputs.get("lightloom", "")),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "summary": [str(line) for line in comparison.inputs.get("summary", [])],
+        "warnings": comparison.warnings,
+        "tiles": tiles(comparison, styles),
+        "results": results,
+        "styles": styles,
+        "fastest": fastest,
+        "best": _best(results),
+        "strips": _strips(results, styles),
+        "paretos": _paretos(results, styles),
+        "path_bars": time_bars(results, styles, "critical_path_s"),
+        "mean_bars": time_bars(results, styles, "mean_s"),
+        "groups": {r.fabric: grouped(r.critical_path_s) for r in results},
+        "group_names": list(BREAKDOWN),
+        "carried": _carried_bars(results, styles),
+        "demand": _demand(comparison),
+        "circuits": circuits,
+        "times": times,
+        "costs": _cost_bars(results, styles),
+        "memory": _memory_bars(comparison),
+        "memory_fits": comparison.memory.get("fits", True),
+        "traffic": _traffic_bars(comparison),
+        "tables": parameter_tables(comparison),
+    }
+
+
+def _model_name(comparison: Comparison) -> str:
+    return str(comparison.inputs.get("model", {}).get("name", "training job"))
+
+
+def _heading(comparison: Comparison) -> str:
+    scenario = comparison.inputs.get("scenario", {})
+    cluster = scenario.get("cluster", {})
+    parts = []
+    if "gpus" in scenario:
+        gpu = str(comparison.inputs.get("gpu", "")).upper()
+        parts.append(f"{scenario['gpus']:,} {gpu} GPUs".replace("  ", " "))
+    if "rate_gbps" in cluster:
+        parts.append(f"{cluster['rate_gbps']:g} Gb/s per NIC")
+    return " · ".join(parts)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One answer of the headline."""
+
+    question: str
+    style: FabricStyle
+    value: str
+    notes: tuple[str, ...]
+
+
+def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
+    """Fastest, cheapest, and the best performance per dollar of network and of cluster."""
+    results = comparison.results
+    fastest = min(results, key=lambda r: r.step_time_s)
+    tied = [r.fabric for r in results if r.tied_with_fastest and r is not fastest]
+    cheapest = min(results, key=lambda r: r.network_cost_usd)
+    by_network = max(results, key=lambda r: r.perf_per_usd)
+    by_cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
+
+    def against(best: FabricResult, of: str) -> tuple[str, ...]:
+        """The gain over the other fabrics, in the order in which they were named."""
+        mine = getattr(best, of)
+        return tuple(
+            f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best
+        )
+
+    return [
+        Tile(
+            "Fastest step",
+            styles[fastest.fabric],
+            f"{fastest.step_time_s:.3g} s",
+            (
+                f"{fastest.step_time_low_s:.3g} to {fastest.step_time_high_s:.3g} s",
+                f"tied: {', '.join(tied)}" if tied else "no other within its interval",
+            ),
+        ),
+        Tile(
+            "Cheapest network",
+            styles[cheapest.fabric],
+            show_usd(cheapest.network_cost_usd),
+            tuple(
+                f"{r.fabric} {r.network_cost_usd / cheapest.network_cost_usd:.2f} x the price"
+                for r in results
+                if r is not cheapest
+            ),
+        ),
+        Tile(
+            "Most for a dollar of network",
+            styles[by_network.fabric],
+            f"{by_network.perf_per_usd:,.1f} tokens/s per k$",
+            against(by_network, "perf_per_usd"),
+        ),
+        Tile(
+            "Most for a dollar of cluster",
+            styles[by_cluster.fabric],
+            f"{by_cluster.perf_per_cluster_usd:,.2f} tokens/s per k$",
+            against(by_cluster, "perf_per_cluster_usd"),
+        ),
+    ]
+
+
+def _best(results: Iterable[FabricResult]) -> dict[str, float]:
+    """The best value of each column that has one."""
+    rows = list(results)
+    lowest = ("step_time_s", "network_cost_usd", "cluster_cost_usd", "network_power_w")
+    highest = ("tokens_per_s", "perf_per_usd", "perf_per_cluster_usd", "perf_per_w")
+    return {name: min(getattr(r, name) for r in rows) for name in lowest} | {
+        name: max(getattr(r, name) for r in rows) for name in highest
+    }
+
+
+def _strips(
+    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]
+) -> dict[str, Markup]:
+    low = min(r.step_time_low_s for r in results)
+    high = max(r.step_time_high_s for r in results)
+    span = (low, high if high > low else low * 1.1)
+    return {
+        r.fabric: interval_strip(
+            r.step_time_low_s, r.step_time_s, r.step_time_high_s, span, styles[r.fabric]
+        )
+        for r in results
+    }
+
+
+def _paretos(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> list[Markup]:
+    drawings = []
+    for attribute, name in (("network_cost_usd", "network"), ("cluster_cost_usd", "cluster")):
+        points = [
+            Point(
+                styles[r.fabric],
+                getattr(r, attribute),
+                r.tokens_per_s,
+                r.tokens_per_s * r.step_time_s / r.step_time_high_s,
+                r.tokens_per_s * r.step_time_s / r.step_time_low_s,
+            )
+            for r in results
+        ]
+        drawings.append(pareto(points, name))
+    return drawings
+
+
+def time_bars(
+    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle], attribute: str
+) -> Bars:
+    """Step times in parts; the parts of a group stand together in the group's colours."""
+    order = [name for names in BREAKDOWN.values() for name in names]
+    names = {f"cat-{name}": WORDS[name] for name in order}
+    builder = BarsBuilder("step time [s]", names, lambda seconds: f"{1000 * seconds:,.1f} ms")
+    for result in results:
+        parts = {f"cat-{key}": value for key, value in getattr(result, attribute).items()}
+        interval = (result.step_time_low_s, result.step_time_high_s)
+        symbol = styles[result.fabric].symbol()
+        builder.add(result.fabric, parts, symbol=symbol, interval=interval)
+    return builder.build()
+
+
+def _carried_bars(
+    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]
+) -> Bars | None:
+    if not any(r.carried_bytes for r in results):
+        return None
+    names = {f"carrier-{key}": text for key, text in CARRIERS.items()}
+    builder = BarsBuilder("bytes per step [TB]", names, lambda n: show_bytes(n, 3), 1e12)
+    for result in results:
+        parts = {f"carrier-{key}": float(size) for key, size in result.carried_bytes.items()}
+        builder.add(result.fabric, parts, symbol=styles[result.fabric].symbol())
+    return builder.build()
+
+
+def _cost_bars(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> Bars:
+    extra = {key for r in results for key in r.cost_by_component_usd} - COMPONENTS.keys()
+    words = COMPONENTS | {key: key.replace("_", " ") for key in sorted(extra)}
+    names = {f"part-{number}": text for number, text in enumerate(words.values())}
+    keys = {key: f"part-{number}" for number, key in enumerate(words)}
+    builder = BarsBuilder("network cost [M$]", names, show_usd, 1e6)
+    for result in results:
+        parts = {keys[key]: usd for key, usd in result.cost_by_component_usd.items()}
+        builder.add(result.fabric, parts, symbol=styles[result.fabric].symbol())
+    return builder.build()
+
+
+def _memory_bars(comparison: Comparison) -> Bars | None:
+    stages = comparison.memory.get("stages", [])
+    if not stages:
+        return None
+    names = {f"memory-{key}": text for key, text in MEMORY.items()}
+    builder = BarsBuilder("memory per GPU [GB]", names, lambda n: show_bytes(n, 3), 1e9)
+    for stage in stages:
+        parts = {f"memory-{key}": float(stage.get(f"{key}_bytes", 0.0)) for key in MEMORY}
+        builder.add(f"stage {stage['stage']}", parts)
+    capacity = comparison.memory["gpu_capacity_bytes"]
+    return builder.build(limit=(capacity, f"{show_bytes(capacity, 3)} of the GPU"))
+
+
+def _traffic_bars(comparison: Comparison) -> Bars | None:
+    if not comparison.traffic_shares:
+        return None
+    names = {f"traffic-{key}": text for key, text in PARALLELISMS.items()}
+    builder = BarsBuilder("share of bytes sent [%]", names, lambda s: f"{100 * s:.1f} %", 0.01)
+    rows = {"all bytes": comparison.traffic_shares}
+    workload = comparison.details.get("workload")
+    if workload is not None:
+        rows["between servers"] = workload.traffic_shares(network_only=True)
+    for label, shares in rows.items():
+        builder.add(label, {f"traffic-{key}": share for key, share in shares.items()})
+    return builder.build()
+
+
+@dataclass(frozen=True)
+class DemandView:
+    """The demand matrix and its skew."""
+
+    drawing: Markup
+    size: int
+    unit: str
+    rows: tuple[tuple[str, dict[str, Any]], ...]
+    local_share: float | None
+    rank_one_error: float | None
+
+
+def _demand(comparison: Comparison) -> DemandView | None:
+    """The first block's demand between servers; None for a model without experts."""
+    if not comparison.demand:
+        return None
+    matrix = np.array(comparison.demand["server_bytes"], dtype=np.float64)
+    skew = comparison.demand.get("skew", {})
+    words = {
+        "experts": "columns (what each receives)",
+        "pairs": "ordered pairs",
+        "symmetric_pairs": "unordered pairs (what circuits see)",
+    }
+    rows = tuple((text, skew[key]) for key, text in words.items() if skew.get(key))
+    labels = [str(index) for index in range(len(matrix))]
+    unit = show_bytes(float(matrix.max()), 3).split()[-1]
+    factor = {"PB": 1e15, "TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}[unit]
+
+    def show(value: float) -> str:
+        return f"{value / factor:.3g} {unit}"
+
+    return DemandView(
+        drawing=matrix_drawing(matrix, labels, show, "Bytes from server to server"),
+        size=len(matrix),
+        unit=unit,
+        rows=rows,
+        local_share=skew.get("local_share"),
+        rank_one_error=skew.get("rank_one_error"),
+    )

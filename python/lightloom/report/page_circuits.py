@@ -1,0 +1,141 @@
+"""What a page shows of circuits: decisions of the policy, and fixed circuits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from lightloom.report.plots_circuits import chord_drawing, matrix_drawing
+from lightloom.report.plots_svg import FabricStyle
+from lightloom.study.results import Comparison
+from lightloom.units import show_bytes, show_time
+
+#: decisions drawn after the first, and servers of fixed circuits drawn
+MAX_DECISIONS, MAX_SERVERS = 4, 128
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One allocation: what for, how good, and a small drawing."""
+
+    caption: str
+    drawing: Markup
+
+
+@dataclass(frozen=True)
+class CircuitView:
+    """Circuits of one fabric."""
+
+    style: FabricStyle
+    heading: str
+    facts: tuple[tuple[str, str], ...]
+    demand: Markup | None
+    matrix: Markup | None
+    chords: Markup
+    caption: str
+    decisions: tuple[Decision, ...] = ()
+
+
+def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[CircuitView]:
+    """Views of all fabrics that have circuits, in their order."""
+    views = []
+    for result in comparison.results:
+        done = comparison.details.get("runs", {}).get(result.fabric)
+        if done is None:
+            continue
+        style = styles[result.fabric]
+        facts = tuple((_words(k), _show(k, v)) for k, v in result.reconfiguration.items())
+        if done.run.snapshots:
+            views.append(_regional(style, done.run.snapshots, facts))
+        if done.network.direct is not None:
+            views.append(_fixed(style, done.network, facts))
+    return views
+
+
+def _words(key: str) -> str:
+    for suffix in ("_s", "_bytes", "_share"):
+        key = key.removesuffix(suffix)
+    return key.replace("_", " ")
+
+
+def _show(key: str, value: Any) -> str:
+    if key.endswith("_s"):
+        return show_time(float(value))
+    if key.endswith("_bytes"):
+        return show_bytes(float(value))
+    if key.endswith(("_share", "_rate")):
+        return f"{100 * float(value):.1f} %"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
+    return np.asarray(values).reshape(servers, servers).astype(np.int64)
+
+
+def _regional(
+    style: FabricStyle, snapshots: Any, facts: tuple[tuple[str, str], ...]
+) -> CircuitView:
+    first = snapshots[0]
+    labels = [str(server) for server in first.servers]
+    demand, circuits = _square(first.demand, len(labels)), _square(first.circuits, len(labels))
+    unit = show_bytes(float(max(1, demand.max())), 3).split()[-1]
+    factor = {"PB": 1e15, "TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}[unit]
+    group = [s for s in snapshots if s.group == first.group]
+    decisions = []
+    for snapshot in group[1 : 1 + MAX_DECISIONS]:
+        names = [str(server) for server in snapshot.servers]
+        small = chord_drawing(_square(snapshot.circuits, len(names)), names,
+                              "Circuits between servers", style.class_, 250)  # fmt: skip
+        decisions.append(Decision(_decision(snapshot), small))
+    return CircuitView(
+        style=style,
+        heading=f"Region of servers {labels[0]} to {labels[-1]}",
+        facts=facts,
+        demand=matrix_drawing(
+            demand, labels, lambda v: f"{v / factor:.3g} {unit}", "Bytes from server to server"
+        ),
+        matrix=matrix_drawing(
+            circuits, labels, lambda v: f"{v:.0f} circuits", "Circuits between servers",
+            f"cells {style.class_}",
+        ),
+        chords=chord_drawing(circuits, labels, "Circuits between servers", style.class_),
+        caption=f"{_decision(first)}; demand in {unit}",
+        decisions=tuple(decisions),
+    )  # fmt: skip
+
+
+def _decision(snapshot: Any) -> str:
+    took = snapshot.ready_s - snapshot.time_s
+    delay = f"switched in {show_time(took)}" if took > 0 else "in place from the start"
+    return (
+        f"layer {snapshot.layer}, micro-batch {snapshot.micro_batch}: {delay}; "
+        f"needs {show_time(snapshot.makespan_s)} at line rate"
+    )
+
+
+def _fixed(style: FabricStyle, network: Any, facts: tuple[tuple[str, str], ...]) -> CircuitView:
+    servers = min(network.servers, MAX_SERVERS)
+    circuits = np.zeros((servers, servers), dtype=np.int64)
+    for a, b, count in np.asarray(network.direct.circuits).astype(np.int64).tolist():
+        if a < servers and b < servers:
+            circuits[a, b] += count
+            circuits[b, a] += count
+    labels = [str(server) for server in range(servers)]
+    cut = f"the first {servers} of {network.servers} servers" if servers < network.servers else (
+        f"all {servers} servers"
+    )  # fmt: skip
+    return CircuitView(
+        style=style,
+        heading="Fixed circuits",
+        facts=facts,
+        demand=None,
+        matrix=matrix_drawing(
+            circuits, labels, lambda v: f"{v:.0f} circuits", "Circuits between servers",
+            f"cells {style.class_}",
+        ),
+        chords=chord_drawing(circuits, labels, "Circuits between servers", style.class_),
+        caption=f"{cut}; circuits stay for the whole job, other pairs are relayed",
+    )  # fmt: skip

@@ -1,0 +1,259 @@
+"""Plots of results: cost against speed, stacked bars, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from lightloom.cost import pareto_front
+from lightloom.report.plots_svg import Axis, FabricStyle, drawing, padded, tag, tick_text, ticks
+
+
+@dataclass(frozen=True)
+class Point:
+    """A fabric in a plot of cost (USD) against speed (tokens/s, with its interval)."""
+
+    style: FabricStyle
+    cost_usd: float
+    tokens_per_s: float
+    low: float
+    high: float
+
+
+def pareto(points: Sequence[Point], cost_of: str) -> Markup:
+    """Cost against tokens/s with intervals; fabrics that none beats are joined.
+
+    Parameters
+    ----------
+    points
+        One per fabric.
+    cost_of
+        What the cost is of, for the axis.
+    """
+    width, height = 520, 390
+    unit, name = (1e6, "M$") if max(p.cost_usd for p in points) >= 1e6 else (1e3, "k$")
+    x = Axis(*padded([p.cost_usd / unit for p in points], 0.2), 74, width - 18)
+    y_unit, y_name = _per_second(max(p.high for p in points))
+    y = Axis(*padded([v / y_unit for p in points for v in (p.low, p.high)], 0.1), height - 58, 16)
+    parts = [*_grid(x, y), *_axis_names(x, y, f"cost of {cost_of} [{name}]", y_name)]
+    front = pareto_front([(p.cost_usd, p.tokens_per_s) for p in points])
+    corners = [(x(points[i].cost_usd / unit), y(points[i].tokens_per_s / y_unit)) for i in front]
+    parts.append(_steps(corners, x.end))
+    placed: list[tuple[float, float]] = []
+    for number, point in enumerate(points):
+        at = (x(point.cost_usd / unit), y(point.tokens_per_s / y_unit))
+        ends = (y(point.low / y_unit), y(point.high / y_unit))
+        parts += _point(point, at, ends, number in front)
+        placed.append(at)
+    for point, at in zip(points, placed, strict=True):
+        parts.append(_label(point, at, placed, x))
+    title = f"Tokens per second against cost of {cost_of}"
+    return drawing(width, height, title, parts, "plot")
+
+
+def _per_second(largest: float) -> tuple[float, str]:
+    if largest >= 1e6:
+        return 1e6, "million tokens/s"
+    return (1e3, "thousand tokens/s") if largest >= 1e4 else (1.0, "tokens/s")
+
+
+def _grid(x: Axis, y: Axis) -> list[Markup]:
+    parts = []
+    marks = ticks(x.low, x.high)
+    for value in marks:
+        at = x(value)
+        parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
+        text = tick_text(value, marks)
+        parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
+    marks = ticks(y.low, y.high)
+    for value in marks:
+        at = y(value)
+        parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
+        text = tick_text(value, marks)
+        parts.append(tag("text", text, x=x.start - 8, y=at + 4, text_anchor="end", class_="tick"))
+    return parts
+
+
+def _axis_names(x: Axis, y: Axis, below: str, left: str) -> list[Markup]:
+    middle = (y.start + y.end) / 2
+    return [
+        tag("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="axis"),
+        tag("line", x1=x.start, x2=x.start, y1=y.start, y2=y.end, class_="axis"),
+        tag("text", below, x=(x.start + x.end) / 2, y=y.start + 46, text_anchor="middle"),
+        tag("text", left, x=0.0, y=0.0, text_anchor="middle",
+            transform=f"translate(18 {middle:.1f}) rotate(-90)"),
+    ]  # fmt: skip
+
+
+def _steps(corners: Sequence[tuple[float, float]], end: float) -> Markup:
+    """What money buys: speed rises only where the next fabric of the front can be paid."""
+    path = [f"M{corners[0][0]:.1f},{corners[0][1]:.1f}"]
+    for at_x, at_y in corners[1:]:
+        path += [f"H{at_x:.1f}", f"V{at_y:.1f}"]
+    path.append(f"H{end:.1f}")
+    return tag("path", d="".join(path), class_="front")
+
+
+def _point(
+    point: Point, at: tuple[float, float], ends: tuple[float, float], on_front: bool
+) -> list[Markup]:
+    style = point.style
+    tip = (
+        f"{style.name}: {point.tokens_per_s:,.0f} tokens/s "
+        f"({point.low:,.0f} to {point.high:,.0f}), ${point.cost_usd:,.0f}"
+        f"{', on the Pareto front' if on_front else ''}"
+    )
+    bar = tag("line", x1=at[0], x2=at[0], y1=ends[0], y2=ends[1], class_=f"{style.class_} whisker")
+    mark = tag(
+        "path",
+        d=style.mark,
+        transform=f"translate({at[0]:.1f} {at[1]:.1f}) scale(1.15)",
+        class_=f"{style.class_} mark",
+        data_tip=tip,
+    )
+    return [bar, mark]
+
+
+def _label(
+    point: Point, at: tuple[float, float], placed: Sequence[tuple[float, float]], x: Axis
+) -> Markup:
+    """The name beside its mark, on the side where it crosses no other mark and no border."""
+    wide = 8.2 * len(point.style.name)
+    others = [other for other in placed if other != at]
+
+    def crossings(side: int, rise: float) -> float:
+        first = at[0] + (12 if side > 0 else -12 - wide)
+        outside = 5.0 * (first < x.start or first + wide > x.end)
+        return outside + sum(
+            first - 10 < ox < first + wide + 10 and abs(at[1] + rise - oy) < 18 for ox, oy in others
+        )
+
+    choices = [(side, rise) for rise in (0.0, -18.0, 18.0) for side in (1, -1)]
+    side, rise = min(choices, key=lambda choice: (crossings(*choice), choices.index(choice)))
+    anchor = "start" if side > 0 else "end"
+    return tag(
+        "text",
+        point.style.name,
+        x=at[0] + 12 * side,
+        y=at[1] + rise + 5,
+        text_anchor=anchor,
+        class_="name",
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of a bar: its key (which is its colour's class), its name, its value."""
+
+    key: str
+    name: str
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stacked bar: widths in percent of the axis, so that it fits any screen."""
+
+    label: str
+    symbol: Markup
+    total: str
+    parts: tuple[tuple[Part, float], ...]
+    note: str = ""
+    #: positions in percent, such as the ends of an interval or a limit
+    whisker: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Stacked bars on one axis, their legend and the axis' ticks (percent, text)."""
+
+    unit: str
+    bars: tuple[Bar, ...]
+    legend: tuple[tuple[str, str], ...]
+    ticks: tuple[tuple[float, str], ...]
+    limit: tuple[float, str] | None = None
+
+
+@dataclass
+class BarsBuilder:
+    """Collects bars, then scales all to the largest.
+
+    ``names`` gives the order of the parts and their words; ``show`` turns a value into text and
+    ``scale`` divides values into the axis' unit.
+    """
+
+    unit: str
+    names: Mapping[str, str]
+    show: Callable[[float], str]
+    scale: float = 1.0
+    rows: list[tuple[str, Markup, Mapping[str, float], str, tuple[float, float] | None]] = field(
+        default_factory=list
+    )
+
+    def add(
+        self,
+        label: str,
+        values: Mapping[str, float],
+        *,
+        symbol: Markup | None = None,
+        note: str = "",
+        interval: tuple[float, float] | None = None,
+    ) -> None:
+        """Add a bar; ``values`` by key of ``names``, an interval in the same unit."""
+        unknown = values.keys() - self.names.keys()
+        assert not unknown, f"parts without a name: {unknown}"
+        self.rows.append((label, symbol or Markup(), values, note, interval))
+
+    def build(self, limit: tuple[float, str] | None = None) -> Bars:
+        """Scale everything to the longest bar, interval and limit."""
+        ends = [sum(values.values()) for _, _, values, _, _ in self.rows]
+        ends += [interval[1] for *_, interval in self.rows if interval]
+        top = max([*ends, limit[0] if limit else 0.0]) or 1.0
+        present = [k for k in self.names if any(row[2].get(k) for row in self.rows)]
+        bars = tuple(self._bar(row, present, top) for row in self.rows)
+        marks = ticks(0.0, top / self.scale, 6)
+        return Bars(
+            unit=self.unit,
+            bars=bars,
+            legend=tuple((key, self.names[key]) for key in present),
+            ticks=tuple((100 * v * self.scale / top, tick_text(v, marks)) for v in marks),
+            limit=(100 * limit[0] / top, limit[1]) if limit else None,
+        )
+
+    def _bar(
+        self,
+        row: tuple[str, Markup, Mapping[str, float], str, tuple[float, float] | None],
+        present: Sequence[str],
+        top: float,
+    ) -> Bar:
+        label, symbol, values, note, interval = row
+        parts = tuple(
+            (Part(key, self.names[key], values[key], self.show(values[key])),
+             100 * values[key] / top)
+            for key in present
+            if values.get(key)
+        )  # fmt: skip
+        total = self.show(sum(values.values()))
+        whisker = (100 * interval[0] / top, 100 * interval[1] / top) if interval else None
+        return Bar(label, symbol, total, parts, note, whisker)
+
+
+def interval_strip(
+    low: float, middle: float, high: float, span: tuple[float, float], style: FabricStyle
+) -> Markup:
+    """A small mark with its interval on an axis that all rows of a table share."""
+    axis = Axis(span[0], span[1], 6, 114)
+    return drawing(
+        120,
+        16,
+        f"{low:.4g} to {high:.4g}",
+        [
+            tag("line", x1=axis(low), x2=axis(high), y1=8, y2=8, class_=f"{style.class_} whisker"),
+            tag("path", d=style.mark, transform=f"translate({axis(middle):.1f} 8) scale(.7)",
+                class_=f"{style.class_} mark"),
+        ],
+        "strip",
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Parts of drawings: tags with escaped text, axes, colours and marks of fabrics.
+
+Drawings are SVG and HTML written by hand, not by a plotting library: a page is then some hundred
+kilobytes instead of five megabytes, prints sharply, and follows the reader's light or dark theme,
+because every colour is a variable of the style sheet (``templates/style.css``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+#: colour of each built-in fabric, as a number of the palette in ``style.css``
+KIND_COLOURS = {"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4}
+NUM_COLOURS = 10
+#: marks tell fabrics apart where colours cannot: SVG paths around the origin
+MARKS = (
+    "M-6,-6H6V6H-6Z",
+    "M0,-7L7,5H-7Z",
+    "M0,-7.5L7.5,0L0,7.5L-7.5,0Z",
+    "M0,7L7,-5H-7Z",
+    "M-6.5,0A6.5,6.5 0 1 0 6.5,0A6.5,6.5 0 1 0 -6.5,0Z",
+    "M-2.2,-7H2.2V-2.2H7V2.2H2.2V7H-2.2V2.2H-7V-2.2H-2.2Z",
+)
+
+
+def number(value: float) -> str:
+    """Text of a coordinate: two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def tag(name: str, *children: str, **attributes: str | float) -> Markup:
+    """One element; text and attributes are escaped, ``Markup`` is taken as it is.
+
+    Attribute names lose a trailing underscore (``class_``); others become hyphens
+    (``data_tip`` is ``data-tip``). Numbers are coordinates.
+    """
+    parts = [f"<{name}"]
+    for key, value in attributes.items():
+        text = escape(value) if isinstance(value, str) else number(value)
+        parts.append(f' {key.rstrip("_").replace("_", "-")}="{text}"')
+    inside = "".join(escape(child) for child in children)
+    return Markup(f"{''.join(parts)}>{inside}</{name}>")
+
+
+def join(parts: Iterable[str]) -> Markup:
+    """Elements one after another; plain text among them is escaped."""
+    return Markup("".join(escape(part) for part in parts))
+
+
+def drawing(
+    width: float, height: float, title: str, parts: Iterable[str], class_: str = ""
+) -> Markup:
+    """Return an SVG that fills the width it is given; ``title`` is read out to who cannot see."""
+    return tag(
+        "svg",
+        *parts,
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        class_=f"drawing {class_}".strip(),
+        role="img",
+        aria_label=title,
+    )
+
+
+@dataclass(frozen=True)
+class FabricStyle:
+    """How one fabric looks in every plot of a page."""
+
+    name: str
+    colour: int
+    mark: str
+
+    @property
+    def class_(self) -> str:
+        """Class of the style sheet that sets the colour."""
+        return f"fabric-{self.colour}"
+
+    def symbol(self) -> Markup:
+        """Return the mark as a small drawing for tables and legends."""
+        return tag(
+            "svg",
+            tag("path", d=self.mark, class_=f"{self.class_} mark"),
+            viewBox="-8 -8 16 16",
+            class_="symbol",
+            aria_hidden="true",
+        )
+
+
+def fabric_styles(names_and_kinds: Sequence[tuple[str, str]]) -> dict[str, FabricStyle]:
+    """Give each fabric a colour and a mark.
+
+    The first fabric of a built-in kind has that kind's colour, so that colours agree between
+    pages; further ones take what is free, and repeat after :data:`NUM_COLOURS`.
+    """
+    chosen: dict[str, int] = {}
+    for name, kind in names_and_kinds:
+        colour = KIND_COLOURS.get(kind)
+        if colour is not None and colour not in chosen.values():
+            chosen[name] = colour
+    free = [c for c in range(NUM_COLOURS) if c not in chosen.values()]
+    # own fabrics rather look unlike any built-in kind
+    free.sort(key=lambda colour: colour in KIND_COLOURS.values())
+    for name, _ in names_and_kinds:
+        if name not in chosen:
+            chosen[name] = free.pop(0) if free else len(chosen) % NUM_COLOURS
+    return {
+        name: FabricStyle(name, chosen[name], MARKS[chosen[name] % len(MARKS)])
+        for name, _ in names_and_kinds
+    }
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from ``low`` to ``high``, about ``count`` of them, steps of 1, 2, 2.5 or 5."""
+    assert high > low, f"an axis from {low} to {high}"
+    raw = (high - low) / max(1, count)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def tick_text(value: float, values: Sequence[float]) -> str:
+    """Text of a tick, with as many decimals as its neighbours need."""
+    step = min((b - a for a, b in zip(values, values[1:], strict=False)), default=1.0)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
+    if decimals and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
+        decimals += 1
+    return f"{value:,.{decimals}f}"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A linear axis from data to coordinates."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Coordinate of a value."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
+    """Range of the values with some room; never empty, never below 0 for positive values."""
+    low, high = min(values), max(values)
+    room = (high - low) * share or abs(high) * 0.1 or 1.0
+    return (max(0.0, low - room) if low >= 0 else low - room), high + room

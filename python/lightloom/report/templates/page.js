@@ -1,0 +1,56 @@
+// Tips, sorting and the theme. The page can be read without any of it.
+(() => {
+  const tip = document.getElementById("tip");
+  const hide = () => { tip.hidden = true; };
+  const show = (event) => {
+    const target = event.target.closest("[data-tip]");
+    if (!target) { hide(); return; }
+    tip.textContent = target.dataset.tip;
+    tip.hidden = false;
+    const wide = tip.offsetWidth, x = event.clientX + 14;
+    tip.style.left = Math.max(4, Math.min(x, innerWidth - wide - 8)) + "px";
+    tip.style.top = Math.max(4, event.clientY - tip.offsetHeight - 12) + "px";
+  };
+  addEventListener("pointermove", show);
+  addEventListener("pointerdown", show);
+  addEventListener("scroll", hide, { passive: true });
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      if (head.classList.contains("plain")) return;
+      const sort = () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
+        const rows = [...table.tBodies[0].rows].sort((a, b) => {
+          const x = key(a), y = key(b);
+          const order = isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
+          return down ? -order : order;
+        });
+        table.tBodies[0].append(...rows);
+      };
+      head.tabIndex = 0;
+      head.addEventListener("click", sort);
+      head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    });
+  }
+
+  const themes = ["", "light", "dark"];
+  const button = document.getElementById("theme");
+  let now = 0;
+  const apply = () => {
+    if (themes[now]) document.documentElement.dataset.theme = themes[now];
+    else delete document.documentElement.dataset.theme;
+    button.textContent = "theme: " + (themes[now] || "system");
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => { now = (now + 1) % themes.length; apply(); });
+  apply();
+
+  // closed details are opened for paper
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details")) part.open = true;
+  });
+})();
