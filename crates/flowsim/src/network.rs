@@ -1,6 +1,7 @@
 //! The network as its user sees it: links, flows, time.
 
-use crate::store::{NO_LINK, Store, Ticket};
+use crate::repair::headroom;
+use crate::store::{Flow, Link, Store};
 use crate::{FlowId, LinkId};
 use lightloom_kernel::IndexedQueue;
 use lightloom_model::{Bytes, Rate, Time};
@@ -20,29 +21,28 @@ pub struct Statistics {
     pub completions: u64,
 }
 
+/// In `FlowNetwork::flags`: the link is in `dirty`.
+pub(crate) const DIRTY: u8 = 1;
+/// The link is in `touched`.
+pub(crate) const TOUCHED: u8 = 2;
+/// The link is in `rekey`.
+pub(crate) const REKEY: u8 = 4;
+
 /// Links and the flows on them.
 #[derive(Debug, Clone)]
 pub struct FlowNetwork {
     pub(crate) now: u64,
     pub(crate) store: Store,
-    // Per link; see `repair` for levels and `progress` for the others.
-    pub(crate) capacity: Vec<f64>,
+    // Per link what is looked at from other links, densely; see `repair`.
     pub(crate) levels: Vec<f64>,
-    /// Rate of the flows that it limits since `settled`.
-    pub(crate) drain: Vec<f64>,
-    pub(crate) settled: Vec<u64>,
-    /// Least bits left, as of `settled`, of the flows that it limits.
-    pub(crate) least: Vec<f64>,
-    carried: Vec<u64>,
-    /// Next finish time of the flows that each link limits.
+    pub(crate) headroom: Vec<f64>,
+    pub(crate) flags: Vec<u8>,
+    /// Next finish time of the flows whose bottleneck each link is.
     pub(crate) queue: IndexedQueue,
-    // Work of the next recomputation.
+    // Work of the next recomputation: links to compute, to settle, to put in the queue anew.
     pub(crate) dirty: BinaryHeap<Reverse<(u64, u32)>>,
-    pub(crate) is_dirty: Vec<bool>,
     pub(crate) touched: Vec<u32>,
-    pub(crate) is_touched: Vec<bool>,
     pub(crate) rekey: Vec<u32>,
-    pub(crate) in_rekey: Vec<bool>,
     /// Flows that started since the last one.
     pub(crate) fresh: Vec<u32>,
     /// Flows without bytes, which finish when they start.
@@ -70,19 +70,13 @@ impl FlowNetwork {
             now: 0,
             store: Store::new(),
             // Entry 0 is the link without limit.
-            capacity: vec![f64::INFINITY],
             levels: vec![f64::INFINITY],
-            drain: vec![0.0],
-            settled: vec![0],
-            least: vec![f64::INFINITY],
-            carried: vec![0],
+            headroom: vec![f64::INFINITY],
+            flags: vec![0],
             queue: IndexedQueue::new(),
             dirty: BinaryHeap::new(),
-            is_dirty: vec![false],
             touched: Vec::new(),
-            is_touched: vec![false],
             rekey: Vec::new(),
-            in_rekey: vec![false],
             fresh: Vec::new(),
             instant: Vec::new(),
             caps: Vec::new(),
@@ -97,16 +91,11 @@ impl FlowNetwork {
     /// Adds a link of this rate (0: dark).
     pub fn add_link(&mut self, rate: Rate) -> LinkId {
         let link = LinkId((self.levels.len() - 1) as u32);
-        self.store.add_link();
-        self.capacity.push(rate.0 as f64);
+        let capacity = rate.0 as f64;
+        self.store.links.push(Link::new(capacity, self.now));
         self.levels.push(f64::INFINITY);
-        self.drain.push(0.0);
-        self.settled.push(self.now);
-        self.least.push(f64::INFINITY);
-        self.carried.push(0);
-        self.is_dirty.push(false);
-        self.is_touched.push(false);
-        self.in_rekey.push(false);
+        self.headroom.push(headroom(capacity, 0.0));
+        self.flags.push(0);
         link
     }
 
@@ -116,11 +105,8 @@ impl FlowNetwork {
     /// If `now` is earlier than a previous call's.
     pub fn set_rate(&mut self, now: Time, link: LinkId, rate: Rate) {
         self.step_to(now);
-        let capacity = &mut self.capacity[link.0 as usize + 1];
-        if (*capacity - rate.0 as f64).abs() > 0.0 {
-            *capacity = rate.0 as f64;
-            self.make_dirty(link.0 + 1);
-        }
+        self.store.links[link.0 as usize + 1].capacity = rate.0 as f64;
+        self.make_dirty(link.0 + 1);
     }
 
     /// Starts a flow of `size` over `path`; `token` is given back when it has finished.
@@ -133,9 +119,8 @@ impl FlowNetwork {
             assert!(!path[..index].contains(link), "link {} twice in one path", link.0);
         }
         self.step_to(now);
-        let ticket = Ticket { sequence: self.next_sequence, token, size: size.0 };
+        let flow = self.store.insert(token, size.0, self.next_sequence);
         self.next_sequence += 1;
-        let flow = self.store.insert(ticket);
         if size.0 == 0 {
             // It is over before it could take a share of any link.
             self.instant.push(flow);
@@ -143,8 +128,11 @@ impl FlowNetwork {
         }
         self.fresh.push(flow);
         self.store.enter(flow, path.iter().map(|link| link.0 + 1));
+        let level = |link: &LinkId| self.levels[link.0 as usize + 1];
+        let rate = path.iter().map(level).fold(f64::INFINITY, f64::min);
         for link in path {
-            self.make_dirty(link.0 + 1);
+            // As long as no link of the path is full, the infinite rate uses up any headroom.
+            self.load(link.0 + 1, rate);
         }
         FlowId(flow)
     }
@@ -189,7 +177,7 @@ impl FlowNetwork {
 
     /// Bytes of the finished flows that crossed a link.
     pub fn carried(&self, link: LinkId) -> u64 {
-        self.carried[link.0 as usize + 1]
+        self.store.links[link.0 as usize + 1].carried
     }
 
     /// What has been done so far.
@@ -228,15 +216,9 @@ impl FlowNetwork {
     /// Finishes the flows whose finish time is `time`.
     fn finish_at(&mut self, time: u64, done: &mut Vec<u64>) {
         self.now = time;
-        let mut finishing = std::mem::take(&mut self.finishing);
-        for flow in self.instant.drain(..) {
-            finishing.push((self.store.tickets[flow as usize].sequence, flow));
-        }
-        self.finishing = finishing;
-        while let Some((first, link)) = self.queue.peek() {
-            if first.0 != time {
-                break;
-            }
+        let flows = &self.store.flows;
+        self.finishing.extend(self.instant.drain(..).map(|flow| (flows[flow as usize].sequence, flow)));
+        while let Some((_, link)) = self.queue.peek().filter(|(first, _)| first.0 == time) {
             self.queue.remove(link);
             self.collect_finished(link);
             self.touch(link);
@@ -244,15 +226,21 @@ impl FlowNetwork {
         let mut finishing = std::mem::take(&mut self.finishing);
         finishing.sort_unstable();
         for (_, flow) in finishing.drain(..) {
-            let ticket = self.store.tickets[flow as usize];
-            done.push(ticket.token);
+            let Flow { token, size, bottleneck, .. } = self.store.flows[flow as usize];
+            done.push(token);
+            let rate = self.levels[bottleneck as usize];
             for index in 0..self.store.path(flow).len() {
-                let link = self.store.path(flow)[index].link;
-                debug_assert_ne!(link, NO_LINK);
-                self.carried[link as usize] += ticket.size;
-                self.make_dirty(link);
+                let hop = self.store.path(flow)[index];
+                self.store.remove_entry(hop);
+                self.store.links[hop.link as usize].carried += size;
+                self.load(hop.link, -rate);
+                let link = &self.store.links[hop.link as usize];
+                if link.crossing.is_empty() {
+                    // Exactly, if it was not full; else it is dirty and computed anyway.
+                    self.headroom[hop.link as usize] = headroom(link.capacity, 0.0);
+                }
             }
-            self.store.remove(flow);
+            self.store.free(flow);
             self.statistics.completions += 1;
         }
         self.finishing = finishing;

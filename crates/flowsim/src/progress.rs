@@ -4,8 +4,8 @@
 //! all flows that a link limits have the same rate, so the next to finish is the one with least
 //! left, and one division gives the link's next finish time.
 
-use crate::network::FlowNetwork;
-use crate::store::{Flow, NO_LINK};
+use crate::network::{FlowNetwork, REKEY, TOUCHED};
+use crate::store::{ELSEWHERE, Entry, Flow, Link, NO_LINK, least};
 use lightloom_model::Time;
 use lightloom_model::units::PS_PER_S;
 
@@ -24,7 +24,8 @@ pub(crate) fn time_to_send(bits: f64, rate: f64) -> Option<u64> {
     if exact >= u64::MAX as f64 / 2.0 {
         return None;
     }
-    let nearest = exact.round();
+    // Not `round`, which is a call on processors without SSE 4.1.
+    let nearest = (exact + 0.5) as i64 as f64;
     if (exact - nearest).abs() > exact * RELATIVE_SNAP + ABSOLUTE_SNAP {
         return Some(exact.ceil() as u64);
     }
@@ -37,12 +38,6 @@ pub(crate) fn time_to_send(bits: f64, rate: f64) -> Option<u64> {
 }
 
 impl FlowNetwork {
-    /// Bits that each flow limited by `link` has sent since the link was settled.
-    fn sent_since_settled(&self, link: u32) -> f64 {
-        let span = self.now - self.settled[link as usize];
-        if span == 0 { 0.0 } else { self.drain[link as usize] * span as f64 / PS }
-    }
-
     /// Brings bits left, bottlenecks and finish times up to date with the new levels.
     pub(crate) fn settle_touched(&mut self) {
         let mut index = 0;
@@ -50,124 +45,147 @@ impl FlowNetwork {
         while index < self.touched.len() {
             let link = self.touched[index];
             index += 1;
+            self.flags[link as usize] &= !TOUCHED;
             self.settle(link);
         }
         self.touched.clear();
         for index in 0..self.fresh.len() {
             let flow = self.fresh[index];
-            let mut least = (f64::INFINITY, NO_LINK);
-            for hop in self.store.path(flow) {
-                let level = self.levels[hop.link as usize];
-                if level < least.0 {
-                    least = (level, hop.link);
-                }
+            let Flow { bottleneck, size, .. } = self.store.flows[flow as usize];
+            if bottleneck == NO_LINK {
+                let lowest = self.store.lowest(flow, &self.levels);
+                self.join(flow, lowest, size as f64 * 8.0);
             }
-            self.join(flow, least.1);
         }
         self.fresh.clear();
         for index in 0..self.rekey.len() {
             let link = self.rekey[index];
-            self.in_rekey[link as usize] = false;
-            self.queue_link(link);
+            self.flags[link as usize] &= !REKEY;
+            let Link { least, drain, settled, .. } = self.store.links[link as usize];
+            match time_to_send(least, drain) {
+                Some(span) => self.queue.set(link, Time(settled + span)),
+                None => self.queue.remove(link),
+            }
         }
         self.rekey.clear();
     }
 
-    /// Settles one link: its flows' bits left as of now, and which flows it limits.
-    fn settle(&mut self, link: u32) {
-        let sent = self.sent_since_settled(link);
-        let level = self.levels[link as usize];
-        self.settled[link as usize] = self.now;
-        self.drain[link as usize] = if level.is_finite() { level } else { 0.0 };
-        self.least[link as usize] = f64::INFINITY;
-        self.is_touched[link as usize] = false;
-        self.mark_rekey(link);
-        let mut least = f64::INFINITY;
-        for index in 0..self.store.crossing(link).len() {
-            let entry = self.store.crossing(link)[index];
-            let flow = &mut self.store.flows[entry.flow as usize];
-            let bottleneck = flow.bottleneck;
-            if bottleneck == link {
-                flow.remaining = (flow.remaining - sent).max(0.0);
-                let remaining = flow.remaining;
-                let (other, other_link) = self.store.rest_of_path(entry, link, &self.levels);
-                if other < level {
-                    self.join(entry.flow, other_link);
-                } else {
-                    least = remaining.min(least);
+    /// Settles one link: its flows' bits left as of now, and whose bottleneck it is.
+    fn settle(&mut self, number: u32) {
+        let level = self.levels[number as usize];
+        let link = &mut self.store.links[number as usize];
+        let sent = sent_since_settled(link, self.now);
+        link.settled = self.now;
+        link.drain = if level.is_finite() { level } else { 0.0 };
+        let mut crossing = std::mem::take(&mut link.crossing);
+        let mut lowest = ELSEWHERE;
+        let mut wrong = false;
+        for entry in &mut crossing {
+            let left = entry.remaining - sent;
+            entry.remaining = if left > 0.0 { left } else { 0.0 };
+            lowest = least(entry.remaining, lowest);
+            let cap = self.store.cap(entry, number, &self.levels);
+            wrong |= if entry.remaining < ELSEWHERE {
+                cap < level
+            } else {
+                // With one other link, that is the bottleneck, and may stay so if equal.
+                level < cap || (level == cap && entry.others[1] != NO_LINK)
+            };
+        }
+        self.mark_rekey(number);
+        if wrong {
+            lowest = self.move_bottlenecks(number, &mut crossing);
+        }
+        let link = &mut self.store.links[number as usize];
+        link.crossing = crossing;
+        link.least = lowest;
+    }
+
+    /// Lets those flows of a settled link go whose bottleneck is now elsewhere and takes in those
+    /// that it now limits most. Returns the least bits left.
+    fn move_bottlenecks(&mut self, number: u32, crossing: &mut [Entry]) -> f64 {
+        let level = self.levels[number as usize];
+        let mut lowest = ELSEWHERE;
+        for entry in crossing {
+            let cap = self.store.cap(entry, number, &self.levels);
+            if entry.remaining < ELSEWHERE {
+                if cap < level {
+                    let to = self.store.lowest(entry.flow, &self.levels);
+                    self.join(entry.flow, to, entry.remaining);
+                    entry.remaining = ELSEWHERE;
                 }
-            } else if bottleneck != NO_LINK && level < self.levels[bottleneck as usize] {
-                let remaining = self.leave(entry.flow);
-                self.store.flows[entry.flow as usize].remaining = remaining;
-                let (other, other_link) = self.store.rest_of_path(entry, link, &self.levels);
-                if other < level {
-                    self.join(entry.flow, other_link);
-                } else {
-                    self.store.flows[entry.flow as usize].bottleneck = link;
-                    least = remaining.min(least);
+            } else if level <= cap {
+                let bottleneck = self.store.flows[entry.flow as usize].bottleneck;
+                if level < self.levels[bottleneck as usize] {
+                    entry.remaining = self.leave(entry.flow);
+                    self.store.flows[entry.flow as usize].bottleneck = number;
                 }
             }
+            lowest = least(lowest, entry.remaining);
         }
-        self.least[link as usize] = least;
+        lowest
     }
 
-    /// Makes `link` the bottleneck of `flow`, whose bits left are as of now.
-    fn join(&mut self, flow: u32, link: u32) {
-        let sent = self.sent_since_settled(link);
-        let flow = &mut self.store.flows[flow as usize];
+    /// Makes `number` the bottleneck of `flow`, which has `remaining` bits left.
+    fn join(&mut self, flow: u32, number: u32, remaining: f64) {
+        self.store.flows[flow as usize].bottleneck = number;
         // As if it had been limited by this link since it was settled.
-        flow.remaining += sent;
-        flow.bottleneck = link;
-        let least = &mut self.least[link as usize];
-        *least = least.min(flow.remaining);
-        self.mark_rekey(link);
+        let remaining = remaining + sent_since_settled(&self.store.links[number as usize], self.now);
+        self.store.entry_mut(flow, number).remaining = remaining;
+        let link = &mut self.store.links[number as usize];
+        link.least = least(link.least, remaining);
+        self.mark_rekey(number);
     }
 
-    /// Bits left now of a flow whose bottleneck is not settled yet.
+    /// Takes `flow` from its bottleneck, if it has one; returns the bits left.
     fn leave(&mut self, flow: u32) -> f64 {
-        let Flow { remaining, bottleneck, .. } = self.store.flows[flow as usize];
-        if remaining <= self.least[bottleneck as usize] {
+        let Flow { bottleneck, size, .. } = self.store.flows[flow as usize];
+        if bottleneck == NO_LINK {
+            return size as f64 * 8.0;
+        }
+        let entry = self.store.entry_mut(flow, bottleneck);
+        let remaining = std::mem::replace(&mut entry.remaining, ELSEWHERE);
+        let link = &self.store.links[bottleneck as usize];
+        let left = remaining - sent_since_settled(link, self.now);
+        if remaining <= link.least {
             self.touch(bottleneck);
         }
-        (remaining - self.sent_since_settled(bottleneck)).max(0.0)
+        left.max(0.0)
     }
 
+    /// Makes sure that `link` is settled.
     pub(crate) fn touch(&mut self, link: u32) {
-        if !self.is_touched[link as usize] {
-            self.is_touched[link as usize] = true;
+        if self.flags[link as usize] & TOUCHED == 0 {
+            self.flags[link as usize] |= TOUCHED;
             self.touched.push(link);
         }
     }
 
     fn mark_rekey(&mut self, link: u32) {
-        if !self.in_rekey[link as usize] {
-            self.in_rekey[link as usize] = true;
+        if self.flags[link as usize] & REKEY == 0 {
+            self.flags[link as usize] |= REKEY;
             self.rekey.push(link);
         }
     }
 
-    fn queue_link(&mut self, link: u32) {
-        let least = self.least[link as usize];
-        match time_to_send(least, self.drain[link as usize]) {
-            Some(span) => self.queue.set(link, Time(self.settled[link as usize] + span)),
-            None => self.queue.remove(link),
-        }
-    }
-
-    /// Appends the flows that `link`, whose finish time is now, limits and that have finished.
+    /// Appends the flows that finish now, as `link`, which limits them, has them in the queue.
     pub(crate) fn collect_finished(&mut self, link: u32) {
-        let sent = self.sent_since_settled(link);
-        let bound = sent * (1.0 + RELATIVE_SNAP)
-            + self.drain[link as usize] * (ABSOLUTE_SNAP / PS);
-        let bound = bound.max(self.least[link as usize]);
-        for entry in self.store.crossing(link) {
-            let flow = &self.store.flows[entry.flow as usize];
-            if flow.bottleneck == link && flow.remaining <= bound {
-                let sequence = self.store.tickets[entry.flow as usize].sequence;
+        let link = &self.store.links[link as usize];
+        let sent = sent_since_settled(link, self.now);
+        let bound = sent * (1.0 + RELATIVE_SNAP) + link.drain * (ABSOLUTE_SNAP / PS);
+        let bound = bound.max(link.least);
+        for entry in &link.crossing {
+            if entry.remaining <= bound {
+                let sequence = self.store.flows[entry.flow as usize].sequence;
                 self.finishing.push((sequence, entry.flow));
             }
         }
     }
+}
+
+/// Bits that each flow limited by `link` has sent since the link was settled.
+fn sent_since_settled(link: &Link, now: u64) -> f64 {
+    if link.settled == now { 0.0 } else { link.drain * (now - link.settled) as f64 / PS }
 }
 
 #[cfg(test)]

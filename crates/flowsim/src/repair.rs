@@ -9,16 +9,27 @@
 //! that of the links whose level really changes, and the result is that of progressive filling
 //! of the whole network.
 //!
+//! A link that is not full stays so while the rates that grow on it fit into its *headroom*, which
+//! is kept by addition; it is computed only when that might be used up. A full link has none.
+//!
 //! Lower levels first: a link is affected only by levels below its own, so most links are
 //! computed once; one that was computed too early is simply made dirty again.
 
 use crate::level::fair_level;
-use crate::network::FlowNetwork;
-use crate::store::{Entry, MANY};
+use crate::network::{DIRTY, FlowNetwork};
+use crate::store::{Entry, MANY, NO_LINK, least};
 use std::cmp::Reverse;
 
 /// Relative change of a level or rate that counts as none; rounding errors are a few 2^-53.
 const TOLERANCE: f64 = 1.0 / (1u64 << 46) as f64;
+
+/// Part of a capacity that headroom leaves free, far above what additions can lose.
+const RESERVE: f64 = 1.0 / (1u64 << 30) as f64;
+
+/// Headroom of a link with this capacity and sum of rates.
+pub(crate) fn headroom(capacity: f64, load: f64) -> f64 {
+    capacity * (1.0 - RESERVE) - load
+}
 
 fn differs(old: f64, new: f64, tolerance: f64) -> bool {
     // The lesser is finite if they differ at all.
@@ -28,23 +39,33 @@ fn differs(old: f64, new: f64, tolerance: f64) -> bool {
 impl FlowNetwork {
     /// Puts `link` among those to recompute.
     pub(crate) fn make_dirty(&mut self, link: u32) {
-        if self.is_dirty[link as usize] {
+        if self.flags[link as usize] & DIRTY != 0 {
             return;
         }
-        self.is_dirty[link as usize] = true;
+        self.flags[link as usize] |= DIRTY;
         let level = self.levels[link as usize];
         let estimate = if level.is_finite() {
             level
         } else {
-            self.capacity[link as usize] / self.store.crossing(link).len() as f64
+            let link = &self.store.links[link as usize];
+            link.capacity / link.crossing.len() as f64
         };
         // The bits of positive floats are ordered as they are.
         self.dirty.push(Reverse((estimate.to_bits(), link)));
     }
 
+    /// Takes note that a flow's rate on `link` grows by `change`, which may be negative.
+    pub(crate) fn load(&mut self, link: u32, change: f64) {
+        let headroom = &mut self.headroom[link as usize];
+        *headroom -= change;
+        if *headroom < 0.0 {
+            self.make_dirty(link);
+        }
+    }
+
     /// Recomputes rates where dirty, at the current time.
     pub(crate) fn flush(&mut self) {
-        if self.dirty.is_empty() {
+        if self.dirty.is_empty() && self.touched.is_empty() && self.fresh.is_empty() {
             return;
         }
         self.statistics.recomputations += 1;
@@ -56,7 +77,7 @@ impl FlowNetwork {
         let mut tolerance = TOLERANCE;
         let mut visits = 0;
         while let Some(Reverse((_, link))) = self.dirty.pop() {
-            self.is_dirty[link as usize] = false;
+            self.flags[link as usize] &= !DIRTY;
             visits += 1;
             if visits > 64 * (self.touched.len() + 16) {
                 // Rounding errors chase one another: let go of ever larger ones.
@@ -67,40 +88,43 @@ impl FlowNetwork {
         }
     }
 
-    fn repair_link(&mut self, link: u32, tolerance: f64) {
+    fn repair_link(&mut self, number: u32, tolerance: f64) {
         let mut caps = std::mem::take(&mut self.caps);
+        let link = &self.store.links[number as usize];
         caps.clear();
-        for &entry in self.store.crossing(link) {
-            caps.push(self.store.rest_of_path(entry, link, &self.levels).0);
-        }
+        caps.extend(link.crossing.iter().map(|entry| self.store.cap(entry, number, &self.levels)));
         self.statistics.links_touched += 1;
         self.statistics.flows_touched += caps.len() as u64;
-        let old = self.levels[link as usize];
-        let new = fair_level(self.capacity[link as usize], &caps, old);
-        if differs(old, new, tolerance) {
-            self.levels[link as usize] = new;
-            self.touch(link);
+        let old = self.levels[number as usize];
+        let fair = fair_level(link.capacity, &caps, old);
+        let full = fair.level.is_finite();
+        self.headroom[number as usize] =
+            if full { f64::NEG_INFINITY } else { headroom(link.capacity, fair.load) };
+        if differs(old, fair.level, tolerance) {
+            self.levels[number as usize] = fair.level;
+            self.touch(number);
             for (index, &cap) in caps.iter().enumerate() {
-                if differs(old.min(cap), new.min(cap), tolerance) {
-                    let entry = self.store.crossing(link)[index];
-                    self.make_rest_dirty(entry, link);
+                let (before, after) = (least(old, cap), least(fair.level, cap));
+                if differs(before, after, tolerance) {
+                    let entry = self.store.links[number as usize].crossing[index];
+                    self.load_others(entry, number, after - before);
                 }
             }
         }
         self.caps = caps;
     }
 
-    fn make_rest_dirty(&mut self, entry: Entry, link: u32) {
-        if entry.other != MANY {
-            if entry.other != crate::store::NO_LINK {
-                self.make_dirty(entry.other);
+    fn load_others(&mut self, entry: Entry, number: u32, change: f64) {
+        if entry.others[0] != MANY {
+            for other in entry.others.into_iter().take_while(|&other| other != NO_LINK) {
+                self.load(other, change);
             }
             return;
         }
         for index in 0..self.store.path(entry.flow).len() {
             let other = self.store.path(entry.flow)[index].link;
-            if other != link {
-                self.make_dirty(other);
+            if other != number {
+                self.load(other, change);
             }
         }
     }

@@ -1,138 +1,87 @@
-//! Where flows are kept: their slots, the links of their paths, and who crosses which link.
+//! Where flows are kept: the links of their paths, and the flows that cross each link.
 //!
+//! A flow is one cache line. What a pass over a link needs lies in the link's own list of
+//! entries, in order; the flow is touched only when it starts, ends or changes its bottleneck.
 //! Links are numbered from 1 here; number 0 is a link without limit that no path contains, which
-//! stands for "the rest of the path" of a flow with a single link. Removal is O(path).
+//! fills up short paths. Removal is O(path).
 
 /// The link without limit.
 pub(crate) const NO_LINK: u32 = 0;
-/// In [`Entry::other`]: the path has three links or more, look it up.
+/// As first of [`Entry::others`]: the path is longer than [`SHORT`], look it up.
 pub(crate) const MANY: u32 = u32::MAX;
+/// Longest path that is stored inside the flow and its entries.
+const SHORT: usize = 4;
+/// [`Entry::remaining`] on links that are not the flow's bottleneck. Less anything, it stays.
+pub(crate) const ELSEWHERE: f64 = f64::INFINITY;
 
-/// What every pass over a link reads and writes of a flow.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Flow {
-    /// Bits left to send when its bottleneck was last settled.
-    pub remaining: f64,
-    /// The link that sets its rate; `NO_LINK` until rates are first computed.
-    pub bottleneck: u32,
-    first_hop: u32,
-    hops: u32,
-}
-
-/// What only its start and its end need.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticket {
-    pub sequence: u64,
-    pub token: u64,
-    pub size: u64,
-}
-
-/// One link of a path and where the flow stands among those that cross it.
+/// One link of a path and the position of the flow's entry there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hop {
     pub link: u32,
-    position: u32,
+    pub position: u32,
 }
 
-/// One flow that crosses a link.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Flow {
+    pub token: u64,
+    pub size: u64,
+    pub sequence: u64,
+    /// The link that sets its rate; `NO_LINK` until rates are first computed.
+    pub bottleneck: u32,
+    length: u32,
+    /// The path if it is short; else the link of the first is its place in `Store::long`.
+    hops: [Hop; SHORT],
+}
+
+/// A flow on a link that it crosses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub flow: u32,
-    /// The other link of a path of two, `NO_LINK` of a path of one, else `MANY`.
-    pub other: u32,
+    /// The other links of its path.
+    pub others: [u32; SHORT - 1],
+    /// If the link is its bottleneck, bits left when the link was settled, else `ELSEWHERE`.
+    pub remaining: f64,
 }
 
-#[derive(Debug, Clone, Default)]
+/// A link. Bits left and finish times are explained in `progress`.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub crossing: Vec<Entry>,
+    /// Bits per second.
+    pub capacity: f64,
+    /// Rate since `settled` of each flow whose bottleneck it is.
+    pub drain: f64,
+    /// Time as of which bits left are known, in ps.
+    pub settled: u64,
+    /// Least bits left of the flows whose bottleneck it is.
+    pub least: f64,
+    /// Bytes of finished flows.
+    pub carried: u64,
+}
+
+impl Link {
+    pub fn new(capacity: f64, now: u64) -> Self {
+        let crossing = Vec::new();
+        Self { crossing, capacity, drain: 0.0, settled: now, least: ELSEWHERE, carried: 0 }
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub flows: Vec<Flow>,
-    pub tickets: Vec<Ticket>,
+    pub links: Vec<Link>,
     free_slots: Vec<u32>,
-    hops: Vec<Hop>,
-    /// Freed blocks of hops by the logarithm of their length.
-    free_hops: Vec<Vec<u32>>,
-    crossing: Vec<Vec<Entry>>,
+    /// Long paths, in blocks of a power of two.
+    long: Vec<Hop>,
+    /// Free blocks of `long` by the logarithm of their length.
+    free_long: Vec<Vec<u32>>,
 }
 
 impl Store {
     pub fn new() -> Self {
-        Self { crossing: vec![Vec::new()], ..Self::default() }
-    }
-
-    pub fn add_link(&mut self) {
-        self.crossing.push(Vec::new());
-    }
-
-    /// The flows that cross `link`.
-    pub fn crossing(&self, link: u32) -> &[Entry] {
-        &self.crossing[link as usize]
-    }
-
-    pub fn path(&self, flow: u32) -> &[Hop] {
-        let flow = &self.flows[flow as usize];
-        &self.hops[flow.first_hop as usize..(flow.first_hop + flow.hops) as usize]
-    }
-
-    /// A flow that has not begun: no bottleneck and on no link.
-    pub fn insert(&mut self, ticket: Ticket) -> u32 {
-        let remaining = ticket.size as f64 * 8.0;
-        let flow = Flow { remaining, bottleneck: NO_LINK, first_hop: 0, hops: 0 };
-        if let Some(slot) = self.free_slots.pop() {
-            self.flows[slot as usize] = flow;
-            self.tickets[slot as usize] = ticket;
-            slot
-        } else {
-            self.flows.push(flow);
-            self.tickets.push(ticket);
-            (self.flows.len() - 1) as u32
-        }
-    }
-
-    /// Puts `flow` on every link of `path`.
-    pub fn enter(&mut self, flow: u32, path: impl ExactSizeIterator<Item = u32> + Clone) {
-        let length = path.len();
-        let class = length.next_power_of_two().trailing_zeros() as usize;
-        if class >= self.free_hops.len() {
-            self.free_hops.resize_with(class + 1, Vec::new);
-        }
-        let first = self.free_hops[class].pop().unwrap_or_else(|| {
-            let first = self.hops.len();
-            self.hops.resize(first + (1 << class), Hop::default());
-            first as u32
-        });
-        self.flows[flow as usize].first_hop = first;
-        self.flows[flow as usize].hops = length as u32;
-        let sum: u64 = path.clone().map(u64::from).sum();
-        for (index, link) in path.enumerate() {
-            let other = match length {
-                1 => NO_LINK,
-                2 => (sum - u64::from(link)) as u32,
-                _ => MANY,
-            };
-            let crossing = &mut self.crossing[link as usize];
-            self.hops[first as usize + index] = Hop { link, position: crossing.len() as u32 };
-            crossing.push(Entry { flow, other });
-        }
-    }
-
-    /// Takes `flow` off its links and frees its slot.
-    pub fn remove(&mut self, flow: u32) {
-        let Flow { first_hop, hops, .. } = self.flows[flow as usize];
-        for index in first_hop..first_hop + hops {
-            let Hop { link, position } = self.hops[index as usize];
-            let crossing = &mut self.crossing[link as usize];
-            crossing.swap_remove(position as usize);
-            if let Some(moved) = crossing.get(position as usize) {
-                let moved = self.flows[moved.flow as usize];
-                let range = moved.first_hop as usize..(moved.first_hop + moved.hops) as usize;
-                let hop = self.hops[range].iter_mut().find(|hop| hop.link == link);
-                hop.expect("a flow on a link has it in its path").position = position;
-            }
-        }
-        if hops > 0 {
-            let class = hops.next_power_of_two().trailing_zeros() as usize;
-            self.free_hops[class].push(first_hop);
-        }
-        self.free_slots.push(flow);
+        let links = vec![Link::new(f64::INFINITY, 0)];
+        Self { flows: vec![], links, free_slots: vec![], long: vec![], free_long: vec![] }
     }
 
     /// Number of flows.
@@ -140,18 +89,135 @@ impl Store {
         self.flows.len() - self.free_slots.len()
     }
 
-    /// The least level on the path of the flow of `entry`, `link` left out, and its link.
-    pub fn rest_of_path(&self, entry: Entry, link: u32, levels: &[f64]) -> (f64, u32) {
-        if entry.other != MANY {
-            return (levels[entry.other as usize], entry.other);
+    pub fn path(&self, flow: u32) -> &[Hop] {
+        let flow = &self.flows[flow as usize];
+        let length = flow.length as usize;
+        if length <= SHORT {
+            &flow.hops[..length]
+        } else {
+            let first = flow.hops[0].link as usize;
+            &self.long[first..first + length]
         }
-        let mut least = (f64::INFINITY, NO_LINK);
-        for hop in self.path(entry.flow) {
-            let level = levels[hop.link as usize];
-            if hop.link != link && level < least.0 {
-                least = (level, hop.link);
+    }
+
+    fn path_mut(&mut self, flow: u32) -> &mut [Hop] {
+        let flow = &mut self.flows[flow as usize];
+        let length = flow.length as usize;
+        if length <= SHORT {
+            &mut flow.hops[..length]
+        } else {
+            let first = flow.hops[0].link as usize;
+            &mut self.long[first..first + length]
+        }
+    }
+
+    /// A flow that is on no link yet.
+    pub fn insert(&mut self, token: u64, size: u64, sequence: u64) -> u32 {
+        let hops = [Hop::default(); SHORT];
+        let flow = Flow { token, size, sequence, bottleneck: NO_LINK, length: 0, hops };
+        if let Some(slot) = self.free_slots.pop() {
+            self.flows[slot as usize] = flow;
+            slot
+        } else {
+            self.flows.push(flow);
+            (self.flows.len() - 1) as u32
+        }
+    }
+
+    /// Puts `flow` on every link of `path`.
+    pub fn enter(&mut self, flow: u32, path: impl ExactSizeIterator<Item = u32> + Clone) {
+        let length = path.len();
+        self.flows[flow as usize].length = length as u32;
+        if length > SHORT {
+            self.flows[flow as usize].hops[0].link = self.allocate_long(length);
+        }
+        let mut links = [NO_LINK; SHORT];
+        if length <= SHORT {
+            for (slot, link) in links.iter_mut().zip(path.clone()) {
+                *slot = link;
             }
         }
-        least
+        for (index, link) in path.enumerate() {
+            let mut others = [MANY, NO_LINK, NO_LINK];
+            if length <= SHORT {
+                let rest = (0..SHORT).filter(|&place| place != index).map(|place| links[place]);
+                for (slot, link) in others.iter_mut().zip(rest) {
+                    *slot = link;
+                }
+            }
+            let crossing = &mut self.links[link as usize].crossing;
+            let position = crossing.len() as u32;
+            crossing.push(Entry { flow, others, remaining: ELSEWHERE });
+            self.path_mut(flow)[index] = Hop { link, position };
+        }
     }
+
+    fn allocate_long(&mut self, length: usize) -> u32 {
+        let class = length.next_power_of_two().trailing_zeros() as usize;
+        if class >= self.free_long.len() {
+            self.free_long.resize_with(class + 1, Vec::new);
+        }
+        self.free_long[class].pop().unwrap_or_else(|| {
+            let first = self.long.len();
+            self.long.resize(first + (1 << class), Hop::default());
+            first as u32
+        })
+    }
+
+    /// Takes the entry at `hop` off its link.
+    pub fn remove_entry(&mut self, hop: Hop) {
+        let crossing = &mut self.links[hop.link as usize].crossing;
+        crossing.swap_remove(hop.position as usize);
+        if let Some(moved) = crossing.get(hop.position as usize) {
+            let moved = moved.flow;
+            let path = self.path_mut(moved);
+            let place = path.iter_mut().find(|place| place.link == hop.link);
+            place.expect("a flow on a link has it in its path").position = hop.position;
+        }
+    }
+
+    /// Frees the slot of a flow that is off all its links.
+    pub fn free(&mut self, flow: u32) {
+        let Flow { length, hops, .. } = self.flows[flow as usize];
+        if length as usize > SHORT {
+            let class = length.next_power_of_two().trailing_zeros() as usize;
+            self.free_long[class].push(hops[0].link);
+        }
+        self.free_slots.push(flow);
+    }
+
+    /// The entry of `flow` on a link of its path.
+    pub fn entry_mut(&mut self, flow: u32, link: u32) -> &mut Entry {
+        let hop = self.path(flow).iter().find(|hop| hop.link == link);
+        let position = hop.expect("an entry is asked for on a link of the path").position;
+        &mut self.links[link as usize].crossing[position as usize]
+    }
+
+    /// The least level on the rest of the path of an entry of `link`.
+    #[inline]
+    pub fn cap(&self, entry: &Entry, link: u32, levels: &[f64]) -> f64 {
+        let [first, second, third] = entry.others;
+        if first == MANY {
+            let rest = self.path(entry.flow).iter().filter(|hop| hop.link != link);
+            return rest.map(|hop| levels[hop.link as usize]).fold(f64::INFINITY, least);
+        }
+        let cap = levels[first as usize];
+        if second == NO_LINK {
+            return cap;
+        }
+        least(least(cap, levels[second as usize]), levels[third as usize])
+    }
+
+    /// The link with the least level on the path of `flow`, the earlier one if equal.
+    pub fn lowest(&self, flow: u32, levels: &[f64]) -> u32 {
+        let level = |hop: &&Hop| levels[hop.link as usize];
+        let lowest = self.path(flow).iter().min_by(|a, b| level(a).total_cmp(&level(b)));
+        lowest.map_or(NO_LINK, |hop| hop.link)
+    }
+}
+
+/// `f64::min` without its care for NaN, hence one instruction.
+#[inline]
+pub(crate) fn least(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
 }

@@ -122,6 +122,40 @@ fn what_a_narrow_link_leaves_is_taken_by_the_others() {
 }
 
 #[test]
+fn a_flow_follows_two_links_that_fall_to_one_level() {
+    // The first flow is held to 4 Gb/s by the third link, then to 2 Gb/s by both others at once,
+    // while a newcomer takes just what it leaves on the third, whose level stays.
+    let (mut network, [a, b, c, narrow]) = network([8, 8, 8, 2].map(|rate| rate * GIGA));
+    network.start(Time::ZERO, Bytes(GIGA), &[a, b, c], 0);
+    let beside = network.start(Time::ZERO, Bytes(2 * GIGA), &[c], 1);
+    assert_eq!(network.next_completion(), Some(Time(2000 * MS)));
+    network.set_rate(Time(1000 * MS), a, Rate(2 * GIGA));
+    network.set_rate(Time(1000 * MS), b, Rate(2 * GIGA));
+    network.start(Time(1000 * MS), Bytes(GIGA), &[c, narrow], 3);
+    // Half of the first was left at 1 s: 2 s more at 2 Gb/s.
+    assert_eq!(network.next_completion(), Some(Time(3000 * MS)));
+    exactly(network.rate_of(beside), 4e9);
+    assert_eq!(drain(&mut network)[0], (3000 * MS, 0));
+}
+
+#[test]
+fn a_flow_goes_to_the_lowest_of_several_changed_links() {
+    // The last link rises from 1 to 2 Gb/s while the middle one falls from no level to 4 Gb/s;
+    // the first, untouched, keeps two flows at 1 Gb/s.
+    let (mut network, [a, b, c]) = network([2 * GIGA, 9 * GIGA, 2 * GIGA]);
+    network.start(Time::ZERO, Bytes(GIGA), &[a, b, c], 0);
+    network.start(Time::ZERO, Bytes(GIGA), &[a], 1);
+    network.start(Time::ZERO, Bytes(GIGA / 8), &[c], 2);
+    assert_eq!(network.next_completion(), Some(Time(1000 * MS)));
+    network.start(Time(1000 * MS), Bytes(3 * GIGA), &[b], 3);
+    network.start(Time(1000 * MS), Bytes(3 * GIGA), &[b], 4);
+    assert_eq!(
+        drain(&mut network),
+        [(1000 * MS, 2), (7000 * MS, 3), (7000 * MS, 4), (8000 * MS, 0), (8000 * MS, 1)]
+    );
+}
+
+#[test]
 fn incast_takes_the_sum_over_the_receiver() {
     for count in [1, 2, 7, 31] {
         let mut network = FlowNetwork::new();
