@@ -215,7 +215,9 @@ def _demand(job: Job, workload: Workload) -> dict[str, Any]:
     if tokens.size == 0 or not tokens.any():
         return {}
     per_token = job.model.hidden_size * job.scenario.demand.dispatch_element_bytes
-    first = tokens[0, 0].astype(np.float64)
+    # A stage of dense layers has no demand: show the first group that has.
+    group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
+    first = tokens[group, 0].astype(np.float64)
     return {
         "server_bytes": (first * per_token).tolist(),
         "skew": dataclasses.asdict(skew_statistics(first)),
