@@ -30,13 +30,11 @@ class LogLayout:
     """How the ranks of a Megatron log are arranged.
 
     ``ranks_per_source`` consecutive ranks together hold the tokens of one EP rank (tensor-parallel
-    ranks under sequence parallelism). ``replicas`` is the job's number of EP groups per pipeline
-    stage; with it, a log of one stage serves every stage of the job. ``stages`` is the number of
-    pipeline stages *in the log*, whose ranks number their layers each from their own first.
+    ranks under sequence parallelism). ``stages`` is the number of pipeline stages in the log: the
+    ranks are those of one stage after the other, and number their layers from their stage's first.
     """
 
     ranks_per_source: int = 1
-    replicas: int | None = None
     stages: int = 1
 
 
@@ -96,21 +94,47 @@ def replay(
         return ReplaySource(log, shape, layout)
     if seed is None:
         raise DemandError(f"{log.name}: resampling draws tokens; give a seed")
-    if layout != LogLayout():
+    if layout.ranks_per_source != 1:
         raise DemandError(
-            f"{log.name}: resampling draws from all ranks; a layout of ranks has no effect"
+            f"{log.name}: resampling draws from all ranks; ranks_per_source has no effect"
         )
-    return ResampledSource(log, shape, seed)
+    return ResampledSource(log, shape, seed, layout)
 
 
 class _LogSource:
     """What both kinds of replay share."""
 
-    def __init__(self, log: RoutingLog, shape: Shape) -> None:
+    def __init__(self, log: RoutingLog, shape: Shape, layout: LogLayout) -> None:
         self.name = Path(log.name).name
         self.shape = shape
         self.provenance = {"log": log.name, **log.notes}
         self._log = log
+        self._layout = layout
+        self._ranks = log.ranks
+        if log.streamed and layout != LogLayout():
+            raise DemandError(f"{log.name}: the log has no ranks to lay out")
+        if min(layout.ranks_per_source, layout.stages) < 1:
+            raise DemandError("a layout of ranks has numbers above 0 only")
+        if len(self._ranks) % layout.stages:
+            raise DemandError(
+                f"{log.name}: {len(self._ranks)} ranks in the log are not of {layout.stages} stages"
+            )
+        # the log's number of each MoE layer, with its stage
+        self._layers = [
+            (stage, number)
+            for stage in range(layout.stages)
+            for number in self._numbers(self._stage_ranks(stage))
+        ]
+
+    def _stage_ranks(self, stage: int) -> list[int]:
+        """The log's ranks of a stage."""
+        size = len(self._ranks) // self._layout.stages
+        return self._ranks[stage * size : (stage + 1) * size]
+
+    def _numbers(self, ranks: list[int]) -> list[int]:
+        """The layers of some ranks, as numbered in the log."""
+        wanted = set(ranks)
+        return sorted({layer for _, rank, layer in self._log.calls if rank in wanted})
 
     def check_node_limit(self, num_groups: int, top_groups: int) -> None:
         """Refuse a log whose tokens reach more expert groups than the model allows.
@@ -139,35 +163,22 @@ class ReplaySource(_LogSource):
     exact = True
 
     def __init__(self, log: RoutingLog, shape: Shape, layout: LogLayout) -> None:
-        super().__init__(log, shape)
-        self._layout = layout
-        self._steps, self._ranks = log.steps, log.ranks
-        if log.streamed:
-            if layout != LogLayout():
-                raise DemandError(f"{log.name}: the log has no ranks to lay out")
-            self._blocks = 1
-        else:
-            self._blocks = self._rank_blocks()
+        super().__init__(log, shape, layout)
+        self._steps = log.steps
+        self._groups = 1 if log.streamed else self._count_groups()
 
-    def _rank_blocks(self) -> int:
-        """EP groups in the log."""
+    def _count_groups(self) -> int:
+        """EP groups in each stage of the log."""
         layout, ranks = self._layout, len(self._ranks)
-        if min(layout.ranks_per_source, layout.stages, layout.replicas or 1) < 1:
-            raise DemandError("a layout of ranks has numbers above 0 only")
-        size = self.shape.ranks * layout.ranks_per_source
-        blocks, rest = divmod(ranks, size)
-        if rest or not blocks or blocks % layout.stages:
+        size = self.shape.ranks * layout.ranks_per_source * layout.stages
+        groups, rest = divmod(ranks, size)
+        if rest or not groups:
             raise DemandError(
                 f"{self._log.name}: {ranks} ranks in the log do not make {layout.stages} "
                 f"stage(s) of EP groups of {self.shape.ranks} ranks x {layout.ranks_per_source}; "
                 "use a log of this size or resample"
             )
-        if layout.replicas is not None and layout.replicas * layout.stages != blocks:
-            raise DemandError(
-                f"{self._log.name}: the log has {blocks // layout.stages} EP groups per stage, "
-                f"the job {layout.replicas}; use a log of this size or resample"
-            )
-        return blocks
+        return groups
 
     def tokens(self, *, group: int, layers: Sequence[int], micro_batches: int, step: int) -> Counts:
         """See :class:`~lightloom.demand.source.DemandSource`.
@@ -200,55 +211,30 @@ class ReplaySource(_LogSource):
     ) -> list[tuple[tuple[int, int, int], Choices]]:
         """The tokens of each (layer, micro-batch, rank) asked for."""
         check_index(group, layers, micro_batches, step)
-        if step >= len(self._steps):
-            raise DemandError(
-                f"{self._log.name}: step {step} of a log of {len(self._steps)} step(s); "
-                "use a longer log or resample"
-            )
-        block = self._block(group)
+        for what, value, held in (
+            ("step", step, len(self._steps)),
+            ("EP group", group, self._groups),
+            *(("MoE layer", layer, len(self._layers)) for layer in layers),
+        ):
+            if value >= held:
+                raise DemandError(
+                    f"{self._log.name}: {what} {value} of a log of {held}; use a log of this job "
+                    "or resample"
+                )
         found = []
         for place, layer in enumerate(layers):
-            number = self._layer(layer, block)
-            for micro_batch in range(micro_batches):
-                for rank in range(self.shape.ranks):
-                    call = self._call(step, block, number, micro_batch, rank)
-                    found.append(((place, micro_batch, rank), call))
+            for micro_batch, rank in np.ndindex(micro_batches, self.shape.ranks):
+                call = self._call(self._steps[step], group, layer, (micro_batch, rank))
+                found.append(((place, micro_batch, rank), call))
         return found
 
-    def _block(self, group: int) -> int:
-        """The log's EP group that serves a group of the job."""
-        if self._layout.replicas is not None and self._layout.stages == 1:
-            return group % self._layout.replicas
-        if group >= self._blocks:
-            raise DemandError(
-                f"{self._log.name}: EP group {group} of a log of {self._blocks} group(s); "
-                "use a larger log or resample"
-            )
-        return group
-
-    def _layer(self, layer: int, block: int) -> int:
-        """The log's number of a MoE layer of the job."""
-        per_stage = self._blocks // self._layout.stages
-        size = self.shape.ranks * self._layout.ranks_per_source
-        stage, first = block // per_stage, 0
-        for earlier in range(stage + 1):
-            begin = earlier * per_stage * size
-            ranks = set(self._ranks[begin : begin + per_stage * size])
-            numbers = sorted({n for _, rank, n in self._log.calls if rank in ranks})
-            if earlier < stage:
-                first += len(numbers)
-        if not first <= layer < first + len(numbers):
-            raise DemandError(
-                f"{self._log.name}: MoE layer {layer} of a log with layers {first} to "
-                f"{first + len(numbers) - 1} for this EP group; use a log of this model or "
-                "resample"
-            )
-        return numbers[layer - first]
-
-    def _call(self, step: int, block: int, layer: int, micro_batch: int, rank: int) -> Choices:
+    def _call(self, step: int, group: int, layer: int, place: tuple[int, int]) -> Choices:
+        """The tokens of one (micro-batch, rank)."""
         wanted = self.shape.tokens_per_rank
+        micro_batch, rank = place
+        stage, number = self._layers[layer]
         if self._log.streamed:
-            stream = self._log.calls[0, 0, layer][0]
+            stream = self._log.calls[0, 0, number][0]
             start = (micro_batch * self.shape.ranks + rank) * wanted
             part = stream[start : start + wanted]
             if len(part) < wanted:
@@ -259,15 +245,15 @@ class ReplaySource(_LogSource):
                 )
             return part
         count = self._layout.ranks_per_source
-        first = (block * self.shape.ranks + rank) * count
+        first = (group * self.shape.ranks + rank) * count
         parts = []
-        for number in self._ranks[first : first + count]:
-            calls = self._log.calls.get((self._steps[step], number, layer), [])
+        for source in self._stage_ranks(stage)[first : first + count]:
+            calls = self._log.calls.get((step, source, number), [])
             if micro_batch >= len(calls):
                 raise DemandError(
-                    f"{self._log.name}: rank {number} has {len(calls)} router call(s) of layer "
-                    f"{layer} in step {self._steps[step]}, the job needs micro-batch "
-                    f"{micro_batch}; use a longer log or resample"
+                    f"{self._log.name}: rank {source} has {len(calls)} router call(s) of layer "
+                    f"{number} in step {step}, the job needs micro-batch {micro_batch}; use a "
+                    "longer log or resample"
                 )
             parts.append(calls[micro_batch])
         call = np.concatenate(parts)
@@ -284,16 +270,17 @@ class ResampledSource(_LogSource):
 
     exact = False
 
-    def __init__(self, log: RoutingLog, shape: Shape, seed: int) -> None:
-        super().__init__(log, shape)
+    def __init__(self, log: RoutingLog, shape: Shape, seed: int, layout: LogLayout) -> None:
+        super().__init__(log, shape, layout)
         self._draws = Stream(seed, "resample")
-        self._numbers = log.layers
         self._pools: dict[int, Choices] = {}
-        sizes = {len(self._pool(place)) for place in range(len(self._numbers))}
+        sizes = {len(self._pool(place)) for place in range(len(self._layers))}
+        if min(sizes) == 0:
+            raise DemandError(f"{log.name}: a layer without tokens has nothing to draw from")
         self.provenance["resampled"] = (
             f"{shape.tokens_per_rank:,} tokens per EP rank drawn with replacement from "
             f"{' to '.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} logged "
-            f"tokens per layer; layers beyond {len(self._numbers)} repeat"
+            f"tokens per layer; layers beyond {len(self._layers)} repeat"
         )
         self.provenance["seed"] = str(seed)
 
@@ -323,7 +310,7 @@ class ResampledSource(_LogSource):
         check_index(group, layers, micro_batches, step)
         shape = (len(layers), micro_batches, self.shape.ranks, width)
         counts = np.zeros(shape, dtype=np.int64)
-        pools = [self._pool(layer % len(self._numbers)) for layer in layers]
+        pools = [self._pool(layer % len(self._layers)) for layer in layers]
         for size in sorted({len(pool) for pool in pools}):
             places = [place for place, pool in enumerate(pools) if len(pool) == size]
             draw = self._draws.at(group, step, size)
@@ -346,8 +333,9 @@ class ResampledSource(_LogSource):
     def _pool(self, place: int) -> Choices:
         """All tokens of a layer of the log, in the order of steps and ranks."""
         if place not in self._pools:
-            layer = self._numbers[place]
-            keys = sorted(key for key in self._log.calls if key[2] == layer)
+            stage, number = self._layers[place]
+            ranks = set(self._stage_ranks(stage))
+            keys = sorted(k for k in self._log.calls if k[2] == number and k[1] in ranks)
             self._pools[place] = np.concatenate(
                 [call for key in keys for call in self._log.calls[key]]
             )

@@ -160,9 +160,9 @@ def test_node_limit_is_checked_token_by_token(log_file):
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ({"group": 1}, r"EP group 1 of a log of 1 group\(s\)"),
-        ({"layers": [2]}, "MoE layer 2 of a log with layers 0 to 1 for this EP group"),
-        ({"step": 1}, r"step 1 of a log of 1 step\(s\)"),
+        ({"group": 1}, "EP group 1 of a log of 1; use a log of this job or resample"),
+        ({"layers": [2]}, "MoE layer 2 of a log of 2; use a log of this job or resample"),
+        ({"step": 1}, "step 1 of a log of 1; use a log of this job or resample"),
         ({"micro_batches": 2}, "6 tokens in the log are too few for micro-batch 1 of 2 EP ranks"),
     ],
 )
@@ -319,27 +319,18 @@ def test_ranks_of_one_source_add_up(log_file):
         assert (counts[0, 0, rank] == np.bincount(np.ravel(both), minlength=8)).all()
 
 
-def test_replicas_let_one_stage_serve_all(log_file):
-    rows, _ = megatron()
-    path = log_file(rows)
-    plain = from_routing_log(path, Shape(2, 8, 5, 2))
-    with pytest.raises(DemandError, match=r"EP group 3 of a log of 2 group\(s\)"):
-        counts_of(plain, group=3)
-    source = from_routing_log(path, Shape(2, 8, 5, 2), layout=LogLayout(replicas=2))
-    assert (counts_of(source, group=3) == counts_of(plain, group=1)).all()
-    with pytest.raises(DemandError, match="the log has 2 EP groups per stage, the job 3"):
-        from_routing_log(path, Shape(2, 8, 5, 2), layout=LogLayout(replicas=3))
-
-
 def test_stages_number_their_layers_from_their_own_first(log_file):
-    rows, said = megatron(ranks=4, layers=2)
-    # ranks 0-1 are stage 0 with layers 0 and 1, ranks 2-3 stage 1 with layers 2 and 3
+    rows, said = megatron(ranks=8, layers=2)
+    # ranks 0-3 are stage 0 with MoE layers 0 and 1, ranks 4-7 stage 1 with layers 2 and 3
     source = from_routing_log(log_file(rows), Shape(2, 8, 5, 2), layout=LogLayout(stages=2))
-    counts = counts_of(source, group=1, layers=[3])
-    expected = np.bincount(np.ravel(said[0, 0, 1, 2]), minlength=8)
-    assert (counts[0, 0, 0] == expected).all()
-    with pytest.raises(DemandError, match="MoE layer 1 of a log with layers 2 to 3 for this EP"):
-        counts_of(source, group=1, layers=[1])
+    counts = counts_of(source, group=1, layers=[3, 0])
+    for place, (layer, rank) in enumerate([(1, 6), (0, 2)]):
+        expected = np.bincount(np.ravel(said[0, 0, layer, rank]), minlength=8)
+        assert (counts[place, 0, 0] == expected).all()
+    with pytest.raises(DemandError, match="MoE layer 4 of a log of 4; use a log of this job"):
+        counts_of(source, layers=[4])
+    with pytest.raises(DemandError, match="EP group 2 of a log of 2; use a log of this job"):
+        counts_of(source, group=2)
 
 
 def test_lines_outside_the_decoder_are_left_out_and_counted(log_file):
@@ -356,8 +347,8 @@ def test_lines_outside_the_decoder_are_left_out_and_counted(log_file):
         ((8, 8, 5, 2), {}, "4 ranks in the log do not make 1 stage.* of EP groups of 8 ranks x 1"),
         ((2, 8, 6, 2), {}, "5 tokens of EP rank 0 in the log, the job routes 6"),
         ((2, 8, 5, 2), {"micro_batches": 3}, "rank 0 has 2 router call.* needs micro-batch 2"),
-        ((2, 8, 5, 2), {"layers": [2]}, "MoE layer 2 of a log with layers 0 to 1"),
-        ((2, 8, 5, 2), {"step": 1}, "step 1 of a log of 1 step"),
+        ((2, 8, 5, 2), {"layers": [2]}, "MoE layer 2 of a log of 2;"),
+        ((2, 8, 5, 2), {"step": 1}, "step 1 of a log of 1;"),
     ],
 )
 def test_megatron_replays_only_what_it_holds(log_file, shape, index, message):
@@ -467,8 +458,8 @@ def test_resampling_must_be_asked_for_and_is_marked(log_file):
         ({"resample": True}, "resampling draws tokens; give a seed"),
         ({"seed": 1}, "an exact replay draws nothing; leave it out"),
         (
-            {"resample": True, "seed": 1, "layout": LogLayout(stages=2)},
-            "a layout of ranks has no effect",
+            {"resample": True, "seed": 1, "layout": LogLayout(ranks_per_source=2)},
+            "ranks_per_source has no effect",
         ),
         ({"layout": LogLayout(stages=2)}, "the log has no ranks to lay out"),
     ],
@@ -478,8 +469,13 @@ def test_options_that_contradict(log_file, options, message):
         from_routing_log(log_file(simllm()), Shape(1, 8, 6, 2), **options)
 
 
-def test_layouts_have_positive_numbers(log_file):
+def test_layouts_must_fit_the_ranks(log_file):
     rows, _ = megatron()
+    for options in ({}, {"resample": True, "seed": 0}):
+        with pytest.raises(DemandError, match="4 ranks in the log are not of 3 stages"):
+            from_routing_log(
+                log_file(rows), Shape(2, 8, 5, 2), layout=LogLayout(stages=3), **options
+            )
     with pytest.raises(DemandError, match="a layout of ranks has numbers above 0 only"):
         from_routing_log(log_file(rows), Shape(2, 8, 5, 2), layout=LogLayout(ranks_per_source=0))
 
@@ -538,6 +534,25 @@ def test_resampling_does_not_depend_on_the_order_of_calls(log_file, monkeypatch,
     assert (counts_of(other, 1, [0, 1], 2, 2) == whole[:, :2]).all()
     assert (counts_of(other, 0, [0, 1], 3, 2) != whole).any()
     assert (counts_of(other, 1, [0, 1], 3, 3) != whole).any()
+
+
+def test_resampling_tells_stages_apart(log_file):
+    rows = [call(rank, 0, [[2 * rank, 2 * rank + 1]]) for rank in range(2)]
+    layout = LogLayout(stages=2)
+    source = from_routing_log(
+        log_file(rows), Shape(1, 8, 10, 2), resample=True, seed=0, layout=layout
+    )
+    assert counts_of(source, layers=[0, 1, 2])[:, 0, 0, :4].tolist() == [
+        [10, 10, 0, 0],
+        [0, 0, 10, 10],
+        [10, 10, 0, 0],
+    ]
+
+
+def test_a_layer_without_tokens_cannot_be_resampled(log_file):
+    rows = [call(0, 0, [[0, 1]]), call(0, 1, [])]
+    with pytest.raises(DemandError, match="a layer without tokens has nothing to draw from"):
+        from_routing_log(log_file(rows), Shape(1, 8, 10, 2), resample=True, seed=0)
 
 
 def test_logs_of_unequal_layers_resample_each_layer_from_its_own(log_file):
