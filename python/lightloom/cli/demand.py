@@ -108,8 +108,10 @@ def demand(  # noqa: PLR0913 - one parameter per option of the command line
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Change a parameter of the regime."),
     ] = None,
-    scale: Annotated[bool, typer.Option(help="Scale a matrix to --tokens.")] = False,
-    resample: Annotated[bool, typer.Option(help="Draw a log's tokens with replacement.")] = False,
+    scale: Annotated[bool, typer.Option("--scale", help="Scale a matrix to --tokens.")] = False,
+    resample: Annotated[
+        bool, typer.Option("--resample", help="Draw a log's tokens with replacement.")
+    ] = False,
     group: Annotated[int, typer.Option(help="EP group.")] = 0,
     layer: Annotated[int, typer.Option(help="MoE layer, from 0.")] = 0,
     micro_batch: Annotated[int, typer.Option(help="Micro-batch, from 0.")] = 0,
@@ -119,8 +121,14 @@ def demand(  # noqa: PLR0913 - one parameter per option of the command line
         int | None, typer.Option(help="EP ranks on a server, for --view server.")
     ] = None,
     deduplicate: Annotated[
-        bool, typer.Option(help="Send a token once per server, for --view server.")
+        bool, typer.Option("--deduplicate", help="Send a token once per server, for --view server.")
     ] = False,
+    node_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOP/GROUPS", help="Node-limited routing, such as 4/8, for --deduplicate."
+        ),
+    ] = None,
     hidden: Annotated[int, typer.Option(help="Elements of a token.")] = 4096,
     element_bytes: Annotated[float, typer.Option(help="Bytes per element: FP8 1, BF16 2.")] = 2,
     json_path: Annotated[
@@ -135,26 +143,23 @@ def demand(  # noqa: PLR0913 - one parameter per option of the command line
         raise InputError("--json - and --csv - both ask for standard output; name a file for one")
     if micro_batch < 0:
         raise DemandError(f"micro-batch: expected at least 0, got {micro_batch}")
-    parameters = _parse_parameters(parameter or [])
-    request = _Request(source, ranks, experts, tokens, top_k, seed, parameters, scale, resample)
-    made = open_source(request)
+    changes = _parse_parameters(parameter or [])
+    made = open_source(
+        _Request(source, ranks, experts, tokens, top_k, seed, changes, scale, resample)
+    )
     index = {"group": group, "layer": layer, "micro_batch": micro_batch, "step": step}
-    placement = _placement(made.shape, view, ranks_per_server, deduplicate)
-    experts_matrix = made.tokens(
-        group=group, layers=[layer], micro_batches=micro_batch + 1, step=step
-    )[0, micro_batch]
-    picture = _picture(made, view, experts_matrix, placement, index)
+    placement = _placement(made.shape, view, ranks_per_server, deduplicate, node_limit)
+    counts = made.tokens(group=group, layers=[layer], micro_batches=micro_batch + 1, step=step)
+    picture = _picture(made, view, counts[0, micro_batch], placement, index)
     token_bytes = bytes_per_token(hidden, element_bytes)
-    figures = statistics(experts_matrix)
+    figures = statistics(counts[0, micro_batch])
     if json_path is not None:
         write_json(_as_json(made, index, figures, picture, token_bytes), json_path)
     if csv_path is not None:
         _write_csv(picture, token_bytes, csv_path)
     if "-" not in {json_path, csv_path}:
         console = Console(highlight=False)
-        _print_inputs(console, made, index)
-        console.print(_table(figures))
-        _print_shares(console, figures)
+        _print_figures(console, made, index, figures)
         _print_picture(console, picture, token_bytes, hidden, element_bytes)
 
 
@@ -252,8 +257,15 @@ def _parse_parameters(texts: list[str]) -> dict[str, float]:
 
 
 def _placement(
-    shape: Shape, view: View, ranks_per_server: int | None, deduplicate: bool
+    shape: Shape,
+    view: View,
+    ranks_per_server: int | None,
+    deduplicate: bool,
+    node_limit: str | None,
 ) -> Placement | None:
+    top_groups, num_groups = _parse_node_limit(node_limit)
+    if node_limit is not None and not deduplicate:
+        raise DemandError("--node-limit needs --deduplicate; nothing else reads it")
     if view is not View.server:
         if ranks_per_server is not None or deduplicate:
             raise DemandError(
@@ -265,7 +277,16 @@ def _placement(
     per_server = 1 if ranks_per_server is None else ranks_per_server
     if per_server < 1 or shape.ranks % per_server:
         raise DemandError(f"{shape.ranks} EP ranks do not fill servers of {per_server} ranks")
-    return Placement(shape.ranks // per_server, per_server, deduplicate=deduplicate)
+    return Placement(shape.ranks // per_server, per_server, deduplicate, num_groups, top_groups)
+
+
+def _parse_node_limit(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 1, 1
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise DemandError(f"--node-limit: expected TOP/GROUPS such as 4/8, got '{text}'")
+    return int(parts[0]), int(parts[1])
 
 
 def _picture(
@@ -338,7 +359,9 @@ def _write_csv(picture: _Picture, token_bytes: int, target: str) -> None:
         stream.write(buffer.getvalue())
 
 
-def _print_inputs(console: Console, source: DemandSource, index: dict[str, int]) -> None:
+def _print_figures(
+    console: Console, source: DemandSource, index: dict[str, int], figures: SkewStatistics
+) -> None:
     shape = source.shape
     console.print(
         Text(
@@ -350,6 +373,11 @@ def _print_inputs(console: Console, source: DemandSource, index: dict[str, int])
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
     for name, text in source.provenance.items():
         console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+    console.print(_table(figures))
+    console.print(
+        f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
+        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
+    )
 
 
 def _table(figures: SkewStatistics) -> Table:
@@ -378,13 +406,6 @@ def _table(figures: SkewStatistics) -> Table:
             f"{skew.top_share:.1%} in {skew.top}",
         )
     return table
-
-
-def _print_shares(console: Console, figures: SkewStatistics) -> None:
-    console.print(
-        f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
-        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
-    )
 
 
 def _print_picture(

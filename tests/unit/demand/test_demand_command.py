@@ -110,6 +110,18 @@ def test_server_view(run, options, message):
     assert len(rows) == 4
 
 
+def test_node_limit_keeps_more_inside(run):
+    arguments = ("mixtral", "--experts", 64, "--top-k", 6, "--view", "server", "--deduplicate")
+
+    def leaving(*options):
+        rows = entries(run(*arguments, *options, "--csv", "-"))
+        return sum(
+            int(row["tokens"]) for row in rows if row["source_server"] != row["destination_server"]
+        )
+
+    assert leaving("--node-limit", "3/8") < 0.8 * leaving()
+
+
 def test_wide_matrices_are_summed_into_cells(run):
     text = run("sparse", "--experts", 256, "--ranks", 128, "--top-k", 8)
     assert "a cell sums 2 rows x 6 columns" in text
@@ -158,6 +170,15 @@ def test_routing_log(run, tmp_path):
         (("mixtral", "--ranks", "3"), "8 experts do not divide over 3 EP ranks"),
         (("mixtral", "--deduplicate"), "need --view server"),
         (("mixtral", "--ranks-per-server", "2"), "need --view server"),
+        (("mixtral", "--node-limit", "4/8"), "--node-limit needs --deduplicate"),
+        (
+            ("mixtral", "--view", "server", "--deduplicate", "--node-limit", "4"),
+            "--node-limit: expected TOP/GROUPS such as 4/8, got '4'",
+        ),
+        (
+            ("mixtral", "--view", "server", "--deduplicate", "--node-limit", "4/3"),
+            "8 experts do not divide into 3 expert groups",
+        ),
         (
             ("mixtral", "--view", "server", "--ranks-per-server", "3"),
             "8 EP ranks do not fill servers of 3 ranks",
