@@ -120,9 +120,7 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
     console.print(_sentence(first, second, rows, total_b - total_a))
 
 
-def _sentence(
-    first: str, second: str, rows: list[tuple[str, float, float]], total: float
-) -> str:
+def _sentence(first: str, second: str, rows: list[tuple[str, float, float]], total: float) -> str:
     if not rows or abs(total) < 1e-9:
         return f"{second} and {first} take the same time."
     name, left, right = rows[0]

@@ -27,7 +27,7 @@ from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.table import BREAKDOWN, grouped
 from lightloom.study.results import Comparison, FabricResult
-from lightloom.units import show_bytes, show_usd
+from lightloom.units import show_bytes, show_time, show_usd
 
 #: parts of a network's price, in words
 COMPONENTS = {
@@ -102,8 +102,9 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     times: list[TimeView] = time_views(comparison, styles)
     circuits: list[CircuitView] = circuit_views(comparison, styles)
     return {
-        "title": f"{_model_name(comparison)}: {', '.join(r.fabric for r in results)}",
+        "title": _title(comparison),
         "heading": _heading(comparison),
+        "verdict": verdict(results),
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],
@@ -135,16 +136,53 @@ def _model_name(comparison: Comparison) -> str:
     return str(comparison.inputs.get("model", {}).get("name", "training job"))
 
 
-def _heading(comparison: Comparison) -> str:
+def _title(comparison: Comparison) -> str:
     scenario = comparison.inputs.get("scenario", {})
-    cluster = scenario.get("cluster", {})
-    parts = []
-    if "gpus" in scenario:
-        gpu = str(comparison.inputs.get("gpu", "")).upper()
-        parts.append(f"{scenario['gpus']:,} {gpu} GPUs".replace("  ", " "))
+    gpus = f" on {scenario['gpus']:,} GPUs" if "gpus" in scenario else ""
+    return f"Which fabric for {_model_name(comparison)}{gpus}?"
+
+
+def _heading(comparison: Comparison) -> str:
+    """GPU, rate and fabrics on one line."""
+    cluster = comparison.inputs.get("scenario", {}).get("cluster", {})
+    parts = [str(comparison.inputs["gpu"]).upper()] if "gpu" in comparison.inputs else []
     if "rate_gbps" in cluster:
         parts.append(f"{cluster['rate_gbps']:g} Gb/s per NIC")
-    return " · ".join(parts)
+    return " · ".join([*parts, ", ".join(r.fabric for r in comparison.results)])
+
+
+def verdict(results: tuple[FabricResult, ...]) -> str:
+    """The answer in two sentences, ties respected."""
+    fastest = min(results, key=lambda r: r.step_time_s)
+    tied = [r.fabric for r in results if r.tied_with_fastest and r is not fastest]
+    time = f"{fastest.fabric} takes {show_time(fastest.step_time_s, 3)} per step"
+    if len(results) == 1:
+        return f"{time}."
+    if len(tied) == len(results) - 1:
+        first = f"{time}; all others are tied with it."
+    elif tied:
+        first = f"{time}; {_listed(tied)} cannot be told from it."
+    else:
+        first = f"{time}, less than any other."
+    network = max(results, key=lambda r: r.perf_per_usd)
+    cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
+    gains = [
+        getattr(best, of) / max(getattr(r, of) for r in results if r is not best)
+        for best, of in ((network, "perf_per_usd"), (cluster, "perf_per_cluster_usd"))
+    ]
+    if network is cluster:
+        return (
+            f"{first} {network.fabric} does most for a dollar: {gains[0]:.2f} times the next best "
+            f"if the network alone is counted, {gains[1]:.2f} times with servers and GPUs."
+        )
+    return (
+        f"{first} {network.fabric} does most for a dollar of network ({gains[0]:.2f} times the "
+        f"next best), {cluster.fabric} for a dollar of the whole cluster ({gains[1]:.2f} times)."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True)
@@ -169,9 +207,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     def against(best: FabricResult, of: str) -> tuple[str, ...]:
         """The gain over the other fabrics, in the order in which they were named."""
         mine = getattr(best, of)
-        return tuple(
-            f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best
-        )
+        return tuple(f"{mine / getattr(r, of):.2f} x {r.fabric}" for r in results if r is not best)
 
     return [
         Tile(
@@ -218,9 +254,7 @@ def _best(results: Iterable[FabricResult]) -> dict[str, float]:
     }
 
 
-def _strips(
-    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]
-) -> dict[str, Markup]:
+def _strips(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> dict[str, Markup]:
     low = min(r.step_time_low_s for r in results)
     high = max(r.step_time_high_s for r in results)
     span = (low, high if high > low else low * 1.1)
@@ -264,9 +298,7 @@ def time_bars(
     return builder.build()
 
 
-def _carried_bars(
-    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]
-) -> Bars | None:
+def _carried_bars(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> Bars | None:
     if not any(r.carried_bytes for r in results):
         return None
     names = {f"carrier-{key}": text for key, text in CARRIERS.items()}

@@ -8,11 +8,23 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.report.plots_circuits import chord_drawing, matrix_drawing
+from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_svg import FabricStyle
 from lightloom.study.results import Comparison
 from lightloom.units import show_bytes, show_time
 
+#: what the circuit policy did, in words
+FACTS = {
+    "decisions": "decisions",
+    "reconfigurations": "of them changed circuits",
+    "skipped": "skipped (circuits in use)",
+    "pairs_changed": "pairs switched",
+    "delay_s": "delay of all",
+    "hidden_s": "hidden behind compute",
+    "exposed_s": "exposed (mean worker)",
+    "makespan_over_bound": "all-to-alls over their bound",
+    "shared_ratio": "answered from an equal one",
+}
 #: decisions drawn after the first, and servers of fixed circuits drawn
 MAX_DECISIONS, MAX_SERVERS = 4, 128
 
@@ -56,17 +68,13 @@ def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> lis
 
 
 def _words(key: str) -> str:
-    for suffix in ("_s", "_bytes", "_share"):
-        key = key.removesuffix(suffix)
-    return key.replace("_", " ")
+    return FACTS.get(key, key.replace("_", " "))
 
 
 def _show(key: str, value: Any) -> str:
     if key.endswith("_s"):
         return show_time(float(value))
-    if key.endswith("_bytes"):
-        return show_bytes(float(value))
-    if key.endswith(("_share", "_rate")):
+    if key == "shared_ratio":
         return f"{100 * float(value):.1f} %"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 
@@ -98,7 +106,7 @@ def _regional(
             demand, labels, lambda v: f"{v / factor:.3g} {unit}", "Bytes from server to server"
         ),
         matrix=matrix_drawing(
-            circuits, labels, lambda v: f"{v:.0f} circuits", "Circuits between servers",
+            circuits, labels, circuits_text, "Circuits between servers",
             f"cells {style.class_}",
         ),
         chords=chord_drawing(circuits, labels, "Circuits between servers", style.class_),
@@ -109,7 +117,7 @@ def _regional(
 
 def _decision(snapshot: Any) -> str:
     took = snapshot.ready_s - snapshot.time_s
-    delay = f"switched in {show_time(took)}" if took > 0 else "in place from the start"
+    delay = f"switched in {show_time(took)}" if took > 0 else "no circuit had to change"
     return (
         f"layer {snapshot.layer}, micro-batch {snapshot.micro_batch}: {delay}; "
         f"needs {show_time(snapshot.makespan_s)} at line rate"
@@ -133,7 +141,7 @@ def _fixed(style: FabricStyle, network: Any, facts: tuple[tuple[str, str], ...])
         facts=facts,
         demand=None,
         matrix=matrix_drawing(
-            circuits, labels, lambda v: f"{v:.0f} circuits", "Circuits between servers",
+            circuits, labels, circuits_text, "Circuits between servers",
             f"cells {style.class_}",
         ),
         chords=chord_drawing(circuits, labels, "Circuits between servers", style.class_),

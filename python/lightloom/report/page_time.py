@@ -82,7 +82,7 @@ def _circuits(run: Any, window: Window, style: FabricStyle) -> tuple[Markup | No
     inside = circuits.within(window.start_s, window.end_s)
     if not len(inside):
         return None, ""
-    regions = _regions(run, inside.pairs())
+    regions = _regions(inside.pairs())
     region = max(regions, key=lambda pairs: _changes(inside, pairs))
     shown = region[:MAX_PAIRS]
     cut = f", {len(shown)} of {len(region)} pairs" if len(shown) < len(region) else ""
@@ -91,7 +91,7 @@ def _circuits(run: Any, window: Window, style: FabricStyle) -> tuple[Markup | No
     return circuit_drawing(inside, shown, window, style.class_), caption
 
 
-def _regions(run: Any, pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def _regions(pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Pairs that are connected through others are one region."""
     root: dict[int, int] = {}
 
@@ -110,6 +110,4 @@ def _regions(run: Any, pairs: list[tuple[int, int]]) -> list[list[tuple[int, int
 
 def _changes(inside: Any, pairs: list[tuple[int, int]]) -> int:
     chosen = set(pairs)
-    return sum(
-        pair in chosen for pair in zip(inside.a.tolist(), inside.b.tolist(), strict=True)
-    )
+    return sum(pair in chosen for pair in zip(inside.a.tolist(), inside.b.tolist(), strict=True))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
@@ -67,7 +66,7 @@ def matrix_drawing(
 
 def _short(text: str) -> str:
     """Leave the unit out, which the caption has."""
-    return text.split()[0]
+    return text.split(maxsplit=1)[0]
 
 
 def _names(labels: Sequence[str], cell: int, step: int) -> str:
@@ -84,8 +83,15 @@ def _edge_labels(
         middle = margin + (index + 0.5) * cell
         text = labels[index * step]
         parts.append(tag("text", text, x=middle, y=margin - 8, text_anchor="middle", class_="tick"))
-        parts.append(tag("text", text, x=margin - 8, y=middle + 4, text_anchor="end", class_="tick"))
+        parts.append(
+            tag("text", text, x=margin - 8, y=middle + 4, text_anchor="end", class_="tick")
+        )
     return parts
+
+
+def circuits_text(count: float) -> str:
+    """Text of a number of circuits."""
+    return f"{count:.0f} circuit{'' if count == 1 else 's'}"
 
 
 def chord_drawing(
@@ -122,8 +128,9 @@ def chord_drawing(
         for b in range(a + 1, n):
             count = int(circuits[a, b])
             if count:
-                parts.append(_chord(at[a], at[b], middle, count * unit, class_))
-                parts[-1] = tag("g", parts[-1], data_tip=f"{labels[a]} - {labels[b]}: {count} circuits")
+                tip = f"servers {labels[a]} - {labels[b]}: {circuits_text(count)}"
+                chord = _chord(at[a], at[b], middle, count * unit, class_)
+                parts.append(tag("g", chord, data_tip=tip))
     for index, (x, y) in enumerate(at):
         parts += _server(index, (x, y), middle, radius, labels, int(circuits[index].sum()))
     return drawing(size, size, title, parts, "chords")
@@ -153,7 +160,7 @@ def _server(
     n = len(labels)
     small = n > 32
     dot = tag("circle", cx=at[0], cy=at[1], r=2.5 if small else 8.0, class_="server",
-              data_tip=f"server {labels[index]}: {circuits} circuits")  # fmt: skip
+              data_tip=f"server {labels[index]}: {circuits_text(circuits)}")  # fmt: skip
     every = max(1, math.ceil(n / 32))
     if index % every:
         return [dot]

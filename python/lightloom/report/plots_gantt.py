@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from lightloom.report.plots_circuits import circuits_text
 from lightloom.report.plots_svg import Axis, drawing, tag, tick_text, ticks
 from lightloom.report.spans import BESIDE, OWN, CircuitSpans, Passes, Spans, passes
 from lightloom.units import show_time
@@ -75,14 +76,11 @@ def _pass_blocks(found: Passes, axis: Axis, top: float) -> list[Markup]:
     columns = (found.micro_batch, found.backward, found.start_s, found.end_s)
     for micro_batch, backward, start, end in zip(*(c.tolist() for c in columns), strict=True):
         way = "backward" if backward else "forward"
-        tip = (
-            f"micro-batch {micro_batch}, {way}: {show_time(end - start)}, "
-            f"from {show_time(start)}"
-        )
+        tip = f"micro-batch {micro_batch}, {way}: {show_time(end - start)}, from {show_time(start)}"
         shade = " odd" if micro_batch % 2 else ""
         parts.append(_rectangle(axis, top, 24.0, (start, end), f"pass {way}{shade}", tip))
         first, last = axis(start), axis(end)
-        if last - first > 9 * len(str(micro_batch)):
+        if last - first > 7 * len(str(micro_batch)) + 1:
             parts.append(
                 tag("text", str(micro_batch), x=(first + last) / 2, y=top + 16,
                     text_anchor="middle", class_="inside")
@@ -212,7 +210,7 @@ def circuit_drawing(
     for a, b, count, up, down in zip(*(c.tolist() for c in columns), strict=True):
         if (a, b) not in rows:
             continue
-        tip = f"servers {a} - {b}: {count} circuits up for {show_time((down - up))}"
+        tip = f"servers {a} - {b}: {circuits_text(count)} up for {show_time(down - up)}"
         rectangle = _rectangle(axis, rows[a, b] * row_height + 1.5, 10.0, (up, down),
                                f"{class_} mark flat", tip)  # fmt: skip
         parts.append(tag("g", rectangle, opacity=0.25 + 0.75 * count / most))

@@ -7,6 +7,7 @@ because every colour is a variable of the style sheet (``templates/style.css``).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 def tick_text(value: float, values: Sequence[float]) -> str:
     """Text of a tick, with as many decimals as its neighbours need."""
-    step = min((b - a for a, b in zip(values, values[1:], strict=False)), default=1.0)
+    step = min((b - a for a, b in itertools.pairwise(values)), default=1.0)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
     if decimals and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
         decimals += 1
