@@ -96,30 +96,34 @@ def execute(graph):
     All workers of a stage are taken to behave alike (balanced demand).
     """
     programs = [tasks(program) for program in graph.programs]
-    position = [0] * len(programs)
-    clock = [0] * len(programs)
-    arrived = {}
-    progress = True
-    while progress:
-        progress = False
+    position, clock, arrived = [0] * len(programs), [0] * len(programs), {}
+    before = None
+    while before != position:
+        before = list(position)
         for stage, program in enumerate(programs):
             while position[stage] < len(program):
                 task = program[position[stage]]
-                if task["kind"] == Kind.RECEIVE:
-                    key = (task["peer"], stage, task["tag"])
-                    if key not in arrived:
-                        break
-                    clock[stage] = max(clock[stage], arrived[key])
-                elif task["kind"] == Kind.SEND:
-                    arrived[stage, task["peer"], task["tag"]] = clock[stage]
-                elif task["kind"] == Kind.COMPUTE:
-                    clock[stage] += task["duration_ps"]
-                elif task["kind"] == Kind.EXPERT:
-                    clock[stage] += expert_ps(graph, stage, task)
+                if not play(graph, stage, task, clock, arrived):
+                    break
                 position[stage] += 1
-                progress = True
-    assert all(at == len(program) for at, program in zip(position, programs, strict=True))
+    assert position == [len(program) for program in programs], "deadlock"
     return clock
+
+
+def play(graph, stage, task, clock, arrived):
+    """Advance a stage's clock by one task; false if it must wait for a message."""
+    if task["kind"] == Kind.RECEIVE:
+        sent = arrived.get((task["peer"], stage, task["tag"]))
+        if sent is None:
+            return False
+        clock[stage] = max(clock[stage], sent)
+    elif task["kind"] == Kind.SEND:
+        arrived[stage, task["peer"], task["tag"]] = clock[stage]
+    elif task["kind"] == Kind.COMPUTE:
+        clock[stage] += task["duration_ps"]
+    elif task["kind"] == Kind.EXPERT:
+        clock[stage] += expert_ps(graph, stage, task)
+    return True
 
 
 def expert_ps(graph, stage, task):

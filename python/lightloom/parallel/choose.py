@@ -15,7 +15,7 @@ from typing import Any
 
 from lightloom.errors import PlanError, did_you_mean
 from lightloom.models.model import Model
-from lightloom.parallel.grid import RankGrid, place_workers, unfilled_servers
+from lightloom.parallel.grid import RankGrid, check_servers, unfilled_servers
 from lightloom.parallel.memory import MemoryOptions, does_not_fit, memory_per_stage
 from lightloom.parallel.plan import DEFAULT_SEQ_LEN, Plan, check_model, check_numbers
 
@@ -35,7 +35,7 @@ def check_plan(plan: Plan, model: Model, gpus_per_server: int = GPUS_PER_SERVER)
         One line: what was given, what was expected, how to fix it.
     """
     check_model(plan, model)
-    place_workers(RankGrid(plan), gpus_per_server)
+    check_servers(RankGrid(plan), gpus_per_server)
 
 
 def choose_plan(
@@ -117,9 +117,13 @@ def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _scaled(gpus: int, values: Mapping[str, Any]) -> Plan:
+    """The plan with ``dp`` from ``gpus`` unless given."""
+    return Plan(gpus=gpus, **{"dp": _replicas(gpus, values), **values})
+
+
 def _checked(gpus: int, values: Mapping[str, Any], model: Model, gpus_per_server: int) -> Plan:
-    """The plan with ``dp`` from ``gpus`` unless given, checked."""
-    plan = Plan(gpus=gpus, **{"dp": _replicas(gpus, values), **values})
+    plan = _scaled(gpus, values)
     check_plan(plan, model, gpus_per_server)
     return plan
 
@@ -164,24 +168,28 @@ def _by_rule(
 ) -> Plan:
     gpu_memory_bytes, gpus_per_server, options = limits
     impossible: PlanError | None = None
-    closest: tuple[float, str] | None = None
+    too_large: list[tuple[float, str, Plan]] = []
     for values in _candidates(model, gpus, given, gpus_per_server):
         try:
-            plan = _checked(gpus, values, model, gpus_per_server)
+            plan = _scaled(gpus, values)
+            check_model(plan, model)
+            stages = memory_per_stage(model, plan, options)
+            unfit = does_not_fit(stages, gpu_memory_bytes, options.reserve)
+            if unfit is None:
+                # placing ranks takes longest, so it comes last
+                check_servers(RankGrid(plan), gpus_per_server)
+                return plan
         except PlanError as error:
             impossible = impossible or error
+        else:
+            too_large.append((max(stage.total_bytes for stage in stages), unfit, plan))
+    for _, unfit, plan in sorted(too_large, key=lambda entry: entry[0]):
+        try:
+            check_servers(RankGrid(plan), gpus_per_server)
+        except PlanError:
             continue
-        stages = memory_per_stage(model, plan, options)
-        unfit = does_not_fit(stages, gpu_memory_bytes, options.reserve)
-        if unfit is None:
-            return plan
-        need = max(stage.total_bytes for stage in stages)
-        if closest is None or need < closest[0]:
-            closest = (need, f"{plan.describe()}: {unfit}")
-    if closest is None:
-        assert impossible is not None, "there is at least one candidate"
-        raise PlanError(f"no plan for {model.name} on {gpus} GPUs is possible: {impossible}")
-    raise PlanError(
-        f"{model.name} does not fit on {gpus} GPUs; closest is {closest[1]}; use more GPUs, "
-        "recompute activations, or give --tp, --pp and --ep"
-    )
+        raise PlanError(
+            f"{model.name} does not fit on {gpus} GPUs; closest is {plan.describe()}: {unfit}; "
+            "use more GPUs, recompute activations, or give --tp, --pp and --ep"
+        )
+    raise PlanError(f"no plan for {model.name} on {gpus} GPUs is possible: {impossible}")

@@ -51,8 +51,10 @@ class RankGrid:
 
     def __post_init__(self) -> None:
         """Refuse orders in which the two generators give different pipelines."""
+        if self.plan.expert_mode == "axis":
+            return
         dense, expert = self._groups("dense", ("pp",)), self._groups("expert", ("pp",))
-        if {tuple(g) for g in dense.tolist()} != {tuple(g) for g in expert.tolist()}:
+        if (dense[np.argsort(dense[:, 0])] != expert[np.argsort(expert[:, 0])]).any():
             raise PlanError(
                 f"rank order '{self.plan.order}' puts dense and expert layers of a rank into "
                 "different pipelines; end the order with '-pp'"
@@ -128,6 +130,19 @@ class Workers:
         return int(self.gpus.shape[3])
 
 
+def check_servers(grid: RankGrid, gpus_per_server: int) -> None:
+    """Refuse plans whose groups do not align with servers.
+
+    Raises
+    ------
+    PlanError
+        See :func:`place_workers` and :func:`servers_of_groups`.
+    """
+    place_workers(grid, gpus_per_server)
+    for kind in ("dense-gradient", "expert-dp", "cp"):
+        servers_of_groups(kind, grid.groups(kind), gpus_per_server)
+
+
 def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
     """Cut every EP group into workers, the GPUs that it has on one server.
 
@@ -171,6 +186,37 @@ def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
     worker_of = np.empty(plan.gpus, dtype=np.int64)
     worker_of[gpus.reshape(-1)] = np.repeat(np.arange(gpus.size // size), size)
     return Workers(gpus, cut[..., 0], worker_of, gpus_per_server)
+
+
+def servers_of_groups(name: str, groups: Ranks, gpus_per_server: int) -> tuple[int, int]:
+    """GPUs of each group that share a server, and servers of each group.
+
+    Parameters
+    ----------
+    name
+        What the groups are for, for the error message.
+    groups
+        ``(groups, GPUs)``, ascending within a group.
+    gpus_per_server
+        Ranks fill servers in ascending order.
+
+    Raises
+    ------
+    PlanError
+        If a group covers its servers unevenly, so that reductions have no two levels.
+    """
+    servers = groups // gpus_per_server
+    spans = (servers[:, 1:] != servers[:, :-1]).sum(axis=1) + 1
+    count = int(spans.flat[0])
+    on_server = groups.shape[1] // count
+    if (spans == count).all() and groups.shape[1] == on_server * count:
+        cut = servers.reshape(len(groups), count, on_server)
+        if (cut == cut[..., :1]).all():
+            return on_server, count
+    raise PlanError(
+        f"{name} groups of {groups.shape[1]} GPUs cover servers of {gpus_per_server} unevenly; "
+        "make the number of GPUs per pipeline stage a multiple of a server's GPUs"
+    )
 
 
 def unfilled_servers(gpus: int, gpus_per_server: int) -> str:

@@ -65,6 +65,8 @@ def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
     weight
         What one micro-batch in flight holds in each chunk, in any unit.
     """
+    if plan.vpp == 1:
+        return min(plan.pp - stage, plan.micro_batches) * weight[0]
     held = peak = 0.0
     for step in schedule(plan, stage):
         held += weight[step.chunk] if step.forward else -weight[step.chunk]

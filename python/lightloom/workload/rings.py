@@ -15,7 +15,7 @@ import numpy as np
 
 from lightloom.errors import PlanError
 from lightloom.parallel import Workers
-from lightloom.parallel.grid import Ranks
+from lightloom.parallel.grid import Ranks, servers_of_groups
 from lightloom.workload.task_graph import Ring, Scope
 
 
@@ -65,22 +65,8 @@ def ring_groups(name: str, groups: Ranks, workers: Workers) -> RingGroups:
     PlanError
         If a group covers its servers unevenly, so that there is no such hierarchy.
     """
-    servers = groups // workers.gpus_per_server
-    order = np.argsort(groups, axis=1, kind="stable")
-    groups = np.take_along_axis(groups, order, axis=1)
-    servers = np.take_along_axis(servers, order, axis=1)
-    spans = (np.diff(servers, axis=1) != 0).sum(axis=1) + 1
-    count = int(spans.flat[0])
-    on_server = groups.shape[1] // count
-    even = bool((spans == count).all()) and groups.shape[1] == on_server * count
-    if even:
-        cut = servers.reshape(len(groups), count, on_server)
-        even = bool((cut == cut[..., :1]).all())
-    if not even:
-        raise PlanError(
-            f"{name} groups of {groups.shape[1]} GPUs cover servers of {workers.gpus_per_server} "
-            "unevenly; make the number of GPUs per pipeline stage a multiple of a server's GPUs"
-        )
+    groups = np.sort(groups, axis=1)
+    on_server, count = servers_of_groups(name, groups, workers.gpus_per_server)
     # rings of GPUs at the same place within their servers, then the workers that they run along
     rings = groups.reshape(len(groups), count, on_server).transpose(0, 2, 1).reshape(-1, count)
     along = workers.worker_of[rings]

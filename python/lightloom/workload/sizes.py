@@ -103,7 +103,9 @@ def times(
         return compute.dense_ffn(model, tokens, tp, back)
 
     def gate(back: bool) -> float:
-        return compute.gate(model, tokens, back, tp) if model.num_moe_layers else 0.0
+        # with sequence parallelism each TP rank routes its share of the tokens
+        ranks = tp if plan.sequence_parallel else 1
+        return compute.gate(model, tokens, back, ranks) if model.num_moe_layers else 0.0
 
     def shared(back: bool) -> float:
         return compute.shared_experts(model, tokens, tp, back) if model.num_moe_layers else 0.0

@@ -160,6 +160,13 @@ def test_recomputation_lets_a_smaller_plan_fit():
             "tp x cp x ep x dp x pp = 8 x 1 x 8 x 3 x 8 = 1536, but there are 1024 GPUs; set dp "
             "to 2",
         ),
+        (
+            SMALL,
+            24,
+            {"tp": 1, "pp": 2, "ep": 4},
+            "dense-gradient groups of 12 GPUs cover servers of 8 unevenly; make the number of "
+            "GPUs per pipeline stage a multiple of a server's GPUs",
+        ),
         (UNPUBLISHED, 60, {}, "60 GPUs do not fill servers of 8; use 64 GPUs"),
         (
             UNPUBLISHED,
