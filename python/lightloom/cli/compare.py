@@ -80,6 +80,9 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     resample: Annotated[
         bool, _option(DEMAND, "--resample", help="Draw tokens from a short log with replacement.")
     ] = False,
+    scale: Annotated[
+        bool, _option(DEMAND, "--scale", help="Scale a token matrix to the job's tokens.")
+    ] = False,
     deduplicate: Annotated[
         bool, _option(DEMAND, "--deduplicate", help="One copy of a token per destination server.")
     ] = False,
@@ -184,6 +187,7 @@ def scenario_from_options(given: dict[str, Any]) -> Scenario:
         "demand": {
             "source": given["demand"],
             "resample": given["resample"],
+            "scale": given["scale"],
             "deduplicate": given["deduplicate"],
             "dispatch_element_bytes": given["dispatch_bytes"],
             "combine_element_bytes": given["combine_bytes"],

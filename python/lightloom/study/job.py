@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
 
-from lightloom.demand import REGIMES, DemandSource, from_matrix, from_routing_log, synthetic
-from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
+from lightloom.demand import DemandSource, open_demand
+from lightloom.errors import FabricError, InputError, did_you_mean
 from lightloom.fabric import Cluster, Fabric, FabricContext, job_context, load_fabric
 from lightloom.hardware import Gpu, Powers, Prices, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
@@ -123,8 +120,7 @@ def prepare(scenario: Scenario) -> Job:
     )
     fabrics = load_fabrics(scenario)
     prices, powers = load_prices(scenario.prices), load_power(scenario.power)
-    if model.num_moe_layers:
-        demand_source(scenario, model, plan, scenario.seed)
+    demand_source(scenario, model, plan, scenario.seed)
     return Job(
         scenario=scenario,
         model=model,
@@ -180,27 +176,21 @@ def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
     return tuple(fabrics)
 
 
-def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> DemandSource:
-    """The demand that the scenario asks for.
+def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> DemandSource | None:
+    """The demand that the scenario asks for; ``None`` for a model without experts.
 
     Raises
     ------
     DemandError
         If the source is neither a regime nor a readable file of the right size.
     """
+    if not model.num_moe_layers:
+        return None
     options = scenario.demand
-    shape = demand_shape(model, plan)
-    if options.source in REGIMES:
-        values: Any = synthetic(options.source, **dataclasses.asdict(shape), seed=seed)
-        return cast(DemandSource, values)
-    path = Path(options.source)
-    if not path.exists():
-        hint = did_you_mean(options.source, REGIMES)
-        raise DemandError(
-            f"demand '{options.source}': neither a regime ({', '.join(REGIMES)}) nor a file{hint}"
-        )
-    if path.suffix == ".jsonl":
-        return from_routing_log(
-            path, **dataclasses.asdict(shape), resample=options.resample, seed=seed
-        )
-    return from_matrix(path, shape)
+    return open_demand(
+        options.source,
+        demand_shape(model, plan),
+        seed=seed,
+        resample=options.resample,
+        scale=options.scale,
+    )

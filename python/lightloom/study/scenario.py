@@ -50,7 +50,10 @@ class DemandOptions(_Strict):
     """Who sends how many tokens to whom: a regime of the generator, or a file."""
 
     source: str = "mixtral"
+    #: draw tokens of a short routing log with replacement
     resample: bool = False
+    #: scale a token matrix to the job's tokens per rank
+    scale: bool = False
     deduplicate: bool = False
     dispatch_element_bytes: Annotated[float, Field(gt=0, le=8)] = 2.0
     combine_element_bytes: Annotated[float, Field(gt=0, le=8)] = 2.0
