@@ -222,7 +222,6 @@ def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOp
         recompute=compute.recompute,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
-        activation_bytes=options.activation_element_bytes,
     )
 
 
