@@ -54,8 +54,7 @@ pub fn check(graph: &TaskGraph, network: &Network) -> Result<Index, ExecuteError
     }
     check_messages(graph)?;
     check_groups(graph)?;
-    let mut index =
-        Index { exchanges: Vec::new(), scope_of_handle: Vec::new(), ring_of_worker };
+    let mut index = Index { exchanges: Vec::new(), scope_of_handle: Vec::new(), ring_of_worker };
     for stage in 0..graph.programs.len() {
         index_stage(graph, stage, &mut index)
             .map_err(|Invalid(text)| invalid(format!("stage {stage}: {text}")))?;

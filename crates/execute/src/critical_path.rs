@@ -21,6 +21,7 @@ impl CriticalPath {
     }
 
     /// This path, extended.
+    #[must_use]
     pub fn extended(mut self, category: Category, span: Duration) -> Self {
         self.charge(category, span);
         self

@@ -65,8 +65,9 @@ impl Which {
         if self.transposed {
             for row in 0..size {
                 demand.extend(
-                    (0..size)
-                        .map(|column| u64::from(tokens[column * size + row]) * self.bytes_per_token),
+                    (0..size).map(|column| {
+                        u64::from(tokens[column * size + row]) * self.bytes_per_token
+                    }),
                 );
             }
         } else {
@@ -157,13 +158,13 @@ impl Planner {
                 received[to as usize] += bytes;
             }
             if self.mode == AllToAll::Hierarchical {
-                self.raise_gather(plan, from, sent, self.nics, seats);
+                raise(plan.gather_of(from), seats, sent, self.nics);
             }
             plan.end_sender();
         }
         if self.mode == AllToAll::Hierarchical {
             for to in 0..members {
-                self.raise_scatter(plan, to, received[to as usize], self.nics, seats);
+                raise(plan.scatter_of(to), seats, received[to as usize], self.nics);
             }
         }
     }
@@ -255,8 +256,8 @@ impl Planner {
                         bytes: optical,
                         carrier: Carrier::Circuit,
                     });
-                    self.raise_gather(plan, from, optical, count, seats);
-                    self.raise_scatter(plan, to, optical, count, seats);
+                    raise(plan.gather_of(from), seats, optical, count);
+                    raise(plan.scatter_of(to), seats, optical, count);
                 }
                 if over_eps > 0 {
                     let carrier = Carrier::Eps { from_slot: 0, to_slot: 0 };
@@ -265,11 +266,11 @@ impl Planner {
                     received[to as usize] += over_eps;
                 }
             }
-            self.raise_gather(plan, from, sent, self.nics, seats);
+            raise(plan.gather_of(from), seats, sent, self.nics);
             plan.end_sender();
         }
         for to in 0..members {
-            self.raise_scatter(plan, to, received[to as usize], self.nics, seats);
+            raise(plan.scatter_of(to), seats, received[to as usize], self.nics);
         }
     }
 
@@ -328,41 +329,20 @@ impl Planner {
             let bytes = std::mem::take(&mut self.bundle_bytes[bundle as usize]);
             let count = direct.bundles[bundle as usize].count;
             if sending {
-                self.raise_gather(plan, member, bytes, count, seats);
+                raise(plan.gather_of(member), seats, bytes, count);
             } else {
-                self.raise_scatter(plan, member, bytes, count, seats);
+                raise(plan.scatter_of(member), seats, bytes, count);
             }
         }
         self.used_bundles = used;
     }
+}
 
-    fn raise_gather(
-        &self,
-        plan: &mut CollectivePlan,
-        member: u32,
-        bytes: u64,
-        nics: u32,
-        seats: &Seats,
-    ) {
-        let share = delegate_share(bytes, nics, seats.gpus, seats.ranks);
-        let busiest = &mut plan.gather[member as usize];
-        *busiest = (*busiest).max(share);
-        plan.nvswitch_bytes += share * u64::from(nics);
-    }
-
-    fn raise_scatter(
-        &self,
-        plan: &mut CollectivePlan,
-        member: u32,
-        bytes: u64,
-        nics: u32,
-        seats: &Seats,
-    ) {
-        let share = delegate_share(bytes, nics, seats.gpus, seats.ranks);
-        let busiest = &mut plan.scatter[member as usize];
-        *busiest = (*busiest).max(share);
-        plan.nvswitch_bytes += share * u64::from(nics);
-    }
+/// Adds bytes that so many delegates of a member share to its busiest one and to the books.
+fn raise((busiest, total): (&mut u64, &mut u64), seats: &Seats, bytes: u64, nics: u32) {
+    let share = delegate_share(bytes, nics, seats.gpus, seats.ranks);
+    *busiest = (*busiest).max(share);
+    *total += share * u64::from(nics);
 }
 
 fn plan_local(exchange: &Exchange, seats: &Seats, plan: &mut CollectivePlan) {

@@ -32,7 +32,7 @@ pub struct LinkUse {
 
 impl LinkUse {
     /// From what each link carried and its rate.
-    pub fn new(name: &str, carried: Vec<u64>, rates: &[Rate], end: Time) -> Self {
+    pub fn new(name: &str, carried: &[u64], rates: &[Rate], end: Time) -> Self {
         let seconds = end.as_seconds();
         let capacity = |rate: &Rate| rate.0 as f64 / 8.0 * seconds;
         let share = |bytes: f64, limit: f64| if limit > 0.0 { bytes / limit } else { 0.0 };
@@ -125,7 +125,9 @@ impl Outcome {
             self.spent.iter().map(|stage| u128::from(stage.0[category])).sum()
         };
         (0..crate::critical_path::CATEGORIES)
-            .map(|category| sum(category) as f64 / workers / lightloom_model::units::PS_PER_S as f64)
+            .map(|category| {
+                sum(category) as f64 / workers / lightloom_model::units::PS_PER_S as f64
+            })
             .collect()
     }
 }

@@ -75,11 +75,7 @@ impl Seats {
     }
 }
 
-fn slots_per_server(
-    graph: &TaskGraph,
-    network: &Network,
-    ranks: u32,
-) -> Result<u32, ExecuteError> {
+fn slots_per_server(graph: &TaskGraph, network: &Network, ranks: u32) -> Result<u32, ExecuteError> {
     let Some(eps) = &network.eps else { return Ok(1) };
     if network.all_to_all == AllToAll::Hierarchical {
         return Ok(1);

@@ -9,7 +9,7 @@ pub mod task_graph;
 pub mod units;
 
 pub use network::{
-    Allocator, AllToAll, Circuit, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs, Reconfigure,
+    AllToAll, Allocator, Circuit, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs, Reconfigure,
     Route, SwitchDelay,
 };
 pub use plan::{Carrier, CollectivePlan, Transfer};

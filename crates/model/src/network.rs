@@ -276,7 +276,8 @@ mod tests {
 
     #[test]
     fn no_change_costs_no_delay() {
-        let delay = SwitchDelay { fixed: Duration(25), per_pair: Duration(2), ..Default::default() };
+        let delay =
+            SwitchDelay { fixed: Duration(25), per_pair: Duration(2), ..Default::default() };
         assert_eq!(delay.for_pairs(0), Duration::ZERO);
         assert_eq!(delay.for_pairs(3), Duration(31));
     }

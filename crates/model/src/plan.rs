@@ -74,6 +74,16 @@ impl CollectivePlan {
         self.first.push(self.transfers.len() as u32);
     }
 
+    /// The gather step of a member, and the books.
+    pub fn gather_of(&mut self, member: u32) -> (&mut u64, &mut u64) {
+        (&mut self.gather[member as usize], &mut self.nvswitch_bytes)
+    }
+
+    /// The scatter step of a member, and the books.
+    pub fn scatter_of(&mut self, member: u32) -> (&mut u64, &mut u64) {
+        (&mut self.scatter[member as usize], &mut self.nvswitch_bytes)
+    }
+
     /// Where the transfers of a member are.
     pub fn sent_by(&self, member: u32) -> std::ops::Range<usize> {
         let member = member as usize;
@@ -102,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_reset_plan_remembers_nothing() {
-        let mut plan = CollectivePlan { gather: vec![7; 9], nvswitch_bytes: 3, ..Default::default() };
+        let mut plan =
+            CollectivePlan { gather: vec![7; 9], nvswitch_bytes: 3, ..Default::default() };
         plan.reset(2);
         assert_eq!(plan.gather, [0, 0]);
         assert_eq!((plan.nvswitch_bytes, plan.first.as_slice()), (0, &[0][..]));

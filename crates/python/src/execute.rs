@@ -128,10 +128,10 @@ fn read_graph(graph: &Bound<'_, PyDict>) -> PyResult<TaskGraph> {
             gpus_per_worker: value(&layout, "gpus_per_worker")?,
             worker_server: column(&layout, "worker_server")?,
         },
-        programs: dictionaries(graph, "programs")?.iter().map(read_program).collect::<Result<
-            _,
-            _,
-        >>()?,
+        programs: dictionaries(graph, "programs")?
+            .iter()
+            .map(read_program)
+            .collect::<Result<_, _>>()?,
         scopes: dictionaries(graph, "scopes")?.iter().map(read_scope).collect::<Result<_, _>>()?,
         blocks: TokenBlocks {
             blocks: value(&blocks, "blocks")?,
@@ -144,10 +144,7 @@ fn read_graph(graph: &Bound<'_, PyDict>) -> PyResult<TaskGraph> {
     })
 }
 
-fn dictionaries<'py>(
-    graph: &Bound<'py, PyDict>,
-    key: &str,
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn dictionaries<'py>(graph: &Bound<'py, PyDict>, key: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let list = item(graph, key)?.cast_into::<PyList>()?;
     list.iter().map(|entry| Ok(entry.cast_into::<PyDict>()?)).collect()
 }
@@ -360,11 +357,7 @@ fn read_direct(direct: &Bound<'_, PyDict>) -> PyResult<Direct> {
     })
 }
 
-fn word<T: Copy>(
-    dictionary: &Bound<'_, PyDict>,
-    key: &str,
-    known: &[(&str, T)],
-) -> PyResult<T> {
+fn word<T: Copy>(dictionary: &Bound<'_, PyDict>, key: &str, known: &[(&str, T)]) -> PyResult<T> {
     let given: String = value(dictionary, key)?;
     known.iter().find(|(name, _)| *name == given).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -448,10 +441,7 @@ fn give_timeline(py: Python<'_>, timeline: Timeline) -> PyResult<Bound<'_, PyDic
     Ok(given)
 }
 
-fn give_circuit_timeline(
-    py: Python<'_>,
-    timeline: CircuitTimeline,
-) -> PyResult<Bound<'_, PyDict>> {
+fn give_circuit_timeline(py: Python<'_>, timeline: CircuitTimeline) -> PyResult<Bound<'_, PyDict>> {
     let given = PyDict::new(py);
     given.set_item("server_a", timeline.a.into_pyarray(py))?;
     given.set_item("server_b", timeline.b.into_pyarray(py))?;

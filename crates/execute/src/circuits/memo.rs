@@ -1,32 +1,34 @@
 //! Decisions shared between equal questions.
 //!
 //! Two questions are equal only if all of their bytes are: servers and ports (by number of a known
-//! shape), demand, and present circuits. The table is emptied when it grows past a limit, so that
+//! shape), demand, and present circuits; the hash only finds the candidate. The table is emptied when it grows past a limit, so that
 //! a step without repetitions does not fill the memory.
 
 use lightloom_schedule::Allocation;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 
 /// Bytes of keys and answers after which the table is emptied.
 const LIMIT_BYTES: usize = 256 << 20;
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Question {
+/// A question and its answer.
+#[derive(Debug)]
+struct Entry {
     shape: u32,
     demand: Vec<u64>,
     previous: Vec<u16>,
+    answer: Allocation,
 }
 
-/// Answers to earlier questions.
+/// Answers to earlier questions, by the hash of the question.
 #[derive(Debug, Default)]
 pub struct Memo {
-    answers: FxHashMap<Question, Allocation>,
+    answers: FxHashMap<u64, Entry>,
     size_bytes: usize,
     /// Questions answered from the table.
     pub hits: u64,
     /// Questions that had to be computed.
     pub misses: u64,
-    /// Whether to share at all.
     enabled: bool,
 }
 
@@ -48,19 +50,25 @@ impl Memo {
             self.misses += 1;
             return compute();
         }
-        let question = Question { shape, demand: demand.to_vec(), previous: previous.to_vec() };
-        if let Some(known) = self.answers.get(&question) {
-            self.hits += 1;
-            return known.clone();
+        let mut hasher = FxHasher::default();
+        (shape, demand, previous).hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(known) = self.answers.get(&hash) {
+            if known.shape == shape && known.demand == demand && known.previous == previous {
+                self.hits += 1;
+                return known.answer.clone();
+            }
         }
         self.misses += 1;
         let answer = compute();
-        self.size_bytes += demand.len() * 2 * (size_of::<u64>() + size_of::<u16>()) + 128;
+        self.size_bytes += demand.len() * 2 * (size_of::<u64>() + size_of::<u16>());
+        self.size_bytes += size_of::<Entry>();
         if self.size_bytes > LIMIT_BYTES {
             self.answers.clear();
             self.size_bytes = 0;
         }
-        self.answers.insert(question, answer.clone());
+        let (demand, previous) = (demand.to_vec(), previous.to_vec());
+        self.answers.insert(hash, Entry { shape, demand, previous, answer: answer.clone() });
         answer
     }
 }

@@ -21,7 +21,9 @@ use crate::critical_path::CriticalPath;
 use crate::fabric::Piece;
 use crate::ledger::Purpose;
 use crate::lower::{self, Which};
-use lightloom_model::{Carrier, Category, CollectivePlan, Duration, Task, TaskKind, Time, WorkerId};
+use lightloom_model::{
+    Carrier, Category, CollectivePlan, Duration, Task, TaskKind, Time, WorkerId,
+};
 
 /// A member of an all-to-all.
 #[derive(Debug, Clone, Default)]
@@ -274,7 +276,8 @@ impl Engine<'_> {
         let done = local.max(scattered);
         let sender = &exchange.members[member.inbound_from as usize];
         let by_sender = scattered == done && member.inbound > start;
-        let (origin, since) = if by_sender { (sender, sender.start) } else { (member, Some(start)) };
+        let (origin, since) =
+            if by_sender { (sender, sender.start) } else { (member, Some(start)) };
         let since = since.expect("a sender has begun");
         let task = exchange.task.expect("set up");
         let path = origin.path.extended(task.category, done.since(since));

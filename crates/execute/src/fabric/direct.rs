@@ -79,8 +79,7 @@ impl DirectLinks {
             bundle_of.insert(key, bundles.len() as u32);
             bundles.push(Bundle { link, count });
         }
-        let relay_rate =
-            Rate(network.nvswitch.gpu_rate.0 * u64::from(network.gpus_per_server));
+        let relay_rate = Rate(network.nvswitch.gpu_rate.0 * u64::from(network.gpus_per_server));
         let mut links = Self {
             bundles,
             relays: Vec::new(),
@@ -123,8 +122,7 @@ impl DirectLinks {
             }
             let relays = hops.len() as u32 - 1;
             let latency = Duration(
-                direct.link_delay.0 * hops.len() as u64
-                    + direct.relay_delay.0 * u64::from(relays),
+                direct.link_delay.0 * hops.len() as u64 + direct.relay_delay.0 * u64::from(relays),
             );
             let (first_bundle, last_bundle) = (hops[0], hops[hops.len() - 1]);
             self.routes.push(CompiledRoute { links, latency, relays, first_bundle, last_bundle });

@@ -153,8 +153,9 @@ impl Fabric {
         let mut uses = Vec::new();
         let mut add = |name: &str, links: &[LinkId], rate: Rate| {
             if !links.is_empty() {
-                let carried = links.iter().map(|&link| self.flows.carried(link)).collect();
-                uses.push(LinkUse::new(name, carried, &vec![rate; links.len()], end));
+                let carried: Vec<u64> =
+                    links.iter().map(|&link| self.flows.carried(link)).collect();
+                uses.push(LinkUse::new(name, &carried, &vec![rate; links.len()], end));
             }
         };
         if let Some(eps) = &self.eps {
@@ -166,12 +167,11 @@ impl Fabric {
         if let Some(direct) = &self.direct {
             add("relay", &direct.relays, direct.relay_rate);
             let bundle = |bundle: &direct::Bundle| self.flows.carried(bundle.link);
-            let rate = |bundle: &direct::Bundle| {
-                Rate(direct.circuit_rate.0 * u64::from(bundle.count))
-            };
-            let carried = direct.bundles.iter().map(bundle).collect();
+            let rate =
+                |bundle: &direct::Bundle| Rate(direct.circuit_rate.0 * u64::from(bundle.count));
+            let carried: Vec<u64> = direct.bundles.iter().map(bundle).collect();
             let rates: Vec<Rate> = direct.bundles.iter().map(rate).collect();
-            uses.push(LinkUse::new("direct", carried, &rates, end));
+            uses.push(LinkUse::new("direct", &carried, &rates, end));
         }
         uses
     }

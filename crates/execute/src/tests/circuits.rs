@@ -4,9 +4,7 @@ use super::{NIC, US, compute, play, spent};
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    AllToAll, Category, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph,
-};
+use lightloom_model::{AllToAll, Category, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph};
 
 const MS: u64 = 1000 * US;
 

@@ -87,9 +87,7 @@ fn the_bubble_of_1f1b() {
         let tasks = &mut graph.programs[stage as usize].tasks;
         let mut step = |is_forward: bool, batch: u32| {
             let (from, to) = if is_forward { (-1, 1) } else { (1, -1) };
-            let peer = |offset: i32| {
-                u32::try_from(stage as i32 + offset).ok().filter(|&peer| peer < stages)
-            };
+            let peer = |offset: i32| stage.checked_add_signed(offset).filter(|&peer| peer < stages);
             let tag = batch * 2 + u32::from(is_forward);
             if let Some(peer) = peer(from) {
                 tasks.push(receive(peer, tag));

@@ -72,8 +72,7 @@ fn workers_must_fit_their_servers() {
 #[test]
 fn communication_has_a_purpose() {
     let mut graph = empty_graph(1, 1, 1);
-    graph.programs[0].tasks =
-        vec![task(TaskKind::Local { bytes_per_gpu: 1 }, Category::Optimizer)];
+    graph.programs[0].tasks = vec![task(TaskKind::Local { bytes_per_gpu: 1 }, Category::Optimizer)];
     assert_eq!(
         refuse(&graph, &packet(1)),
         "stage 0: a communication task is charged to optimizer: expected tp, ep, pp, dp or cp"
@@ -96,10 +95,7 @@ fn a_pair_without_a_route_is_named() {
          routes"
     );
     let broken = Direct { routes: vec![Route { servers: vec![0, 2] }], ..network };
-    assert_eq!(
-        refuse(&graph, &direct(3, broken)),
-        "route [0, 2] crosses a missing circuit"
-    );
+    assert_eq!(refuse(&graph, &direct(3, broken)), "route [0, 2] crosses a missing circuit");
 }
 
 #[test]

@@ -99,7 +99,10 @@ fn link_use_is_between_nothing_and_all() {
     let outcome = play(&step(&[500_000; 16], &[10 * US, 10 * US]), &mixnet(8));
     assert_eq!(outcome.links.len(), 3);
     for class in &outcome.links {
-        assert!(class.mean > 0.0 && class.mean <= class.max * 1.000_001 && class.max <= 1.0, "{class:?}");
+        assert!(
+            class.mean > 0.0 && class.mean <= class.max * 1.000_001 && class.max <= 1.0,
+            "{class:?}"
+        );
     }
     assert!(outcome.spent[0].0[Category::Ep as usize] > 0);
 }
