@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lightloom.demand import DemandSource, open_demand
@@ -13,7 +14,7 @@ from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, me
 from lightloom.parallel.memory import does_not_fit
 from lightloom.study.results import Sample
 from lightloom.study.scenario import Scenario
-from lightloom.workload.build import Workload, build
+from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import demand_shape
@@ -51,8 +52,16 @@ class Job:
             samples += [Sample(first, 0, 1 / (1 + spread)), Sample(first, 0, 1 / (1 - spread))]
         return samples
 
-    def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
-        """The task graph of one step on servers of a given size."""
+    def workload(
+        self, sample: Sample, gpus_per_server: int, like: Workload | None = None
+    ) -> Workload:
+        """The task graph of one step on servers of a given size.
+
+        ``like`` is the workload of the same seed and step at another compute speed, if it is
+        there: its demand need not be drawn again.
+        """
+        if like is not None:
+            return rebuild(like, compute=self.compute, compute_scale=sample.compute_scale)
         demand = self.scenario.demand
         options = WorkloadOptions(
             dispatch_element_bytes=demand.dispatch_element_bytes,
@@ -71,15 +80,18 @@ class Job:
             compute_scale=sample.compute_scale,
         )
 
-    def context(self, gpus_per_server: int) -> FabricContext:
+    def context(
+        self, gpus_per_server: int, workload: Callable[[Sample, int], Workload]
+    ) -> FabricContext:
         """The job as fabrics may know it in advance: the mean of the nominal samples.
 
-        At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
+        At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built;
+        ``workload`` builds one or knows it already.
         """
         nominal = [sample for sample in self.samples() if sample.compute_scale == 1.0]
         stride = -(-len(nominal) // CONTEXT_SAMPLES)
         chosen = nominal[::stride]
-        return job_context(self.workload(sample, gpus_per_server).graph for sample in chosen)
+        return job_context(workload(sample, gpus_per_server).graph for sample in chosen)
 
     def _keeps_ranks(self, gpus_per_server: int) -> bool:
         """Whether token counts between ranks are needed, and small enough to be kept."""
