@@ -42,6 +42,7 @@ def schedule_map_nics(
 def schedule_topoopt(
     size: tuple[int, int, int],
     rings: list[tuple[list[int], int]],
+    geometric: bool,
     sources: npt.NDArray[np.uint32],
     destinations: npt.NDArray[np.uint32],
     bytes: npt.NDArray[np.uint64],

@@ -1,7 +1,7 @@
 //! The functions of `lightloom.schedule`.
 
 use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::topoopt::{RingGroup, TopoRequest, topology};
+use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use lightloom_schedule::{Allocation, NicCircuit, NicEnd, Request};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
@@ -195,6 +195,7 @@ fn schedule_topoopt<'py>(
     py: Python<'py>,
     size: (u32, u32, u32),
     rings: Vec<(Vec<u32>, u64)>,
+    geometric: bool,
     sources: PyReadonlyArray1<'py, u32>,
     destinations: PyReadonlyArray1<'py, u32>,
     bytes: PyReadonlyArray1<'py, u64>,
@@ -205,7 +206,9 @@ fn schedule_topoopt<'py>(
     let pairs = sources.as_array().to_vec().into_iter().zip(destinations.as_array().to_vec());
     let demand: Vec<(u32, u32, u64)> =
         pairs.zip(bytes.as_array().iter()).map(|((from, to), &size)| (from, to, size)).collect();
-    let request = TopoRequest { servers, degree, rings: &rings, demand: &demand, max_routes };
+    let strides = if geometric { Strides::Geometric } else { Strides::One };
+    let (rings, demand) = (&rings, &demand);
+    let request = TopoRequest { servers, degree, rings, strides, demand, max_routes };
     let found = py.detach(|| topology(&request)).map_err(refuse)?;
     let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
     let cycles: Vec<u32> = found.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();

@@ -70,14 +70,20 @@ pub fn map_nics(
 struct Server {
     free: Vec<bool>,
     nodes: usize,
+    /// Free NICs of each node.
+    spare: Vec<u32>,
     /// Circuits to each peer on each node, `[peer][node]`.
     used: Vec<u16>,
 }
 
 impl Server {
     fn new(ports: u32, numa_nodes: u32, peers: usize) -> Self {
-        let nodes = numa_nodes as usize;
-        Self { free: vec![true; ports as usize], nodes, used: vec![0; nodes * peers] }
+        let (ports, nodes) = (ports as usize, numa_nodes as usize);
+        let mut spare = vec![0; nodes];
+        for nic in 0..ports {
+            spare[nic * nodes / ports] += 1;
+        }
+        Self { free: vec![true; ports], nodes, spare, used: vec![0; nodes * peers] }
     }
 
     fn node(&self, nic: usize) -> usize {
@@ -91,20 +97,17 @@ impl Server {
     fn take(&mut self, nic: u32, peer: usize) {
         let node = self.node(nic as usize);
         self.free[nic as usize] = false;
+        self.spare[node] -= 1;
         self.used[peer * self.nodes + node] += 1;
     }
 
     /// A free NIC on the node that this peer uses least, then on the node with most free NICs.
     fn pick(&mut self, peer: usize) -> u32 {
-        let mut spare = vec![0_usize; self.nodes];
-        for nic in 0..self.free.len() {
-            spare[self.node(nic)] += usize::from(self.free[nic]);
-        }
         let nic = (0..self.free.len())
             .filter(|&nic| self.free[nic])
             .min_by_key(|&nic| {
                 let node = self.node(nic);
-                (self.used[peer * self.nodes + node], std::cmp::Reverse(spare[node]), nic)
+                (self.used[peer * self.nodes + node], std::cmp::Reverse(self.spare[node]), nic)
             })
             .expect("circuits that take more ports than there are");
         self.take(nic as u32, peer);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,7 @@ def topoopt_topology(
     rings: Sequence[Ring] = (),
     demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
     max_routes: int = 4,
+    strides: Literal["geometric", "one"] = "geometric",
 ) -> Topology:
     """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
 
@@ -78,6 +80,10 @@ def topoopt_topology(
         All other traffic averaged over the job: sources, destinations, bytes, equally long.
     max_routes
         Most shortest paths of one ordered pair.
+    strides
+        Which cycles a ring group gets that deserves several. ``"geometric"``: as TopoOpt, with
+        growing strides, for short paths; the all-reduce must be divided among them to use them
+        all. ``"one"``: parallel circuits in ring order.
 
     Raises
     ------
@@ -90,6 +96,8 @@ def topoopt_topology(
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 0 < value <= _MOST_SERVERS:
             raise FabricError(f"{name}: expected 1 to {_MOST_SERVERS}, got {value!r}")
+    if strides not in ("geometric", "one"):
+        raise FabricError(f"strides: expected 'geometric' or 'one', got {strides!r}")
     sources, destinations = (
         _whole(values, name, servers - 1).astype(np.uint32)
         for values, name in zip(demand[:2], ("sources", "destinations"), strict=True)
@@ -109,7 +117,8 @@ def topoopt_topology(
         groups.append((members.tolist(), int(edge_bytes[0])))
     size = (int(servers), int(degree), int(max_routes))
     try:
-        found = _core.schedule_topoopt(size, groups, sources, destinations, volumes)
+        geometric = strides == "geometric"
+        found = _core.schedule_topoopt(size, groups, geometric, sources, destinations, volumes)
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
     return Topology(*found)

@@ -1,10 +1,9 @@
 //! Makes sure that servers that talk to each other can reach each other.
 
-use std::collections::HashMap;
-
 use lightloom_model::Invalid;
+use rustc_hash::FxHashMap;
 
-use super::links::Links;
+use super::links::{Links, Parts};
 use super::matching::PairDemand;
 
 /// Joins the parts of the graph that have talking pairs between them.
@@ -20,7 +19,7 @@ pub fn connect(
     demand: &PairDemand,
     links: &mut Links,
 ) -> Result<(), Invalid> {
-    let wants: HashMap<(u32, u32), f64> =
+    let wants: FxHashMap<(u32, u32), f64> =
         demand.pairs.iter().map(|&(a, b, bytes)| ((a, b), bytes)).collect();
     let mut parts = Parts::of(links);
     for &(a, b) in talking {
@@ -52,7 +51,7 @@ pub fn connect(
 fn give_port(
     start: u32,
     links: &mut Links,
-    wants: &HashMap<(u32, u32), f64>,
+    wants: &FxHashMap<(u32, u32), f64>,
 ) -> Option<(u32, Option<u32>)> {
     let neighbours = links.neighbours();
     let mut part = vec![start];
@@ -90,34 +89,4 @@ fn give_port(
 fn reaches(from: u32, to: u32, links: &Links) -> bool {
     let mut parts = Parts::of(links);
     parts.find(from) == parts.find(to)
-}
-
-/// Union-find over servers.
-struct Parts {
-    parent: Vec<u32>,
-}
-
-impl Parts {
-    fn of(links: &Links) -> Self {
-        let mut parts = Self { parent: (0..links.servers() as u32).collect() };
-        for circuit in links.circuits() {
-            parts.join(circuit.a, circuit.b);
-        }
-        parts
-    }
-
-    fn find(&mut self, server: u32) -> u32 {
-        let mut root = server;
-        while self.parent[root as usize] != root {
-            let above = self.parent[root as usize];
-            self.parent[root as usize] = self.parent[above as usize];
-            root = self.parent[root as usize];
-        }
-        root
-    }
-
-    fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.find(a), self.find(b));
-        self.parent[a.max(b) as usize] = a.min(b);
-    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lightloom_model::Circuit;
 
+#[derive(Clone)]
 pub struct Links {
     /// Parallel circuits by pair, lower server first.
     count: BTreeMap<(u32, u32), u32>,
@@ -50,6 +51,12 @@ impl Links {
         self.count.iter().map(|(&(a, b), &count)| Circuit { a, b, count }).collect()
     }
 
+    /// Whether there is a way between the two of every pair.
+    pub fn all_connected(&self, pairs: &[(u32, u32)]) -> bool {
+        let mut parts = Parts::of(self);
+        pairs.iter().all(|&(a, b)| parts.find(a) == parts.find(b))
+    }
+
     /// Distinct neighbours of every server, sorted, as one array and its offsets.
     pub fn neighbours(&self) -> Neighbours {
         let n = self.servers();
@@ -89,5 +96,46 @@ impl Neighbours {
 
     pub fn servers(&self) -> usize {
         self.offsets.len() - 1
+    }
+
+    /// Number of bundles, each counted once per direction.
+    pub fn directed(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Number of the bundle between two neighbours, in this direction.
+    pub fn index(&self, from: u32, to: u32) -> usize {
+        let place = self.of(from).binary_search(&to).expect("two neighbours");
+        self.offsets[from as usize] as usize + place
+    }
+}
+
+/// Union-find over servers.
+pub struct Parts {
+    parent: Vec<u32>,
+}
+
+impl Parts {
+    pub fn of(links: &Links) -> Self {
+        let mut parts = Self { parent: (0..links.servers() as u32).collect() };
+        for circuit in links.circuits() {
+            parts.join(circuit.a, circuit.b);
+        }
+        parts
+    }
+
+    pub fn find(&mut self, server: u32) -> u32 {
+        let mut root = server;
+        while self.parent[root as usize] != root {
+            let above = self.parent[root as usize];
+            self.parent[root as usize] = self.parent[above as usize];
+            root = self.parent[root as usize];
+        }
+        root
+    }
+
+    pub fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parent[a.max(b) as usize] = a.min(b);
     }
 }

@@ -8,7 +8,8 @@
 //! 3. the rest gets maximum-weight matchings, one after another, the demand of a joined pair being
 //!    halved after each;
 //! 4. ports that are left are joined, too, and parts that must talk to each other are connected;
-//! 5. every pair that communicates gets its shortest paths, over other servers where need be.
+//! 5. every pair that communicates gets its shortest paths, over other servers where need be;
+//! 6. circuits are swapped where routes crowd.
 //!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
 //! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
@@ -17,6 +18,7 @@ mod connect;
 mod links;
 mod matching;
 mod paths;
+mod relieve;
 mod rings;
 
 pub use paths::Routes;
@@ -33,6 +35,17 @@ pub struct RingGroup {
     pub edge_bytes: u64,
 }
 
+/// The cycles of a ring group that gets several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strides {
+    /// As TopoOpt: in geometric progression, for short paths. The all-reduce must be divided among
+    /// the cycles to use them all.
+    #[default]
+    Geometric,
+    /// All of stride 1: parallel circuits in ring order, for all-reduces that know one ring only.
+    One,
+}
+
 /// What the topology is for.
 #[derive(Debug, Clone, Copy)]
 pub struct TopoRequest<'a> {
@@ -42,6 +55,8 @@ pub struct TopoRequest<'a> {
     pub degree: u32,
     /// Ring all-reduces.
     pub rings: &'a [RingGroup],
+    /// Which cycles these get.
+    pub strides: Strides,
     /// All other traffic: source, destination, bytes. A pair may occur several times.
     pub demand: &'a [(u32, u32, u64)],
     /// Most shortest paths per ordered pair, among which its bytes are divided equally.
@@ -93,9 +108,10 @@ pub fn topology(request: &TopoRequest) -> Result<Topology, Invalid> {
     pairs.merge();
     matching::serve(&mut pairs, &mut links);
     matching::join_leftovers(&mut links);
-    let talking = talking_pairs(request, &cycles);
+    let (talking, bytes) = talking_pairs(request, &cycles);
     connect::connect(&talking, &pairs, &mut links)?;
-    let routes = paths::shortest(&links, &talking, request.max_routes.max(1));
+    matching::join_leftovers(&mut links);
+    let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
     Ok(Topology { circuits: links.circuits(), cycles, routes })
 }
 
@@ -123,25 +139,43 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
     }
 }
 
-/// Ordered pairs that need a route, sorted, each once.
-fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> Vec<(u32, u32)> {
-    let mut pairs: Vec<(u32, u32)> = request
+/// Ordered pairs that need a route, sorted, each once; and the bytes of each.
+///
+/// A ring's bytes are divided equally among its cycles, each of which runs both ways; with one
+/// stride only they run one way. Two servers send each other everything.
+fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
+    let mut pairs: Vec<(u32, u32, f64)> = request
         .demand
         .iter()
         .filter(|&&(from, to, bytes)| from != to && bytes > 0)
-        .map(|&(from, to, _)| (from, to))
+        .map(|&(from, to, bytes)| (from, to, bytes as f64))
         .collect();
-    let own_order = (0..request.rings.len()).map(|group| Cycle { group: group as u32, stride: 1 });
-    for cycle in own_order.chain(cycles.iter().copied()) {
+    let mut own = vec![0_u32; request.rings.len()];
+    for cycle in cycles {
+        own[cycle.group as usize] += 1;
+    }
+    let unserved = own.iter().enumerate().filter(|entry| *entry.1 == 0);
+    let order = unserved.map(|(group, _)| Cycle { group: group as u32, stride: 1 });
+    for cycle in order.chain(cycles.iter().copied()) {
         let group = &request.rings[cycle.group as usize];
         if group.edge_bytes > 0 {
+            let share = group.edge_bytes as f64 / f64::from(own[cycle.group as usize].max(1));
+            let (ahead, back) = match (group.members.len(), request.strides) {
+                (2, _) => (share, share),
+                (_, Strides::One) => (share, 0.0),
+                (_, Strides::Geometric) => (share / 2.0, share / 2.0),
+            };
             for (a, b) in rings::edges(&group.members, cycle.stride as usize) {
-                pairs.push((a, b));
-                pairs.push((b, a));
+                pairs.extend([(a, b, ahead), (b, a, back)]);
             }
         }
     }
-    pairs.sort_unstable();
-    pairs.dedup();
-    pairs
+    // Stable, so that sums do not depend on how the sort moves equals.
+    pairs.sort_by_key(|&(from, to, _)| (from, to));
+    pairs.dedup_by(|next, kept| {
+        let same = (next.0, next.1) == (kept.0, kept.1);
+        kept.2 += if same { next.2 } else { 0.0 };
+        same
+    });
+    pairs.into_iter().map(|(from, to, bytes)| ((from, to), bytes)).unzip()
 }

@@ -3,14 +3,18 @@
 use std::collections::BinaryHeap;
 
 use super::links::Links;
-use super::{Cycle, RingGroup, TopoRequest};
+use super::{Cycle, RingGroup, Strides, TopoRequest};
 
 /// Divides the ring ports among the groups and joins their cycles.
 pub fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {
     let counts = count_cycles(request);
     let mut cycles = Vec::new();
     for (index, (group, &count)) in request.rings.iter().zip(&counts).enumerate() {
-        for stride in select_strides(group.members.len(), count) {
+        let strides = match request.strides {
+            Strides::Geometric => select_strides(group.members.len(), count),
+            Strides::One => vec![1; count],
+        };
+        for stride in strides {
             for (a, b) in edges(&group.members, stride) {
                 links.add(a, b);
             }
