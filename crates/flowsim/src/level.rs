@@ -1,7 +1,5 @@
 //! The fair level of one link: the rate at which its unconstrained flows fill it.
 
-use crate::store::least;
-
 /// What [`fair_level`] finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fair {
@@ -22,54 +20,39 @@ pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
     // No cap can push the root below the equal share.
     let floor = capacity / caps.len() as f64;
     let mut level = if guess.is_finite() { guess } else { floor };
-    let mut below = false;
+    let mut from_below = false;
     loop {
-        let step = Step::at(level, caps);
-        if step.free == 0 {
-            if step.frozen <= capacity || below {
-                return Fair { level: f64::INFINITY, load: step.frozen };
+        let (frozen, free) = divide(caps, level);
+        if free == 0.0 {
+            if frozen <= capacity || from_below {
+                return Fair { level: f64::INFINITY, load: frozen };
             }
             level = floor;
-            below = true;
-            continue;
+        } else {
+            let next = (capacity - frozen) / free;
+            // The sets of flows at two levels are nested, so equal if as large.
+            if caps.iter().map(|&cap| f64::from(cap >= next)).sum::<f64>() == free {
+                return Fair { level: next, load: capacity };
+            }
+            if from_below && next <= level {
+                return Fair { level, load: capacity };
+            }
+            level = next.max(floor);
         }
-        let next = (capacity - step.frozen) / f64::from(step.free);
-        if step.highest_frozen < next && next <= step.lowest_free {
-            return Fair { level: next, load: capacity };
-        }
-        if below && next <= level {
-            return Fair { level, load: capacity };
-        }
-        level = next.max(floor);
-        below = true;
+        from_below = true;
     }
 }
 
-/// The flows divided by a level.
-struct Step {
-    /// Sum and greatest of the caps below it.
-    frozen: f64,
-    highest_frozen: f64,
-    /// Number and least of the others.
-    free: u32,
-    lowest_free: f64,
-}
-
-impl Step {
-    fn at(level: f64, caps: &[f64]) -> Self {
-        let mut step =
-            Self { frozen: 0.0, highest_frozen: -1.0, free: 0, lowest_free: f64::INFINITY };
-        for &cap in caps {
-            // Selects, no branches.
-            let is_free = cap >= level;
-            let (low, high) = if is_free { (0.0, cap) } else { (cap, f64::INFINITY) };
-            step.frozen += low;
-            step.highest_frozen = -least(-step.highest_frozen, if is_free { 1.0 } else { -cap });
-            step.free += u32::from(is_free);
-            step.lowest_free = least(step.lowest_free, high);
-        }
-        step
+/// Sum of the caps below `level` and number of the others.
+fn divide(caps: &[f64], level: f64) -> (f64, f64) {
+    let mut frozen = 0.0;
+    let mut free = 0.0;
+    for &cap in caps {
+        // Selects, no branches.
+        frozen += if cap < level { cap } else { 0.0 };
+        free += f64::from(cap >= level);
     }
+    (frozen, free)
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub struct FlowNetwork {
     instant: Vec<u32>,
     /// Buffers, empty between calls.
     pub(crate) caps: Vec<f64>,
+    ending: Vec<u32>,
     pub(crate) finishing: Vec<(u64, u32)>,
     /// Finished before a start or rate change, not yet reported.
     finished: Vec<u64>,
@@ -80,6 +81,7 @@ impl FlowNetwork {
             fresh: Vec::new(),
             instant: Vec::new(),
             caps: Vec::new(),
+            ending: Vec::new(),
             finishing: Vec::new(),
             finished: Vec::new(),
             finished_at: 0,
@@ -127,7 +129,7 @@ impl FlowNetwork {
             return FlowId(flow);
         }
         self.fresh.push(flow);
-        self.store.enter(flow, path.iter().map(|link| link.0 + 1));
+        self.store.enter(flow, path);
         let level = |link: &LinkId| self.levels[link.0 as usize + 1];
         let rate = path.iter().map(level).fold(f64::INFINITY, f64::min);
         for link in path {
@@ -218,10 +220,14 @@ impl FlowNetwork {
         self.now = time;
         let flows = &self.store.flows;
         self.finishing.extend(self.instant.drain(..).map(|flow| (flows[flow as usize].sequence, flow)));
-        while let Some((_, link)) = self.queue.peek().filter(|(first, _)| first.0 == time) {
-            self.queue.remove(link);
-            self.collect_finished(link);
-            self.touch(link);
+        if self.queue.peek().is_some_and(|(earliest, _)| earliest.0 == time) {
+            let mut links = std::mem::take(&mut self.ending);
+            self.queue.append_earliest(&mut links);
+            for link in links.drain(..) {
+                self.collect_finished(link);
+                self.touch(link);
+            }
+            self.ending = links;
         }
         let mut finishing = std::mem::take(&mut self.finishing);
         finishing.sort_unstable();

@@ -5,7 +5,7 @@
 //! left, and one division gives the link's next finish time.
 
 use crate::network::{FlowNetwork, REKEY, TOUCHED};
-use crate::store::{ELSEWHERE, Entry, Flow, Link, NO_LINK, least};
+use crate::store::{ELSEWHERE, Flow, Link, NO_LINK, least};
 use lightloom_model::Time;
 use lightloom_model::units::PS_PER_S;
 
@@ -75,55 +75,65 @@ impl FlowNetwork {
         let level = self.levels[number as usize];
         let link = &mut self.store.links[number as usize];
         let sent = sent_since_settled(link, self.now);
+        let drain = link.drain;
         link.settled = self.now;
         link.drain = if level.is_finite() { level } else { 0.0 };
-        let mut crossing = std::mem::take(&mut link.crossing);
         let mut lowest = ELSEWHERE;
-        let mut wrong = false;
-        for entry in &mut crossing {
+        for entry in &mut link.crossing {
             let left = entry.remaining - sent;
             entry.remaining = if left > 0.0 { left } else { 0.0 };
             lowest = least(entry.remaining, lowest);
-            let cap = self.store.cap(entry, number, &self.levels);
-            wrong |= if entry.remaining < ELSEWHERE {
-                cap < level
-            } else {
-                // With one other link, that is the bottleneck, and may stay so if equal.
-                level < cap || (level == cap && entry.others[1] != NO_LINK)
-            };
         }
-        self.mark_rekey(number);
-        if wrong {
-            lowest = self.move_bottlenecks(number, &mut crossing);
-        }
-        let link = &mut self.store.links[number as usize];
-        link.crossing = crossing;
         link.least = lowest;
+        self.mark_rekey(number);
+        // A flow whose least level is elsewhere now is seen by the link that rose above it or by
+        // the one that fell below all others. No drain: dark before, or not full.
+        if level > drain && lowest < ELSEWHERE {
+            self.let_go(number, level);
+        }
+        if level < drain || drain == 0.0 {
+            self.take_in(number, level);
+        }
     }
 
-    /// Lets those flows of a settled link go whose bottleneck is now elsewhere and takes in those
-    /// that it now limits most. Returns the least bits left.
-    fn move_bottlenecks(&mut self, number: u32, crossing: &mut [Entry]) -> f64 {
-        let level = self.levels[number as usize];
-        let mut lowest = ELSEWHERE;
-        for entry in crossing {
-            let cap = self.store.cap(entry, number, &self.levels);
-            if entry.remaining < ELSEWHERE {
-                if cap < level {
-                    let to = self.store.lowest(entry.flow, &self.levels);
-                    self.join(entry.flow, to, entry.remaining);
-                    entry.remaining = ELSEWHERE;
-                }
-            } else if level <= cap {
-                let bottleneck = self.store.flows[entry.flow as usize].bottleneck;
+    /// Lets those flows go from a link that rose whose bottleneck is now elsewhere.
+    fn let_go(&mut self, number: u32, level: f64) {
+        let mut index = 0;
+        let mut left = false;
+        while let Some(entry) = self.store.links[number as usize].crossing.get(index) {
+            if entry.remaining < ELSEWHERE && self.store.cap(entry, number, &self.levels) < level {
+                let (flow, remaining) = (entry.flow, entry.remaining);
+                self.store.links[number as usize].crossing[index].remaining = ELSEWHERE;
+                let lowest = self.store.lowest(flow, &self.levels);
+                self.join(flow, lowest, remaining);
+                left = true;
+            }
+            index += 1;
+        }
+        if left {
+            let link = &mut self.store.links[number as usize];
+            let remaining = link.crossing.iter().map(|entry| entry.remaining);
+            link.least = remaining.fold(ELSEWHERE, least);
+        }
+    }
+
+    /// Takes in those flows that a link which fell now limits most.
+    fn take_in(&mut self, number: u32, level: f64) {
+        let mut index = 0;
+        while let Some(entry) = self.store.links[number as usize].crossing.get(index) {
+            if entry.remaining == ELSEWHERE && level <= self.store.cap(entry, number, &self.levels) {
+                let flow = entry.flow;
+                let bottleneck = self.store.flows[flow as usize].bottleneck;
                 if level < self.levels[bottleneck as usize] {
-                    entry.remaining = self.leave(entry.flow);
-                    self.store.flows[entry.flow as usize].bottleneck = number;
+                    let remaining = self.leave(flow);
+                    self.store.flows[flow as usize].bottleneck = number;
+                    let link = &mut self.store.links[number as usize];
+                    link.crossing[index].remaining = remaining;
+                    link.least = least(link.least, remaining);
                 }
             }
-            lowest = least(lowest, entry.remaining);
+            index += 1;
         }
-        lowest
     }
 
     /// Makes `number` the bottleneck of `flow`, which has `remaining` bits left.

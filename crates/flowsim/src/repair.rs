@@ -103,11 +103,14 @@ impl FlowNetwork {
         if differs(old, fair.level, tolerance) {
             self.levels[number as usize] = fair.level;
             self.touch(number);
+            let (lower, upper, sign) =
+                if old < fair.level { (old, fair.level, 1.0) } else { (fair.level, old, -1.0) };
+            let enough = lower + lower * tolerance;
             for (index, &cap) in caps.iter().enumerate() {
-                let (before, after) = (least(old, cap), least(fair.level, cap));
-                if differs(before, after, tolerance) {
+                // The flow's rate goes from one to the other of `lower` and `min(cap, upper)`.
+                if cap > enough {
                     let entry = self.store.links[number as usize].crossing[index];
-                    self.load_others(entry, number, after - before);
+                    self.load_others(entry, number, sign * (least(cap, upper) - lower));
                 }
             }
         }

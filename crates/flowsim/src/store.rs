@@ -5,6 +5,8 @@
 //! Links are numbered from 1 here; number 0 is a link without limit that no path contains, which
 //! fills up short paths. Removal is O(path).
 
+use crate::LinkId;
+
 /// The link without limit.
 pub(crate) const NO_LINK: u32 = 0;
 /// As first of [`Entry::others`]: the path is longer than [`SHORT`], look it up.
@@ -125,26 +127,26 @@ impl Store {
     }
 
     /// Puts `flow` on every link of `path`.
-    pub fn enter(&mut self, flow: u32, path: impl ExactSizeIterator<Item = u32> + Clone) {
+    pub fn enter(&mut self, flow: u32, path: &[LinkId]) {
         let length = path.len();
         self.flows[flow as usize].length = length as u32;
         if length > SHORT {
             self.flows[flow as usize].hops[0].link = self.allocate_long(length);
         }
         let mut links = [NO_LINK; SHORT];
-        if length <= SHORT {
-            for (slot, link) in links.iter_mut().zip(path.clone()) {
-                *slot = link;
-            }
+        for (slot, link) in links.iter_mut().zip(path) {
+            *slot = link.0 + 1;
         }
-        for (index, link) in path.enumerate() {
-            let mut others = [MANY, NO_LINK, NO_LINK];
-            if length <= SHORT {
-                let rest = (0..SHORT).filter(|&place| place != index).map(|place| links[place]);
-                for (slot, link) in others.iter_mut().zip(rest) {
-                    *slot = link;
-                }
-            }
+        let [first, second, third, fourth] = links;
+        for (index, link) in path.iter().enumerate() {
+            let others = match index {
+                _ if length > SHORT => [MANY, NO_LINK, NO_LINK],
+                0 => [second, third, fourth],
+                1 => [first, third, fourth],
+                2 => [first, second, fourth],
+                _ => [first, second, third],
+            };
+            let link = link.0 + 1;
             let crossing = &mut self.links[link as usize].crossing;
             let position = crossing.len() as u32;
             crossing.push(Entry { flow, others, remaining: ELSEWHERE });

@@ -9,10 +9,22 @@ use lightloom_model::Time;
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 
+/// The time in the upper and the index in the lower half: one comparison, without a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    time: u64,
-    index: u32,
+struct Key(u128);
+
+impl Key {
+    fn new(time: Time, index: u32) -> Self {
+        Self(u128::from(time.0) << 64 | u128::from(index))
+    }
+
+    fn time(self) -> Time {
+        Time((self.0 >> 64) as u64)
+    }
+
+    fn index(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// A priority queue of indices whose times may move.
@@ -33,7 +45,7 @@ impl IndexedQueue {
         if index as usize >= self.position.len() {
             self.position.resize(index as usize + 1, ABSENT);
         }
-        let key = Key { time: time.0, index };
+        let key = Key::new(time, index);
         let position = self.position[index as usize];
         if position == ABSENT {
             self.heap.push(key);
@@ -51,20 +63,41 @@ impl IndexedQueue {
         }
         self.position[index as usize] = ABSENT;
         let last = self.heap.pop().expect("an index with a position is in the heap");
-        if last.index != index {
+        if last.index() != index {
             self.place(position as usize, last);
         }
     }
 
     /// The earliest time and its index.
     pub fn peek(&self) -> Option<(Time, u32)> {
-        self.heap.first().map(|key| (Time(key.time), key.index))
+        self.heap.first().map(|key| (key.time(), key.index()))
+    }
+
+    /// Appends all indices of the earliest time, in no order of meaning, and leaves them in.
+    pub fn append_earliest(&self, indices: &mut Vec<u32>) {
+        let Some((time, _)) = self.peek() else { return };
+        let begin = indices.len();
+        // They are connected from the top; `indices` first holds their positions.
+        indices.push(0);
+        let mut next = begin;
+        while next < indices.len() {
+            let first = indices[next] as usize * ARITY + 1;
+            for child in first..(first + ARITY).min(self.heap.len()) {
+                if self.heap[child].time() == time {
+                    indices.push(child as u32);
+                }
+            }
+            next += 1;
+        }
+        for index in &mut indices[begin..] {
+            *index = self.heap[*index as usize].index();
+        }
     }
 
     /// The time of `index`, if it is in the queue.
     pub fn time_of(&self, index: u32) -> Option<Time> {
         let position = *self.position.get(index as usize)?;
-        (position != ABSENT).then(|| Time(self.heap[position as usize].time))
+        (position != ABSENT).then(|| self.heap[position as usize].time())
     }
 
     /// Number of indices in the queue.
@@ -102,29 +135,29 @@ impl IndexedQueue {
     fn sift_down(&mut self, mut hole: usize, key: Key) {
         loop {
             let first = hole * ARITY + 1;
-            if first >= self.heap.len() {
+            let (least, below) = if let Some(children) = self.heap.get(first..first + ARITY) {
+                let near = if children[1] < children[0] { (1, children[1]) } else { (0, children[0]) };
+                let far = if children[3] < children[2] { (3, children[3]) } else { (2, children[2]) };
+                if far.1 < near.1 { far } else { near }
+            } else if let Some(children) = self.heap.get(first..) {
+                let least = children.iter().copied().enumerate().min_by_key(|(_, child)| *child);
+                let Some(least) = least else { break };
+                least
+            } else {
                 break;
-            }
-            let end = (first + ARITY).min(self.heap.len());
-            let mut least = first;
-            for child in first + 1..end {
-                if self.heap[child] < self.heap[least] {
-                    least = child;
-                }
-            }
-            let below = self.heap[least];
+            };
             if key <= below {
                 break;
             }
             self.write(hole, below);
-            hole = least;
+            hole = first + least;
         }
         self.write(hole, key);
     }
 
     fn write(&mut self, hole: usize, key: Key) {
         self.heap[hole] = key;
-        self.position[key.index as usize] = hole as u32;
+        self.position[key.index() as usize] = hole as u32;
     }
 }
 
@@ -170,6 +203,12 @@ mod tests {
                 prop_assert_eq!(queue.peek(), least);
                 prop_assert_eq!((queue.len(), queue.is_empty()), (map.len(), map.is_empty()));
                 prop_assert_eq!(queue.time_of(index), map.get(&index).map(|&time| Time(time)));
+                let mut earliest = vec![99];
+                queue.append_earliest(&mut earliest);
+                earliest[1..].sort_unstable();
+                let all = map.iter().filter(|&(_, &time)| least.is_some_and(|l| l.0 == Time(time)));
+                let expected: Vec<u32> = [99].into_iter().chain(all.map(|(&index, _)| index)).collect();
+                prop_assert_eq!(earliest, expected);
             }
         }
     }
