@@ -343,9 +343,7 @@ def _seconds(picoseconds: float) -> float:
 def _by_category(
     names: Sequence[str], picoseconds: Sequence[int], workers: int = 1
 ) -> dict[str, float]:
-    return {
-        name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)
-    }
+    return {name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)}
 
 
 def _run(raw: Mapping[str, Any]) -> Run:

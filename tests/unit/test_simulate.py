@@ -1,0 +1,172 @@
+"""The Python side of the simulation: what it hands over, returns and refuses."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.simulate_graphs import Steps, direct, graph, mixnet, one_ring, packet
+
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric.network import Network, NvSwitch
+from lightloom.simulate import simulate
+from lightloom.workload.task_graph import Category
+
+
+def pipeline():
+    first = Steps().compute(1e-3).send(1, 0, 10**6)
+    second = Steps().receive(0, 0).compute(2e-3, Category.EXPERT)
+    return graph([first, second])
+
+
+def regional(between_s=0.05):
+    tokens = np.zeros((2, 4, 4))
+    tokens[0, 0, 1] = tokens[1, 0, 2] = 10**8
+    steps = Steps().exchange(0, first=True).compute(between_s).exchange(1)
+    return graph([steps], members=4, tokens=tokens)
+
+
+def test_times_add_up():
+    run = simulate(pipeline(), packet(2))
+    assert sum(run.critical_path_s.values()) == pytest.approx(run.step_time_s)
+    assert sum(run.mean_s.values()) == pytest.approx(run.step_time_s)
+    assert len(run.stage_s) == 2
+    for stage in run.stage_s:
+        assert sum(stage.values()) == pytest.approx(run.step_time_s)
+    assert run.mean_s["attention"] == pytest.approx(0.5e-3)
+    assert run.critical_path_s["attention"] == pytest.approx(1e-3)
+    assert run.critical_path_s["expert"] == pytest.approx(2e-3)
+    assert run.critical_path_s.keys() == {category.name.lower() for category in Category}
+    assert run.tasks == 4
+    assert run.flows == 1
+
+
+def test_bytes_by_purpose_and_carrier():
+    run = simulate(pipeline(), packet(2))
+    assert run.purpose_bytes["pp"]["eps"] == 10**6
+    assert run.carried_bytes == {"nvswitch": 0, "eps": 10**6, "ocs": 0, "direct": 0, "relayed": 0}
+
+
+def test_link_use():
+    run = simulate(pipeline(), packet(2))
+    use = {links.name: links for links in run.links}
+    assert use["server_up"].links == 2
+    assert use["server_up"].carried_bytes == 10**6
+    assert use["server_up"].max == pytest.approx(1e6 / (400e9 * run.step_time_s))
+    assert use["server_up"].mean == pytest.approx(use["server_up"].max / 2)
+
+
+def test_the_timeline_of_a_worker_is_its_time():
+    run = simulate(pipeline(), packet(2), timeline_workers=[1])
+    line = run.timeline
+    assert set(line.worker.tolist()) == {1}
+    own = line.stream == 0
+    names = [Category(number).name for number in line.category[own]]
+    assert names == ["BUBBLE", "PP", "EXPERT"]
+    assert line.start_s[own].tolist()[1:] == line.end_s[own].tolist()[:-1]
+    assert line.end_s[own][-1] == pytest.approx(run.step_time_s)
+    beside = line.stream == 1
+    assert line.start_s[beside][0] == pytest.approx(1e-3)
+    assert simulate(pipeline(), packet(2)).timeline.worker.size == 0
+
+
+def test_circuits_and_decisions_of_a_region():
+    run = simulate(regional(), mixnet(4), timeline_workers=[0])
+    (decision,) = run.snapshots
+    assert decision.ready_s - decision.time_s == pytest.approx(0.025)
+    assert decision.demand.shape == decision.circuits.shape == (4, 4)
+    assert decision.demand[0, 2] == 10**8
+    assert (decision.circuits == decision.circuits.T).all()
+    assert (decision.circuits.sum(axis=1) <= 6).all()
+    assert decision.chosen in {"paper", "reference", "best", "static"}
+    lines = run.circuit_timeline
+    assert (lines.up_s < lines.down_s).all()
+    assert lines.down_s.max() == pytest.approx(run.step_time_s)
+    summary = run.reconfiguration_summary()
+    assert summary["reconfigurations"] == 1
+    assert summary["hidden_s"] == pytest.approx(0.025)
+    assert summary["makespan_over_bound"] >= 1 - 1e-9
+
+
+def test_without_circuits_there_is_nothing_to_sum_up():
+    assert simulate(pipeline(), packet(2)).reconfiguration_summary() == {}
+
+
+def test_progress_rises_and_may_stop_the_run():
+    count = 60_000
+    first, second = Steps(), Steps()
+    for tag in range(count):
+        first.send(1, tag, 1000).compute(1e-6)
+        second.receive(0, tag)
+    long = graph([first, second])
+    shares = []
+    simulate(long, packet(2), progress=shares.append)
+    assert shares
+    assert shares == sorted(shares)
+    assert 0 < shares[0] <= shares[-1] <= 1
+    with pytest.raises(KeyboardInterrupt, match="interrupted at"):
+        simulate(long, packet(2), progress=lambda _: False)
+
+    def fail(_share):
+        raise RuntimeError("of the caller")
+
+    with pytest.raises(RuntimeError, match="of the caller"):
+        simulate(long, packet(2), progress=fail)
+
+
+def refusal(kind, *arguments, **options):
+    with pytest.raises(InputError) as caught:
+        simulate(*arguments, **options)
+    assert type(caught.value) is kind
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_packets_are_refused():
+    text = refusal(InputError, pipeline(), packet(2), network_model="packet")
+    assert text == (
+        "network_model = 'packet': only 'flow' can play a step so far;"
+        " packet simulation of whole steps is not there yet"
+    )
+
+
+def test_networks_that_cannot_carry_the_graph():
+    bare = Network(2, 8, NvSwitch(1, 0), "flat")
+    text = "nothing connects the servers: eps or direct is needed"
+    assert refusal(FabricError, pipeline(), bare) == text
+    text = "worker 1 sits on server 1, but the network has 1 servers"
+    assert refusal(FabricError, pipeline(), packet(1)) == text
+    text = "circuits join servers, not ranks: use the hierarchical all-to-all"
+    wrong = dataclasses.replace(mixnet(4), all_to_all="flat")
+    assert refusal(FabricError, regional(), wrong) == text
+    text = (
+        "no route from server 0 to server 1, which a pipeline send needs:"
+        " add it to the fabric's routes"
+    )
+    assert refusal(FabricError, pipeline(), direct(2, [(0, 1, 1)], [(1, 0)])) == text
+    text = "allocator = 'wurst': expected one of paper, reference, best, static"
+    assert refusal(FabricError, regional(), mixnet(4, allocator="wurst")) == text
+
+
+def test_graphs_that_cannot_be_played():
+    lonely = graph([Steps().send(1, 4, 1), Steps()])
+    text = "no receive matches tag 4 from stage 0 to stage 1"
+    assert refusal(InputError, lonely, packet(2)) == text
+    crossed = graph([Steps().receive(1, 0).send(1, 1, 1), Steps().receive(0, 1).send(0, 0, 1)])
+    text = refusal(InputError, crossed, packet(2))
+    assert text.startswith("deadlock at 0 s: worker 0 (stage 0, replica 0, member 0) waits")
+    short = graph([Steps().exchange(3)], members=2, tokens=np.zeros((1, 2, 2)))
+    text = "stage 0, task 0: block 3 is not below 1"
+    assert refusal(InputError, short, packet(2)) == text
+    unasked = refusal(InputError, pipeline(), packet(2), timeline_workers=[7])
+    assert unasked == "a timeline is asked for worker 7, there are 2"
+    negative = refusal(InputError, pipeline(), packet(2, rate_bps=-1))
+    assert negative.startswith("'nic_rate_bps' as given to the core:")
+
+
+def test_rings_of_several_stages_join_by_handle():
+    programs = [Steps().ring(0, 10**6).wait(0), Steps().compute(1e-3).ring(0, 10**6).wait(0)]
+    run = simulate(graph(programs, scopes=[one_ring(2)]), packet(2))
+    assert run.critical_path_s["attention"] == pytest.approx(1e-3)
+    other = graph([programs[0], Steps().ring(0, 5).wait(0)], scopes=[one_ring(2)])
+    text = refusal(InputError, other, packet(2))
+    assert text.startswith("members of ring handle 0 in scope dp disagree")
