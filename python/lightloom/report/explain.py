@@ -48,7 +48,7 @@ def load_results(path: Path) -> dict[str, dict[str, Any]]:
         raise InputError(f"{path}: cannot read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise InputError(f"{path}: not JSON; expected a file of compare --json") from None
-    if not isinstance(content, dict) or "results" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("results"), list):
         raise InputError(f"{path}: no results in it; expected a file of compare --json")
     if content.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
@@ -109,15 +109,19 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
             f"{1000 * left:,.2f}",
             f"{1000 * right:,.2f}",
             Text(f"{1000 * delta:+,.2f}", style=style),
-            f"{100 * delta / total_a:+.2f} %",
+            _share(delta, total_a),
         )
     table.add_section()
     table.add_row(
         "step", f"{1000 * total_a:,.2f}", f"{1000 * total_b:,.2f}",
-        f"{1000 * (total_b - total_a):+,.2f}", f"{100 * (total_b / total_a - 1):+.2f} %",
+        f"{1000 * (total_b - total_a):+,.2f}", _share(total_b - total_a, total_a),
     )  # fmt: skip
     console.print(table)
     console.print(_sentence(first, second, rows, total_b - total_a))
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:+.2f} %" if whole else "-"
 
 
 def _sentence(first: str, second: str, rows: list[tuple[str, float, float]], total: float) -> str:

@@ -25,7 +25,7 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.table import BREAKDOWN, grouped
+from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
@@ -112,6 +112,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "tiles": tiles(comparison, styles),
         "results": results,
         "styles": styles,
+        "notes": notes_by_fabrics(comparison),
         "fastest": fastest,
         "best": _best(results),
         "strips": _strips(results, styles),
@@ -154,16 +155,18 @@ def _heading(comparison: Comparison) -> str:
 def verdict(results: tuple[FabricResult, ...]) -> str:
     """The answer in two sentences, ties respected."""
     fastest = min(results, key=lambda r: r.step_time_s)
-    tied = [r.fabric for r in results if r.tied_with_fastest and r is not fastest]
+    tied = [r for r in results if r.tied_with_fastest and r is not fastest]
     time = f"{fastest.fabric} takes {show_time(fastest.step_time_s, 3)} per step"
     if len(results) == 1:
         return f"{time}."
-    if len(tied) == len(results) - 1:
-        first = f"{time}; all others are tied with it."
-    elif tied:
-        first = f"{time}; {_listed(tied)} cannot be told from it."
+    if tied:
+        ratios = _listed([f"{r.ratio_to_fastest[1]:.3f}" for r in tied])
+        first = (
+            f"{time}; {_listed([r.fabric for r in tied])} {'lie' if len(tied) > 1 else 'lies'} "
+            f"within its interval ({ratios} times its time)."
+        )
     else:
-        first = f"{time}, less than any other."
+        first = f"{time}, and no other lies within its interval."
     network = max(results, key=lambda r: r.perf_per_usd)
     cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
     gains = [
@@ -289,7 +292,7 @@ def time_bars(
     """Step times in parts; the parts of a group stand together in the group's colours."""
     order = [name for names in BREAKDOWN.values() for name in names]
     names = {f"cat-{name}": WORDS[name] for name in order}
-    builder = BarsBuilder("step time [s]", names, lambda seconds: f"{1000 * seconds:,.1f} ms")
+    builder = BarsBuilder("step time [s]", names, show_time)
     for result in results:
         parts = {f"cat-{key}": value for key, value in getattr(result, attribute).items()}
         interval = (result.step_time_low_s, result.step_time_high_s)

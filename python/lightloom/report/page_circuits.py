@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from markupsafe import Markup
 
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_svg import FabricStyle
+from lightloom.simulate import Snapshot
 from lightloom.study.results import Comparison
 from lightloom.units import show_bytes, show_time
 
@@ -22,7 +24,7 @@ FACTS = {
     "delay_s": "delay of all",
     "hidden_s": "hidden behind compute",
     "exposed_s": "exposed (mean worker)",
-    "makespan_over_bound": "all-to-alls over their bound",
+    "makespan_over_bound": "all-to-alls over their lower bound",
     "shared_ratio": "answered from an equal one",
 }
 #: decisions drawn after the first, and servers of fixed circuits drawn
@@ -74,6 +76,8 @@ def _words(key: str) -> str:
 def _show(key: str, value: Any) -> str:
     if key.endswith("_s"):
         return show_time(float(value))
+    if key == "makespan_over_bound":
+        return f"{float(value):.3f} x"
     if key == "shared_ratio":
         return f"{100 * float(value):.1f} %"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
@@ -84,16 +88,15 @@ def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
 
 
 def _regional(
-    style: FabricStyle, snapshots: Any, facts: tuple[tuple[str, str], ...]
+    style: FabricStyle, snapshots: Sequence[Snapshot], facts: tuple[tuple[str, str], ...]
 ) -> CircuitView:
-    first = snapshots[0]
+    first, *following = _telling(snapshots)
     labels = [str(server) for server in first.servers]
     demand, circuits = _square(first.demand, len(labels)), _square(first.circuits, len(labels))
     unit = show_bytes(float(max(1, demand.max())), 3).split()[-1]
     factor = {"PB": 1e15, "TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0}[unit]
-    group = [s for s in snapshots if s.group == first.group]
     decisions = []
-    for snapshot in group[1 : 1 + MAX_DECISIONS]:
+    for snapshot in following:
         names = [str(server) for server in snapshot.servers]
         small = chord_drawing(_square(snapshot.circuits, len(names)), names,
                               "Circuits between servers", style.class_, 250)  # fmt: skip
@@ -115,7 +118,14 @@ def _regional(
     )  # fmt: skip
 
 
-def _decision(snapshot: Any) -> str:
+def _telling(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Decisions of the first group that changed circuits; its first ones if none did."""
+    group = [s for s in snapshots if s.group == snapshots[0].group]
+    changed = [s for s in group if s.ready_s > s.time_s]
+    return (changed or group)[: 1 + MAX_DECISIONS]
+
+
+def _decision(snapshot: Snapshot) -> str:
     took = snapshot.ready_s - snapshot.time_s
     delay = f"switched in {show_time(took)}" if took > 0 else "no circuit had to change"
     return (

@@ -107,7 +107,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
+        return f"{value:,.0f}" if abs(value) < 1e15 and value == int(value) else f"{value:.6g}"
     if isinstance(value, list | tuple):
         return ", ".join(text_of(item) for item in value) or "none"
     text = str(value)

@@ -77,7 +77,7 @@ def _names(labels: Sequence[str], cell: int, step: int) -> str:
 def _edge_labels(
     labels: Sequence[str], n: int, step: int, cell: float, margin: float
 ) -> list[Markup]:
-    every = max(1, math.ceil(n / 16))
+    every = max(1, math.ceil(n / 12))
     parts = []
     for index in range(0, n, every):
         middle = margin + (index + 0.5) * cell

@@ -80,7 +80,7 @@ def _pass_blocks(found: Passes, axis: Axis, top: float) -> list[Markup]:
         shade = " odd" if micro_batch % 2 else ""
         parts.append(_rectangle(axis, top, 24.0, (start, end), f"pass {way}{shade}", tip))
         first, last = axis(start), axis(end)
-        if last - first > 7 * len(str(micro_batch)) + 1:
+        if last - first > 6.2 * len(str(micro_batch)) + 1:
             parts.append(
                 tag("text", str(micro_batch), x=(first + last) / 2, y=top + 16,
                     text_anchor="middle", class_="inside")

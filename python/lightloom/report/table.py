@@ -35,13 +35,13 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
     console.print(_result_table(comparison))
     console.print(_breakdown_table(comparison))
-    for names, note in _notes(comparison).items():
+    for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
     for warning in comparison.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
-def _notes(comparison: Comparison) -> dict[str, str]:
+def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
     """Notes by the fabrics that they are about; equal ones together."""
     fabrics: dict[str, list[str]] = {}
     for result in comparison.results:

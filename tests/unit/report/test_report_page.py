@@ -1,0 +1,220 @@
+"""The page: whole, self-contained, escaped, and saying what the results say."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from lightloom.errors import OutputError
+from lightloom.report.page import render, tiles, verdict, write_page
+from lightloom.report.plots_svg import fabric_styles
+from lightloom.report.table import grouped
+from lightloom.study.compare import compare
+from lightloom.study.scenario import Scenario, check
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+HOSTILE = "\"><script>alert(1)</script><b a='x'>&amp;"
+
+
+class Outline(HTMLParser):
+    """Checks that tags close in order; keeps text, attributes and tags."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.links, self.text, self.tips = [], [], [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in {"src", "href", "action", "poster", "srcset"}:
+                self.links.append(value)
+            if name == "data-tip":
+                self.tips.append(value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in {"style", "script"}:
+            self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture
+def page(make_comparison):
+    return render(make_comparison())
+
+
+def test_page_is_well_formed(page):
+    outline = Outline(page)
+    assert not outline.open
+    assert page.lstrip().startswith("<!doctype html>")
+    assert outline.tags.count("title") == 1
+
+
+def test_page_needs_no_other_file_and_no_network(page):
+    outline = Outline(page)
+    assert all(link.startswith("#") for link in outline.links)
+    # what a style sheet or a script could load
+    assert not re.search(r"url\(|@import|https?://|fetch\(|XMLHttpRequest|<link", page)
+    assert len(page) < 6_000_000
+
+
+def test_links_lead_to_sections(page):
+    for link in Outline(page).links:
+        assert f'id="{link[1:]}"' in page
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["Results", "Cost and speed", "Where the time goes", "Timeline", "Demand", "Circuits",
+     "Cost by component", "Memory and traffic", "Every parameter used"],
+)  # fmt: skip
+def test_sections_are_there(page, heading):
+    assert f"<h2>{heading}</h2>" in page
+
+
+def test_table_says_what_the_results_say(make_comparison, page):
+    words = Outline(page).words
+    for result in make_comparison().results:
+        assert f"{result.step_time_s:.4g}" in words
+        assert f"{result.step_time_low_s:.4g} to {result.step_time_high_s:.4g}" in words
+        assert f"{result.tokens_per_s:,.0f}" in words
+        assert f"{result.perf_per_usd:,.1f}" in words
+        assert f"{result.perf_per_cluster_usd:,.2f}" in words
+
+
+def test_times_of_the_groups_and_their_differences(make_comparison, page):
+    words = Outline(page).words
+    fast = grouped(make_comparison().results[0].critical_path_s)
+    mixnet = grouped(make_comparison().result("mixnet").critical_path_s)
+    assert f"{1000 * mixnet['reconfig.']:,.1f} +500.0" in words
+    assert f"{1000 * fast['compute']:,.1f}" in words
+
+
+def test_hostile_text_is_escaped_everywhere(make_comparison):
+    comparison = make_comparison(name=HOSTILE, model=HOSTILE, warnings=(HOSTILE,))
+    first = dataclasses.replace(
+        comparison.results[0], notes=(HOSTILE,), parameters={HOSTILE: HOSTILE}
+    )
+    comparison = dataclasses.replace(comparison, results=(first, *comparison.results[1:]))
+    page = render(comparison)
+    outline = Outline(page)
+    assert not outline.open
+    assert outline.tags.count("script") == 1
+    assert "<script>alert" not in page
+    assert f"Warning {HOSTILE}" in outline.words
+    assert any(tip.startswith(f"{HOSTILE}: 50,000 tokens/s") for tip in outline.tips)
+
+
+def test_answers(make_comparison):
+    comparison = make_comparison()
+    styles = fabric_styles([(r.fabric, r.kind) for r in comparison.results])
+    fastest, cheapest, by_network, by_cluster = tiles(comparison, styles)
+    assert fastest.style.name == "fat-tree"
+    assert fastest.notes == ("18 to 22 s", "tied: mixnet")
+    assert cheapest.style.name == "topoopt"
+    assert cheapest.notes == ("fat-tree 5.00 x the price", "mixnet 1.50 x the price")
+    # 1e6/26 tokens/s for 2 M$ against 1e6/20 for 10 M$
+    assert by_network.notes[0] == f"{(20 / 26) * 5:.2f} x fat-tree"
+    # 1e6/20.5 for 23 M$ against 1e6/20 for 30 M$ and 1e6/26 for 22 M$
+    assert by_cluster.style.name == "mixnet"
+    assert by_cluster.notes == (
+        f"{(20 / 20.5) * (30 / 23):.2f} x fat-tree",
+        f"{(26 / 20.5) * (22 / 23):.2f} x topoopt",
+    )
+
+
+def test_verdict_respects_ties(make_comparison):
+    results = make_comparison().results
+    text = verdict(results)
+    assert text.startswith(
+        "fat-tree takes 20 s per step; mixnet lies within its interval (1.025 times its time)."
+    )
+    assert "topoopt does most for a dollar of network" in text
+    alone = verdict(results[:1])
+    assert alone == "fat-tree takes 20 s per step."
+    apart = verdict(tuple(dataclasses.replace(r, tied_with_fastest=False) for r in results))
+    assert "no other lies within its interval" in apart
+
+
+def test_decisions_that_changed_circuits_are_drawn(page):
+    words = Outline(page).words
+    assert "layer 0, micro-batch 0: switched in 25 ms; needs 4 ms at line rate" in words
+    assert "layer 4, micro-batch 0" in words
+    assert "layer 5, micro-batch 0" not in words  # one and four more
+    assert "of them changed circuits 6" in words
+
+
+def test_fixed_circuits_are_drawn_both_ways(page):
+    tips = Outline(page).tips
+    assert "servers 0 - 1: 2 circuits" in tips
+    assert "servers 0 - 15: 1 circuit" in tips
+    assert "0 to 15: 1 circuit" in tips
+    assert "15 to 0: 1 circuit" in tips
+
+
+def test_every_parameter_is_listed_with_its_source(page):
+    words = Outline(page).words
+    assert "links.400.nic_usd 1,499 assumed MixNet, Table 4 (2025-09-08)" in words
+    assert "scenario" not in words.split("Every parameter used")[0]
+    assert "cluster.rate_gbps 400" in words
+    assert "Fabric: mixnet" in words
+    assert "conventions.prices prices.toml" in words
+
+
+def test_memory_that_does_not_fit_is_said(make_comparison):
+    comparison = make_comparison(warnings=("the plan does not fit",))
+    memory = comparison.memory | {"fits": False}
+    page = render(dataclasses.replace(comparison, memory=memory))
+    assert "The plan does NOT fit." in page
+    assert "<b>Warning</b> the plan does not fit" in page
+
+
+def test_without_timelines_runs_or_demand_the_page_is_shorter(make_comparison):
+    whole = make_comparison(timeline=False)
+    bare = dataclasses.replace(whole, details={}, demand={}, memory={}, traffic_shares={})
+    page = render(bare)
+    assert not Outline(page).open
+    for heading in ("Timeline", "Demand", "Circuits"):
+        assert f"<h2>{heading}</h2>" not in page
+        assert f'href="#{heading.lower()}"' not in page
+    assert "<h2>Timeline</h2>" not in render(whole)
+
+
+def test_page_is_written_whole_or_not_at_all(make_comparison, tmp_path):
+    target = tmp_path / "report.html"
+    write_page(make_comparison(), target)
+    assert "</html>" in target.read_text(encoding="utf-8")[-20:]
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(OutputError, match="nowhere"):
+        write_page(make_comparison(), tmp_path / "nowhere" / "report.html")
+
+
+def test_page_of_a_real_comparison():
+    values = {
+        "model": "mixtral-8x7b",
+        "gpus": 128,
+        "fabrics": ("fat-tree", "mixnet"),
+        "cluster": {"rate_gbps": 400.0},
+        "plan": {"tp": 8, "pp": 2, "ep": 8, "dp": 1, "micro_batches": 4, "micro_batch_size": 1},
+        "seeds": 1,
+    }
+    comparison = compare(check(Scenario, values, "test"), with_timeline=True)
+    page = render(comparison)
+    outline = Outline(page)
+    assert not outline.open
+    assert "Which fabric for mixtral-8x7b on 128 GPUs?" in outline.words
+    # two stages, four micro-batches, forward and backward, two fabrics
+    blocks = [tip for tip in outline.tips if re.match(r"micro-batch \d, (for|back)ward", tip)]
+    assert len(blocks) == 2 * 4 * 2 * 2
+    assert sum("backward" in tip for tip in blocks) == len(blocks) // 2

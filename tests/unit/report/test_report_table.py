@@ -1,0 +1,97 @@
+"""Tables in the terminal."""
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from lightloom.report.table import BREAKDOWN, grouped, print_comparison
+from lightloom.workload.task_graph import Category
+
+
+@pytest.fixture
+def printed(make_comparison):
+    def run(comparison=None, width=200):
+        console = Console(width=width, record=True, file=io.StringIO())
+        print_comparison(comparison or make_comparison(), console)
+        return console.export_text()
+
+    return run
+
+
+def row_of(text, fabric, table):
+    """Words of the row of a fabric in the first (0) or second (1) table."""
+    rows = [line.split() for line in text.splitlines() if line.startswith(f" {fabric} ")]
+    assert len(rows) == 2
+    return rows[table]
+
+
+def test_every_category_has_one_column():
+    names = [name for names in BREAKDOWN.values() for name in names]
+    assert sorted(names) == sorted(category.name.lower() for category in Category)
+
+
+def test_groups_sum_to_the_whole():
+    parts = {name: float(n) for n, names in enumerate(BREAKDOWN.values()) for name in names}
+    assert sum(grouped(parts).values()) == sum(parts.values())
+    assert grouped({"tp": 1.0, "cp": 2.0})["TP"] == 3.0
+
+
+def test_an_unknown_category_is_our_bug():
+    with pytest.raises(AssertionError, match="nonsense"):
+        grouped({"nonsense": 1.0})
+
+
+def test_results_are_printed(printed):
+    text = printed()
+    assert text.startswith("tiny-moe: 8 layers\n128 GPUs\n")
+    assert row_of(text, "fat-tree", 0) == [
+        "fat-tree", "20", "18-22", "1.000", "50,000", "10.00", "5.0", "1.67", "100.0"
+    ]  # fmt: skip
+    assert row_of(text, "mixnet", 0)[3] == "1.025*"
+    assert row_of(text, "topoopt", 0)[3] == "1.300"
+    assert "*: tied" in text
+
+
+@pytest.mark.parametrize("unit", ["[s]", "[M$]", "[kW]", "tok/s/k$", "[TB]"])
+def test_columns_have_units(printed, unit):
+    assert unit in printed()
+
+
+def test_tables_fit_a_terminal_of_80_columns(printed):
+    text = printed(width=80)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert "…" not in text
+
+
+def test_breakdown_has_blanks_for_nothing(printed):
+    assert row_of(printed(), "mixnet", 1)[1:] == [
+        "18.00", "-", "2.00", "0.50", "-", "-", "1.0", "-", "-"
+    ]  # fmt: skip
+
+
+def test_short_steps_are_in_milliseconds(printed, make_comparison):
+    comparison = make_comparison()
+    short = tuple(
+        dataclasses.replace(r, step_time_s=r.step_time_s / 100) for r in comparison.results
+    )
+    text = printed(dataclasses.replace(comparison, results=short))
+    assert "critical path [ms]" in text
+    assert row_of(text, "mixnet", 1)[1] == "18000.00"
+
+
+def test_equal_notes_are_said_once(printed, make_comparison):
+    comparison = make_comparison(warnings=("too large",))
+    last = dataclasses.replace(comparison.results[2], notes=("all-to-all flat", "16 regions"))
+    text = printed(dataclasses.replace(comparison, results=(*comparison.results[:2], last)))
+    assert "fat-tree, topoopt, mixnet: all-to-all flat\nmixnet: 16 regions\n" in text
+    assert text.strip().endswith("warning: too large")
+
+
+def test_square_brackets_in_names_are_no_markup(printed, make_comparison):
+    comparison = make_comparison(name="[red]x[/red]")
+    comparison = dataclasses.replace(comparison, warnings=("[bold]",))
+    text = printed(comparison)
+    assert "[red]x[/red]" in text
+    assert "warning: [bold]" in text

@@ -1,0 +1,184 @@
+"""The trace: the keys that the format asks for, lanes, states of circuits, bounds."""
+
+import dataclasses
+import itertools
+import json
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightloom.errors import OutputError
+from lightloom.report.timeline import first_free_lanes, write_timeline
+
+#: keys of the trace event format by phase: complete, metadata, instant
+REQUIRED = {
+    "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid", "args"},
+    "M": {"name", "ph", "ts", "pid", "tid", "args"},
+    "i": {"name", "cat", "ph", "s", "ts", "pid", "tid", "args"},
+}
+
+
+@pytest.fixture
+def write(make_comparison, tmp_path):
+    def run(comparison=None, **options):
+        path = tmp_path / "trace.json"
+        write_timeline(comparison or make_comparison(), path, **options)
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    return run
+
+
+def lanes_of(trace):
+    """Names of lanes by (process, lane)."""
+    return {
+        (e["pid"], e["tid"]): e["args"]["name"]
+        for e in trace["traceEvents"]
+        if e["name"] == "thread_name"
+    }
+
+
+def spans_of(trace, lane):
+    names = lanes_of(trace)
+    return [
+        e for e in trace["traceEvents"]
+        if e["ph"] == "X" and names[e["pid"], e["tid"]] == lane
+    ]  # fmt: skip
+
+
+def test_events_have_the_keys_of_the_format(write):
+    trace = write()
+    assert set(trace) == {"displayTimeUnit", "otherData", "traceEvents"}
+    for event in trace["traceEvents"]:
+        assert set(event) == REQUIRED[event["ph"]]
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        assert event["ts"] >= 0
+        assert event.get("dur", 0) >= 0
+
+
+def test_one_process_per_fabric(write):
+    names = [
+        (e["pid"], e["args"]["name"]) for e in write()["traceEvents"] if e["name"] == "process_name"
+    ]
+    assert names == [(1, "fat-tree"), (2, "topoopt"), (3, "mixnet")]
+
+
+def test_lanes_are_named_by_role(write):
+    lanes = lanes_of(write())
+    assert lanes[1, 1] == "stage 0 · 8 GPUs of server 0 (replica 0, EP member 0)"
+    assert "stage 1 · beside it (1)" in lanes.values()
+    assert "region 0 · circuit server 0 - server 1" in lanes.values()
+    assert "region 0 · decisions for EP group 0" in lanes.values()
+    assert not any("circuit" in name for (pid, _), name in lanes.items() if pid == 1)
+
+
+def test_every_span_is_there_with_layer_and_micro_batch(write, make_comparison):
+    run = make_comparison().details["runs"]["fat-tree"].run
+    events = [e for e in write()["traceEvents"] if e["ph"] == "X" and e["pid"] == 1]
+    assert len(events) == len(run.timeline.start_s)
+    total = sum(e["dur"] for e in events)
+    expected = (run.timeline.end_s - run.timeline.start_s).sum() * 1e6
+    assert total == pytest.approx(expected, rel=1e-9)
+    first = min(events, key=lambda e: e["ts"])
+    assert first["name"] == "compute: attention"
+    assert first["cat"] == "attention"
+    assert first["args"] == {"layer": 0, "micro_batch": 0}
+    assert first["ts"] == 0
+    assert first["dur"] == 250_000
+    optimizer = next(e for e in events if e["cat"] == "optimizer")
+    assert optimizer["args"] == {}
+
+
+def test_spans_of_a_lane_never_overlap(write):
+    by_lane = defaultdict(list)
+    for event in write()["traceEvents"]:
+        if event["ph"] == "X":
+            by_lane[event["pid"], event["tid"]].append((event["ts"], event["dur"]))
+    for spans in by_lane.values():
+        for (start, length), (later, _) in itertools.pairwise(sorted(spans)):
+            assert start + length <= later + 1e-3
+
+
+def test_events_are_in_order_of_time(write):
+    times = defaultdict(list)
+    for event in write()["traceEvents"]:
+        if event["ph"] == "X":
+            times[event["pid"]].append(event["ts"])
+    assert all(stamps == sorted(stamps) for stamps in times.values())
+
+
+def test_circuits_are_up_or_down_for_the_whole_step(write):
+    trace = write()
+    spans = spans_of(trace, "region 0 · circuit server 0 - server 1")
+    states = [(e["name"], e["ts"] / 1e6, e["dur"] / 1e6) for e in spans]
+    assert states == [
+        ("up x 2", 0, 5),
+        ("down or reconfiguring", 5, 1),
+        ("up x 1", 6, 14),
+        ("down or reconfiguring", 20, 0.5),
+    ]
+
+
+def test_decisions_say_what_for(write):
+    spans = spans_of(write(), "region 0 · decisions for EP group 0")
+    assert len(spans) == 6
+    assert spans[1]["name"] == "switching"
+    assert spans[1]["dur"] == 25_000
+    assert spans[1]["args"] == {
+        "layer": 1, "micro_batch": 0, "allocator": "best", "makespan_us": 4000,
+        "demand_bytes": 120_000_000,
+    }  # fmt: skip
+
+
+def test_a_cut_is_bounded_and_said(write):
+    trace = write(max_events=60)
+    whole = write()
+    kept = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert len(kept) == 60
+    said = [e for e in trace["traceEvents"] if e["ph"] == "i"]
+    assert [e["pid"] for e in said] == [1, 2, 3]
+    total = sum(e["ph"] == "X" and e["pid"] == 1 for e in whole["traceEvents"])
+    assert said[0]["name"] == f"cut here: {total - 20} of {total} events left out"
+    assert trace["otherData"]["cut"]["fat-tree"].startswith(f"{total - 20} of {total} events")
+    assert whole["otherData"]["cut"] == "nothing was cut"
+    # the earliest are kept
+    latest = max(e["ts"] for e in kept if e["pid"] == 1)
+    assert latest <= said[0]["ts"]
+
+
+def test_names_are_escaped(write, make_comparison):
+    name = '"},\n{"ph":"X"}</script>'
+    trace = write(make_comparison(name=name))
+    assert trace["traceEvents"][0]["args"]["name"] == name
+
+
+def test_without_runs_the_trace_is_empty(write, make_comparison):
+    trace = write(dataclasses.replace(make_comparison(), details={}))
+    assert trace["traceEvents"] == []
+
+
+def test_a_missing_folder_is_one_line(make_comparison, tmp_path):
+    with pytest.raises(OutputError, match="cannot write") as caught:
+        write_timeline(make_comparison(), tmp_path / "nowhere" / "t.json")
+    assert "\n" not in str(caught.value)
+
+
+spans = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 20)).map(lambda s: (s[0], s[0] + s[1])),
+    max_size=30,
+).map(sorted)
+
+
+@given(spans)
+def test_lanes_hold_no_two_spans_at_once_and_are_as_few_as_can_be(spans):
+    chosen = first_free_lanes(spans)
+    by_lane = defaultdict(list)
+    for lane, span in zip(chosen, spans, strict=True):
+        by_lane[lane].append(span)
+    for mine in by_lane.values():
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(mine))
+    deepest = max((sum(s <= at < e for s, e in spans) for at, _ in spans), default=0)
+    # a span without length needs a lane, too
+    assert max(chosen, default=-1) + 1 <= max(deepest, 1) + sum(s == e for s, e in spans)
