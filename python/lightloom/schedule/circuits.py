@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -204,9 +204,13 @@ def map_nics(
         raise InputError(f"numa_nodes: expected a whole number above 0, got {numa_nodes!r}")
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
-        old = np.asarray(previous, dtype=np.uint32)
-        if old.ndim != 2 or old.shape[1] != 4:
-            raise InputError(f"previous NICs: expected rows of 4, got shape {old.shape}")
+        rows = _array(previous, "previous NICs", InputError)
+        if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
+            raise InputError(
+                f"previous NICs: expected rows of 4 whole numbers, got {rows.dtype} of shape "
+                f"{rows.shape}"
+            )
+        old = rows.astype(np.uint32)
     return _core.schedule_map_nics(given, available, numa_nodes, old)
 
 
@@ -224,7 +228,7 @@ def _request(
     ports = _ports(region.ports, n)
     allowed = None
     if region.allowed is not None:
-        allowed = np.ascontiguousarray(region.allowed, dtype=bool)
+        allowed = np.ascontiguousarray(_array(region.allowed, "allowed", InputError), dtype=bool)
         if allowed.shape != (n, n) or not np.array_equal(allowed, allowed.T):
             raise InputError(
                 f"allowed: expected a symmetric {n} x {n} matrix, got shape {allowed.shape}"
@@ -262,7 +266,7 @@ def check_circuits(
 
 
 def _ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
-    given = np.asarray(ports)
+    given = _array(ports, "ports", InputError)
     if given.ndim == 0:
         given = np.full(servers, given)
     if given.shape != (servers,):
@@ -285,10 +289,7 @@ def _matrix(
     values: npt.ArrayLike, name: str, most: int, error: type[InputError]
 ) -> npt.NDArray[np.uint64]:
     """Return a square matrix of whole numbers from 0 to ``most``."""
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise error(f"{name}: expected a square matrix, got rows of unequal length") from None
+    given = _array(values, name, error)
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise error(f"{name}: expected a square matrix, got shape {given.shape}")
     if given.dtype.kind not in "iuf" and given.size:
@@ -306,3 +307,10 @@ def _matrix(
             f"expected a whole number from 0 to {most}"
         )
     return np.ascontiguousarray(given.astype(np.uint64))
+
+
+def _array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise error(f"{name}: expected an array, got rows of unequal length") from None

@@ -125,7 +125,10 @@ def topoopt_topology(
 
 
 def _whole(values: npt.ArrayLike, name: str, most: int) -> npt.NDArray[np.uint64]:
-    given = np.asarray(values)
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise DemandError(f"{name}: expected a list of whole numbers, got nested lists") from None
     if given.size == 0:
         return np.zeros(0, dtype=np.uint64)
     if given.ndim != 1 or given.dtype.kind not in "iu":
