@@ -125,7 +125,8 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "demand": _demand(comparison),
         "circuits": circuits,
         "times": times,
-        "costs": _cost_bars(results, styles),
+        "costs": _component_bars(results, styles, "cost_by_component_usd"),
+        "powers": _component_bars(results, styles, "power_by_component_w"),
         "memory": _memory_bars(comparison),
         "memory_fits": comparison.memory.get("fits", True),
         "traffic": _traffic_bars(comparison),
@@ -312,16 +313,28 @@ def _carried_bars(results: tuple[FabricResult, ...], styles: dict[str, FabricSty
     return builder.build()
 
 
-def _cost_bars(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> Bars:
-    extra = {key for r in results for key in r.cost_by_component_usd} - COMPONENTS.keys()
-    words = COMPONENTS | {key: key.replace("_", " ") for key in sorted(extra)}
-    names = {f"part-{number}": text for number, text in enumerate(words.values())}
+def _component_bars(
+    results: tuple[FabricResult, ...], styles: dict[str, FabricStyle], attribute: str
+) -> Bars | None:
+    """Cost or power of each component; both have one order and one set of colours."""
+    if not any(getattr(r, attribute) for r in results):
+        return None
+    used = {key for r in results for key in (*r.cost_by_component_usd, *r.power_by_component_w)}
+    words = COMPONENTS | {key: key.replace("_", " ") for key in sorted(used - COMPONENTS.keys())}
     keys = {key: f"part-{number}" for number, key in enumerate(words)}
-    builder = BarsBuilder("network cost [M$]", names, show_usd, 1e6)
+    names = {keys[key]: text for key, text in words.items()}
+    if attribute == "power_by_component_w":
+        builder = BarsBuilder("network power [kW]", names, _show_power, 1e3)
+    else:
+        builder = BarsBuilder("network cost [M$]", names, show_usd, 1e6)
     for result in results:
-        parts = {keys[key]: usd for key, usd in result.cost_by_component_usd.items()}
+        parts = {keys[key]: value for key, value in getattr(result, attribute).items()}
         builder.add(result.fabric, parts, symbol=styles[result.fabric].symbol())
     return builder.build()
+
+
+def _show_power(watts: float) -> str:
+    return f"{watts / 1000:,.1f} kW"
 
 
 def _memory_bars(comparison: Comparison) -> Bars | None:

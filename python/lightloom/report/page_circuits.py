@@ -80,7 +80,7 @@ def _show(key: str, value: Any) -> str:
         return f"{float(value):.3f} x"
     if key == "shared_ratio":
         return f"{100 * float(value):.1f} %"
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.4g}"
 
 
 def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:

@@ -161,6 +161,7 @@ def make_result(name, kind, run, *, cost, spread=0.1):
         mean_s=run.mean_s,
         carried_bytes=run.carried_bytes,
         cost_by_component_usd=cost,
+        power_by_component_w={"nic": 2e4, "eps_port": 8e4},
         reconfiguration=run.reconfiguration_summary(),
         variants_s={},
         parameters={"kind": kind, "all_to_all": "flat", "conventions": {"prices": "prices.toml"}},

@@ -77,7 +77,7 @@ def test_links_lead_to_sections(page):
 @pytest.mark.parametrize(
     "heading",
     ["Results", "Cost and speed", "Where the time goes", "Timeline", "Demand", "Circuits",
-     "Cost by component", "Memory and traffic", "Every parameter used"],
+     "Cost and power of the network", "Memory and traffic", "Every parameter used"],
 )  # fmt: skip
 def test_sections_are_there(page, heading):
     assert f"<h2>{heading}</h2>" in page
@@ -161,6 +161,15 @@ def test_fixed_circuits_are_drawn_both_ways(page):
     assert "servers 0 - 15: 1 circuit" in tips
     assert "0 to 15: 1 circuit" in tips
     assert "15 to 0: 1 circuit" in tips
+
+
+def test_parts_of_cost_and_power(make_comparison, page):
+    tips = Outline(page).tips
+    assert "mixnet, circuit switch ports: $1.00M" in tips
+    assert "topoopt, packet switch ports: 80.0 kW" in tips
+    comparison = make_comparison()
+    bare = tuple(dataclasses.replace(r, power_by_component_w={}) for r in comparison.results)
+    assert "network power [kW]" not in render(dataclasses.replace(comparison, results=bare))
 
 
 def test_every_parameter_is_listed_with_its_source(page):
