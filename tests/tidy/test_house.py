@@ -30,7 +30,9 @@ def test_no_machine_paths_and_no_download_hosts():
     # the pattern is assembled so that this file does not match itself
     forbidden = re.compile("|".join(["/" + "work/", "/" + "root/", "artifact" + "ory"]))
     texts = [p for p in tracked() if p.suffix in {".py", ".rs", ".md", ".toml", ".lock", ".yml"}]
-    found = [str(p.relative_to(ROOT)) for p in texts if p.exists() and forbidden.search(p.read_text())]
+    found = [
+        str(p.relative_to(ROOT)) for p in texts if p.exists() and forbidden.search(p.read_text())
+    ]
     assert not found
 
 

@@ -9,7 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAX_FILE, MAX_FUNCTION, MAX_LINE, MAX_NESTING = 800, 70, 100, 4
 PYTHON = sorted(
-    p for top in ("python", "tests", "examples", "experiments", "benches")
+    p
+    for top in ("python", "tests", "examples", "experiments", "benches")
     for p in (ROOT / top).rglob("*.py")
 )
 RUST = sorted((ROOT / "crates").rglob("*.rs"))
