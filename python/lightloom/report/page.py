@@ -42,6 +42,8 @@ COMPONENTS = {
     "dac": "copper cables (DAC)",
     "aoc": "optical cables (AOC)",
 }
+#: ratio of step times, less one, below which two fabrics take the same time
+SAME = 0.005
 #: who carries the bytes, in words
 CARRIERS = {
     "eps": "packet fabric",
@@ -160,14 +162,7 @@ def verdict(results: tuple[FabricResult, ...]) -> str:
     time = f"{fastest.fabric} takes {show_time(fastest.step_time_s, 3)} per step"
     if len(results) == 1:
         return f"{time}."
-    if tied:
-        ratios = _listed([f"{r.ratio_to_fastest[1]:.3f}" for r in tied])
-        first = (
-            f"{time}; {_listed([r.fabric for r in tied])} {'lie' if len(tied) > 1 else 'lies'} "
-            f"within its interval ({ratios} times its time)."
-        )
-    else:
-        first = f"{time}, and no other lies within its interval."
+    first = f"{time}{_within(tied)}."
     network = max(results, key=lambda r: r.perf_per_usd)
     cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
     gains = [
@@ -183,6 +178,29 @@ def verdict(results: tuple[FabricResult, ...]) -> str:
         f"{first} {network.fabric} does most for a dollar of network ({gains[0]:.2f} times the "
         f"next best), {cluster.fabric} for a dollar of the whole cluster ({gains[1]:.2f} times)."
     )
+
+
+def _within(tied: list[FabricResult]) -> str:
+    """Who lies within the fastest's interval, and who of them is slower in every sample even so."""
+    if not tied:
+        return ", and no other lies within its interval"
+    within = "within its interval"
+
+    def clause(group: list[FabricResult], one: str, many: str) -> str:
+        if not group:
+            return ""
+        ratios = _listed([f"{r.ratio_to_fastest[1]:.3f}" for r in group])
+        verb = one if len(group) == 1 else many
+        return f"; {_listed([r.fabric for r in group])} {verb} ({ratios} times its time)"
+
+    slower = [r for r in tied if r.ratio_to_fastest[0] > 1 + SAME]
+    same = [r for r in tied if r not in slower]
+    too = ("does, too", "do, too") if same else (f"lies {within}", f"lie {within}")
+    first = clause(same, f"lies {within}", f"lie {within}")
+    return first + clause(
+        slower, f"{too[0]}, but is slower in every sample",
+        f"{too[1]}, but are slower in every sample",
+    )  # fmt: skip
 
 
 def _listed(names: list[str]) -> str:

@@ -147,6 +147,18 @@ def test_verdict_respects_ties(make_comparison):
     assert "no other lies within its interval" in apart
 
 
+def test_verdict_tells_who_is_slower_in_every_sample(make_comparison):
+    first, second, third = make_comparison().results
+    second = dataclasses.replace(second, tied_with_fastest=True, ratio_to_fastest=(1.2, 1.3, 1.4))
+    text = verdict((first, second, third))
+    assert (
+        "mixnet lies within its interval (1.025 times its time); topoopt does, too, but is " in text
+    )
+    assert "slower in every sample (1.300 times its time)." in text
+    text = verdict((first, second))
+    assert "step; topoopt lies within its interval, but is slower in every sample (1.300" in text
+
+
 def test_decisions_that_changed_circuits_are_drawn(page):
     words = Outline(page).words
     assert "layer 0, micro-batch 0: switched in 25 ms; needs 4 ms at line rate" in words
