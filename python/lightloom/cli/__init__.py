@@ -1,16 +1,27 @@
 """The command line: one file per command, each parses, calls and prints.
 
-Errors of the input are one line on standard error and exit status 2; an interrupt leaves what was
-finished and exits with 130.
+Exit status 0: done. 1: the reader of a pipe went away. 2: wrong input, or a result could not be
+written; one line on standard error says which. 130: interrupted; what was finished is kept.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Sequence
+from typing import IO, Annotated
 
 import typer
 
 from lightloom.errors import LightloomError
+
+EPILOG = """Start with
+
+lightloom compare mixtral-8x22b --gpus 1024 --rate 400
+
+Sizes are bytes, rates bits per second per direction.
+"""
 
 
 def build_app() -> typer.Typer:
@@ -19,34 +30,93 @@ def build_app() -> typer.Typer:
 
     app = typer.Typer(
         name="lightloom",
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        help=(
-            "Compare network fabrics for training Mixture-of-Experts models.\n\n"
-            "Start with:  lightloom compare mixtral-8x22b --gpus 1024 --rate 400"
-        ),
-        epilog="Sizes are bytes, rates bits per second per direction; text may carry its own "
-        "unit, such as --reconfig-delay '25 ms'.",
+        help="Compare network fabrics for training Mixture-of-Experts models.",
+        epilog=EPILOG,
     )
+
+    @app.callback()
+    def common(
+        _version: Annotated[
+            bool,
+            typer.Option(
+                "--version", help="Show the version and exit.", callback=_print_version,
+                is_eager=True,
+            ),
+        ] = False,
+    ) -> None:  # fmt: skip
+        pass
+
     for command in (compare, explain, run, models, demand, fabrics):
         command.register(app)
     return app
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from lightloom import __version__
+
+        print(f"lightloom {__version__}")
+        raise typer.Exit
+
+
 def main() -> None:
-    """Run the command line and turn what went wrong into one line and an exit status."""
+    """Run the command line of this process and exit with its status."""
+    raise SystemExit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command; what went wrong is one line on standard error.
+
+    Parameters
+    ----------
+    arguments
+        As on the command line, without the program's name; none of them stand for ``--help``.
+
+    Returns
+    -------
+    int
+        The exit status, see the module.
+    """
+    from lightloom.cli.usage import UsageError, one_line
+
     try:
-        build_app()(standalone_mode=True)
+        status = build_app()(
+            list(arguments) or ["--help"], prog_name="lightloom", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except UsageError as error:
+        return _fail(one_line(error))
     except LightloomError as error:
-        print(f"lightloom: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("lightloom: interrupted; what was finished is kept", file=sys.stderr)
-        raise SystemExit(130) from None
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        status = 130
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        return 1
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"lightloom: {place}{error.strerror or error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _discard(sys.stdout)
+        place = f"{error.filename}: " if error.filename else "standard output: "
+        return _fail(f"{place}{error.strerror or error}")
+    if status == 130:
+        _fail("interrupted")
+        return 130
+    return status if isinstance(status, int) else 0
+
+
+def _fail(message: str) -> int:
+    """Print one line on standard error; return the status of wrong input."""
+    with contextlib.suppress(OSError):
+        print(f"lightloom: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+    return 2
+
+
+def _discard(stream: IO[str]) -> None:
+    """Let what is still in a stream's buffer go nowhere, so that leaving raises nothing more."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

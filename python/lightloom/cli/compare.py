@@ -7,153 +7,362 @@ from typing import Annotated, Any
 
 import typer
 
-from lightloom.cli.show import run_and_report
+from lightloom.cli.show import Outputs, run_and_report
 from lightloom.errors import InputError
-from lightloom.study.scenario import Scenario, check
+from lightloom.fabric import Counting, MixNet, Oversub
+from lightloom.hardware.gpus import gpu_names
+from lightloom.study.checking import check
+from lightloom.study.scenario import Scenario
 
-JOB, PLAN, DEMAND = "Job", "Parallelism plan", "Demand"
-FABRICS, STUDY, OUTPUT = "Fabrics", "Study", "Output"
+JOB, PLAN, DEMAND = "Job", "Parallelism plan (by default the published one)", "Demand"
+FABRICS, COST, STUDY, OUTPUT = "Fabrics", "Cost", "Study", "Output"
+
+EXAMPLES = """Examples
+
+lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html
+
+lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32
+
+lightloom compare mixtral-8x7b --gpus 128 --rate 100 --fabrics fat-tree,mine.toml --demand pair
+
+lightloom compare mixtral-8x7b --gpus 128 --rate 400 --json - > results.json
+
+More: lightloom models, lightloom fabrics, lightloom fabrics mixnet, lightloom demand mixtral
+"""
+
+#: options of one fabric, by the parameter that has them: the fabric, its option
+FABRIC_OPTIONS = {
+    "ratio": ("oversub", "ratio"),
+    "degree": ("mixnet", "degree"),
+    "region_servers": ("mixnet", "region_servers"),
+    "circuits": ("mixnet", "circuits"),
+    "split": ("mixnet", "split"),
+    "reconfigure": ("mixnet", "reconfigure"),
+    "first": ("mixnet", "first"),
+    "reconfig_delay": ("mixnet", "switch_delay_s"),
+    "link_up": ("mixnet", "link_up_delay_s"),
+}
+COUNTING_OPTIONS = {
+    "tiers": "tiers",
+    "host_links": "host_links",
+    "ocs_ports": "ocs_ports_per_nic",
+    "nics": "include_nics",
+    "fibre_length": "fibre_length_m",
+}
+#: flags that are not called as the scenario's keys are
+FLAGS = {
+    "model": "MODEL",
+    "cluster.rate_gbps": "--rate",
+    "plan.expert_mode": "--ep-mode",
+    "demand.source": "--demand",
+    "demand.dispatch_element_bytes": "--dispatch-bytes",
+    "demand.combine_element_bytes": "--combine-bytes",
+}
 
 
-def _option(panel: str, *names: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+def _option(panel: str, *names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+def _of(panel: str, kind: type[Any], key: str, *names: str, help: str, **more: Any) -> Any:
+    """An option whose default is that of a field of ``kind``."""
+    default = kind.model_fields[key].default
+    if isinstance(default, bool):
+        more["show_default"] = "yes" if default else "no"
+    elif default is not None:
+        more["show_default"] = f"{default:g}" if isinstance(default, float) else str(default)
+    return _option(panel, *names, help=help, **more)
+
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="A name of 'lightloom models', or a config.json."
+    ),
+]
+Gpus = Annotated[int, _option(JOB, "--gpus", metavar="N", help="GPUs of the job.")]
+Rate = Annotated[
+    str, _option(JOB, "--rate", metavar="GBPS", help="Rate of one NIC in Gb/s, per direction.")
+]
+Gpu = Annotated[
+    str, _option(JOB, "--gpu", metavar="NAME", help=f"One of {', '.join(gpu_names())}.")
+]
+Profile = Annotated[
+    Path | None,
+    _option(JOB, "--profile", metavar="PATH", help="Your measured operators (TOML or CSV)."),
+]
+Recompute = Annotated[
+    str,
+    _option(
+        JOB, "--recompute", metavar="WHAT", help="Activations recomputed: none, attention, full."
+    ),
+]
+
+
+def _degree(name: str, help: str) -> Any:
+    return _option(PLAN, f"--{name}", metavar="N", help=help)
+
+
+Tp = Annotated[int | None, _degree("tp", "Tensor parallelism.")]
+Pp = Annotated[int | None, _degree("pp", "Pipeline stages.")]
+Dp = Annotated[
+    int | None, _degree("dp", "Replicas of the experts; dense data parallelism is dp x ep.")
+]
+Ep = Annotated[int | None, _degree("ep", "Expert parallelism.")]
+Etp = Annotated[int | None, _degree("etp", "Expert tensor parallelism, folded mode.")]
+Cp = Annotated[int | None, _degree("cp", "Context parallelism.")]
+Vpp = Annotated[int | None, _degree("vpp", "Model chunks per stage: interleaved 1F1B.")]
+MicroBatches = Annotated[
+    int | None,
+    _option(
+        PLAN, "--micro-batches", metavar="N", help="Micro-batches per step.", show_default="4 x pp"
+    ),
+]
+MicroBatchSize = Annotated[
+    int | None, _degree("micro-batch-size", "Sequences per micro-batch of a dense rank.")
+]
+SeqLen = Annotated[int | None, _degree("seq-len", "Tokens per sequence.")]
+Zero1 = Annotated[
+    bool | None, _option(PLAN, "--zero1/--no-zero1", help="Shard the optimiser (ZeRO-1).")
+]
+EpMode = Annotated[
+    str | None,
+    _option(PLAN, "--ep-mode", metavar="MODE", help="EP as its own 'axis', or 'folded' into DP."),
+]
+PpLayout = Annotated[
+    str | None,
+    _option(
+        PLAN,
+        "--pp-layout",
+        metavar="N,N,...",
+        help="Layers per virtual stage, such as 16,15,15,15.",
+        show_default="balanced",
+    ),
+]
+Demand = Annotated[
+    str,
+    _option(
+        DEMAND,
+        "--demand",
+        metavar="REGIME|PATH",
+        help="mixtral, pair, sparse, uniform; a token matrix, or a routing log (.jsonl).",
+    ),
+]
+Resample = Annotated[
+    bool, _option(DEMAND, "--resample", help="Draw the tokens of a log with replacement.")
+]
+Deduplicate = Annotated[
+    bool, _option(DEMAND, "--deduplicate", help="One copy of a token per destination server.")
+]
+DispatchBytes = Annotated[
+    float,
+    _option(DEMAND, "--dispatch-bytes", metavar="B", help="Bytes per element: FP8 1, BF16 2."),
+]
+CombineBytes = Annotated[
+    float, _option(DEMAND, "--combine-bytes", metavar="B", help="Bytes per element of combine.")
+]
+Fabrics = Annotated[
+    str,
+    _option(
+        FABRICS,
+        "--fabrics",
+        metavar="NAME,...",
+        help="Names of 'lightloom fabrics', or TOML files of your own.",
+        show_default="all of them",
+    ),
+]
+AllToAll = Annotated[
+    str,
+    _option(FABRICS, "--all-to-all", metavar="HOW", help="best, flat, rail or hierarchical."),
+]
+Ratio = Annotated[
+    float | None,
+    _of(FABRICS, Oversub, "ratio", "--ratio", metavar="R", help="oversub: R to 1 at the ToR."),
+]
+Degree = Annotated[
+    int | None,
+    _of(FABRICS, MixNet, "degree", "--degree", metavar="N", help="mixnet: circuits per server."),
+]
+RegionServers = Annotated[
+    int | None,
+    _option(
+        FABRICS,
+        "--region-servers",
+        metavar="N",
+        help="mixnet: servers per region.",
+        show_default="an EP group",
+    ),
+]
+Circuits = Annotated[
+    str | None,
+    _of(
+        FABRICS, MixNet, "circuits", "--circuits", metavar="WHICH",
+        help="mixnet: paper, reference, best or static allocation.",
+    ),
+]  # fmt: skip
+Split = Annotated[
+    bool | None,
+    _of(
+        FABRICS, MixNet, "split", "--split/--no-split",
+        help="mixnet: a pair's excess spills to the packet fabric.",
+    ),
+]  # fmt: skip
+Reconfigure = Annotated[
+    str | None,
+    _of(
+        FABRICS, MixNet, "reconfigure", "--reconfigure", metavar="WHEN",
+        help="mixnet: never or always.",
+    ),
+]  # fmt: skip
+First = Annotated[
+    str | None,
+    _of(
+        FABRICS, MixNet, "first", "--first", metavar="HOW",
+        help="mixnet: the first all-to-all of forward: reuse circuits, or block.",
+    ),
+]  # fmt: skip
+ReconfigDelay = Annotated[
+    str | None,
+    _option(
+        FABRICS, "--reconfig-delay", metavar="TIME",
+        help="mixnet: '25 ms', 'measured' or 'measured-p99'.", show_default="of its technology",
+    ),
+]  # fmt: skip
+LinkUp = Annotated[
+    str | None,
+    _of(
+        FABRICS, MixNet, "link_up_delay_s", "--link-up", metavar="TIME",
+        help="mixnet: bring-up of a new link: '1 s' or 'measured'.",
+    ),
+]  # fmt: skip
+Prices = Annotated[
+    Path | None,
+    _option(COST, "--prices", metavar="PATH", help="Prices (TOML) instead of the built-in."),
+]
+Power = Annotated[
+    Path | None,
+    _option(COST, "--power", metavar="PATH", help="Powers (TOML) instead of the built-in."),
+]
+Tiers = Annotated[
+    str | None,
+    _of(COST, Counting, "tiers", "--tiers", metavar="N", help="Tiers of switches: 1, 2, 3, fit."),
+]
+HostLinks = Annotated[
+    str | None,
+    _of(
+        COST, Counting, "host_links", "--host-links", metavar="KIND", help="transceiver, dac, aoc."
+    ),
+]
+OcsPorts = Annotated[
+    int | None,
+    _of(
+        COST, Counting, "ocs_ports_per_nic", "--ocs-ports", metavar="N",
+        help="Ports of a circuit switch charged per NIC: 1 or 2.",
+    ),
+]  # fmt: skip
+Nics = Annotated[
+    bool | None,
+    _of(COST, Counting, "include_nics", "--nics/--no-nics", help="NICs cost, too."),
+]
+FibreLength = Annotated[
+    str | None,
+    _option(
+        COST, "--fibre-length", metavar="M", help="Mean length of a fibre in metres.",
+        show_default="of the prices",
+    ),
+]  # fmt: skip
+NetworkModel = Annotated[
+    str, _option(STUDY, "--network", metavar="MODEL", help="flow (packet is not there yet).")
+]
+Steps = Annotated[
+    int, _option(STUDY, "--steps", metavar="N", help="Training steps per seed; demand drifts.")
+]
+Seeds = Annotated[int, _option(STUDY, "--seeds", metavar="N", help="Seeds of the demand.")]
+Seed = Annotated[int, _option(STUDY, "--seed", metavar="N", help="The first seed.")]
+ComputeSpread = Annotated[
+    float,
+    _option(STUDY, "--compute-spread", metavar="SHARE", help="By how much compute may be off, +-."),
+]
+Html = Annotated[Path | None, _option(OUTPUT, "--html", metavar="PATH", help="A page with plots.")]
+Json = Annotated[
+    str | None, _option(OUTPUT, "--json", metavar="PATH|-", help="All results; - is stdout.")
+]
+Csv = Annotated[
+    str | None, _option(OUTPUT, "--csv", metavar="PATH|-", help="A row per run, as they end.")
+]
+Parquet = Annotated[
+    Path | None, _option(OUTPUT, "--parquet", metavar="PATH", help="The same rows.")
+]
+Trace = Annotated[
+    Path | None,
+    _option(OUTPUT, "--trace", metavar="PATH", help="A Perfetto timeline: GPUs and circuits."),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(
-        name="compare",
-        epilog="Example: lightloom compare mixtral-8x22b --gpus 1024 --rate 400 "
-        "--fabrics fat-tree,oversub,rail,topoopt,mixnet --html report.html",
-    )(compare)
+    app.command(name="compare", epilog=EXAMPLES)(compare)
 
 
 def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a command line
-    model: Annotated[str, typer.Argument(help="Catalogue name, or path to a config.json.")],
-    gpus: Annotated[int, _option(JOB, "--gpus", help="GPUs of the job.")],
-    rate: Annotated[str, _option(JOB, "--rate", help="Rate of one NIC [Gb/s].", metavar="GBPS")],
-    gpu: Annotated[str, _option(JOB, "--gpu", help="GPU: a100, h100, h200, h800, b200.")] = "a100",
-    profile: Annotated[
-        Path | None, _option(JOB, "--profile", help="Measured operator efficiencies (TOML).")
-    ] = None,
-    recompute: Annotated[
-        str, _option(JOB, "--recompute", help="Activations recomputed: none, attention, full.")
-    ] = "none",
-    tp: Annotated[int | None, _option(PLAN, "--tp", help="Tensor parallelism.")] = None,
-    pp: Annotated[int | None, _option(PLAN, "--pp", help="Pipeline stages.")] = None,
-    dp: Annotated[
-        int | None,
-        _option(PLAN, "--dp", help="Expert replicas; dense data parallelism is dp x ep."),
-    ] = None,
-    ep: Annotated[int | None, _option(PLAN, "--ep", help="Expert parallelism.")] = None,
-    etp: Annotated[
-        int | None, _option(PLAN, "--etp", help="Expert tensor parallelism (folded mode).")
-    ] = None,
-    cp: Annotated[int | None, _option(PLAN, "--cp", help="Context parallelism.")] = None,
-    vpp: Annotated[
-        int | None, _option(PLAN, "--vpp", help="Model chunks per stage (interleaved 1F1B).")
-    ] = None,
-    micro_batches: Annotated[
-        int | None, _option(PLAN, "--micro-batches", help="Per step; 4 x pp by default.")
-    ] = None,
-    micro_batch_size: Annotated[
-        int | None, _option(PLAN, "--micro-batch-size", help="Sequences per micro-batch.")
-    ] = None,
-    seq_len: Annotated[int | None, _option(PLAN, "--seq-len", help="Tokens per sequence.")] = None,
-    zero1: Annotated[
-        bool | None, _option(PLAN, "--zero1/--no-zero1", help="Shard the optimiser (ZeRO-1).")
-    ] = None,
-    ep_mode: Annotated[
-        str | None, _option(PLAN, "--ep-mode", help="EP as its own 'axis', or 'folded' into DP.")
-    ] = None,
-    pp_layout: Annotated[
-        str | None, _option(PLAN, "--pp-layout", help="Layers per stage, such as 16,15,15,15.")
-    ] = None,
-    demand: Annotated[
-        str,
-        _option(
-            DEMAND,
-            "--demand",
-            help="mixtral, pair, sparse, uniform; a token matrix (.txt) or routing log (.jsonl).",
-        ),
-    ] = "mixtral",
-    resample: Annotated[
-        bool, _option(DEMAND, "--resample", help="Draw tokens from a short log with replacement.")
-    ] = False,
-    scale: Annotated[
-        bool, _option(DEMAND, "--scale", help="Scale a token matrix to the job's tokens.")
-    ] = False,
-    deduplicate: Annotated[
-        bool, _option(DEMAND, "--deduplicate", help="One copy of a token per destination server.")
-    ] = False,
-    dispatch_bytes: Annotated[
-        float, _option(DEMAND, "--dispatch-bytes", help="Bytes per element (FP8: 1, BF16: 2).")
-    ] = 2.0,
-    combine_bytes: Annotated[
-        float, _option(DEMAND, "--combine-bytes", help="Bytes per element of combine.")
-    ] = 2.0,
-    fabrics: Annotated[
-        str, _option(FABRICS, "--fabrics", help="Names or TOML files, separated by commas.")
-    ] = "fat-tree,oversub,rail,topoopt,mixnet",
-    all_to_all: Annotated[
-        str, _option(FABRICS, "--all-to-all", help="best, flat, rail, hierarchical.")
-    ] = "best",
-    oversubscription: Annotated[
-        float | None, _option(FABRICS, "--ratio", help="Oversubscription of 'oversub' [3].")
-    ] = None,
-    degree: Annotated[
-        int | None, _option(FABRICS, "--degree", help="MixNet: optical links per server [6].")
-    ] = None,
-    region_servers: Annotated[
-        int | None, _option(FABRICS, "--region-servers", help="MixNet: servers per region.")
-    ] = None,
-    circuits: Annotated[
-        str | None,
-        _option(FABRICS, "--circuits", help="MixNet: paper, reference, best, static [best]."),
-    ] = None,
-    split: Annotated[
-        bool | None,
-        _option(FABRICS, "--split/--no-split", help="MixNet: excess spills to the EPS."),
-    ] = None,
-    reconfigure: Annotated[
-        str | None, _option(FABRICS, "--reconfigure", help="MixNet: never, always [always].")
-    ] = None,
-    first: Annotated[
-        str | None,
-        _option(FABRICS, "--first", help="MixNet: the first all-to-all: reuse, block [reuse]."),
-    ] = None,
-    reconfig_delay: Annotated[
-        str | None, _option(FABRICS, "--reconfig-delay", help="MixNet: '25 ms', or 'measured'.")
-    ] = None,
-    link_up: Annotated[
-        str | None,
-        _option(FABRICS, "--link-up", help="MixNet: bring-up, or 'measured' [0 s]."),
-    ] = None,
-    network: Annotated[str, _option(STUDY, "--network", help="flow (packet: later).")] = "flow",
-    steps: Annotated[int, _option(STUDY, "--steps", help="Training steps per seed.")] = 1,
-    seeds: Annotated[int, _option(STUDY, "--seeds", help="Seeds of the demand.")] = 3,
-    seed: Annotated[int, _option(STUDY, "--seed", help="The first seed.")] = 0,
-    compute_spread: Annotated[
-        float, _option(STUDY, "--compute-spread", help="Compute speed is varied by this share.")
-    ] = 0.1,
-    prices: Annotated[
-        Path | None, _option(STUDY, "--prices", help="Price list (TOML) instead of the built-in.")
-    ] = None,
-    power: Annotated[
-        Path | None, _option(STUDY, "--power", help="Power list (TOML) instead of the built-in.")
-    ] = None,
-    html: Annotated[Path | None, _option(OUTPUT, "--html", help="A page with plots.")] = None,
-    json: Annotated[str | None, _option(OUTPUT, "--json", help="Results; - is stdout.")] = None,
-    csv: Annotated[Path | None, _option(OUTPUT, "--csv", help="Rows as runs end.")] = None,
-    parquet: Annotated[Path | None, _option(OUTPUT, "--parquet", help="The same rows.")] = None,
-    trace: Annotated[
-        Path | None, _option(OUTPUT, "--trace", help="A Perfetto timeline: GPUs and circuits.")
-    ] = None,
+    model: Model,
+    gpus: Gpus,
+    rate: Rate,
+    gpu: Gpu = "a100",
+    profile: Profile = None,
+    recompute: Recompute = "none",
+    tp: Tp = None,
+    pp: Pp = None,
+    dp: Dp = None,
+    ep: Ep = None,
+    etp: Etp = None,
+    cp: Cp = None,
+    vpp: Vpp = None,
+    micro_batches: MicroBatches = None,
+    micro_batch_size: MicroBatchSize = None,
+    seq_len: SeqLen = None,
+    zero1: Zero1 = None,
+    ep_mode: EpMode = None,
+    pp_layout: PpLayout = None,
+    demand: Demand = "mixtral",
+    resample: Resample = False,
+    deduplicate: Deduplicate = False,
+    dispatch_bytes: DispatchBytes = 2.0,
+    combine_bytes: CombineBytes = 2.0,
+    fabrics: Fabrics = "fat-tree,oversub,rail,topoopt,mixnet",
+    all_to_all: AllToAll = "best",
+    ratio: Ratio = None,
+    degree: Degree = None,
+    region_servers: RegionServers = None,
+    circuits: Circuits = None,
+    split: Split = None,
+    reconfigure: Reconfigure = None,
+    first: First = None,
+    reconfig_delay: ReconfigDelay = None,
+    link_up: LinkUp = None,
+    prices: Prices = None,
+    power: Power = None,
+    tiers: Tiers = None,
+    host_links: HostLinks = None,
+    ocs_ports: OcsPorts = None,
+    nics: Nics = None,
+    fibre_length: FibreLength = None,
+    network: NetworkModel = "flow",
+    steps: Steps = 1,
+    seeds: Seeds = 3,
+    seed: Seed = 0,
+    compute_spread: ComputeSpread = 0.1,
+    html: Html = None,
+    json: Json = None,
+    csv: Csv = None,
+    parquet: Parquet = None,
+    trace: Trace = None,
 ) -> None:
     """Compare fabrics for one training job: time, cost, power, and where the time goes."""
     given = dict(locals())
-    scenario = scenario_from_options(given)
-    run_and_report(scenario, html=html, json_path=json, csv=csv, parquet=parquet, trace=trace)
+    outputs = Outputs(html=html, json=json, csv=csv, parquet=parquet, trace=trace)
+    outputs.check()
+    run_and_report(scenario_from_options(given), outputs)
 
 
 def scenario_from_options(given: dict[str, Any]) -> Scenario:
@@ -164,66 +373,77 @@ def scenario_from_options(given: dict[str, Any]) -> Scenario:
     InputError
         If a value is of the wrong kind; fabric options are checked by their fabric.
     """
-    plan = {
-        name: given[name]
-        for name in ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "micro_batches",
-                     "micro_batch_size", "seq_len", "zero1")
-        if given[name] is not None
-    }  # fmt: skip
+    plan = _present(given, "tp pp dp ep etp cp vpp micro_batches micro_batch_size seq_len zero1")
     if given["ep_mode"] is not None:
         plan["expert_mode"] = given["ep_mode"]
     if given["pp_layout"] is not None:
-        plan["pp_layout"] = _whole_numbers(given["pp_layout"], "--pp-layout")
+        plan["pp_layout"] = _whole_numbers(given["pp_layout"])
+    fabrics = tuple(part.strip() for part in given["fabrics"].split(",") if part.strip())
     values: dict[str, Any] = {
-        "model": given["model"],
-        "gpus": given["gpus"],
-        "fabrics": tuple(part.strip() for part in given["fabrics"].split(",") if part.strip()),
+        **_present(given, "model gpus steps seeds seed compute_spread recompute network"),
+        **_present(given, "prices power"),
+        "fabrics": fabrics,
         "cluster": {
             "gpu": given["gpu"],
             "rate_gbps": given["rate"],
-            **({"profile": given["profile"]} if given["profile"] else {}),
+            **_present(given, "profile"),
         },
         "plan": plan,
         "demand": {
             "source": given["demand"],
             "resample": given["resample"],
-            "scale": given["scale"],
             "deduplicate": given["deduplicate"],
             "dispatch_element_bytes": given["dispatch_bytes"],
             "combine_element_bytes": given["combine_bytes"],
         },
-        "fabric_options": _fabric_options(given),
+        "fabric_options": _fabric_options(given, fabrics),
+        "counting": _counting(given),
     }
-    for name in ("steps", "seeds", "seed", "compute_spread", "recompute", "network", "prices",
-                 "power"):  # fmt: skip
-        values[name] = given[name]
-    scenario: Scenario = check(Scenario, values, "command line")
-    return scenario
+    return check(Scenario, values, "", call=_flag)
 
 
-def _whole_numbers(text: str, name: str) -> tuple[int, ...]:
+def _present(given: dict[str, Any], names: str) -> dict[str, Any]:
+    """The options among ``names`` that were given, or have a default."""
+    return {name: given[name] for name in names.split() if given[name] is not None}
+
+
+def _flag(key: str) -> str:
+    """The flag that a key of the scenario comes from."""
+    return FLAGS.get(key, f"--{key.rpartition('.')[2].replace('_', '-')}")
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{name}: expected numbers such as 16,15,15,15, got {text!r}") from None
+        raise InputError(
+            f"--pp-layout {text[:60]}: expected numbers of layers such as 16,15,15,15"
+        ) from None
 
 
-def _fabric_options(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    mixnet = {
-        "degree": given["degree"],
-        "region_servers": given["region_servers"],
-        "circuits": given["circuits"],
-        "split": given["split"],
-        "reconfigure": given["reconfigure"],
-        "first": given["first"],
-        "switch_delay_s": given["reconfig_delay"],
-        "link_up_delay_s": given["link_up"],
+def _fabric_options(given: dict[str, Any], fabrics: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Options by fabric, in the form of a study; ``all`` is for every fabric."""
+    options: dict[str, dict[str, Any]] = {}
+    if given["all_to_all"] != "best":
+        options["all"] = {"all_to_all": given["all_to_all"]}
+    for parameter, (fabric, option) in FABRIC_OPTIONS.items():
+        if given[parameter] is None:
+            continue
+        if fabric not in fabrics:
+            raise InputError(
+                f"--{parameter.replace('_', '-')} is for {fabric}, which is not compared; add "
+                f"{fabric} to --fabrics (a fabric's own TOML file sets {option} itself)"
+            )
+        options.setdefault(fabric, {})[option] = given[parameter]
+    return options
+
+
+def _counting(given: dict[str, Any]) -> dict[str, Any]:
+    found = {
+        option: given[parameter]
+        for parameter, option in COUNTING_OPTIONS.items()
+        if given[parameter] is not None
     }
-    options = {
-        "mixnet": {name: value for name, value in mixnet.items() if value is not None},
-        "oversub": {}
-        if given["oversubscription"] is None
-        else {"ratio": given["oversubscription"]},
-        "all": {} if given["all_to_all"] == "best" else {"all_to_all": given["all_to_all"]},
-    }
-    return {name: values for name, values in options.items() if values}
+    if str(found.get("tiers", "")).isdecimal():
+        found["tiers"] = int(found["tiers"])
+    return found

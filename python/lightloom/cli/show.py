@@ -1,22 +1,68 @@
-"""What ``compare`` and ``run`` share: progress on the way, results at the end."""
+"""What ``compare`` and ``run`` share: progress on the way, results at the end.
+
+Standard output has results alone: the tables, or JSON or CSV if they were asked for there.
+Progress and remarks go to standard error.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lightloom.report.files import RowWriter, check_writable, write_json
+from lightloom.errors import InputError, OutputError
 from lightloom.report.table import print_comparison
 from lightloom.study.compare import Monitor, compare
+from lightloom.study.files import STDOUT, RowWriter, check_all_writable, write_json
 from lightloom.study.results import Comparison
 from lightloom.study.scenario import Scenario
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go besides the terminal; ``-`` is standard output."""
+
+    html: Path | None = None
+    json: str | None = None
+    csv: str | None = None
+    parquet: Path | None = None
+    trace: Path | None = None
+
+    def files(self) -> list[Path]:
+        """Every file that will be written."""
+        named = [self.html, self.json, self.csv, self.parquet, self.trace]
+        return [Path(name) for name in named if name is not None and str(name) != STDOUT]
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether a file's content goes to standard output."""
+        return STDOUT in {self.json, self.csv}
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before anything is computed.
+
+        Raises
+        ------
+        InputError
+            If two outputs want standard output, or one that is not text does.
+        OutputError
+            If a file cannot be written.
+        """
+        if self.json == self.csv == STDOUT:
+            raise InputError("--json - and --csv - both ask for standard output; name one's file")
+        for option in ("html", "parquet", "trace"):
+            if str(getattr(self, option)) == STDOUT:
+                raise InputError(f"--{option} -: expected the name of a file, such as ./out")
+        check_all_writable(self.files())
+
+
 class Watcher(Monitor):
-    """Shows progress on the terminal and writes rows as runs finish."""
+    """Shows progress on a terminal and writes rows as runs finish."""
 
     def __init__(self, console: Console, rows: RowWriter) -> None:
         self._rows = rows
@@ -24,17 +70,25 @@ class Watcher(Monitor):
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("building the workload", total=1.0)
+        self._task = self._progress.add_task("", total=1.0)
 
     def __enter__(self) -> Watcher:
         self._progress.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._progress.stop()
         self._rows.close()
 
@@ -47,42 +101,75 @@ class Watcher(Monitor):
         self._rows.write(row)
 
 
-def run_and_report(
-    scenario: Scenario,
-    *,
-    html: Path | None = None,
-    json_path: str | None = None,
-    csv: Path | None = None,
-    parquet: Path | None = None,
-    trace: Path | None = None,
-) -> Comparison:
-    """Compare, then print the tables and write what was asked for."""
-    targets = [html, csv, parquet, trace]
-    if json_path not in (None, "-"):
-        targets.append(Path(str(json_path)))
-    for target in targets:
-        if target is not None:
-            check_writable(target)
-    # Standard output is for results alone when they go there as JSON.
-    console = Console(stderr=json_path == "-")
+def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
+    """Compare, write what was asked for, then print the tables.
+
+    Raises
+    ------
+    InputError
+        If the scenario cannot be used; nothing is written then.
+    OutputError
+        If a file cannot be written; the others and the tables are there nevertheless.
+    """
+    outputs.check()
+    remarks = Console(stderr=True)
     started = time.monotonic()
-    with Watcher(console, RowWriter(csv, parquet)) as watcher:
-        comparison = compare(
-            scenario, monitor=watcher, with_timeline=trace is not None or html is not None
-        )
-    print_comparison(comparison, console)
-    if json_path is not None:
-        write_json(comparison.to_json(), json_path)
-    if html is not None:
-        from lightloom.report.page import write_page
-
-        write_page(comparison, html)
-    if trace is not None:
-        from lightloom.report.timeline import write_timeline
-
-        write_timeline(comparison, trace)
-    for target in targets:
-        if target is not None:
-            console.print(f"wrote {target}", style="dim")
-    console.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
+    rows = RowWriter(outputs.csv, outputs.parquet)
+    with_timeline = outputs.trace is not None or outputs.html is not None
+    try:
+        with Watcher(remarks, rows) as watcher:
+            comparison = compare(scenario, monitor=watcher, with_timeline=with_timeline)
+    except KeyboardInterrupt:
+        _say_what_is_kept(outputs, rows.count, remarks)
+        raise
+    failures = _write_files(comparison, outputs, remarks)
+    # With standard output taken, the tables are a remark.
+    print_comparison(comparison, remarks if outputs.on_stdout else Console())
+    for path in outputs.files():
+        if str(path) not in failures:
+            remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
+    if outputs.json == STDOUT:
+        write_json(comparison.to_json(), STDOUT)
+    for failure in failures.values():
+        raise failure
     return comparison
+
+
+def _say_what_is_kept(outputs: Outputs, rows: int, remarks: Console) -> None:
+    kept = [str(path) for path in (outputs.csv, outputs.parquet) if path is not None]
+    if rows and kept:
+        remarks.print(f"{rows} finished runs are in {' and '.join(kept)}", soft_wrap=True)
+
+
+def _write_files(
+    comparison: Comparison, outputs: Outputs, remarks: Console
+) -> dict[str, OutputError]:
+    """Write every file; one that fails does not keep the others from being written."""
+    tasks: dict[str, Callable[[], None]] = {}
+    if (json := outputs.json) not in (None, STDOUT):
+        tasks[str(json)] = lambda: write_json(comparison.to_json(), str(json))
+    if (html := outputs.html) is not None:
+        tasks[str(html)] = lambda: _write_page(comparison, html)
+    if (trace := outputs.trace) is not None:
+        tasks[str(trace)] = lambda: _write_timeline(comparison, trace)
+    failures = {}
+    for name, write in tasks.items():
+        try:
+            with remarks.status(f"writing {name}"):
+                write()
+        except OutputError as error:
+            failures[name] = error
+    return failures
+
+
+def _write_page(comparison: Comparison, path: Path) -> None:
+    from lightloom.report.page import write_page  # plots take a while to import
+
+    write_page(comparison, path)
+
+
+def _write_timeline(comparison: Comparison, path: Path) -> None:
+    from lightloom.report.timeline import write_timeline
+
+    write_timeline(comparison, path)

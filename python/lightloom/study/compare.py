@@ -2,7 +2,8 @@
 
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Runs go in parallel, a core each; the interpreter lock
-is released while they run.
+is released while they run. All fabrics are planned and priced before the first run, so that wrong
+input is refused before anything is simulated or written.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from lightloom.fabric import Fabric, FabricContext, MixNet
+from lightloom.fabric import Fabric, MixNet
 from lightloom.fabric.network import Network
 from lightloom.simulate import Run, simulate
+from lightloom.study.builds import Networks, Workloads
 from lightloom.study.job import Job, prepare
-from lightloom.study.results import Comparison, FabricResult, Sample
+from lightloom.study.results import Comparison, Sample
 from lightloom.study.scenario import Scenario
 from lightloom.study.summary import comparison_of
 from lightloom.workload.build import Workload
@@ -41,6 +43,13 @@ class Attempt:
     fabric: Fabric
     sample: Sample
     variant: str = ""
+    with_timeline: bool = False
+
+    @property
+    def title(self) -> str:
+        """What a user sees while it runs."""
+        variant = f" {self.variant}" if self.variant else ""
+        return f"{self.fabric.name}{variant}, seed {self.sample.seed} step {self.sample.step}"
 
 
 @dataclass
@@ -93,25 +102,26 @@ def compare(
     Raises
     ------
     InputError
-        If anything in the scenario cannot be used.
+        If anything in the scenario cannot be used; nothing has run then.
+    KeyboardInterrupt
+        If it was interrupted; running simulations are stopped first.
     """
-    job = prepare(scenario)
     watcher = monitor or Monitor()
-    samples = job.samples()
-    total = len(samples) * len(job.fabrics) + sum(len(_variants(f)) for f in job.fabrics)
-    progress = _Progress(watcher, total)
+    watcher.at(0.0, "reading")
+    job = prepare(scenario)
+    attempts = list(_attempts(job, with_timeline))
+    watcher.at(0.0, "planning fabrics")
+    workloads = Workloads(job)
+    networks = Networks(job, workloads)
+    first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
+    for attempt in attempts:
+        networks.get(attempt.fabric, attempt.variant)
     done: list[Done] = []
-    first: Workload | None = None
-    plans = _Plans(job)
-    for number, sample in enumerate(samples):
-        step = _Step(plans, sample, with_timeline and number == 0)
-        if first is None:
-            first = step.workload(job.fabrics[0])
-        for finished in _run_all(step, _attempts(job, sample, number == 0), progress):
-            done.append(finished)
-            watcher.finished(_row(job, finished))
-    assert first is not None
-    return comparison_of(job, samples, done, first)
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)))
+    for finished in runner.run_all(attempts):
+        done.append(finished)
+        watcher.finished(_row(job, finished))
+    return comparison_of(job, done, first)
 
 
 def _variants(fabric: Fabric) -> dict[str, Fabric]:
@@ -119,79 +129,17 @@ def _variants(fabric: Fabric) -> dict[str, Fabric]:
     if not isinstance(fabric, MixNet) or fabric.reconfigure == "never":
         return {}
     other = "block" if fabric.first == "reuse" else "reuse"
-    return {f"first={other}": fabric.replace(first=other)}
+    label = fabric.name
+    return {f"first={other}": fabric.replace(first=other, label=label)}
 
 
-def _attempts(job: Job, sample: Sample, with_variants: bool) -> Iterator[Attempt]:
-    for fabric in job.fabrics:
-        yield Attempt(fabric, sample)
-        if with_variants:
-            for name, variant in _variants(fabric).items():
-                yield Attempt(variant, sample, name)
-
-
-class _Plans:
-    """Networks of the fabrics; each is planned once, from the job's mean demand."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self._contexts: dict[int, FabricContext] = {}
-        self._first: dict[int, tuple[Sample, Workload]] = {}
-        self._networks: dict[int, tuple[Fabric, Network]] = {}
-
-    def server_size(self, fabric: Fabric) -> int:
-        return fabric.adapt(self.job.cluster).gpus_per_server
-
-    def workload(self, sample: Sample, size: int) -> Workload:
-        """Build a sample; the first one is kept, since others differ in compute speed alone."""
-        first = self._first.get(size)
-        if first and (first[0].seed, first[0].step) == (sample.seed, sample.step):
-            if first[0] == sample:
-                return first[1]
-            return self.job.workload(sample, size, like=first[1])
-        workload = self.job.workload(sample, size)
-        self._first.setdefault(size, (sample, workload))
-        return workload
-
-    def network(self, fabric: Fabric) -> Network:
-        # Variants are made anew for each attempt, so the key's object is kept with the network.
-        if id(fabric) not in self._networks:
-            size = self.server_size(fabric)
-            if size not in self._contexts:
-                self._contexts[size] = self.job.context(size, self.workload)
-            network = fabric.network(self.job.cluster, self._contexts[size])
-            self._networks[id(fabric)] = (fabric, network)
-        return self._networks[id(fabric)][1]
-
-
-class _Step:
-    """One sample's workloads, built once for every size of server."""
-
-    def __init__(self, plans: _Plans, sample: Sample, with_timeline: bool) -> None:
-        self._plans = plans
-        self._sample = sample
-        self._with_timeline = with_timeline
-        self._built: dict[int, Workload] = {}
-
-    def workload(self, fabric: Fabric) -> Workload:
-        size = self._plans.server_size(fabric)
-        if size not in self._built:
-            self._built[size] = self._plans.workload(self._sample, size)
-        return self._built[size]
-
-    def prepare(self, attempt: Attempt) -> Callable[[Callable[[float], bool]], Done]:
-        """Build what the attempt needs; the result runs it."""
-        workload = self.workload(attempt.fabric)
-        network = self._plans.network(attempt.fabric)
-        keep = self._with_timeline and not attempt.variant
-        workers = timeline_workers(workload) if keep else ()
-
-        def go(callback: Callable[[float], bool]) -> Done:
-            started = time.perf_counter()
-            run = simulate(workload.graph, network, timeline_workers=workers, progress=callback)
-            return Done(attempt, run, network, time.perf_counter() - started)
-
-        return go
+def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
+    for number, sample in enumerate(job.samples()):
+        for fabric in job.fabrics:
+            yield Attempt(fabric, sample, with_timeline=with_timeline and number == 0)
+            if number == 0:
+                for name, variant in _variants(fabric).items():
+                    yield Attempt(variant, sample, name)
 
 
 def timeline_workers(workload: Workload) -> tuple[int, ...]:
@@ -200,34 +148,60 @@ def timeline_workers(workload: Workload) -> tuple[int, ...]:
     return tuple(stage * layout.replicas * layout.members for stage in range(layout.stages))
 
 
-def _run_all(step: _Step, attempts: Iterator[Attempt], progress: _Progress) -> Iterator[Done]:
-    """Run attempts in parallel; yields in the order in which they end.
+class _Runner:
+    """Runs attempts on all cores, building their workloads while others run."""
 
-    On an interrupt the running simulations are told to stop and waited for.
-    """
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        futures: dict[Future[Done], int] = {}
-        try:
-            for attempt in attempts:
-                number = len(progress.shares)
-                name = f"{attempt.fabric.name}, seed {attempt.sample.seed}"
-                progress.update(number, 0.0, name)
-                go = step.prepare(attempt)
-                futures[pool.submit(go, progress.watch(number, name))] = number
-            for future in as_completed(futures):
-                finished = future.result()
-                progress.update(futures[future], 1.0, finished.attempt.fabric.name)
-                yield finished
-        except BaseException:
-            progress.cancelled.set()
-            for future in futures:
-                future.cancel()
-            raise
+    def __init__(self, workloads: Workloads, networks: Networks, progress: _Progress) -> None:
+        self._workloads = workloads
+        self._networks = networks
+        self._progress = progress
+        self._cores = os.cpu_count() or 1
+
+    def run_all(self, attempts: list[Attempt]) -> Iterator[Done]:
+        """Yield what is done, in the order in which it ends.
+
+        At most one attempt more than there are cores is prepared, so that memory does not grow
+        with their number. On an interrupt the running ones are told to stop and waited for.
+        """
+        waiting = list(enumerate(attempts))[::-1]
+        running: dict[Future[Done], int] = {}
+        with ThreadPoolExecutor(max_workers=self._cores) as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) <= self._cores:
+                        number, attempt = waiting.pop()
+                        running[pool.submit(self._prepare(attempt, number))] = number
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        number = running.pop(future)
+                        finished = future.result()
+                        self._progress.update(number, 1.0, finished.attempt.title)
+                        yield finished
+            except BaseException:
+                self._progress.cancelled.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+    def _prepare(self, attempt: Attempt, number: int) -> Callable[[], Done]:
+        """Build what the attempt needs; the result runs it."""
+        self._progress.update(number, 0.0, attempt.title)
+        size = self._networks.server_size(attempt.fabric)
+        workload = self._workloads.get(attempt.sample, size)
+        network = self._networks.get(attempt.fabric, attempt.variant)
+        workers = timeline_workers(workload) if attempt.with_timeline else ()
+        callback = self._progress.watch(number, attempt.title)
+
+        def go() -> Done:
+            started = time.perf_counter()
+            run = simulate(workload.graph, network, timeline_workers=workers, progress=callback)
+            return Done(attempt, run, network, time.perf_counter() - started)
+
+        return go
 
 
 def _row(job: Job, done: Done) -> dict[str, object]:
+    """One run as a flat row; the keys are the columns of CSV and Parquet files."""
     run, sample = done.run, done.attempt.sample
-    tokens = job.plan.tokens_per_step
     return {
         "model": job.model.name,
         "gpus": job.scenario.gpus,
@@ -238,11 +212,11 @@ def _row(job: Job, done: Done) -> dict[str, object]:
         "step": sample.step,
         "compute_scale": sample.compute_scale,
         "step_time_s": run.step_time_s,
-        "tokens_per_s": tokens / run.step_time_s,
+        "tokens_per_s": job.plan.tokens_per_step / run.step_time_s,
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
         "events": run.events,
         "trace_hash": run.trace_hash,
     }
 
 
-__all__ = ["Attempt", "Done", "FabricResult", "Monitor", "compare", "timeline_workers"]
+__all__ = ["Attempt", "Done", "Monitor", "compare", "timeline_workers"]

@@ -1,19 +1,20 @@
-"""A scenario with everything looked up: model, GPU, plan, compute times, fabrics, prices."""
+"""A scenario with everything looked up: model, GPU, plan, compute times, fabrics, costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from lightloom.demand import DemandSource, open_demand
-from lightloom.errors import FabricError, InputError, did_you_mean
-from lightloom.fabric import Cluster, Fabric, FabricContext, job_context, load_fabric
-from lightloom.hardware import Gpu, Powers, Prices, load_gpu, load_power, load_prices
+from lightloom.demand.open import kind_of
+from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
+from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
+from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
 from lightloom.parallel.memory import does_not_fit
+from lightloom.study.costs import Costs, Rates, costs_of
 from lightloom.study.results import Sample
-from lightloom.study.scenario import Scenario
+from lightloom.study.scenario import DemandOptions, Scenario
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
@@ -21,13 +22,11 @@ from lightloom.workload.tokens import demand_shape
 
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
-#: samples over which the demand is averaged for topologies that are fixed for the whole job
-CONTEXT_SAMPLES = 4
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training job on one cluster, and the fabrics to compare for it."""
+    """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name."""
 
     scenario: Scenario
     model: Model
@@ -37,31 +36,43 @@ class Job:
     cluster: Cluster
     fabrics: tuple[Fabric, ...]
     memory: tuple[StageMemory, ...]
-    prices: Prices
-    powers: Powers
+    rates: Rates
+    costs: dict[str, Costs]
 
     def samples(self) -> list[Sample]:
-        """Every seed and step at the nominal compute speed, then the first at the two ends."""
-        first, spread = self.scenario.seed, self.scenario.compute_spread
-        samples = [
-            Sample(seed, step)
-            for seed in range(first, first + self.scenario.seeds)
-            for step in range(self.scenario.steps)
-        ]
+        """Every seed and step at the nominal compute speed; after the first, its two ends.
+
+        Where nothing is drawn all seeds are alike, and where a matrix or no demand at all stands
+        for every step, all steps are: then there is one.
+        """
+        scenario, spread = self.scenario, self.scenario.compute_spread
+        seeds = range(scenario.seed, scenario.seed + (scenario.seeds if self.draws else 1))
+        steps = range(scenario.steps if self.changes else 1)
+        samples = [Sample(seed, step) for seed in seeds for step in steps]
         if spread:
-            samples += [Sample(first, 0, 1 / (1 + spread)), Sample(first, 0, 1 / (1 - spread))]
+            first = samples[0]
+            # an efficiency of 1.1 takes 1 / 1.1 of the time
+            ends = [1 / (1 + spread), 1 / (1 - spread)]
+            samples[1:1] = [Sample(first.seed, first.step, scale) for scale in ends]
         return samples
 
-    def workload(
-        self, sample: Sample, gpus_per_server: int, like: Workload | None = None
-    ) -> Workload:
-        """The task graph of one step on servers of a given size.
+    @property
+    def draws(self) -> bool:
+        """Whether the demand depends on the seed."""
+        if not self.model.num_moe_layers:
+            return False
+        options = self.scenario.demand
+        return options.resample or kind_of(options.source) == "regime"
 
-        ``like`` is the workload of the same seed and step at another compute speed, if it is
-        there: its demand need not be drawn again.
-        """
-        if like is not None:
-            return rebuild(like, compute=self.compute, compute_scale=sample.compute_scale)
+    @property
+    def changes(self) -> bool:
+        """Whether the demand differs from step to step."""
+        if not self.model.num_moe_layers:
+            return False
+        return kind_of(self.scenario.demand.source) != "matrix"
+
+    def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
+        """The task graph of one step on servers of a given size."""
         demand = self.scenario.demand
         options = WorkloadOptions(
             dispatch_element_bytes=demand.dispatch_element_bytes,
@@ -80,18 +91,9 @@ class Job:
             compute_scale=sample.compute_scale,
         )
 
-    def context(
-        self, gpus_per_server: int, workload: Callable[[Sample, int], Workload]
-    ) -> FabricContext:
-        """The job as fabrics may know it in advance: the mean of the nominal samples.
-
-        At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built;
-        ``workload`` builds one or knows it already.
-        """
-        nominal = [sample for sample in self.samples() if sample.compute_scale == 1.0]
-        stride = -(-len(nominal) // CONTEXT_SAMPLES)
-        chosen = nominal[::stride]
-        return job_context(workload(sample, gpus_per_server).graph for sample in chosen)
+    def scaled(self, workload: Workload, sample: Sample) -> Workload:
+        """The step of a workload at the compute speed of ``sample``."""
+        return rebuild(workload, compute=self.compute, compute_scale=sample.compute_scale)
 
     def _keeps_ranks(self, gpus_per_server: int) -> bool:
         """Whether token counts between ranks are needed, and small enough to be kept."""
@@ -115,23 +117,29 @@ def prepare(scenario: Scenario) -> Job:
         One line about the first thing that is wrong.
     """
     if scenario.network == "packet":
-        raise InputError("--network packet: not there yet; use flow")
+        raise InputError("network packet: not there yet; use flow")
     model = load_model(scenario.model)
     gpu = load_gpu(scenario.cluster.gpu)
-    options = MemoryOptions(recompute=scenario.recompute)
+    memory = MemoryOptions(recompute=scenario.recompute)
+    compute = ComputeModel.load(
+        scenario.cluster.gpu, scenario.cluster.profile, recompute=scenario.recompute
+    )
+    fabrics = load_fabrics(scenario)
+    rates = Rates(
+        load_prices(scenario.prices),
+        load_power(scenario.power),
+        Counting(**scenario.counting),
+    )
     plan = choose_plan(
         model,
         scenario.gpus,
         gpu_memory_bytes=gpu.hbm_capacity_bytes,
         overrides=scenario.plan.model_dump(exclude_none=True),
         gpus_per_server=scenario.cluster.gpus_per_server,
-        memory=options,
+        memory=memory,
     )
-    compute = ComputeModel.load(
-        scenario.cluster.gpu, scenario.cluster.profile, recompute=scenario.recompute
-    )
-    fabrics = load_fabrics(scenario)
-    prices, powers = load_prices(scenario.prices), load_power(scenario.power)
+    cluster = _cluster(scenario, gpu)
+    costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
     demand_source(scenario, model, plan, scenario.seed)
     return Job(
         scenario=scenario,
@@ -139,11 +147,11 @@ def prepare(scenario: Scenario) -> Job:
         gpu=gpu,
         plan=plan,
         compute=compute,
-        cluster=_cluster(scenario, gpu),
+        cluster=cluster,
         fabrics=fabrics,
-        memory=tuple(memory_per_stage(model, plan, options)),
-        prices=prices,
-        powers=powers,
+        memory=tuple(memory_per_stage(model, plan, memory)),
+        rates=rates,
+        costs=costs,
     )
 
 
@@ -168,23 +176,25 @@ def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
         If there is none, one is named twice, or options are for a fabric that is not compared.
     """
     if not scenario.fabrics:
-        raise FabricError("--fabrics: expected at least one name, such as fat-tree,mixnet")
+        raise FabricError("fabrics: expected at least one name, such as fat-tree,mixnet")
     options = {name: dict(values) for name, values in scenario.fabric_options.items()}
     shared = options.pop("all", {})
-    fabrics: list[Fabric] = []
-    for name in scenario.fabrics:
-        own = options.pop(name, {})
-        fabrics.append(load_fabric(name, {**shared, **own}))
     for name, values in options.items():
-        hint = did_you_mean(name, scenario.fabrics)
-        raise FabricError(
-            f"options {', '.join(values)} are for '{name}', which is not compared{hint}; "
-            f"add it to --fabrics"
-        )
+        if values and name not in scenario.fabrics:
+            hint = did_you_mean(name, scenario.fabrics)
+            raise FabricError(
+                f"{', '.join(values)}: for the fabric '{name}', which is not compared{hint}; add "
+                f"it to the fabrics, or leave the option out"
+            )
+    fabrics: list[Fabric] = [
+        load_fabric(name, {**shared, **options.get(name, {})}) for name in scenario.fabrics
+    ]
     names = [fabric.name for fabric in fabrics]
     for name in names:
         if names.count(name) > 1:
-            raise FabricError(f"fabric '{name}' is named twice; give one of them a label")
+            raise FabricError(
+                f"two fabrics are called '{name}'; a fabric's own file may have another label"
+            )
     return tuple(fabrics)
 
 
@@ -194,15 +204,22 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
     Raises
     ------
     DemandError
-        If the source is neither a regime nor a readable file of the right size.
+        If the source is neither a regime nor a readable file of the right size, or if options of
+        the demand are given for a model that has none.
     """
-    if not model.num_moe_layers:
-        return None
     options = scenario.demand
+    if not model.num_moe_layers:
+        given = [
+            name
+            for name in DemandOptions.model_fields
+            if getattr(options, name) != getattr(DemandOptions(), name)
+        ]
+        if given:
+            raise DemandError(
+                f"{model.name} has no experts, so that nothing would read the demand's "
+                f"{', '.join(given)}; leave it out"
+            )
+        return None
     return open_demand(
-        options.source,
-        demand_shape(model, plan),
-        seed=seed,
-        resample=options.resample,
-        scale=options.scale,
+        options.source, demand_shape(model, plan), seed=seed, resample=options.resample
     )

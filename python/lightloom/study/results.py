@@ -1,7 +1,7 @@
 """What a comparison found: plain data that tables, pages and files are made from.
 
-``to_json`` documents the file format; its ``schema_version`` grows with every change that a reader
-could notice.
+``docs/results.md`` documents the file format. Its ``schema_version`` grows when a key goes away or
+changes its meaning; a new key alone does not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Sample:
-    """One simulated step: which seed and step of the demand, and the compute speed assumed."""
+    """One simulated step.
+
+    ``seed`` and ``step`` choose the demand; ``compute_scale`` is a factor on every compute time,
+    below 1 for GPUs that are faster than assumed.
+    """
 
     seed: int
     step: int
@@ -26,8 +30,10 @@ class FabricResult:
     """One fabric's outcome over all samples.
 
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
-    steps at the nominal compute speed; the interval spans every sample. ``critical_path_s`` and
-    ``mean_s`` split the first sample's step by category; each sums to that step.
+    steps at the nominal compute speed; the interval spans every sample. ``critical_path_s``,
+    ``mean_s``, ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
+    each of the first two sums to ``step_time_s``. ``variants_s``, ``trace_hash``, ``events`` and
+    ``simulation_wall_s`` are of the first sample.
     """
 
     fabric: str
@@ -54,6 +60,7 @@ class FabricResult:
     simulation_wall_s: float
     ratio_to_fastest: tuple[float, float, float] = (1.0, 1.0, 1.0)
     tied_with_fastest: bool = True
+    power_by_component_w: dict[str, float] = field(default_factory=dict)
 
     @property
     def perf_per_usd(self) -> float:
@@ -93,6 +100,7 @@ class FabricResult:
             "breakdown_mean_s": self.mean_s,
             "carried_bytes": self.carried_bytes,
             "cost_by_component_usd": self.cost_by_component_usd,
+            "power_by_component_w": self.power_by_component_w,
             "reconfiguration": self.reconfiguration,
             "variants_step_time_s": self.variants_s,
             "parameters": self.parameters,

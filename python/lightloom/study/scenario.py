@@ -2,7 +2,8 @@
 
 One strict description serves the command line, ``lightloom run study.toml`` and Python. Every
 field has a unit in its name; text may carry its own unit. Unknown keys are refused with a
-suggestion.
+suggestion. Paths in a study are relative to the folder of its file, so that a study and what it
+needs can be moved together and run from anywhere.
 """
 
 from __future__ import annotations
@@ -11,118 +12,88 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lightloom.errors import InputError, did_you_mean
-from lightloom.units import parse_quantity
+from lightloom.demand import REGIMES
+from lightloom.errors import InputError
+from lightloom.models import catalogue
+from lightloom.study.checking import File, Name, Number, Strict, Switch, Whole, check, quantity
 
-
-def _quantity(unit: str, name: str) -> BeforeValidator:
-    def convert(value: Any) -> Any:
-        return None if value is None else parse_quantity(value, unit, name)
-
-    return BeforeValidator(convert)
+#: the largest study that is read
+MAX_BYTES = 1_000_000
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PlanOptions(_Strict):
+class PlanOptions(Strict):
     """Parallelism; what is absent comes from the model's published plan or from the rule."""
 
-    tp: Annotated[int | None, Field(ge=1)] = None
-    pp: Annotated[int | None, Field(ge=1)] = None
-    dp: Annotated[int | None, Field(ge=1)] = None
-    ep: Annotated[int | None, Field(ge=1)] = None
-    etp: Annotated[int | None, Field(ge=1)] = None
-    cp: Annotated[int | None, Field(ge=1)] = None
-    vpp: Annotated[int | None, Field(ge=1)] = None
-    micro_batches: Annotated[int | None, Field(ge=1)] = None
-    micro_batch_size: Annotated[int | None, Field(ge=1)] = None
-    seq_len: Annotated[int | None, Field(ge=1)] = None
-    zero1: bool | None = None
+    tp: Whole | None = None
+    pp: Whole | None = None
+    dp: Whole | None = None
+    ep: Whole | None = None
+    etp: Whole | None = None
+    cp: Whole | None = None
+    vpp: Whole | None = None
+    micro_batches: Whole | None = None
+    micro_batch_size: Whole | None = None
+    seq_len: Whole | None = None
+    zero1: Switch | None = None
     expert_mode: Literal["axis", "folded"] | None = None
-    pp_layout: tuple[int, ...] | None = None
+    #: layers of each virtual stage, in the order in which a token passes them
+    pp_layout: tuple[Annotated[int, Field(strict=True, ge=0, le=10**6)], ...] | None = None
 
 
-class DemandOptions(_Strict):
+class DemandOptions(Strict):
     """Who sends how many tokens to whom: a regime of the generator, or a file."""
 
-    source: str = "mixtral"
-    #: draw tokens of a short routing log with replacement
-    resample: bool = False
+    source: Name = "mixtral"
+    #: draw the tokens of a routing log with replacement, for a job larger than the log
+    resample: Switch = False
     #: scale a token matrix to the job's tokens per rank
-    scale: bool = False
-    deduplicate: bool = False
-    dispatch_element_bytes: Annotated[float, Field(gt=0, le=8)] = 2.0
-    combine_element_bytes: Annotated[float, Field(gt=0, le=8)] = 2.0
+    scale: Switch = False
+    #: one copy of a token per destination server
+    deduplicate: Switch = False
+    dispatch_element_bytes: Annotated[Number, Field(gt=0, le=8)] = 2.0
+    combine_element_bytes: Annotated[Number, Field(gt=0, le=8)] = 2.0
 
 
-class ClusterOptions(_Strict):
-    """GPUs, servers and links."""
+class ClusterOptions(Strict):
+    """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
-    gpu: str = "a100"
-    gpus_per_server: Annotated[int, Field(ge=1, le=1024)] = 8
-    nics_per_server: Annotated[int, Field(ge=1, le=1024)] = 8
-    rate_gbps: Annotated[float, _quantity("gigabit / second", "rate"), Field(gt=0, le=1e5)]
-    link_delay_s: Annotated[float, _quantity("second", "link delay"), Field(ge=0, le=1)] = 1e-6
-    profile: Path | None = None
+    gpu: Name = "a100"
+    gpus_per_server: Annotated[Whole, Field(le=1024)] = 8
+    nics_per_server: Annotated[Whole, Field(le=1024)] = 8
+    rate_gbps: Annotated[
+        float, quantity("gigabit / second"), Field(gt=0, le=1e5, examples=['"400 Gb/s"'])
+    ]
+    link_delay_s: Annotated[float, quantity("second"), Field(ge=0, le=1)] = 1e-6
+    #: measured operator efficiencies
+    profile: File | None = None
 
 
-class Scenario(_Strict):
+class Scenario(Strict):
     """One comparison of fabrics for one training job."""
 
-    model: str
-    gpus: Annotated[int, Field(ge=1, le=1_000_000)]
-    fabrics: tuple[str, ...] = ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
-    cluster: ClusterOptions
+    model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])]
+    gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])]
+    #: names of ``lightloom fabrics``, or TOML files
+    fabrics: tuple[Name, ...] = ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
+    cluster: ClusterOptions = Field(examples=['{ rate_gbps = "400 Gb/s" }'])
     plan: PlanOptions = PlanOptions()
     demand: DemandOptions = DemandOptions()
-    #: options of each fabric by name; the key "all" holds what every fabric is offered
+    #: options of each fabric by its name in ``fabrics``; "all" holds what every fabric is offered
     fabric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    steps: Annotated[int, Field(ge=1, le=10_000)] = 1
-    seeds: Annotated[int, Field(ge=1, le=10_000)] = 3
-    seed: Annotated[int, Field(ge=0)] = 0
-    compute_spread: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    #: how parts are counted, see ``docs/cost.md``
+    counting: dict[str, Any] = Field(default_factory=dict)
+    steps: Annotated[Whole, Field(le=10_000)] = 1
+    seeds: Annotated[Whole, Field(le=10_000)] = 3
+    #: the first seed
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    #: share by which the compute efficiency may be wrong, for the interval of step times
+    compute_spread: Annotated[Number, Field(ge=0, lt=1)] = 0.1
     recompute: Literal["none", "full", "attention"] = "none"
     network: Literal["flow", "packet"] = "flow"
-    prices: Path | None = None
-    power: Path | None = None
-
-
-def check(kind: type[BaseModel], values: dict[str, Any], where: str) -> Any:
-    """Build ``kind`` from ``values``; the first thing wrong becomes one line.
-
-    Raises
-    ------
-    InputError
-        Naming the key, what was given and what was expected.
-    """
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = _keys_at(kind, first["loc"][:-1])
-            hint = did_you_mean(str(first["loc"][-1]), known)
-            raise InputError(f"{where}: unknown key '{key}'{hint}") from None
-        if first["type"] == "missing":
-            raise InputError(f"{where}: '{key}' is missing") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {key} = {first['input']!r}: {message.lower()}") from None
-
-
-def _keys_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    for part in path:
-        field = kind.model_fields.get(str(part))
-        if field is None or not (isinstance(field.annotation, type)):
-            return []
-        if not issubclass(field.annotation, BaseModel):
-            return []
-        kind = field.annotation
-    return list(kind.model_fields)
+    prices: File | None = None
+    power: File | None = None
 
 
 def load_study(path: Path) -> Scenario:
@@ -134,13 +105,61 @@ def load_study(path: Path) -> Scenario:
         If the file cannot be read, is no TOML, or has a wrong or unknown key.
     """
     try:
-        if path.stat().st_size > 1_000_000:
-            raise InputError(f"{path}: a study is at most 1 MB")
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
+        with path.open("rb") as file:
+            # a device may be endless, so that its stated size says nothing
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
         raise InputError(f"{path}: cannot read the study: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file: {error}") from None
-    scenario: Scenario = check(Scenario, values, str(path))
-    return scenario
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: a study has at most {MAX_BYTES // 10**6} MB; this has more")
+    return parse_study(content, str(path), path.parent)
+
+
+def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
+    """Read the bytes of a study; ``name`` begins messages, paths in it are below ``folder``.
+
+    Raises
+    ------
+    InputError
+        As :func:`load_study`.
+    """
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: not a TOML file: not UTF-8 text") from None
+    except RecursionError:
+        raise InputError(f"{name}: not a study: nested too deeply") from None
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise InputError(f"{name}: not a TOML file: {error}".replace("\n", " ")) from None
+    return _below(check(Scenario, values, name), folder)
+
+
+def _below(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario with its paths taken relative to ``folder``."""
+
+    def place(path: Path | None) -> Path | None:
+        return None if path is None else folder / path
+
+    def text(name: str, known: Any) -> str:
+        # what is neither known nor looks like a path stays, so that a misspelt name is called one
+        is_path = name not in known and not {"/", "."}.isdisjoint(name)
+        return str(folder / name) if is_path else name
+
+    def fabric(name: str) -> str:
+        return str(folder / name) if name.endswith(".toml") else name
+
+    source = text(scenario.demand.source, REGIMES)
+    return scenario.model_copy(
+        update={
+            "model": text(scenario.model, catalogue()),
+            "fabrics": tuple(fabric(name) for name in scenario.fabrics),
+            "fabric_options": {fabric(k): v for k, v in scenario.fabric_options.items()},
+            "cluster": scenario.cluster.model_copy(
+                update={"profile": place(scenario.cluster.profile)}
+            ),
+            "demand": scenario.demand.model_copy(update={"source": source}),
+            "prices": place(scenario.prices),
+            "power": place(scenario.power),
+        }
+    )

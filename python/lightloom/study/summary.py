@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics as stats
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lightloom import __version__
-from lightloom.cost import PartsCostModel, cluster_cost, cluster_power
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from lightloom.study.compare import Done
 
 
-def comparison_of(
-    job: Job, samples: Sequence[Sample], done: Sequence[Done], workload: Workload
-) -> Comparison:
+def comparison_of(job: Job, done: Sequence[Done], workload: Workload) -> Comparison:
     """Sum up all runs.
 
     A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
@@ -33,9 +30,25 @@ def comparison_of(
     same samples, the ratio per sample is known more sharply than either time; its range is given
     beside it.
     """
+    samples = job.samples()
     runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
-    results = [_result(job, fabric, samples, runs) for fabric in job.fabrics]
-    results = _with_ties(results)
+    results = _with_ties([_result(job, fabric, samples, runs) for fabric in job.fabrics])
+    return Comparison(
+        inputs=_inputs(job, samples, workload),
+        results=tuple(results),
+        demand=_demand(job, workload),
+        memory=_memory(job),
+        traffic_shares=dict(workload.traffic_shares()),
+        warnings=tuple(_warnings(job)),
+        details={
+            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
+            "workload": workload,
+            "job": job,
+        },
+    )
+
+
+def _warnings(job: Job) -> list[str]:
     warnings = []
     misfit = job.does_not_fit()
     if misfit:
@@ -44,19 +57,7 @@ def comparison_of(
         warnings.append(
             f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
         )
-    return Comparison(
-        inputs=_inputs(job, samples, workload),
-        results=tuple(results),
-        demand=_demand(job, workload),
-        memory=_memory(job),
-        traffic_shares=dict(workload.traffic_shares()),
-        warnings=tuple(warnings),
-        details={
-            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
-            "workload": workload,
-            "job": job,
-        },
-    )
+    return warnings
 
 
 def _result(
@@ -67,17 +68,9 @@ def _result(
 ) -> FabricResult:
     mine = [runs[fabric.name, "", sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
-    nominal = [t for t, s in zip(times, samples, strict=True) if s.compute_scale == 1.0]
-    step_time = stats.fmean(nominal)
-    first = mine[0]
-    gpus = fabric.adapt(job.cluster).installed_gpus
-    bill = fabric.bill_of_materials(job.cluster)
-    model = PartsCostModel()
-    cost, power = model.capital_cost(bill, job.prices), model.power(bill, job.powers)
-    whole, watts = (
-        cluster_cost(cost, job.gpu, job.prices, gpus),
-        cluster_power(power, job.gpu, job.powers, gpus),
-    )
+    nominal = [d for d, s in zip(mine, samples, strict=True) if s.compute_scale == 1.0]
+    step_time = stats.fmean(d.run.step_time_s for d in nominal)
+    first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
     variants = {
         variant: d.run.step_time_s
@@ -97,22 +90,32 @@ def _result(
         step_time_high_s=max(times),
         sample_step_times_s=tuple(times),
         tokens_per_s=job.plan.tokens_per_step / step_time,
-        network_cost_usd=cost.total_usd,
-        cluster_cost_usd=whole.total_usd,
-        network_power_w=power.total_w,
-        cluster_power_w=watts.total_w,
-        critical_path_s=dict(first.run.critical_path_s),
-        mean_s=dict(first.run.mean_s),
-        carried_bytes=dict(first.run.carried_bytes),
-        cost_by_component_usd=dict(cost.by_component_usd),
-        reconfiguration=first.run.reconfiguration_summary(),
+        network_cost_usd=costs.network.total_usd,
+        cluster_cost_usd=costs.cluster.total_usd,
+        network_power_w=costs.network_power.total_w,
+        cluster_power_w=costs.cluster_power.total_w,
+        critical_path_s=_mean([d.run.critical_path_s for d in nominal]),
+        mean_s=_mean([d.run.mean_s for d in nominal]),
+        carried_bytes={
+            name: round(size)
+            for name, size in _mean([d.run.carried_bytes for d in nominal]).items()
+        },
+        cost_by_component_usd=dict(costs.network.by_component_usd),
+        power_by_component_w=dict(costs.network_power.by_component_w),
+        reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
         variants_s=variants,
-        parameters=parameters | {"conventions": cost.conventions},
+        parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
         trace_hash=first.run.trace_hash,
         events=first.run.events,
         simulation_wall_s=first.wall_s,
     )
+
+
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean by name; a name that a row lacks counts as nothing there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: stats.fmean(row.get(name, 0.0) for row in rows) for name in names}
 
 
 def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
@@ -141,6 +144,7 @@ def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
 
 def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str, Any]:
     plan, scenario = job.plan, job.scenario
+    prices, powers = job.rates.prices, job.rates.powers
     return {
         "lightloom": __version__,
         "summary": _summary(job, samples),
@@ -157,8 +161,8 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
         "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
         "demand": dict(workload.provenance),
         "gpu_sources": _sources(job.gpu.provenance),
-        "prices": {"file": job.prices.name, **_sources(job.prices.provenance())},
-        "power": {"file": job.powers.name, **_sources(job.powers.provenance())},
+        "prices": {"file": prices.name, **_sources(prices.provenance())},
+        "power": {"file": powers.name, **_sources(powers.provenance())},
         "samples": [dataclasses.asdict(sample) for sample in samples],
     }
 

@@ -1,0 +1,95 @@
+"""A wrong command line as one line: what was given, what was expected, how to fix it.
+
+typer draws boxes of several lines; here its exceptions become messages of the same kind as all
+others. Only what typer's exceptions have in all versions since 0.15 is read, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from lightloom.errors import did_you_mean
+from lightloom.study.checking import expectation, shown
+
+#: what typer raises for a wrong command line; typer itself exports its subclass only
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def one_line(error: Exception) -> str:
+    """What is wrong with a command line, without a line break."""
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "lightloom")
+    text = _specific(error, context, command) or _general(error, command)
+    return " ".join(text.split())
+
+
+def _specific(error: Exception, context: Any, command: str) -> str | None:
+    """A message for the usual mistakes; ``None`` for all others."""
+    parameter = getattr(error, "param", None)
+    if hasattr(error, "possibilities"):  # an unknown option
+        return _unknown_option(str(getattr(error, "option_name", "")), context, command)
+    if parameter is not None and hasattr(error, "param_type"):  # one that is missing
+        return f"{_called(parameter)} is missing{_meaning(parameter)}; {_example(context)}"
+    problem = _problem(error)
+    if parameter is not None and problem is not None:
+        return f"{_called(parameter)} {shown(problem['input'])}: {expectation(problem)}"
+    if parameter is not None:
+        return f"{_called(parameter)}: {getattr(error, 'message', error)}"
+    commands = getattr(getattr(context, "command", None), "commands", None)
+    name = _quoted(str(getattr(error, "message", "")))
+    if commands and name:
+        return f"no command '{name}'{did_you_mean(name, commands)}; there are {', '.join(commands)}"
+    return None
+
+
+def _general(error: Exception, command: str) -> str:
+    message = str(getattr(error, "message", error)).strip().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; see {command} --help"
+
+
+def _unknown_option(option: str, context: Any, command: str) -> str:
+    parameters = getattr(getattr(context, "command", None), "params", [])
+    known = [name for parameter in parameters for name in _names(parameter)]
+    return f"no option {option}{did_you_mean(option, known)}; see {command} --help"
+
+
+def _names(parameter: Any) -> list[str]:
+    return [*getattr(parameter, "opts", []), *getattr(parameter, "secondary_opts", [])]
+
+
+def _called(parameter: Any) -> str:
+    """The option as it is typed, or the argument's name in capitals."""
+    names = [name for name in _names(parameter) if name.startswith("--")]
+    return names[0] if names else str(getattr(parameter, "name", "argument")).upper()
+
+
+def _meaning(parameter: Any) -> str:
+    text = str(getattr(parameter, "help", None) or "").rstrip(".")
+    return f" ({text})" if text else ""
+
+
+def _example(context: Any) -> str:
+    """The example of the command's help, else how to get there."""
+    epilog = str(getattr(getattr(context, "command", None), "epilog", None) or "")
+    lines = [line.strip() for line in epilog.splitlines()]
+    example: Iterable[str] = (line for line in lines if line.startswith("lightloom "))
+    command = getattr(context, "command_path", "lightloom")
+    return f"for example: {next(iter(example), f'{command} --help')}"
+
+
+def _problem(error: Exception) -> dict[str, Any] | None:
+    """The first problem of the validation that the error was raised from, if it was."""
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return None
+    return dict(cause.errors(include_url=False)[0])
+
+
+def _quoted(message: str) -> str:
+    """What stands between the first pair of quotes."""
+    parts = message.split("'")
+    return parts[1] if len(parts) > 2 else ""

@@ -1,0 +1,188 @@
+"""Strict descriptions: what is wrong with a value becomes one line that says how to mend it.
+
+Descriptions are pydantic models without silent conversions: a number in quotes is no number, and
+true is not 1. A quantity may carry its unit. Unknown keys are refused with a suggestion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
+
+from lightloom.errors import InputError, did_you_mean
+from lightloom.units import parse_quantity
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+#: signs of a wrong value that a message shows
+MAX_SHOWN = 60
+
+Whole = Annotated[int, Field(strict=True, ge=1, le=10**9)]
+Switch = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+def _usable(path: Path) -> Path:
+    if not str(path).isprintable():
+        raise ValueError("expected a path without control characters")
+    return path
+
+
+File = Annotated[Path, AfterValidator(_usable)]
+
+
+class Strict(BaseModel):
+    """A table of which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def quantity(unit: str) -> BeforeValidator:
+    """Read a bare number in ``unit``, or text that carries its own."""
+
+    def convert(value: Any) -> float:
+        try:
+            return parse_quantity(value, unit, "quantity")
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("quantity: ")) from None
+
+    return BeforeValidator(convert)
+
+
+def check(
+    kind: type[Kind],
+    values: Mapping[str, Any],
+    where: str,
+    call: Callable[[str], str] | None = None,
+) -> Kind:
+    """Build ``kind`` from ``values``; the first thing that is wrong becomes one line.
+
+    Parameters
+    ----------
+    kind, values
+        What to build, from what.
+    where
+        What the message begins with: the name of the file, or nothing.
+    call
+        What a key such as ``cluster.rate_gbps`` is called where the values come from; itself by
+        default.
+
+    Raises
+    ------
+    InputError
+        Naming the key, what was given and what was expected.
+    """
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problem = _worst(error)
+    prefix = f"{where}: " if where else ""
+    key = ".".join(str(part) for part in problem["loc"])
+    name = call(key) if call else key
+    if problem["type"] == "extra_forbidden":
+        raise InputError(f"{prefix}unknown key '{shown(name)}'{_hint(kind, problem['loc'])}")
+    if problem["type"] == "missing":
+        raise InputError(f"{prefix}{name} is missing; add it{_example(kind, problem['loc'])}")
+    equals = " " if name.startswith("--") else " = "
+    given = shown(problem["input"])
+    raise InputError(f"{prefix}{name}{equals}{given}: {expectation(problem)}")
+
+
+def _worst(error: ValidationError) -> dict[str, Any]:
+    """The problem to report: a misspelt key is both unknown and missing; the former says more."""
+    problems = [dict(problem) for problem in error.errors(include_url=False)]
+    unknown = (p for p in problems if p["type"] == "extra_forbidden")
+    return next(unknown, problems[0])
+
+
+def shown(value: Any) -> str:
+    """Text for a wrong value: one printable line, not too long; text that is a key stays bare."""
+    text = value if isinstance(value, str) else repr(value)
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    if not text.strip():
+        text = repr(text)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+#: what was expected, by the beginning of pydantic's name for the problem
+_EXPECTED = {
+    "int_": "expected a whole number",
+    "float_": "expected a number",
+    "finite_number": "expected a finite number",
+    "bool_": "expected true or false",
+    "string_pattern_mismatch": "expected a name or path without control characters",
+    "string_too_short": "expected a name or path",
+    "string_": "expected text",
+    "path_": "expected the path of a file",
+    "tuple_": 'expected a list, such as ["fat-tree", "mixnet"] or [16, 16, 15, 15]',
+    "dict_": "expected a table of keys and values",
+    "model_": "expected a table of keys and values",
+}
+_LIMITS = {
+    "greater_than": ("expected more than", "gt"),
+    "greater_than_equal": ("expected at least", "ge"),
+    "less_than": ("expected less than", "lt"),
+    "less_than_equal": ("expected at most", "le"),
+}
+
+
+def expectation(problem: Mapping[str, Any]) -> str:
+    """What should have been there instead of ``problem``, an entry of pydantic's ``errors()``."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind in _LIMITS:
+        words, key = _LIMITS[kind]
+        return f"{words} {context[key]:,g}"
+    if kind in {"literal_error", "enum"}:
+        options = [part.strip(" '") for part in context["expected"].replace(" or ", ",").split(",")]
+        known = [option for option in options if option]
+        return f"expected one of {', '.join(known)}{did_you_mean(str(problem['input']), known)}"
+    for beginning, words in _EXPECTED.items():
+        if kind.startswith(beginning):
+            return words
+    message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
+    return message[:1].lower() + message[1:]
+
+
+def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    known = keys_at(kind, location[:-1])
+    key = str(location[-1])
+    return did_you_mean(key[:MAX_SHOWN], known) or f"; known: {', '.join(known)}"
+
+
+def _example(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    """An example of what a missing key may hold, if its field has one."""
+    current = _table(kind, location[:-1])
+    field = current.model_fields.get(str(location[-1])) if current else None
+    examples = field.examples if field is not None else None
+    return f", such as {location[-1]} = {examples[0]}" if examples else ""
+
+
+def keys_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """Keys of the table at ``path`` inside ``kind``, in the order in which they are declared."""
+    table = _table(kind, path)
+    return list(table.model_fields) if table else []
+
+
+def _table(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+    for part in path:
+        field = kind.model_fields.get(str(part))
+        if field is None:
+            return None
+        options = [field.annotation, *get_args(field.annotation)]
+        tables = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
+        if not tables:
+            return None
+        kind = tables[0]
+    return kind

@@ -1,0 +1,247 @@
+"""Results as files: JSON once at the end, CSV and Parquet rows as runs finish.
+
+A file appears under its name only when it is whole: everything is written beside it first. Two
+exceptions: the streamed CSV, whose purpose is that what was finished survives, and what is no
+regular file (a pipe, a terminal, ``/dev/null``), which is written to directly and never replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from lightloom.errors import OutputError
+
+#: the name that stands for standard output
+STDOUT = "-"
+
+
+def _failure(place: object, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(f"{place}: cannot write: {reason}; choose another place")
+
+
+def _is_special(path: Path) -> bool:
+    """Whether there is something that is neither a file nor a folder."""
+    return path.exists() and not path.is_file()
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that takes the place of ``path`` only if the block succeeds.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written (no folder, no permission, disk full).
+    """
+    with _whole(path) as part, part.open("w", encoding="utf-8") as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the place of ``path`` if the block succeeds.
+
+    A link is followed, so that the file that it points to is replaced and not the link.
+    """
+    try:
+        if _is_special(path):
+            yield path
+            return
+        target = path.resolve()
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        os.close(handle)
+        try:
+            yield Path(name)
+            os.chmod(name, _mode(target))
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise _failure(path, error) from None
+
+
+def _mode(path: Path) -> int:
+    """Permissions that a file has, or that a new one would have."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def check_writable(path: Path) -> None:
+    """Fail early, before minutes of simulation, if a path cannot be written.
+
+    Raises
+    ------
+    OutputError
+        If the folder is missing or not writable, or the path is a folder.
+    """
+    folder = path.parent
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; give the name of a file")
+        if not folder.is_dir():
+            raise OutputError(f"{path}: there is no folder {folder}; make it first")
+        if not _is_special(path) and not os.access(folder, os.W_OK):
+            raise OutputError(f"{path}: folder {folder} is not writable; choose another place")
+    except OSError as error:
+        raise _failure(path, error) from None
+    except ValueError:
+        raise OutputError(f"{path}: cannot write: not a usable path") from None
+
+
+def check_all_writable(paths: Iterable[Path]) -> None:
+    """Fail early if any of several outputs cannot be written, or two are the same file.
+
+    Raises
+    ------
+    OutputError
+        Naming the first.
+    """
+    seen = set()
+    for path in paths:
+        check_writable(path)
+        place = path.resolve()
+        if place in seen and not _is_special(path):
+            raise OutputError(f"{path}: named for two outputs; give each a file of its own")
+        seen.add(place)
+
+
+def write_json(content: dict[str, Any], target: str) -> None:
+    """Write ``content`` to a file, or to standard output if ``target`` is ``-``.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    text = json.dumps(_finite(content), indent=1, allow_nan=False, default=str) + "\n"
+    if target == STDOUT:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _failure("standard output", error) from None
+        return
+    with whole_file(Path(target)) as stream:
+        stream.write(text)
+
+
+def _finite(value: Any) -> Any:
+    """The value with ``null`` for what JSON cannot say: infinite, or not a number."""
+    if isinstance(value, dict):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class RowWriter:
+    """Rows of one run each, written to CSV as they come and to Parquet at the end.
+
+    ``close`` is called in any case, so that an interrupt leaves the finished rows in both.
+
+    Parameters
+    ----------
+    csv_target
+        A path, ``-`` for standard output, or ``None``.
+    parquet_path
+        A path or ``None``.
+    """
+
+    def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
+        self._target = None if csv_target is None else str(csv_target)
+        self._parquet_path = parquet_path
+        self._rows: list[dict[str, Any]] = []
+        self._closed = False
+        self._stream: IO[str] | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows so far."""
+        return len(self._rows)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Add one row; all rows have the same keys.
+
+        Raises
+        ------
+        OutputError
+            If the CSV cannot be written.
+        """
+        self._rows.append(row)
+        if self._target is None:
+            return
+        try:
+            if self._stream is None:
+                # opened late, so that wrong input leaves no empty file
+                self._stream = self._open(self._target)
+                csv.DictWriter(self._stream, row.keys()).writeheader()
+            csv.DictWriter(self._stream, self._rows[0].keys()).writerow(row)
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            failure = self._csv_failure(error)
+            self._abandon()
+            raise failure from None
+
+    @staticmethod
+    def _open(target: str) -> IO[str]:
+        if target == STDOUT:
+            return sys.stdout
+        return Path(target).open("w", newline="", encoding="utf-8")
+
+    def _csv_failure(self, error: OSError) -> OutputError:
+        place = "standard output" if self._target == STDOUT else self._target
+        return _failure(place, error)
+
+    def _abandon(self) -> None:
+        """Close without complaining once more about what is still in the buffer."""
+        stream, self._stream, self._target = self._stream, None, None
+        if stream is not None and stream is not sys.stdout:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def close(self) -> None:
+        """Finish both files; nothing is written if there was no row.
+
+        Raises
+        ------
+        OutputError
+            If one of them cannot be written.
+        """
+        stream, self._stream = self._stream, None
+        if stream is not None and stream is not sys.stdout:
+            try:
+                stream.close()
+            except OSError as error:
+                raise self._csv_failure(error) from None
+        if self._closed or self._parquet_path is None or not self._rows:
+            return
+        self._closed = True
+        import polars
+
+        # polars would turn a full disk into an error of its own
+        content = io.BytesIO()
+        polars.DataFrame(self._rows, infer_schema_length=None).write_parquet(content)
+        with _whole(self._parquet_path) as part:
+            part.write_bytes(content.getbuffer())
