@@ -10,6 +10,12 @@ use lightloom_model::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// Most bytes between workers: sums of them fit 64 bits with room to spare.
+const MOST_BYTES: u128 = 1 << 62;
+
+/// Most bytes of a token copy: times 32 bits of copies they fit 64 bits.
+const MOST_TOKEN_BYTES: u64 = 1 << 30;
+
 /// What is looked up while programs are played.
 #[derive(Debug)]
 pub struct Index {
@@ -25,7 +31,8 @@ pub struct Index {
 /// for its halves (Patarasuk and Yuan 2009), rounded up.
 pub fn ring_edge_bytes(kind: RingKind, bytes: u64, members: usize) -> u64 {
     let steps = ring_steps(kind, members);
-    (u128::from(bytes) * u128::from(steps)).div_ceil(members as u128) as u64
+    let total = (u128::from(bytes) * u128::from(steps)).div_ceil(members as u128);
+    u64::try_from(total).unwrap_or(u64::MAX)
 }
 
 /// Steps of a ring collective: each moves 1/n of the buffer over every edge.
@@ -151,8 +158,14 @@ fn index_stage(graph: &TaskGraph, stage: usize, index: &mut Index) -> Result<(),
     let per_stage = graph.layout.workers() / graph.programs.len();
     for (position, task) in graph.programs[stage].tasks.iter().enumerate() {
         match task.kind {
-            TaskKind::AllToAll { .. } => {
+            TaskKind::AllToAll { bytes_per_token, .. } => {
                 Purpose::of(task.category)?;
+                if bytes_per_token > MOST_TOKEN_BYTES {
+                    return Err(Invalid(format!(
+                        "task {position}: {bytes_per_token} bytes per token, at most \
+                         {MOST_TOKEN_BYTES}"
+                    )));
+                }
                 exchanges.push(position as u32);
             }
             TaskKind::Local { .. } | TaskKind::Send { .. } => {
@@ -206,7 +219,7 @@ pub fn implied_bytes(
     fabric: &Fabric,
     by_rank: bool,
 ) -> Result<[u64; 5], ExecuteError> {
-    let mut totals = [0; 5];
+    let mut totals = [0_u128; 5];
     let layout = &graph.layout;
     let per_stage = u64::from(layout.replicas) * u64::from(layout.members);
     let mut peers: FxHashSet<(u32, u32)> = FxHashSet::default();
@@ -215,7 +228,7 @@ pub fn implied_bytes(
         let total = &mut totals[purpose as usize];
         match task.kind {
             TaskKind::Send { peer_stage, bytes, .. } => {
-                *total += bytes * per_stage;
+                *total += u128::from(bytes) * u128::from(per_stage);
                 if peers.insert((stage, peer_stage)) {
                     for worker in 0..per_stage as u32 {
                         let ends = [stage, peer_stage].map(|at| at * per_stage as u32 + worker);
@@ -228,7 +241,7 @@ pub fn implied_bytes(
                     let group = stage * layout.replicas + replica;
                     let cell = group as usize * graph.blocks.blocks as usize + block as usize;
                     let copies = remote_copies(&graph.blocks, cell, layout.members, by_rank);
-                    *total += copies * bytes_per_token;
+                    *total += u128::from(copies) * u128::from(bytes_per_token);
                 }
             }
             _ => {}
@@ -236,7 +249,12 @@ pub fn implied_bytes(
     }
     add_rings(graph, seats, fabric, &mut totals)?;
     need_exchange_routes(graph, seats, fabric)?;
-    Ok(totals)
+    if totals.iter().any(|&total| total > MOST_BYTES) {
+        return Err(invalid(format!(
+            "the step moves over {MOST_BYTES} bytes between workers: check sizes"
+        )));
+    }
+    Ok(totals.map(|total| total as u64))
 }
 
 fn remote_copies(blocks: &TokenBlocks, cell: usize, members: u32, by_rank: bool) -> u64 {
@@ -258,7 +276,7 @@ fn add_rings(
     graph: &TaskGraph,
     seats: &Seats,
     fabric: &Fabric,
-    totals: &mut [u64; 5],
+    totals: &mut [u128; 5],
 ) -> Result<(), ExecuteError> {
     let per_stage = graph.layout.workers() / graph.programs.len();
     // A collective is joined by all of its ring; the first member, which may be of another stage,
@@ -274,7 +292,7 @@ fn add_rings(
                 continue;
             }
             let edge = ring_edge_bytes(kind, bytes, ring.len());
-            totals[purpose as usize] += edge * ring.len() as u64;
+            totals[purpose as usize] += u128::from(edge) * ring.len() as u128;
             for (place, &worker) in ring.iter().enumerate() {
                 let next = ring[(place + 1) % ring.len()];
                 need_route(seats, fabric, (worker, next), "a ring")?;

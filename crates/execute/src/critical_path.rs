@@ -17,7 +17,8 @@ pub struct CriticalPath(pub [u64; CATEGORIES]);
 impl CriticalPath {
     /// Extends the path by a span of this category.
     pub fn charge(&mut self, category: Category, span: Duration) {
-        self.0[category as usize] += span.0;
+        let part = &mut self.0[category as usize];
+        *part = part.saturating_add(span.0);
     }
 
     /// This path, extended.
@@ -29,7 +30,7 @@ impl CriticalPath {
 
     /// The time that the path explains, in picoseconds.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, part| sum.saturating_add(*part))
     }
 }
 

@@ -73,7 +73,7 @@ impl Ledger {
     /// Notes a transfer between two workers that begins.
     pub fn send(&mut self, purpose: Purpose, carrier: Carrier, bytes: u64) {
         self.sent[purpose as usize] += bytes;
-        self.bytes[purpose as usize][column(carrier)] += bytes;
+        self.add(purpose, column(carrier), bytes);
     }
 
     /// Notes the arrival of bytes.
@@ -83,12 +83,17 @@ impl Ledger {
 
     /// Notes bytes inside servers.
     pub fn inside(&mut self, purpose: Purpose, bytes: u64) {
-        self.bytes[purpose as usize][NVSWITCH] += bytes;
+        self.add(purpose, NVSWITCH, bytes);
     }
 
     /// Notes bytes forwarded by relays.
     pub fn relay(&mut self, purpose: Purpose, bytes: u64) {
-        self.bytes[purpose as usize][RELAYED] += bytes;
+        self.add(purpose, RELAYED, bytes);
+    }
+
+    fn add(&mut self, purpose: Purpose, column: usize, bytes: u64) {
+        let cell = &mut self.bytes[purpose as usize][column];
+        *cell = cell.saturating_add(bytes);
     }
 
     /// Checks that what was sent was received and is what the task graph implies.

@@ -71,9 +71,8 @@ impl SwitchDelay {
         if pairs == 0 {
             return Duration::ZERO;
         }
-        Duration(
-            self.fixed.0 + self.per_pair.0 * u64::from(pairs) + self.control.0 + self.link_up.0,
-        )
+        let switching = Duration(self.per_pair.0.saturating_mul(u64::from(pairs)));
+        self.fixed + switching + self.control + self.link_up
     }
 }
 

@@ -53,27 +53,32 @@ impl Duration {
 impl Rate {
     /// The time to send `size` at this rate, rounded up to a picosecond.
     ///
+    /// A result beyond 64 bits (213 days) becomes the largest one.
+    ///
     /// # Panics
-    /// If the rate is zero, or the result exceeds 64 bits (213 days).
+    /// If the rate is zero.
     pub fn transmission(self, size: Bytes) -> Duration {
         assert!(self.0 > 0, "nothing can be sent at rate zero");
         let bit_picoseconds = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         let picoseconds = bit_picoseconds.div_ceil(u128::from(self.0));
-        Duration(u64::try_from(picoseconds).expect("a transmission of over 213 days"))
+        Duration(u64::try_from(picoseconds).unwrap_or(u64::MAX))
     }
 }
+
+// Sums of times stop at the end of what 64 bits can hold, so that absurd input ends as "too long"
+// and not as a wrong time.
 
 impl Add<Duration> for Time {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0 + span.0)
+        Self(self.0.saturating_add(span.0))
     }
 }
 
 impl AddAssign<Duration> for Time {
     fn add_assign(&mut self, span: Duration) {
-        self.0 += span.0;
+        *self = *self + span;
     }
 }
 
@@ -81,13 +86,13 @@ impl Add for Duration {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Duration {
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -125,6 +130,13 @@ mod tests {
         assert_eq!(Rate(3_200_000_000_000).transmission(Bytes(1)), Duration(3));
         assert_eq!(Rate(400_000_000_000).transmission(Bytes(50_000_000_000)), Duration(PS_PER_S));
         assert_eq!(Rate(1).transmission(Bytes(0)), Duration::ZERO);
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_time() {
+        assert_eq!(Time(u64::MAX - 1) + Duration(5), Time(u64::MAX));
+        assert_eq!(Duration(u64::MAX) + Duration(1), Duration(u64::MAX));
+        assert_eq!(Rate(1).transmission(Bytes(u64::MAX)), Duration(u64::MAX));
     }
 
     #[test]

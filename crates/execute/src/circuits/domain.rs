@@ -87,7 +87,8 @@ impl Domain {
             .map(|cell| {
                 let may = self.allowed.as_ref().is_none_or(|allowed| allowed[cell]);
                 let count = u64::from(self.circuits[cell]);
-                (may && cell / size != cell % size).then(|| flows.add_link(Rate(rate.0 * count)))
+                (may && cell / size != cell % size)
+                    .then(|| flows.add_link(Rate(rate.0.saturating_mul(count))))
             })
             .collect();
     }

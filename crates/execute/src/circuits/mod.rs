@@ -7,6 +7,7 @@
 pub mod domain;
 pub mod memo;
 
+use crate::error::ExecuteError;
 use crate::outcome::{CircuitStatistics, LinkUse};
 use crate::timeline::CircuitTimeline;
 use domain::{Domain, Domains};
@@ -46,18 +47,20 @@ pub struct Decision {
 
 impl<'a> Circuits<'a> {
     /// The circuits at the start of a run; `None` if the network has no circuit switches.
+    ///
+    /// # Errors
+    /// If a region is too large, or has too many ports, for the allocators.
     pub fn new(
         graph: &TaskGraph,
         network: &'a Network,
         share_equal_work: bool,
         flows: &mut FlowNetwork,
-    ) -> Option<Self> {
-        let ocs = network.ocs.as_ref()?;
-        let eps = network.eps.as_ref()?;
+    ) -> Result<Option<Self>, ExecuteError> {
+        let (Some(ocs), Some(eps)) = (&network.ocs, &network.eps) else { return Ok(None) };
         let found = Domains::new(graph, ocs);
         let mut circuits = Self {
             ocs,
-            eps_rate: Rate(eps.nic_rate.0 * u64::from(eps.nics)),
+            eps_rate: Rate(eps.nic_rate.0.saturating_mul(u64::from(eps.nics))),
             domains: found.domains,
             of_group: found.of_group,
             place: found.place,
@@ -68,6 +71,8 @@ impl<'a> Circuits<'a> {
         };
         for index in 0..circuits.domains.len() {
             let demand = vec![0; circuits.domains[index].size().pow(2)];
+            let asked = circuits.request(&circuits.domains[index], &demand, None).validate();
+            asked.map_err(ExecuteError::Network)?;
             let start = circuits.ask(Allocator::Static, index, &demand);
             let domain = &mut circuits.domains[index];
             domain.circuits = start.circuits;
@@ -75,7 +80,7 @@ impl<'a> Circuits<'a> {
         }
         circuits.statistics = CircuitStatistics::default();
         circuits.memo = Memo::new(share_equal_work);
-        Some(circuits)
+        Ok(Some(circuits))
     }
 
     /// The domain of a group's circuits; `None` where its all-to-alls stay in one server.
@@ -198,7 +203,7 @@ impl<'a> Circuits<'a> {
                 }
                 self.close(index, (a, b), now);
                 let kept = if self.ocs.keep_unchanged { old.min(new) } else { 0 };
-                let rate = Rate(self.ocs.nic_rate.0 * u64::from(kept));
+                let rate = Rate(self.ocs.nic_rate.0.saturating_mul(u64::from(kept)));
                 let domain = &mut self.domains[index as usize];
                 set_pair(domain, (a, b), rate, now, flows);
                 domain.circuits[cell] = new;
@@ -214,7 +219,7 @@ impl<'a> Circuits<'a> {
         let domain = &mut self.domains[index as usize];
         for (a, b) in std::mem::take(&mut domain.switching) {
             let cell = a as usize * size + b as usize;
-            let rate = Rate(self.ocs.nic_rate.0 * u64::from(domain.circuits[cell]));
+            let rate = Rate(self.ocs.nic_rate.0.saturating_mul(u64::from(domain.circuits[cell])));
             set_pair(domain, (a as usize, b as usize), rate, now, flows);
             domain.up_since[cell] = now;
         }

@@ -12,7 +12,7 @@ mod worker;
 use crate::check::{Index, check, implied_bytes};
 use crate::circuits::Circuits;
 use crate::critical_path::CriticalPath;
-use crate::error::ExecuteError;
+use crate::error::{ExecuteError, invalid};
 use crate::fabric::Fabric;
 use crate::ledger::Ledger;
 use crate::lower::Planner;
@@ -27,6 +27,9 @@ use message::Message;
 use ring::Ring;
 use rustc_hash::FxHashMap;
 use worker::{Waiting, Worker};
+
+/// No step may take longer: 53 days, a quarter of what 64 bits hold.
+const LONGEST: Time = Time(1 << 62);
 
 /// Events between two looks at the observer.
 const CHECK_EVERY: u64 = 50_000;
@@ -134,12 +137,12 @@ impl<'a> Engine<'a> {
         let by_rank = network.all_to_all != AllToAll::Hierarchical;
         let implied = implied_bytes(graph, &seats, &fabric, by_rank)?;
         let mut circuits =
-            Circuits::new(graph, network, options.share_equal_work, &mut fabric.flows);
+            Circuits::new(graph, network, options.share_equal_work, &mut fabric.flows)?;
         let mut workers = vec![Worker::default(); graph.layout.workers()];
         for &worker in &options.timeline_workers {
             let Some(entry) = workers.get_mut(worker as usize) else {
                 let count = graph.layout.workers();
-                return Err(crate::error::invalid(format!(
+                return Err(invalid(format!(
                     "a timeline is asked for worker {worker}, there are {count}"
                 )));
             };
@@ -206,6 +209,9 @@ impl<'a> Engine<'a> {
                     self.go_on()?;
                 }
             }
+            if self.now > LONGEST {
+                return Err(too_long());
+            }
             if self.events >= next_check {
                 next_check = self.events + CHECK_EVERY;
                 let tasks = self.tasks_done();
@@ -267,6 +273,9 @@ impl<'a> Engine<'a> {
         self.check_all_done()?;
         self.ledger.check()?;
         let end = self.workers.iter().map(|worker| worker.at).max().unwrap_or(Time::ZERO);
+        if end > LONGEST {
+            return Err(too_long());
+        }
         let last = self.workers.iter().find(|worker| worker.at == end);
         let critical_path = last.map(|worker| worker.path).unwrap_or_default();
         assert_eq!(critical_path.total(), end.0, "the critical path explains the step time");
@@ -319,6 +328,10 @@ impl<'a> Engine<'a> {
             assert_eq!(left, 0, "collectives are left over although all workers are done");
             return Ok(());
         };
+        if self.fabric.flows.active() > 0 {
+            // Flows that would end beyond the largest time never do.
+            return Err(too_long());
+        }
         let count = self.workers.iter().filter(stuck).count();
         let id = self.workers.iter().position(|worker| std::ptr::eq(worker, first)).unwrap_or(0);
         let layout = &self.graph.layout;
@@ -335,6 +348,10 @@ impl<'a> Engine<'a> {
             self.workers.len(),
         )))
     }
+}
+
+fn too_long() -> ExecuteError {
+    invalid("the step takes over 53 days of simulated time: check rates, sizes and durations")
 }
 
 #[cfg(test)]

@@ -80,7 +80,8 @@ impl Engine<'_> {
     fn begin_ring(&mut self, number: u32, members: u32) {
         let (_, _, local) = self.rings[number].shape();
         let purpose = self.rings[number].purpose();
-        self.ledger.inside(purpose, local * u64::from(self.seats.gpus) * u64::from(members));
+        let gpus = u64::from(self.seats.gpus) * u64::from(members);
+        self.ledger.inside(purpose, local.saturating_mul(gpus));
         let whole = self.fabric.local_time(local);
         if members == 1 {
             self.ring_done(number, self.now + whole);
@@ -125,11 +126,12 @@ impl Engine<'_> {
                     }
                 }
             }
-            latencies += longest.0;
+            latencies = u64::saturating_add(latencies, longest.0);
         }
         let steps = ring_steps(kind, members.len());
+        let startup = u128::from(latencies) * u128::from(steps) / members.len() as u128;
         let ring = &mut self.rings[number];
-        ring.startup = Duration(latencies * steps / members.len() as u64);
+        ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
         ring.local_edges = local_edges;
         ring.pieces_left = pieces_left;
         if pieces_left == 0 {

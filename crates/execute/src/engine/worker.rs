@@ -155,7 +155,7 @@ impl Engine<'_> {
 
     fn local(&mut self, id: WorkerId, task: &Task, bytes_per_gpu: u64) {
         let purpose = Purpose::of(task.category).expect("checked");
-        self.ledger.inside(purpose, bytes_per_gpu * u64::from(self.seats.gpus));
+        self.ledger.inside(purpose, bytes_per_gpu.saturating_mul(u64::from(self.seats.gpus)));
         let duration = self.fabric.local_time(bytes_per_gpu);
         self.work(id, task, duration);
     }

@@ -75,11 +75,12 @@ impl DirectLinks {
         let mut bundle_of: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for key in keys {
             let count = counts[&key];
-            let link = flows.add_link(Rate(direct.link_rate.0 * u64::from(count)));
+            let link = flows.add_link(Rate(direct.link_rate.0.saturating_mul(u64::from(count))));
             bundle_of.insert(key, bundles.len() as u32);
             bundles.push(Bundle { link, count });
         }
-        let relay_rate = Rate(network.nvswitch.gpu_rate.0 * u64::from(network.gpus_per_server));
+        let gpu_rate = network.nvswitch.gpu_rate.0;
+        let relay_rate = Rate(gpu_rate.saturating_mul(u64::from(network.gpus_per_server)));
         let mut links = Self {
             bundles,
             relays: Vec::new(),
@@ -102,6 +103,9 @@ impl DirectLinks {
         let mut relay_of: FxHashMap<u32, LinkId> = FxHashMap::default();
         for route in &direct.routes {
             let servers = &route.servers;
+            if (1..servers.len()).any(|place| servers[..place].contains(&servers[place])) {
+                return Err(unfit(format!("route {servers:?} visits a server twice")));
+            }
             let hops: Vec<u32> = servers
                 .windows(2)
                 .map(|hop| bundle_of.get(&(hop[0], hop[1])).copied())
@@ -121,9 +125,8 @@ impl DirectLinks {
                 links.push(self.bundles[hop as usize].link);
             }
             let relays = hops.len() as u32 - 1;
-            let latency = Duration(
-                direct.link_delay.0 * hops.len() as u64 + direct.relay_delay.0 * u64::from(relays),
-            );
+            let latency = Duration(direct.link_delay.0.saturating_mul(hops.len() as u64))
+                + Duration(direct.relay_delay.0.saturating_mul(u64::from(relays)));
             let (first_bundle, last_bundle) = (hops[0], hops[hops.len() - 1]);
             self.routes.push(CompiledRoute { links, latency, relays, first_bundle, last_bundle });
         }

@@ -49,7 +49,7 @@ impl EpsLinks {
     /// Adds the links of all servers and ToRs.
     pub fn new(config: &Eps, servers: u32, slots: u32, flows: &mut FlowNetwork) -> Self {
         let nics_per_slot = u64::from(config.nics / slots);
-        let slot_rate = Rate(config.nic_rate.0 * nics_per_slot);
+        let slot_rate = Rate(config.nic_rate.0.saturating_mul(nics_per_slot));
         let mut add = |count: u32, rate: Rate| (0..count).map(|_| flows.add_link(rate)).collect();
         let up = add(servers * slots, slot_rate);
         let down = add(servers * slots, slot_rate);
@@ -65,15 +65,15 @@ impl EpsLinks {
 
     /// Number of ToR links, the rate of each, and the rate of the NICs below each.
     fn tor_links(config: &Eps, slots: u32, tors: u32) -> (u32, Rate, u64) {
-        let below = u64::from(config.servers_per_tor) * config.nic_rate.0;
+        let below = config.nic_rate.0.saturating_mul(u64::from(config.servers_per_tor));
         let nics = u64::from(config.nics);
         let uplink = config.tor_uplink.map_or(u64::MAX, |rate| rate.0);
         if config.rail {
             // One ToR per NIC; those of a slot act as one.
             let per_slot = nics / u64::from(slots);
-            (tors * slots, Rate(uplink.saturating_mul(per_slot)), below * per_slot)
+            (tors * slots, Rate(uplink.saturating_mul(per_slot)), below.saturating_mul(per_slot))
         } else {
-            (tors, Rate(uplink), below * nics)
+            (tors, Rate(uplink), below.saturating_mul(nics))
         }
     }
 
@@ -105,6 +105,6 @@ impl EpsLinks {
         } else {
             6
         };
-        Duration(self.config.link_delay.0 * links)
+        Duration(self.config.link_delay.0.saturating_mul(links))
     }
 }

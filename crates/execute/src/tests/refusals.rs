@@ -3,7 +3,7 @@
 use super::{US, compute, one_ring, receive, refuse, ring, send, wait};
 use crate::testing::{all_to_all, direct, empty_graph, packet, task, with_blocks};
 use lightloom_model::{
-    AllToAll, Category, Circuit, Direct, Duration, Eps, Network, Rate, RingKind, Route, TaskKind,
+    AllToAll, Category, Circuit, Direct, Eps, Network, Rate, RingKind, Route, TaskKind,
 };
 
 #[test]
@@ -132,5 +132,51 @@ fn a_stopped_run_says_where() {
     assert!(stopped.to_string().starts_with("interrupted at 0.02"), "{stopped}");
     let total = crate::total_tasks(&graph);
     assert_eq!(total, 180_000);
-    let _ = Duration(total);
+}
+
+#[test]
+fn absurd_numbers_are_refused() {
+    let mut graph = empty_graph(2, 1, 1);
+    graph.programs[0].tasks = vec![send(1, 0, u64::MAX)];
+    graph.programs[1].tasks = vec![receive(0, 0)];
+    let text = "the step moves over 4611686018427387904 bytes between workers: check sizes";
+    assert_eq!(refuse(&graph, &packet(2)), text);
+    graph.programs[0].tasks = vec![send(1, 0, 1_000_000_000_000)];
+    let slow = Eps { nic_rate: Rate(1), ..packet(2).eps.unwrap() };
+    let text = "the step takes over 53 days of simulated time: check rates, sizes and durations";
+    assert_eq!(refuse(&graph, &Network { eps: Some(slow), ..packet(2) }), text);
+    graph.programs[0].tasks = vec![compute(u64::MAX), compute(u64::MAX), send(1, 0, 1)];
+    assert_eq!(refuse(&graph, &packet(2)), text);
+    graph.programs[0].tasks = vec![compute(u64::MAX), compute(7)];
+    graph.programs[1].tasks = vec![];
+    assert_eq!(refuse(&graph, &packet(2)), text);
+    let mut all = with_blocks(empty_graph(1, 1, 2), &[&[0, 1, 1, 0]]);
+    all.programs[0].tasks = vec![all_to_all(0, true)];
+    if let TaskKind::AllToAll { bytes_per_token, .. } = &mut all.programs[0].tasks[0].kind {
+        *bytes_per_token = 1 << 40;
+    }
+    assert_eq!(
+        refuse(&all, &packet(2)),
+        "stage 0: task 0: 1099511627776 bytes per token, at most 1073741824"
+    );
+}
+
+#[test]
+fn routes_are_simple_paths() {
+    let network = Direct {
+        link_rate: Rate(1),
+        circuits: vec![Circuit { a: 0, b: 1, count: 1 }],
+        routes: vec![Route { servers: vec![0, 1, 0] }],
+        ..Direct::default()
+    };
+    let text = "route [0, 1, 0] visits a server twice";
+    assert_eq!(refuse(&empty_graph(1, 1, 2), &direct(2, network)), text);
+}
+
+#[test]
+fn regions_must_suit_the_allocators() {
+    let mut network = crate::testing::mixnet(2);
+    network.ocs.as_mut().unwrap().degree = 70_000;
+    let text = "70000 ports at one server, at most 65535";
+    assert_eq!(refuse(&empty_graph(1, 1, 2), &network), text);
 }
