@@ -51,6 +51,7 @@ class CircuitView:
     chords: Markup
     caption: str
     decisions: tuple[Decision, ...] = ()
+    following: str = ""
 
 
 def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[CircuitView]:
@@ -90,7 +91,8 @@ def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
 def _regional(
     style: FabricStyle, snapshots: Sequence[Snapshot], facts: tuple[tuple[str, str], ...]
 ) -> CircuitView:
-    first, *following = _telling(snapshots)
+    telling, what = _telling(snapshots)
+    first, *following = telling
     labels = [str(server) for server in first.servers]
     demand, circuits = _square(first.demand, len(labels)), _square(first.circuits, len(labels))
     unit = show_bytes(float(max(1, demand.max())), 3).split()[-1]
@@ -115,14 +117,19 @@ def _regional(
         chords=chord_drawing(circuits, labels, "Circuits between servers", style.class_),
         caption=f"{_decision(first)}; demand in {unit}",
         decisions=tuple(decisions),
+        following=what,
     )  # fmt: skip
 
 
-def _telling(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Decisions of the first group that changed circuits; its first ones if none did."""
+def _telling(snapshots: Sequence[Snapshot]) -> tuple[list[Snapshot], str]:
+    """Decisions of the first group that changed circuits (else its first), and what they are."""
     group = [s for s in snapshots if s.group == snapshots[0].group]
     changed = [s for s in group if s.ready_s > s.time_s]
-    return (changed or group)[: 1 + MAX_DECISIONS]
+    if changed:
+        what = "The next decisions for the same EP group that changed circuits"
+    else:
+        what = "The next decisions for the same EP group; no circuit ever had to change"
+    return (changed or group)[: 1 + MAX_DECISIONS], what
 
 
 def _decision(snapshot: Snapshot) -> str:

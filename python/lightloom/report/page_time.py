@@ -80,7 +80,8 @@ def _circuits(run: Any, window: Window, style: FabricStyle) -> tuple[Markup | No
     """Circuits in the window, of the region that changes most there."""
     circuits = circuit_spans(run)
     inside = circuits.within(window.start_s, window.end_s)
-    if not len(inside):
+    if len(inside) <= len(inside.pairs()):
+        # nothing changes: the drawing would be full bars
         return None, ""
     regions = _regions(inside.pairs())
     region = max(regions, key=lambda pairs: _changes(inside, pairs))

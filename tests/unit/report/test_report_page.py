@@ -13,6 +13,8 @@ from lightloom.report.table import grouped
 from lightloom.study.compare import compare
 from lightloom.study.scenario import Scenario, check
 
+from .hand_made_results import circuit_timeline
+
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "\"><script>alert(1)</script><b a='x'>&amp;"
 
@@ -165,6 +167,29 @@ def test_decisions_that_changed_circuits_are_drawn(page):
     assert "layer 4, micro-batch 0" in words
     assert "layer 5, micro-batch 0" not in words  # one and four more
     assert "of them changed circuits 6" in words
+
+
+def test_circuits_that_never_change_are_said_to(make_comparison):
+    comparison = make_comparison()
+    done = comparison.details["runs"]["mixnet"]
+    still = tuple(dataclasses.replace(s, ready_s=s.time_s) for s in done.run.snapshots)
+    done.run = dataclasses.replace(done.run, snapshots=still)
+    words = Outline(render(comparison)).words
+    assert "no circuit ever had to change" in words
+    assert "switched in" not in words
+
+
+def test_circuits_are_drawn_over_time_only_if_they_change(make_comparison):
+    comparison = make_comparison()
+    done = comparison.details["runs"]["mixnet"]
+    still = [(2, 3, 1, 0.0, 20.0), (0, 1, 1, 0.0, 20.0)]
+    done.run = dataclasses.replace(done.run, circuit_timeline=circuit_timeline(still))
+    assert "Circuits in the same time" not in render(comparison)
+    moving = [(0, 1, 2, float(n), n + 0.75) for n in range(20)]
+    done.run = dataclasses.replace(done.run, circuit_timeline=circuit_timeline(still[:1] + moving))
+    outline = Outline(render(comparison))
+    assert "servers 0 - 1: 2 circuits up for 750 ms" in outline.tips
+    assert "region of servers 0 to 1" in outline.words
 
 
 def test_fixed_circuits_are_drawn_both_ways(page):
