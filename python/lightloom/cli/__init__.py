@@ -81,19 +81,13 @@ def run_command(arguments: Sequence[str]) -> int:
     int
         The exit status, see the module.
     """
-    from lightloom.cli.usage import UsageError, one_line
-
     try:
-        status = build_app()(
-            list(arguments) or ["--help"], prog_name="lightloom", standalone_mode=False
-        )
-        sys.stdout.flush()
-    except UsageError as error:
-        return _fail(one_line(error))
+        return _run(list(arguments) or ["--help"])
     except LightloomError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        status = 130
+        _fail("interrupted")
+        return 130
     except BrokenPipeError:
         _discard(sys.stdout)
         return 1
@@ -101,9 +95,19 @@ def run_command(arguments: Sequence[str]) -> int:
         _discard(sys.stdout)
         place = f"{error.filename}: " if error.filename else "standard output: "
         return _fail(f"{place}{error.strerror or error}")
-    if status == 130:
-        _fail("interrupted")
-        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    from lightloom.cli.usage import UsageError, one_line
+
+    try:
+        status = build_app()(arguments, prog_name="lightloom", standalone_mode=False)
+    except UsageError as error:
+        return _fail(one_line(error))
+    if sys.stdout is not None:  # it is None where it was closed before the start
+        sys.stdout.flush()
+    if status == 130:  # typer's own reading of an interrupt
+        raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 
@@ -114,8 +118,10 @@ def _fail(message: str) -> int:
     return 2
 
 
-def _discard(stream: IO[str]) -> None:
+def _discard(stream: IO[str] | None) -> None:
     """Let what is still in a stream's buffer go nowhere, so that leaving raises nothing more."""
+    if stream is None:
+        return
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

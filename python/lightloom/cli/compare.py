@@ -151,6 +151,9 @@ Demand = Annotated[
 Resample = Annotated[
     bool, _option(DEMAND, "--resample", help="Draw the tokens of a log with replacement.")
 ]
+Scale = Annotated[
+    bool, _option(DEMAND, "--scale", help="Scale a token matrix to the tokens of the job.")
+]
 Deduplicate = Annotated[
     bool, _option(DEMAND, "--deduplicate", help="One copy of a token per destination server.")
 ]
@@ -326,6 +329,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     pp_layout: PpLayout = None,
     demand: Demand = "mixtral",
     resample: Resample = False,
+    scale: Scale = False,
     deduplicate: Deduplicate = False,
     dispatch_bytes: DispatchBytes = 2.0,
     combine_bytes: CombineBytes = 2.0,
@@ -391,8 +395,7 @@ def scenario_from_options(given: dict[str, Any]) -> Scenario:
         "plan": plan,
         "demand": {
             "source": given["demand"],
-            "resample": given["resample"],
-            "deduplicate": given["deduplicate"],
+            **_present(given, "resample scale deduplicate"),
             "dispatch_element_bytes": given["dispatch_bytes"],
             "combine_element_bytes": given["combine_bytes"],
         },
@@ -409,7 +412,10 @@ def _present(given: dict[str, Any], names: str) -> dict[str, Any]:
 
 def _flag(key: str) -> str:
     """The flag that a key of the scenario comes from."""
-    return FLAGS.get(key, f"--{key.rpartition('.')[2].replace('_', '-')}")
+    name = FLAGS.get(key)
+    # an entry of a list, such as plan.pp_layout.0, is called as the list
+    own = key.rstrip("0123456789.").rpartition(".")[2]
+    return name or f"--{own.replace('_', '-')}"
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

@@ -58,6 +58,11 @@ class Outputs:
         for option in ("html", "parquet", "trace"):
             if str(getattr(self, option)) == STDOUT:
                 raise InputError(f"--{option} -: expected the name of a file, such as ./out")
+        for option in ("html", "trace"):
+            path = getattr(self, option)
+            # their writers put a whole file in the place of what is there: never of a device
+            if path is not None and path.exists() and not path.is_file() and not path.is_dir():
+                raise InputError(f"--{option} {path}: expected the name of a file, not a device")
         check_all_writable(self.files())
 
 
@@ -90,7 +95,6 @@ class Watcher(Monitor):
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
-        self._rows.close()
 
     def at(self, share: float, what: str) -> None:
         """Show how much is done and what is being done."""
@@ -119,10 +123,10 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     try:
         with Watcher(remarks, rows) as watcher:
             comparison = compare(scenario, monitor=watcher, with_timeline=with_timeline)
-    except KeyboardInterrupt:
-        _say_what_is_kept(outputs, rows.count, remarks)
+    except BaseException as error:
+        _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
-    failures = _write_files(comparison, outputs, remarks)
+    failures = _write_files(comparison, outputs, rows, remarks)
     # With standard output taken, the tables are a remark.
     print_comparison(comparison, remarks if outputs.on_stdout else Console())
     for path in outputs.files():
@@ -136,17 +140,24 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     return comparison
 
 
-def _say_what_is_kept(outputs: Outputs, rows: int, remarks: Console) -> None:
-    kept = [str(path) for path in (outputs.csv, outputs.parquet) if path is not None]
-    if rows and kept:
-        remarks.print(f"{rows} finished runs are in {' and '.join(kept)}", soft_wrap=True)
+def _keep_rows(outputs: Outputs, rows: RowWriter, remarks: Console, *, interrupted: bool) -> None:
+    """Close the files of rows after something went wrong, and say what is in them."""
+    try:
+        rows.close()
+    except OutputError as error:
+        remarks.print(f"lightloom: {error}", soft_wrap=True, markup=False)
+        return
+    kept = [str(path) for path in (outputs.csv, outputs.parquet) if path not in (None, STDOUT)]
+    if interrupted and rows.count and kept:
+        runs = f"{rows.count} finished run{'s' * (rows.count > 1)}"
+        remarks.print(f"{runs} kept in {' and '.join(kept)}", soft_wrap=True, markup=False)
 
 
 def _write_files(
-    comparison: Comparison, outputs: Outputs, remarks: Console
+    comparison: Comparison, outputs: Outputs, rows: RowWriter, remarks: Console
 ) -> dict[str, OutputError]:
     """Write every file; one that fails does not keep the others from being written."""
-    tasks: dict[str, Callable[[], None]] = {}
+    tasks: dict[str, Callable[[], None]] = {str(outputs.parquet): rows.close}
     if (json := outputs.json) not in (None, STDOUT):
         tasks[str(json)] = lambda: write_json(comparison.to_json(), str(json))
     if (html := outputs.html) is not None:

@@ -48,6 +48,9 @@ def _specific(error: Exception, context: Any, command: str) -> str | None:
 
 def _general(error: Exception, command: str) -> str:
     message = str(getattr(error, "message", error)).strip().rstrip(".")
+    if message.startswith("Got unexpected extra argument"):
+        message = f"more arguments than expected: {message.partition('(')[2].partition('(')[2]}"
+        message = message.rstrip(")")
     return f"{message[:1].lower()}{message[1:]}; see {command} --help"
 
 

@@ -221,5 +221,9 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
             )
         return None
     return open_demand(
-        options.source, demand_shape(model, plan), seed=seed, resample=options.resample
+        options.source,
+        demand_shape(model, plan),
+        seed=seed,
+        resample=options.resample,
+        scale=options.scale,
     )

@@ -195,12 +195,23 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
         f"memory: {worst.total_bytes / 1e9:.1f} GB per GPU at most (stage {worst.stage}), "
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
-    lines.append(
-        f"demand: {scenario.demand.source}; {len(samples)} samples per fabric: "
-        f"{scenario.seeds} seeds x {scenario.steps} steps"
-        + (f", compute speed +-{scenario.compute_spread:.0%}" if scenario.compute_spread else "")
-    )
+    lines.append(_demand_line(job, samples))
     return lines
+
+
+def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
+    """What was sampled, and why there may be less of it than was asked for."""
+    scenario = job.scenario
+    source = scenario.demand.source if job.model.num_moe_layers else "none (no experts)"
+    seeds = len({sample.seed for sample in samples})
+    steps = len({sample.step for sample in samples})
+    parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
+    if scenario.compute_spread:
+        parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
+    if (seeds, steps) != (scenario.seeds, scenario.steps):
+        alike = "every seed" if job.changes else "every seed and step"
+        parts.append(f"the same for {alike}")
+    return f"demand: {source}; {len(samples)} samples per fabric: {', '.join(parts)}"
 
 
 def _memory(job: Job) -> dict[str, Any]:
