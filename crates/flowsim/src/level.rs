@@ -23,15 +23,15 @@ pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
     let mut from_below = false;
     loop {
         let (frozen, free) = divide(caps, level);
-        if free == 0.0 {
+        if free == 0 {
             if frozen <= capacity || from_below {
                 return Fair { level: f64::INFINITY, load: frozen };
             }
             level = floor;
         } else {
-            let next = (capacity - frozen) / free;
+            let next = (capacity - frozen) / free as f64;
             // The sets of flows at two levels are nested, so equal if as large.
-            if caps.iter().map(|&cap| f64::from(cap >= next)).sum::<f64>() == free {
+            if caps.iter().filter(|&&cap| cap >= next).count() == free {
                 return Fair { level: next, load: capacity };
             }
             if from_below && next <= level {
@@ -44,15 +44,20 @@ pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
 }
 
 /// Sum of the caps below `level` and number of the others.
-fn divide(caps: &[f64], level: f64) -> (f64, f64) {
-    let mut frozen = 0.0;
-    let mut free = 0.0;
-    for &cap in caps {
-        // Selects, no branches.
-        frozen += if cap < level { cap } else { 0.0 };
-        free += f64::from(cap >= level);
+fn divide(caps: &[f64], level: f64) -> (f64, usize) {
+    // Four sums, so that additions need not wait for one another.
+    let mut sums = [0.0; 4];
+    let mut chunks = caps.chunks_exact(4);
+    for chunk in &mut chunks {
+        for (sum, &cap) in sums.iter_mut().zip(chunk) {
+            *sum += if cap < level { cap } else { 0.0 };
+        }
     }
-    (frozen, free)
+    for (sum, &cap) in sums.iter_mut().zip(chunks.remainder()) {
+        *sum += if cap < level { cap } else { 0.0 };
+    }
+    let free = caps.iter().filter(|&&cap| cap >= level).count();
+    ((sums[0] + sums[1]) + (sums[2] + sums[3]), free)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub(crate) const DIRTY: u8 = 1;
 pub(crate) const TOUCHED: u8 = 2;
 /// The link is in `rekey`.
 pub(crate) const REKEY: u8 = 4;
+/// A flow may have the link as its bottleneck and no longer should, or the reverse.
+pub(crate) const MOVES: u8 = 8;
 
 /// Links and the flows on them.
 #[derive(Debug, Clone)]

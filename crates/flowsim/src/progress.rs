@@ -4,7 +4,7 @@
 //! all flows that a link limits have the same rate, so the next to finish is the one with least
 //! left, and one division gives the link's next finish time.
 
-use crate::network::{FlowNetwork, REKEY, TOUCHED};
+use crate::network::{FlowNetwork, MOVES, REKEY, TOUCHED};
 use crate::store::{ELSEWHERE, Flow, Link, NO_LINK, least};
 use lightloom_model::Time;
 use lightloom_model::units::PS_PER_S;
@@ -75,7 +75,6 @@ impl FlowNetwork {
         let level = self.levels[number as usize];
         let link = &mut self.store.links[number as usize];
         let sent = sent_since_settled(link, self.now);
-        let drain = link.drain;
         link.settled = self.now;
         link.drain = if level.is_finite() { level } else { 0.0 };
         let mut lowest = ELSEWHERE;
@@ -86,17 +85,15 @@ impl FlowNetwork {
         }
         link.least = lowest;
         self.mark_rekey(number);
-        // A flow whose least level is elsewhere now is seen by the link that rose above it or by
-        // the one that fell below all others. No drain: dark before, or not full.
-        if level > drain && lowest < ELSEWHERE {
-            self.let_go(number, level);
+        if self.flags[number as usize] & MOVES == 0 {
+            return;
         }
-        if level < drain || drain == 0.0 {
-            self.take_in(number, level);
-        }
+        self.flags[number as usize] &= !MOVES;
+        self.let_go(number, level);
+        self.take_in(number, level);
     }
 
-    /// Lets those flows go from a link that rose whose bottleneck is now elsewhere.
+    /// Lets those flows of a link go whose bottleneck is now elsewhere.
     fn let_go(&mut self, number: u32, level: f64) {
         let mut index = 0;
         let mut left = false;
@@ -117,7 +114,7 @@ impl FlowNetwork {
         }
     }
 
-    /// Takes in those flows that a link which fell now limits most.
+    /// Takes in those flows that a link now limits most.
     fn take_in(&mut self, number: u32, level: f64) {
         let mut index = 0;
         while let Some(entry) = self.store.links[number as usize].crossing.get(index) {

@@ -16,12 +16,16 @@
 //! computed once; one that was computed too early is simply made dirty again.
 
 use crate::level::fair_level;
-use crate::network::{DIRTY, FlowNetwork};
-use crate::store::{Entry, MANY, NO_LINK, least};
+use crate::network::{DIRTY, FlowNetwork, MOVES, TOUCHED};
+use crate::store::{ELSEWHERE, Entry, MANY, NO_LINK, least};
 use std::cmp::Reverse;
 
 /// Relative change of a level or rate that counts as none; rounding errors are a few 2^-53.
 const TOLERANCE: f64 = 1.0 / (1u64 << 46) as f64;
+
+/// Levels so close may yet change their order without anyone taking note: far above what
+/// tolerances and rounding errors add up to.
+const NEARLY: f64 = 1e-9;
 
 /// Part of a capacity that headroom leaves free, far above what additions can lose.
 const RESERVE: f64 = 1.0 / (1u64 << 30) as f64;
@@ -101,23 +105,35 @@ impl FlowNetwork {
         self.headroom[number as usize] =
             if full { f64::NEG_INFINITY } else { headroom(link.capacity, fair.load) };
         if differs(old, fair.level, tolerance) {
-            self.levels[number as usize] = fair.level;
-            self.touch(number);
-            let (lower, upper, sign) =
-                if old < fair.level { (old, fair.level, 1.0) } else { (fair.level, old, -1.0) };
-            let enough = lower + lower * tolerance;
-            for (index, &cap) in caps.iter().enumerate() {
-                // The flow's rate goes from one to the other of `lower` and `min(cap, upper)`.
-                if cap > enough {
-                    let entry = self.store.links[number as usize].crossing[index];
-                    self.load_others(entry, number, sign * (least(cap, upper) - lower));
-                }
-            }
+            self.change_level(number, fair.level, &caps, tolerance);
+        } else if self.flags[number as usize] & TOUCHED != 0 {
+            // Its level has changed before, for other caps.
+            self.flags[number as usize] |= MOVES;
         }
         self.caps = caps;
     }
 
-    fn load_others(&mut self, entry: Entry, number: u32, change: f64) {
+    fn change_level(&mut self, number: u32, new: f64, caps: &[f64], tolerance: f64) {
+        let old = std::mem::replace(&mut self.levels[number as usize], new);
+        let (lower, upper, sign) = if old < new { (old, new, 1.0) } else { (new, old, -1.0) };
+        let enough = lower + lower * tolerance;
+        let crossing = std::mem::take(&mut self.store.links[number as usize].crossing);
+        let mut moves = false;
+        let (low, high) = (new * (1.0 - NEARLY), new * (1.0 + NEARLY));
+        for (entry, &cap) in crossing.iter().zip(caps) {
+            moves |= if entry.remaining < ELSEWHERE { cap < high } else { cap >= low };
+            // The flow's rate goes from one to the other of `lower` and `min(cap, upper)`.
+            if cap > enough {
+                self.load_others(entry, number, sign * (least(cap, upper) - lower));
+            }
+        }
+        self.store.links[number as usize].crossing = crossing;
+        self.touch(number);
+        let flags = &mut self.flags[number as usize];
+        *flags = if moves { *flags | MOVES } else { *flags & !MOVES };
+    }
+
+    fn load_others(&mut self, entry: &Entry, number: u32, change: f64) {
         if entry.others[0] != MANY {
             for other in entry.others.into_iter().take_while(|&other| other != NO_LINK) {
                 self.load(other, change);
