@@ -135,8 +135,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
     if outputs.json == STDOUT:
         write_json(comparison.to_json(), STDOUT)
-    for failure in failures.values():
-        raise failure
+    if failures:
+        raise OutputError("; ".join(str(failure) for failure in failures.values()))
     return comparison
 
 

@@ -50,8 +50,6 @@ class DemandOptions(Strict):
     resample: Switch = False
     #: scale a token matrix to the job's tokens per rank
     scale: Switch = False
-    #: scale a token matrix to the tokens of the job
-    scale: Switch = False
     #: one copy of a token per destination server
     deduplicate: Switch = False
     dispatch_element_bytes: Annotated[Number, Field(gt=0, le=8)] = 2.0
