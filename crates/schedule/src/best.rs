@@ -1,5 +1,7 @@
 //! The best of all allocators, on the makespan under the routing that the request asks for.
 
+use std::cmp::Ordering;
+
 use crate::bound::line_bound;
 use crate::problem::{Circuits, Problem};
 use crate::request::{Allocation, changed_pairs};
@@ -32,8 +34,12 @@ impl Candidate {
 
     /// The faster one; of equally fast ones the one that changes less; else `self`.
     fn or(self, other: Self) -> Self {
-        let closer = other.time == self.time && other.changed < self.changed;
-        if other.time < self.time || closer { other } else { self }
+        let better = match other.time.total_cmp(&self.time) {
+            Ordering::Less => true,
+            Ordering::Equal => other.changed < self.changed,
+            Ordering::Greater => false,
+        };
+        if better { other } else { self }
     }
 
     fn reaches(&self, bound: f64) -> bool {

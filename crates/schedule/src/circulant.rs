@@ -39,7 +39,7 @@ fn strides(problem: &Problem, circuits: &mut Circuits, degree: usize) {
             join(a, (a + stride) % n);
         }
     }
-    if degree % 2 == 0 {
+    if degree.is_multiple_of(2) {
         return;
     }
     if n.is_multiple_of(2) {

@@ -165,7 +165,7 @@ fn a_heavy_pair_gets_several_circuits() {
     assert_eq!(links(&found)[&(2, 3)], 2);
 }
 
-/// TotientPerms with geometric strides: the diameter is O(d n^(1/d)), d being directed strides.
+/// `TotientPerms` with geometric strides: the diameter is O(d n^(1/d)), d being directed strides.
 #[test]
 fn cycles_of_a_pure_ring_job_keep_paths_short() {
     for servers in [12_u32, 16, 63, 128, 360] {

@@ -128,8 +128,9 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
         {
             return Err(Invalid(format!("ring {index}: no server {last} among {n}")));
         }
-        if let Some(twice) = members.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Invalid(format!("ring {index}: server {} twice", twice[0])));
+        if let Some(place) = (1..members.len()).find(|&i| members[i] == members[i - 1]) {
+            let twice = members[place];
+            return Err(Invalid(format!("ring {index}: server {twice} twice")));
         }
     }
     let wrong = request.demand.iter().find(|&&(from, to, _)| from >= n || to >= n);

@@ -64,7 +64,7 @@ fn ring_ports(request: &TopoRequest) -> u32 {
     }
     let share = ring_bytes / (ring_bytes + rest_bytes);
     let ports = (f64::from(request.degree) * share).ceil() as u32;
-    let spare = if rest_bytes > 0.0 && request.degree > 2 { 1 } else { 0 };
+    let spare = u32::from(rest_bytes > 0.0 && request.degree > 2);
     ports.max(2).min(request.degree - spare)
 }
 
@@ -103,7 +103,7 @@ fn select_strides(n: usize, count: usize) -> Vec<usize> {
         if left.is_empty() {
             left = totients(n);
         }
-        let target = ratio.powi(step as i32);
+        let target = ratio.powf(step as f64);
         let distance = |stride: usize| (stride as f64 / target).ln().abs();
         let nearest = (0..left.len())
             .min_by(|&x, &y| distance(left[x]).total_cmp(&distance(left[y])))
