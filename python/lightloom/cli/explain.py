@@ -10,12 +10,12 @@ from rich.console import Console
 
 from lightloom.report.explain import print_explanation
 
+EXAMPLE = "lightloom explain results.json fat-tree mixnet"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(name="explain", epilog="Example: lightloom explain results.json fat-tree mixnet")(
-        explain
-    )
+    app.command(name="explain", epilog=f"Example\n\n{EXAMPLE}")(explain)
 
 
 def explain(

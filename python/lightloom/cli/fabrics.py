@@ -21,8 +21,9 @@ def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command(
         name="fabrics",
-        epilog="A file with  kind = 'mixnet'  and any option is a fabric of your own: "
-        "lightloom compare ... --fabrics fat-tree,mine.toml",
+        epilog="Examples\n\nlightloom fabrics --gpus 1024 --rate 400\n\n"
+        "lightloom fabrics mixnet\n\nA file with kind = 'mixnet' and any of its options is a "
+        "fabric of your own: lightloom compare ... --fabrics fat-tree,mine.toml",
     )(fabrics)
 
 

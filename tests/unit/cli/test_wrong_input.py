@@ -1,0 +1,258 @@
+"""Every kind of wrong input is one line that says what to do, exit status 2, and no file."""
+
+import json
+import os
+
+import pytest
+
+from lightloom.cli import run_command
+
+JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
+KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        # the command line itself
+        ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, explain, "
+         "run, models, demand, fabrics"),
+        ("--foo", "no option --foo; see lightloom --help"),
+        ("compare mixtral-8x7b", "--gpus is missing (GPUs of the job); for example: lightloom "
+         "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
+        ("compare", "MODEL is missing (A name of 'lightloom models', or a config.json); for "
+         "example: lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
+        ("run", "STUDY is missing (A study, such as examples/study.toml; its paths are relative to "
+         "it); for example: lightloom run examples/study.toml --html report.html"),
+        (f"{JOB} --fabric x", "no option --fabric; did you mean '--fabrics'?; see lightloom "
+         "compare --help"),
+        ("compare mixtral-8x7b --gpus 128 --rate",
+         "option '--rate' requires an argument; see lightloom --help"),
+        (f"{JOB} more", "more arguments than expected: more; see lightloom compare --help"),
+        (f"{JOB} --tp two", "--tp two: expected a whole number"),
+        (f"{JOB} --ratio much --fabrics oversub", "--ratio much: expected a number"),
+        # numbers
+        ("compare mixtral-8x7b --gpus abc --rate 400", "--gpus abc: expected a whole number"),
+        ("compare mixtral-8x7b --gpus 0 --rate 400", "--gpus 0: expected at least 1"),
+        ("compare mixtral-8x7b --gpus 128 --rate -400", "--rate -400: expected more than 0"),
+        ("compare mixtral-8x7b --gpus 128 --rate 0", "--rate 0: expected more than 0"),
+        ("compare mixtral-8x7b --gpus 128 --rate fast",
+         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+        ("compare mixtral-8x7b --gpus 128 --rate nan", "--rate nan: expected a finite number, "
+         "got 'nan'"),
+        ("compare mixtral-8x7b --gpus 128 --rate 25ms",
+         "--rate 25ms: cannot read '25ms' as a quantity in gigabit / second"),
+        (f"{JOB} --steps 0", "--steps 0: expected at least 1"),
+        (f"{JOB} --seeds 0", "--seeds 0: expected at least 1"),
+        (f"{JOB} --seed -1", "--seed -1: expected at least 0"),
+        (f"{JOB} --compute-spread 1", "--compute-spread 1.0: expected less than 1"),
+        (f"{JOB} --dispatch-bytes 0", "--dispatch-bytes 0.0: expected more than 0"),
+        # names
+        ("compare mixtral-8x7 --gpus 128 --rate 400", "unknown model 'mixtral-8x7'; did you mean "
+         "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),
+        (f"{JOB} --gpu a101",
+         "unknown GPU 'a101'; did you mean 'a100'?; known: a100, h100, h800, h200, b200"),
+        (f"{JOB} --fabrics mixnett", "unknown fabric 'mixnett'; did you mean 'mixnet'?; known: "
+         f"{KNOWN_FABRICS}, or a .toml file"),
+        (f"{JOB} --fabrics ,", "fabrics: expected at least one name, such as fat-tree,mixnet"),
+        (f"{JOB} --fabrics rail,rail",
+         "two fabrics are called 'rail'; a fabric's own file may have another label"),
+        (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (mixtral, pair, sparse, "
+         "uniform) nor a file; did you mean 'mixtral'?"),
+        (f"{JOB} --recompute ful",
+         "--recompute ful: expected one of none, full, attention; did you mean 'full'?"),
+        (f"{JOB} --ep-mode fold",
+         "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
+        (f"{JOB} --network packets",
+         "--network packets: expected one of flow, packet; did you mean 'packet'?"),
+        (f"{JOB} --network packet", "network packet: not there yet; use flow"),
+        # options that nothing would read
+        (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "
+         "add mixnet to --fabrics (a fabric's own TOML file sets degree itself)"),
+        (f"{JOB} --fabrics fat-tree --reconfig-delay 1", "--reconfig-delay is for mixnet, which is "
+         "not compared; add mixnet to --fabrics (a fabric's own TOML file sets switch_delay_s "
+         "itself)"),
+        (f"{JOB} --resample", "demand 'mixtral' is a regime; 'resample' has no meaning for it"),
+        (f"{JOB} --scale", "demand 'mixtral' is a regime; 'scale' has no meaning for it"),
+        ("compare llama-3-405b --gpus 1024 --rate 400 --demand pair", "llama-3-405b has no "
+         "experts, so that nothing would read the demand's source; leave it out"),
+        # fabrics and costs
+        (f"{JOB} --degree 8", "mixnet: degree = 8: a server has 8 NICs and one at least must stay "
+         "on the packet fabric"),
+        ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
+         "links; known rates: 100, 200, 400, 800 Gb/s (rates between are not interpolated); add a "
+         "row to a file of your own"),
+        (f"{JOB} --prices no.toml", "no.toml: cannot be read (No such file or directory)"),
+        (f"{JOB} --power no.toml", "no.toml: cannot be read (No such file or directory)"),
+        # plans
+        (f"{JOB} --pp-layout 1,x",
+         "--pp-layout 1,x: expected numbers of layers such as 16,15,15,15"),
+        (f"{JOB} --pp-layout -1,33,0,0", "--pp-layout -1: expected at least 0"),
+        (f"{JOB} --pp-layout 16,16", "pp-layout has 2 entries, expected pp x vpp = 4 x 1 = 4"),
+        (f"{JOB} --pp-layout 8,8,8,9", "pp-layout 8,8,8,9 has 33 layers, the model has 32; change "
+         "the layout, or leave it out for a balanced one"),
+        (f"{JOB} --tp 3 --pp 1 --ep 1 --dp 1", "tp x cp x ep x dp x pp = 3 x 1 x 1 x 1 x 1 = 3, "
+         "but there are 128 GPUs; gpus must be a multiple of 3; use 129 GPUs or change a degree"),
+        (f"{JOB} --vpp 2 --micro-batches 6", "6 micro-batches are not divisible by pp = 4, which the "
+            "interleaved schedule needs; change micro-batches, or set vpp to 1",
+        ),
+        ("compare mixtral-8x7b --gpus 96 --rate 400 --tp 3 --pp 4 --ep 8 --seq-len 3072",
+         "mixtral-8x7b: 32 attention heads are not divisible by tp = 3; use tp = 2"),
+        ("compare mixtral-8x7b --gpus 96 --rate 400 --tp 4 --pp 4 --ep 6",
+         "mixtral-8x7b: 8 experts are not divisible by ep = 6; use ep = 4"),
+        # outputs
+        (f"{JOB} --json /no/x", "/no/x: there is no folder /no; make it first"),
+        (f"{JOB} --csv tests", "tests: is a folder; give the name of a file"),
+        (f"{JOB} --json x --csv x", "x: named for two outputs; give each a file of its own"),
+        (f"{JOB} --json - --csv -",
+         "--json - and --csv - both ask for standard output; name one's file"),
+        (f"{JOB} --html -", "--html -: expected the name of a file, such as ./out"),
+        # other commands
+        ("run no.toml", "no.toml: cannot read the study: No such file or directory"),
+        ("run tests", "tests: cannot read the study: Is a directory"),
+        ("explain no.json a b", "no.json: cannot read: No such file or directory"),
+        ("explain", "RESULTS is missing (A file of compare --json); for example: lightloom explain "
+         "results.json fat-tree mixnet"),
+        ("fabrics mixnt", f"no fabric 'mixnt'; did you mean 'mixnet'?; there are {KNOWN_FABRICS}"),
+        ("fabrics --gpus x", "--gpus x: expected a whole number"),
+        ("fabrics --gpus 0",
+         "cluster: gpus = 0: expected a whole number from 1 to 1e+06"),
+    ],
+)  # fmt: skip
+def test_exact_line(refused, command, expected, monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+    assert refused(command) == expected
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name, content):
+    mode = "wb" if isinstance(content, bytes) else "w"
+    with open(name, mode) as file:
+        file.write(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{", "config.json is not JSON (line 1, column 2: Expecting property name enclosed in "
+         "double quotes)"),
+        (b"\xff\xfe", "config.json is not UTF-8 text; expected a model's config.json"),
+        ("[]", "config.json holds []; expected a JSON object, as in config.json"),
+    ],
+)  # fmt: skip
+def test_unreadable_config(refused, folder, content, expected):
+    write("config.json", content)
+    line = refused("compare ./config.json --gpus 128 --rate 400")
+    assert line.replace("'config.json'", "config.json") == expected
+
+
+def test_partial_config(refused, folder):
+    config = {"architectures": ["MixtralForCausalLM"], "hidden_size": 4096}
+    write("config.json", json.dumps(config))
+    line = refused("compare ./config.json --gpus 128 --rate 400")
+    assert "config.json" in line
+    assert "missing" in line or "needs" in line or "lacks" in line
+
+
+def test_unknown_family_is_named(refused, folder):
+    write("config.json", json.dumps({"architectures": ["Qwen3NextForCausalLM"]}))
+    assert "Qwen3Next" in refused("compare ./config.json --gpus 128 --rate 400")
+
+
+def test_matrix_of_the_wrong_size(refused, folder):
+    write("m.txt", json.dumps([[1, 2], [3, 4]]))
+    line = refused(f"{JOB} --demand m.txt")
+    assert line == (
+        "m.txt: a matrix of 2 ranks x 2 experts does not fit a job of 8 EP ranks x 8 experts; it "
+        "is not tiled or cut"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "option", "expected"),
+    [
+        ("f.toml", "degree = 4\n", "--fabrics f.toml",
+         f'f.toml: kind is needed, such as kind = "fat-tree"; known: {KNOWN_FABRICS}'),
+        ("f.toml", 'kind = "mixnet"\ndegre = 4\n', "--fabrics f.toml",
+         "f.toml: mixnet: no option 'degre'; did you mean 'degree'?"),
+        ("p.toml", "[sourcess]\n", "--prices p.toml",
+         "p.toml: unknown key 'sourcess'; did you mean 'sources'?; known: fibre, links, server, "
+         "sources, switches"),
+        ("p.toml", "[sources]\n", "--prices p.toml", "p.toml: missing key 'links'; add it"),
+        ("w.toml", "[portz]\n", "--power w.toml",
+         "w.toml: unknown key 'portz'; did you mean 'ports'?; known: links, ports, server, "
+         "sources"),
+        ("w.toml", "= 1", "--power w.toml",
+         "w.toml: not valid TOML: Invalid statement (at line 1, column 1)"),
+    ],
+)  # fmt: skip
+def test_wrong_files(refused, folder, name, content, option, expected):
+    write(name, content)
+    assert refused(f"{JOB} {option}") == expected
+
+
+def test_wrong_profile(refused, folder):
+    write("profile.toml", "[matmull]\n")
+    assert refused(f"{JOB} --profile profile.toml").startswith("profile.toml: ")
+
+
+def test_a_missing_price(refused, folder):
+    text = (
+        '[sources.s]\ntext = "t"\ndate = "2026-01-01"\n'
+        '[links.400]\ntransceiver_usd = { value = 1, source = "s" }\n'
+        "[fibre]\n"
+        'price_usd_per_m = { value = 1, source = "s" }\n'
+        'mean_length_m = { value = 1, source = "s" }\n'
+        "[switches]\n"
+        '[server]\ngpus = { value = 8, source = "s" }\n'
+    )
+    write("p.toml", text)
+    assert refused(f"{JOB} --prices p.toml") == (
+        "prices (p.toml) at 400 Gb/s: no 'nic_usd'; add it to the file"
+    )
+
+
+def test_wrong_input_leaves_no_file(folder):
+    outputs = "--json a.json --csv a.csv --parquet a.parquet --html a.html --trace a.trace"
+    for wrong in ("--degree 8", "--region-servers 1000", "--rate 50", "--demand nothing"):
+        assert run_command([*f"{JOB} {outputs} {wrong}".split()]) == 2
+    assert os.listdir(folder) == []
+
+
+def test_a_region_too_large_is_refused_before_anything_runs(refused, folder):
+    line = refused(f"{JOB} --region-servers 1000 --csv a.csv")
+    assert line.startswith("mixnet: ")
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("output", ["--html", "--trace"])
+def test_devices_are_not_replaced(refused, folder, output):
+    os.mkfifo("pipe")
+    line = refused(f"{JOB} {output} pipe")
+    assert line == f"{output} pipe: expected the name of a file, not a device"
+
+
+def test_help_and_version(lightloom):
+    shown = lightloom()
+    assert (shown.status, shown.err) == (0, "")
+    assert "compare" in shown.out
+    assert "lightloom compare mixtral-8x22b --gpus 1024 --rate 400" in shown.out
+    assert lightloom("--help").out == shown.out
+    version = lightloom("--version")
+    assert version.status == 0
+    assert version.out.startswith("lightloom 0.")
+
+
+def test_help_has_panels_examples_and_defaults(lightloom, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    text = lightloom("compare --help").out
+    for panel in ("Job", "Parallelism plan", "Demand", "Fabrics", "Cost", "Study", "Output"):
+        assert f"─ {panel} " in text, panel
+    assert "lightloom compare path/to/config.json --gpus 512" in text
+    for default in ("[default: a100]", "[default: (6)]", "[default: (4 x pp)]", "(best)"):
+        assert default in text, default
