@@ -5,8 +5,8 @@
 //! `lightloom-schedule` ([`circuits`]); the outcome says how long the step took and why.
 //!
 //! Assumes one compute stream per worker that collectives do not slow down, and NICs, switches and
-//! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those of
-//! the routing, and contention on NVSwitch, but for relays.
+//! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those
+//! of the routing, and contention on NVSwitch, but for relays.
 
 mod check;
 pub mod circuits;

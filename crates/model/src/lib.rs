@@ -1,4 +1,5 @@
-//! The nouns that every other crate shares: units, the task graph of a step and the network it runs on.
+//! The nouns that every other crate shares: units, the task graph of a step, the network it runs
+//! on, and the plan of a collective.
 //!
 //! Plain data and its validation; no I/O and no algorithms. Everything here is columnar, so that
 //! Python can hand over a step of tens of thousands of GPUs as a few arrays.

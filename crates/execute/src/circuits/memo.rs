@@ -1,8 +1,8 @@
 //! Decisions shared between equal questions.
 //!
 //! Two questions are equal only if all of their bytes are: servers and ports (by number of a known
-//! shape), demand, and present circuits; the hash only finds the candidate. The table is emptied when it grows past a limit, so that
-//! a step without repetitions does not fill the memory.
+//! shape), demand, and present circuits; the hash only finds the candidate. The table is emptied
+//! when it grows past a limit, so that a step without repetitions does not fill the memory.
 
 use lightloom_schedule::Allocation;
 use rustc_hash::{FxHashMap, FxHasher};
