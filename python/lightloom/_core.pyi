@@ -8,6 +8,18 @@ import numpy.typing as npt
 
 __version__: str
 
+# demand: crates/python/src/demand.rs
+
+DemandRows = tuple[
+    tuple[int, int, int, int],
+    tuple[tuple[int, int], tuple[int, int]],
+    tuple[int, int],
+    tuple[npt.NDArray[np.uint64], int, npt.NDArray[np.uint64] | None],
+    npt.NDArray[np.float64],
+]
+
+def demand_draw(rows: DemandRows) -> npt.NDArray[np.int64]: ...
+
 # schedule: crates/python/src/schedule.rs
 
 ScheduleRequest = tuple[

@@ -18,7 +18,6 @@ from lightloom.demand import (
     synthetic,
 )
 from lightloom.demand.matrix_file import scale_rows
-from lightloom.demand.synthetic import limit_to_tokens
 
 seeds = st.integers(0, 2**63)
 indices = st.integers(0, 2**40)
@@ -136,20 +135,6 @@ def test_expected_tokens_lie_between_the_largest_expert_and_all_copies(case):
     assert np.isfinite(found).all()
     assert (found >= parts.max(axis=-1)).all()
     assert (found <= np.minimum(parts.sum(axis=-1), shape.tokens_per_rank)).all()
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 1000), min_size=5, max_size=5), min_size=1, max_size=6),
-    st.integers(0, 300),
-)
-def test_the_cap_keeps_row_sums(rows, slack):
-    counts = np.array(rows)
-    tokens = -(-int(counts.sum(axis=1).max()) // 5) + slack
-    limited = limit_to_tokens(counts, tokens)
-    assert (limited.sum(axis=1) == counts.sum(axis=1)).all()
-    assert limited.max(initial=0) <= tokens
-    kept = (counts <= tokens).all(axis=1)
-    assert (limited[kept] == counts[kept]).all()
 
 
 @given(

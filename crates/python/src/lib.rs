@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod demand;
 mod execute;
 mod schedule;
 
@@ -9,6 +10,7 @@ mod schedule;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    demand::register(module)?;
     execute::register(module)?;
     schedule::register(module)?;
     Ok(())

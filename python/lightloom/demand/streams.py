@@ -29,6 +29,11 @@ class Stream:
         entropy = [int(seed), *name.encode()]
         self._key = np.random.SeedSequence(entropy).generate_state(2, np.uint64)
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """The key of the counter-based generator, for streams that the core enters."""
+        return int(self._key[0]), int(self._key[1])
+
     def at(self, first: int, second: int = 0, third: int = 0) -> np.random.Generator:
         """Enter the stream at an index of up to three words below 2**64."""
         counter = np.array([0, first, second, third], dtype=np.uint64)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import _core
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import Regime, build_regime, check_regime, unread
 from lightloom.demand.source import Counts, DemandSource, Shape, check_index
@@ -112,17 +113,31 @@ class Synthetic:
         """See :class:`~lightloom.demand.source.DemandSource`."""
         check_index(group, layers, micro_batches, step)
         shape = self.shape
-        counts: Counts = np.empty(
-            (len(layers), micro_batches, shape.ranks, shape.experts), dtype=np.int64
-        )
+        layers = [int(layer) for layer in layers]
         mix = self._topic_mix(group, micro_batches, step)
-        for index, layer in enumerate(layers):
+        alpha = np.empty((len(layers), len(mix), shape.experts))
+        for place, layer in enumerate(layers):
             # (micro-batches or 1, experts)
-            shares = mix @ self.popularity.shares(layer, step)
-            rows = self._row_shares(shares, group, layer, micro_batches, step)
-            draw = self._routing.at(layer, group, step)
-            counts[index] = draw.multinomial(shape.copies_per_rank, rows)
-        return limit_to_tokens(counts, shape.tokens_per_rank)
+            alpha[place] = mix @ self.popularity.shares(layer, step)
+        alpha *= self.regime.concentration * shape.experts
+        numbers = np.array(layers, dtype=np.uint64)
+        return _core.demand_draw(
+            (
+                (shape.ranks, shape.experts, shape.copies_per_rank, shape.tokens_per_rank),
+                (self._rows.key, self._routing.key),
+                (int(group), int(step)),
+                (numbers, int(micro_batches), self._spans(group, layers, step)),
+                alpha,
+            )
+        )
+
+    def _spans(self, group: int, layers: Sequence[int], step: int) -> npt.NDArray[np.uint64] | None:
+        """The span of steps in which each layer's rows are held; layers change at other steps."""
+        hold = self.regime.hold_steps
+        if not hold:
+            return None
+        phases = [int(self._phases.at(layer, group).integers(hold)) for layer in layers]
+        return np.array([(step + phase) // hold for phase in phases], dtype=np.uint64)
 
     def _topic_mix(self, group: int, micro_batches: int, step: int) -> npt.NDArray[np.float64]:
         """Weights of the topics in each micro-batch of a group, shared by all layers."""
@@ -138,69 +153,3 @@ class Synthetic:
         mix: npt.NDArray[np.float64] = np.exp(logs - logs.max(axis=1, keepdims=True))
         mix /= mix.sum(axis=1, keepdims=True)
         return mix
-
-    def _row_shares(
-        self,
-        shares: npt.NDArray[np.float64],
-        group: int,
-        layer: int,
-        micro_batches: int,
-        step: int,
-    ) -> npt.NDArray[np.float64]:
-        """Dirichlet rows ``(micro_batches, ranks, experts)`` around the popularity."""
-        shape, hold = self.shape, self.regime.hold_steps
-        alpha = self.regime.concentration * shape.experts * shares[:, np.newaxis, :]
-        if hold:
-            phase = int(self._phases.at(layer, group).integers(hold))
-            rows = np.broadcast_to(
-                self._rows.at(layer, group, (step + phase) // hold).standard_gamma(
-                    alpha[:1], (1, shape.ranks, shape.experts)
-                ),
-                (micro_batches, shape.ranks, shape.experts),
-            )
-        else:
-            rows = self._rows.at(layer, group, step).standard_gamma(
-                alpha, (micro_batches, shape.ranks, shape.experts)
-            )
-        # the most popular expert has alpha of at least `concentration`, so no row is all zero
-        shares_of_rows: npt.NDArray[np.float64] = rows / rows.sum(axis=-1, keepdims=True)
-        return shares_of_rows
-
-
-def limit_to_tokens(counts: Counts, tokens: int) -> Counts:
-    """Move copies from experts that got more than there are tokens to the others.
-
-    A token chooses an expert at most once, so a source cannot send an expert more copies than it
-    has tokens. The excess is spread in proportion to what the others have.
-
-    Parameters
-    ----------
-    counts
-        ``(..., experts)``, at most ``tokens * experts`` per row.
-    tokens
-        Tokens of one source.
-
-    Returns
-    -------
-    Counts of the same shape and row sums, none above ``tokens``.
-    """
-    over = (counts > tokens).any(axis=-1)
-    if not over.any():
-        return counts
-    rows = counts[over]
-    left = np.maximum(rows - tokens, 0).sum(axis=-1)
-    rows = np.minimum(rows, tokens)
-    while left.any():
-        room = tokens - rows
-        weight = np.where(room > 0, rows + 1, 0)
-        total = np.maximum(weight.sum(axis=-1, keepdims=True), 1)
-        part = np.minimum(left[:, np.newaxis] * weight // total, room)
-        # fewer copies are left than experts: one each, the roomiest first
-        place = np.argsort(np.argsort(-room, axis=-1, kind="stable"), axis=-1)
-        single = ((place < left[:, np.newaxis]) & (room > 0)).astype(np.int64)
-        part = np.where(part.any(axis=-1, keepdims=True), part, single)
-        rows += part
-        left -= part.sum(axis=-1)
-    result = counts.copy()
-    result[over] = rows
-    return result

@@ -6,7 +6,6 @@ import pytest
 from lightloom.demand import REGIMES, synthetic
 from lightloom.demand.popularity import MAX_STEP, Popularity
 from lightloom.demand.regime import BOUNDS, build_regime
-from lightloom.demand.synthetic import limit_to_tokens
 from lightloom.errors import DemandError
 
 SHAPE = {"ranks": 4, "experts": 16, "tokens_per_rank": 1000, "top_k": 4}
@@ -165,18 +164,3 @@ def test_kept_popularity_is_bounded_and_read_only(monkeypatch):
     assert all((popularity.shares(layer, 5) == first[layer]).all() for layer in range(10))
     with pytest.raises(ValueError, match="read-only"):
         popularity.shares(0, 5)[0, 0] = 1
-
-
-def test_excess_goes_where_there_is_room():
-    counts = np.array([[10, 0, 0, 0], [6, 3, 1, 0], [2, 3, 2, 3]])
-    limited = limit_to_tokens(counts, 5)
-    assert (limited.sum(axis=1) == 10).all()
-    assert limited.max() <= 5
-    # a remainder smaller than the number of experts goes to the roomiest
-    assert limited[1].tolist() == [5, 3, 1, 1]
-    assert limited[2].tolist() == [2, 3, 2, 3]
-    assert (counts == [[10, 0, 0, 0], [6, 3, 1, 0], [2, 3, 2, 3]]).all()
-
-
-def test_limit_may_fill_every_expert():
-    assert limit_to_tokens(np.array([[12, 0, 0]]), 4).tolist() == [[4, 4, 4]]

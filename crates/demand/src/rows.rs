@@ -1,0 +1,155 @@
+//! The rows of one EP group at one step: all layers, micro-batches and source ranks.
+
+use lightloom_model::Invalid;
+use rayon::prelude::*;
+
+use crate::cap::cap;
+use crate::gamma::Gammas;
+use crate::multinomial::{Scratch, multinomial};
+use crate::stream::{Generator, Stream};
+
+/// Counts that a thread draws before it looks for other work; about a millisecond.
+const COUNTS_PER_TASK: usize = 1 << 15;
+
+/// Bits of a source rank in an index; the micro-batch has those above.
+const RANK_BITS: u32 = 16;
+
+/// What to draw.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    /// EP ranks of the group.
+    pub ranks: usize,
+    /// Experts of a layer.
+    pub experts: usize,
+    /// Micro-batches of the step.
+    pub micro_batches: usize,
+    /// Copies that one rank routes, and the tokens that they are copies of.
+    pub copies: u32,
+    /// No count exceeds it.
+    pub tokens: u32,
+    /// Number of the EP group, and of the step.
+    pub group: u64,
+    /// Number of the step.
+    pub step: u64,
+    /// Numbers of the MoE layers.
+    pub layers: &'a [u64],
+    /// For each layer: the span of steps in which shares are held; none draws them anew each time.
+    pub spans: Option<&'a [u64]>,
+    /// Dirichlet parameters, `(layers, micro_batches or 1, experts)`.
+    pub alpha: &'a [f64],
+    /// Random stream of the shares, and of the copies too unless shares are held.
+    pub shares: Stream,
+    /// Random stream of the copies under held shares.
+    pub routing: Stream,
+}
+
+/// Memory of one thread.
+struct Workspace {
+    shares: Vec<f64>,
+    counts: Vec<u32>,
+    scratch: Scratch,
+}
+
+impl Rows<'_> {
+    /// Refuses sizes that do not fit each other.
+    ///
+    /// # Errors
+    /// Names the number.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let layers = self.layers.len();
+        if self.ranks == 0 || self.ranks > 1 << RANK_BITS || self.experts == 0 {
+            return Err(Invalid::new("demand needs 1 to 65,536 ranks and at least one expert"));
+        }
+        if self.micro_batches == 0 || self.micro_batches > 1 << 47 {
+            return Err(Invalid::new("demand needs at least one micro-batch"));
+        }
+        let room = u64::from(self.tokens) * self.experts as u64;
+        if self.copies > i32::MAX as u32 || u64::from(self.copies) > room {
+            return Err(Invalid::new("more copies than experts can take from these tokens"));
+        }
+        if self.spans.is_some_and(|spans| spans.len() != layers) {
+            return Err(Invalid::new("one span of held shares per layer expected"));
+        }
+        let [one, all] = [1, self.micro_batches].map(|blocks| layers * blocks * self.experts);
+        if self.alpha.len() != one && self.alpha.len() != all {
+            return Err(Invalid::new("Dirichlet parameters for 1 or all micro-batches expected"));
+        }
+        let usable = |row: &[f64]| {
+            row.iter().all(|alpha| alpha.is_finite() && *alpha >= 0.0)
+                && row.iter().any(|alpha| *alpha > 0.0)
+        };
+        if !self.alpha.chunks_exact(self.experts).all(usable) {
+            return Err(Invalid::new("Dirichlet parameters are finite, not negative, not all 0"));
+        }
+        Ok(())
+    }
+
+    /// Draws all counts into `out`, `(layers, micro_batches, ranks, experts)`.
+    pub fn draw(&self, out: &mut [i64]) {
+        let block = self.ranks * self.experts;
+        let gammas = self.gammas();
+        out.par_chunks_exact_mut(block)
+            .enumerate()
+            .with_min_len(COUNTS_PER_TASK.div_ceil(block))
+            .for_each_init(
+                || self.workspace(),
+                |workspace, (number, out)| {
+                    self.draw_block(number, &gammas, workspace, |rank, counts| {
+                        let row = &mut out[rank * self.experts..][..self.experts];
+                        for (value, count) in row.iter_mut().zip(counts) {
+                            *value = i64::from(*count);
+                        }
+                    });
+                },
+            );
+    }
+
+    fn gammas(&self) -> Vec<Gammas> {
+        self.alpha.par_chunks_exact(self.experts).map(Gammas::new).collect()
+    }
+
+    fn workspace(&self) -> Workspace {
+        Workspace {
+            shares: vec![0.0; self.experts],
+            counts: vec![0; self.experts],
+            scratch: Scratch::new(self.experts),
+        }
+    }
+
+    /// Draws the rows of one layer and micro-batch and hands each over with its rank.
+    fn draw_block(
+        &self,
+        number: usize,
+        gammas: &[Gammas],
+        workspace: &mut Workspace,
+        mut take: impl FnMut(usize, &[u32]),
+    ) {
+        let Workspace { shares, counts, scratch } = workspace;
+        let (layer, micro_batch) = (number / self.micro_batches, number % self.micro_batches);
+        let gammas = &gammas[number * gammas.len() / (self.layers.len() * self.micro_batches)];
+        for rank in 0..self.ranks {
+            let (mut rng, routing) = self.generators(layer, micro_batch, rank);
+            let total = gammas.draw(shares, &mut scratch.normals, &mut scratch.uniforms, &mut rng);
+            let rng = &mut routing.unwrap_or(rng);
+            multinomial(self.copies, shares, total, counts, scratch, rng);
+            if counts.iter().any(|count| *count > self.tokens) {
+                cap(counts, self.tokens);
+            }
+            take(rank, counts);
+        }
+    }
+
+    /// Generators of a row's shares and, where shares are held, of its copies.
+    fn generators(
+        &self,
+        layer: usize,
+        micro_batch: usize,
+        rank: usize,
+    ) -> (Generator, Option<Generator>) {
+        let row = (micro_batch as u64) << RANK_BITS | rank as u64;
+        let index = [row, self.layers[layer], self.group, self.step];
+        let Some(spans) = self.spans else { return (self.shares.at(index), None) };
+        let held = [rank as u64, self.layers[layer], self.group, spans[layer]];
+        (self.shares.at(held), Some(self.routing.at(index)))
+    }
+}
