@@ -1,5 +1,7 @@
 //! The functions of `lightloom.schedule`.
 
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 use lightloom_model::{Allocator, Invalid, Rate};
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use lightloom_schedule::{Allocation, NicCircuit, NicEnd, Request};
@@ -130,12 +132,14 @@ fn schedule_route<'py>(
 }
 
 #[pyfunction]
-fn schedule_port_bound(request: PyRequest<'_>) -> PyResult<f64> {
-    Ok(lightloom_schedule::port_bound(&own(&request)?.request()))
+fn schedule_port_bound(py: Python<'_>, request: PyRequest<'_>) -> PyResult<f64> {
+    let owned = own(&request)?;
+    Ok(py.detach(|| lightloom_schedule::port_bound(&owned.request())))
 }
 
 #[pyfunction]
 fn schedule_changed_pairs(
+    py: Python<'_>,
     previous: PyReadonlyArray2<'_, u16>,
     next: PyReadonlyArray2<'_, u16>,
 ) -> PyResult<u32> {
@@ -144,7 +148,7 @@ fn schedule_changed_pairs(
     if previous.len() != next.len() {
         return Err(refuse(Invalid::new("previous and next circuits differ in size")));
     }
-    Ok(lightloom_schedule::changed_pairs(&previous, &next))
+    Ok(py.detach(|| lightloom_schedule::changed_pairs(&previous, &next)))
 }
 
 /// Each row of the result is (server, NIC, server, NIC).
@@ -176,7 +180,8 @@ fn schedule_map_nics<'py>(
             return Err(refuse(Invalid(text)));
         }
     }
-    let mapped = lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous);
+    let mapped =
+        py.detach(|| lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous));
     let cells = mapped.iter().flat_map(|c| [c.a.server, c.a.nic, c.b.server, c.b.nic]).collect();
     let rows = Array2::from_shape_vec((mapped.len(), 4), cells).expect("four cells per circuit");
     Ok(rows.into_pyarray(py))
