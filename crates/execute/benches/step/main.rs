@@ -77,7 +77,8 @@ fn main() {
         let cpu = processor_s().zip(busy).map_or(f64::NAN, |(after, before)| after - before);
         println!(
             "{job_name} {name:9} {wall:6.2} s wall, {cpu:6.2} s cpu, step {:.4} s, \
-             {:.2e} events ({:.2e}/s), {:.2e} flows ({:.2e}/s), {:.2e} tasks, {:.1} flows touched per flow, peak {:.2} GB",
+             {:.2e} events ({:.2e}/s), {:.2e} flows ({:.2e}/s), {:.2e} tasks, \
+             {:.1} flows touched per flow, peak {:.2} GB",
             outcome.step.as_seconds(),
             outcome.events as f64,
             outcome.events as f64 / cpu,
