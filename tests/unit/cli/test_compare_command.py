@@ -1,0 +1,253 @@
+"""The compare, run and explain commands on real input."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars
+import pytest
+
+from lightloom.report.explain import differences, load_results
+
+SMALL = (
+    "compare mixtral-8x7b --gpus 128 --rate 400 --micro-batches 4 --seeds 1 "
+    "--fabrics fat-tree,mixnet"
+)
+#: long enough to be interrupted
+LONG = SMALL.replace("--seeds 1", "--seeds 5000")
+
+
+def table(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_tables_on_stdout_remarks_on_stderr(lightloom, tmp_path):
+    path = tmp_path / "r.json"
+    done = lightloom(f"{SMALL} --json {path}")
+    assert done.status == 0
+    assert "tokens/s" in done.out
+    assert "compared in" not in done.out
+    assert f"wrote {path}" in done.err
+    assert "compared in" in done.err
+
+
+def test_json_alone_on_stdout(lightloom):
+    done = lightloom(f"{SMALL} --json -")
+    content = json.loads(done.out)
+    assert [result["fabric"] for result in content["results"]] == ["fat-tree", "mixnet"]
+    assert "tokens/s" in done.err
+
+
+def test_csv_alone_on_stdout(lightloom):
+    rows = table(lightloom(f"{SMALL} --csv -").out)
+    assert {row["fabric"] for row in rows} == {"fat-tree", "mixnet"}
+    assert all(float(row["step_time_s"]) > 0 for row in rows)
+
+
+def test_csv_and_parquet_have_the_same_rows(lightloom, tmp_path):
+    lightloom(f"{SMALL} --csv {tmp_path / 'r.csv'} --parquet {tmp_path / 'r.pq'}")
+    rows = table((tmp_path / "r.csv").read_text())
+    frame = polars.read_parquet(tmp_path / "r.pq")
+    assert frame.columns == list(rows[0])
+    assert [row["trace_hash"] for row in rows] == frame["trace_hash"].to_list()
+
+
+def test_every_option_reaches_the_scenario(lightloom):
+    done = lightloom(
+        SMALL,
+        "--gpu h100 --recompute full --tp 4 --pp 4 --dp 1 --ep 8 --vpp 1 --micro-batch-size 2",
+        "--seq-len 2048 --zero1 --ep-mode axis --pp-layout 8,8,8,8 --cp 1 --etp 4",
+        "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
+        "--degree 4 --region-servers 4 --circuits reference --no-split --reconfigure always",
+        "--first block --reconfig-delay 10ms --link-up measured --tiers fit --host-links aoc",
+        "--ocs-ports 2 --no-nics --fibre-length 20 --steps 1 --seed 3 --compute-spread 0.2",
+        "--network flow --json -",
+    )
+    assert done.status == 0, done.err
+    scenario = json.loads(done.out)["inputs"]["scenario"]
+    assert scenario["plan"] == {
+        "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
+        "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
+        "pp_layout": [8, 8, 8, 8],
+    }  # fmt: skip
+    assert scenario["fabric_options"] == {
+        "all": {"all_to_all": "flat"},
+        "mixnet": {
+            "degree": 4, "region_servers": 4, "circuits": "reference", "split": False,
+            "reconfigure": "always", "first": "block", "switch_delay_s": "10ms",
+            "link_up_delay_s": "measured",
+        },
+    }  # fmt: skip
+    assert scenario["counting"] == {
+        "tiers": "fit", "host_links": "aoc", "ocs_ports_per_nic": 2, "include_nics": False,
+        "fibre_length_m": "20",
+    }  # fmt: skip
+    assert scenario["demand"]["dispatch_element_bytes"] == 1.0
+    assert scenario["demand"]["deduplicate"] is True
+    assert (scenario["recompute"], scenario["seed"]) == ("full", 3)
+    assert scenario["compute_spread"] == 0.2
+    assert scenario["cluster"]["gpu"] == "h100"
+
+
+@pytest.fixture(scope="module")
+def example(request):
+    """The example study's result, run from another folder."""
+    return request.config.rootpath / "examples" / "study.toml"
+
+
+def test_the_example_study_runs_from_anywhere(lightloom, example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = lightloom(f"run {example} --json r.json")
+    assert done.status == 0, done.err
+    results = load_results(Path("r.json"))
+    assert list(results) == ["fat-tree", "mixnet", "mixnet-4"]
+    assert results["mixnet-4"]["parameters"]["degree"] == 4
+
+
+def test_a_file_s_scenario_repeats_the_run(lightloom, tmp_path):
+    first = json.loads(lightloom(f"{SMALL} --json -").out)
+    scenario = first["inputs"]["scenario"]
+    lines = [
+        f"{k} = {json.dumps(v)}" for k, v in scenario.items() if not isinstance(v, dict | None)
+    ]
+    for key in ("cluster", "plan", "demand"):
+        lines.append(f"[{key}]")
+        lines += [f"{k} = {json.dumps(v)}" for k, v in scenario[key].items() if v is not None]
+    study = tmp_path / "again.toml"
+    study.write_text("\n".join(lines))
+    again = json.loads(lightloom(f"run {study} --json -").out)
+    hashes = [[r["trace_hash"] for r in content["results"]] for content in (first, again)]
+    assert hashes[0] == hashes[1]
+
+
+def test_explain_sums_to_the_difference_of_steps(lightloom, tmp_path):
+    path = tmp_path / "r.json"
+    lightloom(f"{SMALL.replace('--seeds 1', '--seeds 2')} --json {path}")
+    results = load_results(path)
+    a, b = results["fat-tree"], results["mixnet"]
+    total = sum(right - left for _, left, right in differences(a, b))
+    assert total == pytest.approx(b["step_time_s"] - a["step_time_s"], abs=1e-9)
+    text = lightloom(f"explain {path} fat-tree mixnet").out
+    assert f"{1000 * (b['step_time_s'] - a['step_time_s']):+,.2f}" in text
+
+
+# In processes of their own: signals, pipes, full disks
+
+
+def wait_for(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_an_interrupt_keeps_finished_rows(spawn, tmp_path):
+    rows, frame, result = tmp_path / "r.csv", tmp_path / "r.pq", tmp_path / "r.json"
+    process = spawn(
+        f"{LONG} --csv {rows} --parquet {frame} --json {result}", stdout=subprocess.PIPE
+    )
+    wait_for(lambda: rows.exists() and rows.read_text().count("\n") > 3, process)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 10
+    assert process.returncode == 130
+    assert out == b""
+    kept = table(rows.read_text())
+    assert len(kept) >= 3
+    assert len(polars.read_parquet(frame)) == len(kept)
+    assert err.decode().splitlines() == [
+        f"{len(kept)} finished runs kept in {rows} and {frame}",
+        "lightloom: interrupted",
+    ]
+    assert sorted(os.listdir(tmp_path)) == ["r.csv", "r.pq"]
+
+
+@pytest.mark.parametrize("output", ["", "--json -", "--csv -"])
+def test_a_closed_pipe_is_no_traceback(spawn, output):
+    read, write = os.pipe()
+    os.close(read)
+    process = spawn(f"{SMALL} {output}", stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert b"Traceback" not in err
+    assert b"BrokenPipe" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (SMALL, "standard output: "),
+        (f"{SMALL} --json -", "standard output: cannot write: "),
+        (f"{SMALL} --csv -", "standard output: cannot write: "),
+        ("models", "standard output: "),
+        ("--version", "standard output: "),
+    ],
+)
+def test_full_disk_under_stdout(spawn, command, place):
+    with open("/dev/full", "w") as full:
+        process = spawn(command, stdout=full)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    last = err.decode().splitlines()[-1]
+    assert last.startswith(f"lightloom: {place}No space left on device")
+    assert b"Traceback" not in err
+
+
+def limit_files():
+    """Let this process write a few kB to a file, then fail as on a full disk."""
+    import resource
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def test_a_full_disk_leaves_no_half_file_and_still_shows_the_table(spawn, tmp_path):
+    names = {name: tmp_path / f"r.{name}" for name in ("json", "html", "trace", "parquet")}
+    options = " ".join(f"--{name} {path}" for name, path in names.items())
+    process = spawn(f"{SMALL} {options}", stdout=subprocess.PIPE, preexec_fn=limit_files)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert b"tokens/s" in out
+    last = err.decode().splitlines()[-1]
+    for path in (names["json"], names["html"], names["trace"]):
+        assert f"{path}: cannot write: File too large; choose another place" in last
+    assert set(os.listdir(tmp_path)) <= {"r.parquet"}
+
+
+def test_progress_on_a_terminal_and_nowhere_else(spawn):
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    process = spawn(SMALL.replace("--seeds 1", "--seeds 12"), stdout=subprocess.PIPE)
+    out, err = process.communicate(timeout=120)
+    assert b"left:" not in out + err
+    command = SMALL.replace("--seeds 1", "--seeds 12").split()
+    import sys
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "lightloom", *command], stdout=subprocess.PIPE, stderr=theirs
+    ) as shown:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            seen += part
+        piped = shown.stdout.read()
+    os.close(ours)
+    assert shown.returncode == 0
+    assert b"left:" in seen
+    assert b"seed" in seen
+    assert b"left:" not in piped
+    assert b"tokens/s" in piped
