@@ -78,7 +78,7 @@ mod tests {
             }
             if total > 0.0 {
                 prop_assert_eq!(places.find(number), plain);
-                prop_assert_eq!(places.before(plain), sum);
+                prop_assert!((places.before(plain) - sum).abs() < 0.5);
             } else {
                 prop_assert!(places.find(number) >= weights.len());
             }
