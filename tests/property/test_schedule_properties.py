@@ -79,7 +79,7 @@ def test_best_hardly_depends_on_the_names_of_servers(case, seed):
 
 
 @given(regions(), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_a_drifting_demand_changes_no_more_than_it_must(case, seed):
     demand, region = case
     before = allocate_region(demand, region).circuits
@@ -87,7 +87,7 @@ def test_a_drifting_demand_changes_no_more_than_it_must(case, seed):
     moved = (demand * drift).astype(np.uint64)
     fresh = allocate_region(moved, region)
     sticky = allocate_region(moved, region, previous=before)
-    assert sticky.makespan_s <= fresh.makespan_s * 1.02
+    assert sticky.makespan_s <= fresh.makespan_s
     if sticky.makespan_s >= fresh.makespan_s:
         assert changed_pairs(before, sticky.circuits) <= changed_pairs(before, fresh.circuits)
 
