@@ -1,0 +1,234 @@
+"""One cell of Figure 12: a model, a rate, a fabric, under a stated set of assumptions.
+
+A job is prepared once per model and its workload built once per seed; each rate and fabric is then
+a network. What a set of assumptions changes of our model it changes here, in the open: the demand,
+what happens inside servers, and how long the first all-to-alls wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.matrix_file import MatrixSource, scale_rows
+from lightloom.fabric import FabricContext, job_context, load_fabric
+from lightloom.fabric.network import Network
+from lightloom.simulate import Run, simulate
+from lightloom.study.job import Job, demand_source, prepare
+from lightloom.study.scenario import Scenario
+from lightloom.units import PS_PER_S
+from lightloom.workload.build import build
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.task_graph import (
+    BACKWARD,
+    COLUMNS,
+    Category,
+    Kind,
+    Program,
+    TaskGraph,
+)
+from lightloom.workload.tokens import demand_shape
+
+HERE = Path(__file__).parent
+GPUS_PER_SERVER = 8
+
+#: bandwidth inside servers where a set of assumptions has copies for free, Gb/s per GPU
+FREE_GBPS = 1e5
+
+_COLUMN = {name: index for index, name in enumerate(COLUMNS)}
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """One set of assumptions, for all models and rates; see ``experiment.toml``."""
+
+    name: str
+    demand: str
+    mixnet: dict[str, Any]
+    tree: dict[str, Any] = field(default_factory=dict)
+    local_gbytes_per_s: float | None = None
+    first_delay_s: float = 0.0
+
+    def options(self, fabric: str) -> dict[str, Any]:
+        """Options of a fabric."""
+        trees = dict.fromkeys(("fat-tree", "rail", "oversub"), self.tree)
+        own = {"mixnet": self.mixnet, **trees}.get(fabric, {})
+        free = {"nvlink_gbps": FREE_GBPS} if self.local_gbytes_per_s else {}
+        return {**own, **free}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The experiment file."""
+
+    values: dict[str, Any]
+
+    @classmethod
+    def load(cls) -> Experiment:
+        """Read ``experiment.toml``."""
+        return cls(tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8")))
+
+    @cached_property
+    def assumptions(self) -> dict[str, Assumptions]:
+        """All sets of assumptions by name."""
+        sets = self.values["assumptions"].items()
+        return {name: Assumptions(name=name, **values) for name, values in sets}
+
+    @property
+    def rates(self) -> list[int]:
+        """Link rates, Gb/s."""
+        return list(self.values["rates_gbps"])
+
+    def published(self, model: str, fabric: str) -> list[float]:
+        """Normalised step times of the authors by rate."""
+        return list(self.values["published"][model][fabric])
+
+    @property
+    def token_matrix(self) -> npt.NDArray[np.int64]:
+        """The public token matrix, ``(8, 8)``."""
+        return np.array(self.values["token_matrix"]["rows"], dtype=np.int64)
+
+
+class Model:
+    """A model on the experiment's cluster under one set of assumptions."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        name: str,
+        assumptions: Assumptions,
+        micro_batch_size: int | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self.name = name
+        self.assumptions = assumptions
+        self.micro_batch_size = micro_batch_size
+        self.job = self._prepare()
+
+    @property
+    def seeds(self) -> range:
+        """Seeds that are worth running: one where nothing is random."""
+        if self.assumptions.demand == "matrix":
+            return range(1)
+        values = self.experiment.values
+        return range(values["wide_seeds" if self.name in values["wide_models"] else "seeds"])
+
+    def graph(self, seed: int) -> TaskGraph:
+        """The task graph of one step."""
+        graph = self._built(seed)
+        if self.assumptions.local_gbytes_per_s:
+            graph = fixed_local_times(graph, self.assumptions.local_gbytes_per_s * 1e9)
+        return graph
+
+    @cached_property
+    def context(self) -> FabricContext:
+        """What fabrics may know of the job in advance: the mean of the steps."""
+        return job_context(self._built(seed) for seed in self.seeds)
+
+    def network(self, fabric: str, rate_gbps: float) -> Network:
+        """A fabric's network at a link rate."""
+        cluster = dataclasses.replace(self.job.cluster, nic_gbps=float(rate_gbps))
+        chosen = load_fabric(fabric, self.assumptions.options(fabric))
+        return chosen.network(cluster, self.context)
+
+    def run(self, fabric: str, rate_gbps: float, graph: TaskGraph) -> Run:
+        """Simulate one step."""
+        if fabric == "mixnet" and self.assumptions.first_delay_s:
+            graph = first_delayed(graph, self.assumptions.first_delay_s)
+        return simulate(graph, self.network(fabric, rate_gbps))
+
+    def step_times(self) -> Iterator[tuple[str, int, float]]:
+        """Fabric, rate and mean step time of every cell, s."""
+        graphs = [self.graph(seed) for seed in self.seeds]
+        values = self.experiment.values
+        wide = self.name in values["wide_models"]
+        names = values["wide_fabrics"] if wide else [*values["fabrics"], *values["also"]]
+        for fabric in names:
+            for rate in self.experiment.rates:
+                times = [self.run(fabric, rate, graph).step_time_s for graph in graphs]
+                yield fabric, rate, float(np.mean(times))
+
+    def _prepare(self) -> Job:
+        values = self.experiment.values
+        regime = "mixtral" if self.assumptions.demand == "matrix" else self.assumptions.demand
+        return prepare(
+            Scenario.model_validate(
+                {
+                    "model": self.name,
+                    "gpus": values["gpus"],
+                    "fabrics": ("fat-tree",),
+                    "cluster": {"rate_gbps": values["rates_gbps"][0], "gpu": values["gpu"]},
+                    "demand": {"source": regime},
+                    "plan": {"micro_batch_size": self.micro_batch_size},
+                    "seeds": len(self.seeds),
+                }
+            )
+        )
+
+    def _built(self, seed: int) -> TaskGraph:
+        job = self.job
+        shape = demand_shape(job.model, job.plan)
+        if self.assumptions.demand == "matrix":
+            counts = scale_rows(self.experiment.token_matrix, shape.copies_per_rank, "matrix")
+            demand: Any = MatrixSource("matrix", counts, shape, provenance={}, exact=False)
+        else:
+            demand = demand_source(job.scenario, job.model, job.plan, seed)
+        return build(
+            job.model,
+            job.plan,
+            demand=demand,
+            compute=job.compute,
+            gpus_per_server=GPUS_PER_SERVER,
+            options=WorkloadOptions(rank_level=job.plan.etp < GPUS_PER_SERVER),
+        ).graph
+
+
+def fixed_local_times(graph: TaskGraph, bytes_per_s: float) -> TaskGraph:
+    """Collectives inside a server take bytes / rate on every fabric, as computation does."""
+    kind, size, duration = _COLUMN["kind"], _COLUMN["bytes"], _COLUMN["duration_ps"]
+
+    def fixed(row: tuple[int, ...]) -> tuple[int, ...]:
+        if row[kind] != Kind.LOCAL:
+            return row
+        changed = list(row)
+        changed[duration] = round(row[size] / bytes_per_s * PS_PER_S)
+        changed[kind], changed[size] = int(Kind.COMPUTE), 0
+        return tuple(changed)
+
+    return _with_rows(graph, fixed)
+
+
+def first_delayed(graph: TaskGraph, delay_s: float) -> TaskGraph:
+    """Every first all-to-all of forward waits, in every layer and micro-batch.
+
+    The wait is put at the end of the gate that comes before it; ``first = "block"`` of the fabric
+    waits only where circuits change, which one matrix for all layers never asks for.
+    """
+    kind, category, duration = (_COLUMN[name] for name in ("kind", "category", "duration_ps"))
+    delay = round(delay_s * PS_PER_S)
+    programs = []
+    for program in graph.programs:
+        rows = list(program.rows)
+        for index, (row, following) in enumerate(pairwise(rows)):
+            gate = row[kind] == Kind.COMPUTE and row[category] == Category.GATE
+            forward = not following[_COLUMN["flags"]] & BACKWARD
+            if gate and following[kind] == Kind.ALL_TO_ALL and forward:
+                changed = list(row)
+                changed[duration] += delay
+                rows[index] = tuple(changed)
+        programs.append(Program(rows))
+    return dataclasses.replace(graph, programs=programs)
+
+
+def _with_rows(graph: TaskGraph, change: Any) -> TaskGraph:
+    programs = [Program([change(row) for row in program.rows]) for program in graph.programs]
+    return dataclasses.replace(graph, programs=programs)

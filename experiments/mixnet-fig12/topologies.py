@@ -1,0 +1,81 @@
+"""Other ways to plan TopoOpt's circuits, to see which of them the published times look like.
+
+Each uses our topology finder (``lightloom.schedule.topoopt_topology``) with other inputs; what the
+published evaluation did is not in the paper.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from cells import Model
+
+from lightloom.fabric import load_fabric
+from lightloom.fabric.network import Network
+from lightloom.schedule import Ring, Topology, topoopt_topology
+from lightloom.simulate import simulate
+
+#: bytes that make a ring outweigh all else
+HEAVY = 10**18
+
+
+def plan(model: Model, rings: str, demand: str, max_routes: int) -> Topology:
+    """Plan circuits and routes of one row of ``[[topologies]]``."""
+    context, cluster = model.context, model.job.cluster
+    if demand == "equal":
+        sizes = np.ones(len(context.demand_bytes), np.uint64)
+    else:
+        sizes = np.ceil(context.demand_bytes).astype(np.uint64)
+    groups = np.unique(context.layout.group_servers(), axis=0)
+    ends = np.stack(np.broadcast_arrays(groups[:, :, None], groups[:, None, :])).reshape(2, -1)
+    # Every pair of an EP group gets a route, also one that never sends.
+    src, dst = ends[:, ends[0] != ends[1]]
+    routed = np.zeros((cluster.servers, cluster.servers), dtype=bool)
+    routed[context.demand_src, context.demand_dst] = True
+    silent = ~routed[src, dst]
+    return topoopt_topology(
+        cluster.servers,
+        cluster.nics_per_server,
+        rings=list(_rings(model, rings)),
+        demand=(
+            np.concatenate([context.demand_src, src[silent]]),
+            np.concatenate([context.demand_dst, dst[silent]]),
+            np.concatenate([sizes, np.ones(np.count_nonzero(silent), np.uint64)]),
+        ),
+        max_routes=max_routes,
+    )
+
+
+def _rings(model: Model, kind: str) -> Iterator[Ring]:
+    if kind == "global":
+        yield Ring(range(model.job.cluster.servers), HEAVY)
+    for ring in model.context.rings:
+        size = {"share": max(1, round(ring.size_bytes)), "first": HEAVY, "global": 1}[kind]
+        yield Ring(ring.servers.tolist(), size)
+
+
+def network(model: Model, topology: Topology, rate_gbps: float) -> Network:
+    """TopoOpt's network with these circuits."""
+    cluster = dataclasses.replace(model.job.cluster, nic_gbps=float(rate_gbps))
+    fabric = load_fabric("topoopt", model.assumptions.options("topoopt"))
+    given = fabric.network(cluster, model.context)
+    assert given.direct is not None
+    direct = dataclasses.replace(
+        given.direct,
+        circuits=topology.circuits,
+        route_offsets=topology.route_offsets,
+        route_servers=topology.route_servers,
+    )
+    return dataclasses.replace(given, direct=direct)
+
+
+def step_times(model: Model, row: dict[str, Any]) -> tuple[float, list[float]]:
+    """Mean hops of a route, and step time by rate, s."""
+    topology = plan(model, row["rings"], row["demand"], row["max_routes"])
+    graph = model.graph(0)
+    rates = model.experiment.rates
+    times = [simulate(graph, network(model, topology, rate)).step_time_s for rate in rates]
+    return float(topology.hops.mean()), times
