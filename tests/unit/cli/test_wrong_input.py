@@ -93,8 +93,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "the layout, or leave it out for a balanced one"),
         (f"{JOB} --tp 3 --pp 1 --ep 1 --dp 1", "tp x cp x ep x dp x pp = 3 x 1 x 1 x 1 x 1 = 3, "
          "but there are 128 GPUs; gpus must be a multiple of 3; use 129 GPUs or change a degree"),
-        (f"{JOB} --vpp 2 --micro-batches 6", "6 micro-batches are not divisible by pp = 4, which the "
-            "interleaved schedule needs; change micro-batches, or set vpp to 1",
+        (f"{JOB} --vpp 2 --micro-batches 6", "6 micro-batches are not divisible by pp = 4, "
+            "which the interleaved schedule needs; change micro-batches, or set vpp to 1",
         ),
         ("compare mixtral-8x7b --gpus 96 --rate 400 --tp 3 --pp 4 --ep 8 --seq-len 3072",
          "mixtral-8x7b: 32 attention heads are not divisible by tp = 3; use tp = 2"),
@@ -136,6 +136,7 @@ def write(name, content):
         file.write(content)
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -145,13 +146,14 @@ def write(name, content):
         ("[]", "config.json holds []; expected a JSON object, as in config.json"),
     ],
 )  # fmt: skip
-def test_unreadable_config(refused, folder, content, expected):
+def test_unreadable_config(refused, content, expected):
     write("config.json", content)
     line = refused("compare ./config.json --gpus 128 --rate 400")
     assert line.replace("'config.json'", "config.json") == expected
 
 
-def test_partial_config(refused, folder):
+@pytest.mark.usefixtures("folder")
+def test_partial_config(refused):
     config = {"architectures": ["MixtralForCausalLM"], "hidden_size": 4096}
     write("config.json", json.dumps(config))
     line = refused("compare ./config.json --gpus 128 --rate 400")
@@ -159,12 +161,14 @@ def test_partial_config(refused, folder):
     assert "missing" in line or "needs" in line or "lacks" in line
 
 
-def test_unknown_family_is_named(refused, folder):
+@pytest.mark.usefixtures("folder")
+def test_unknown_family_is_named(refused):
     write("config.json", json.dumps({"architectures": ["Qwen3NextForCausalLM"]}))
     assert "Qwen3Next" in refused("compare ./config.json --gpus 128 --rate 400")
 
 
-def test_matrix_of_the_wrong_size(refused, folder):
+@pytest.mark.usefixtures("folder")
+def test_matrix_of_the_wrong_size(refused):
     write("m.txt", json.dumps([[1, 2], [3, 4]]))
     line = refused(f"{JOB} --demand m.txt")
     assert line == (
@@ -173,6 +177,7 @@ def test_matrix_of_the_wrong_size(refused, folder):
     )
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("name", "content", "option", "expected"),
     [
@@ -191,17 +196,19 @@ def test_matrix_of_the_wrong_size(refused, folder):
          "w.toml: not valid TOML: Invalid statement (at line 1, column 1)"),
     ],
 )  # fmt: skip
-def test_wrong_files(refused, folder, name, content, option, expected):
+def test_wrong_files(refused, name, content, option, expected):
     write(name, content)
     assert refused(f"{JOB} {option}") == expected
 
 
-def test_wrong_profile(refused, folder):
+@pytest.mark.usefixtures("folder")
+def test_wrong_profile(refused):
     write("profile.toml", "[matmull]\n")
     assert refused(f"{JOB} --profile profile.toml").startswith("profile.toml: ")
 
 
-def test_a_missing_price(refused, folder):
+@pytest.mark.usefixtures("folder")
+def test_a_missing_price(refused):
     text = (
         '[sources.s]\ntext = "t"\ndate = "2026-01-01"\n'
         '[links.400]\ntransceiver_usd = { value = 1, source = "s" }\n'
@@ -230,8 +237,9 @@ def test_a_region_too_large_is_refused_before_anything_runs(refused, folder):
     assert os.listdir(folder) == []
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("output", ["--html", "--trace"])
-def test_devices_are_not_replaced(refused, folder, output):
+def test_devices_are_not_replaced(refused, output):
     os.mkfifo("pipe")
     line = refused(f"{JOB} {output} pipe")
     assert line == f"{output} pipe: expected the name of a file, not a device"

@@ -64,21 +64,31 @@ def message(call=None, **values):
         ({"name": "a", "share": "0.5"}, "f.toml: share = 0.5: expected a number"),
         ({"name": "a", "on": 1}, "f.toml: on = 1: expected true or false"),
         ({"name": "a", "inner": 3}, "f.toml: inner = 3: expected a table of keys and values"),
-        ({"name": "a", "inner": {"size": True}}, "f.toml: inner.size = True: expected a whole number"),
+        (
+            {"name": "a", "inner": {"size": True}},
+            "f.toml: inner.size = True: expected a whole number",
+        ),
         ({"name": "a", "inner": {"size": 0}}, "f.toml: inner.size = 0: expected at least 1"),
         (
             {"name": "a", "inner": {"size": 10**10}},
             "f.toml: inner.size = 10000000000: expected at most 1e+09",
         ),
-        ({"name": "a", "inner": {"size": 1.5}}, "f.toml: inner.size = 1.5: expected a whole number"),
-        ({"name": "a", "inner": {"delay_s": "2 s"}}, "f.toml: inner.delay_s = 2 s: expected at most 1"),
+        (
+            {"name": "a", "inner": {"size": 1.5}},
+            "f.toml: inner.size = 1.5: expected a whole number",
+        ),
+        (
+            {"name": "a", "inner": {"delay_s": "2 s"}},
+            "f.toml: inner.delay_s = 2 s: expected at most 1",
+        ),
         (
             {"name": "a", "inner": {"delay_s": "2 m"}},
             "f.toml: inner.delay_s = 2 m: cannot read '2 m' as a quantity in second",
         ),
         (
             {"name": "a", "several": "x"},
-            'f.toml: several = x: expected a list, such as ["fat-tree", "mixnet"] or [16, 16, 15, 15]',
+            'f.toml: several = x: expected a list, such as ["fat-tree", "mixnet"] '
+            "or [16, 16, 15, 15]",
         ),
         ({"name": "a", "place": 3}, "f.toml: place = 3: expected the path of a file"),
         (
@@ -94,7 +104,7 @@ def message(call=None, **values):
             "f.toml: unknown key 'zzz'; known: name, kind, share, on, inner, several, place",
         ),
     ],
-)  # fmt: skip
+)
 def test_one_line(values, expected):
     assert message(**values) == expected
 

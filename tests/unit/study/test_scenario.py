@@ -107,7 +107,7 @@ def test_missing_folder_and_unreadable(tmp_path):
         load_study(Path("a\0b"))
 
 
-def test_a_pipe_is_read_to_its_end(tmp_path):
+def test_a_pipe_is_read_to_its_end():
     read, write = os.pipe()
     os.write(write, LEAST.encode())
     os.close(write)

@@ -36,9 +36,14 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
 def test_a_failure_leaves_what_was_there(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(error), whole_file(path) as stream:
-        stream.write("half")
-        raise error
+
+    def fail():
+        with whole_file(path) as stream:
+            stream.write("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 

@@ -1,0 +1,43 @@
+"""The tree of errors, and suggestions."""
+
+import inspect
+
+import pytest
+
+from lightloom import errors
+from lightloom.errors import InputError, LightloomError, OutputError, did_you_mean
+
+
+def classes():
+    found = inspect.getmembers(errors, inspect.isclass)
+    return [cls for _, cls in found if cls.__module__ == "lightloom.errors"]
+
+
+def test_one_base_for_all():
+    assert all(issubclass(cls, LightloomError) for cls in classes())
+    outputs = {cls for cls in classes() if not issubclass(cls, InputError)}
+    assert outputs == {LightloomError, OutputError}
+
+
+def test_none_is_an_error_of_python():
+    # so that "except ValueError" in a caller's code does not swallow them
+    for cls in classes():
+        assert not issubclass(cls, ValueError | OSError | TypeError)
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("mixnett", ["fat-tree", "mixnet"], "; did you mean 'mixnet'?"),
+        ("zzz", ["fat-tree", "mixnet"], ""),
+        ("", ["a"], ""),
+        ("a", [], ""),
+        ("rate_gpbs", ("rate_gbps", "link_delay_s"), "; did you mean 'rate_gbps'?"),
+    ],
+)
+def test_suggestions(word, known, expected):
+    assert did_you_mean(word, known) == expected
+
+
+def test_suggestions_take_any_iterable():
+    assert did_you_mean("raill", iter(["rail"])) == "; did you mean 'rail'?"

@@ -1,0 +1,108 @@
+"""Quantities in and out, each with its unit."""
+
+import math
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.units import (
+    PS_PER_S,
+    SUFFIXES,
+    parse_quantity,
+    show_bytes,
+    show_count,
+    show_time,
+    show_usd,
+    to_bps,
+    to_ps,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (25, "second", 25.0),
+        ("25", "second", 25.0),
+        ("25 ms", "second", 0.025),
+        ("25ms", "second", 0.025),
+        (" 1 us ", "second", 1e-6),
+        ("1 µs", "second", 1e-6),
+        ("2 min", "second", 120.0),
+        ("1e-3 s", "second", 1e-3),
+        ("400 Gb/s", "gigabit / second", 400.0),
+        ("400 Gbps", "gigabit / second", 400.0),
+        ("0.8 Tb/s", "gigabit / second", 800.0),
+        ("100 Mb/s", "gigabit / second", 0.1),
+        ("2 kB", "byte", 2000.0),
+        ("2 KiB", "byte", 2048.0),
+        ("3 kW", "watt", 3000.0),
+        ("5 USD", "USD", 5.0),
+        ("20 cm", "meter", 0.2),
+        ("-1", "second", -1.0),
+    ],
+)
+def test_parse(value, unit, expected):
+    assert parse_quantity(value, unit) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("fast", "delay: cannot read 'fast' as a quantity in second"),
+        ("", "delay: cannot read '' as a quantity in second"),
+        ("25 m", "delay: cannot read '25 m' as a quantity in second"),
+        ("25 Gb/s", "delay: cannot read '25 Gb/s' as a quantity in second"),
+        ("2 * 3 s", "delay: cannot read '2 * 3 s'; write a number and a unit (second)"),
+        ("__import__('os')", "delay: cannot read \"__import__('os')\"; write a number and a unit "
+         "(second)"),
+        ("9" * 41, "delay: expected a quantity such as '25 ms', got 41 signs"),
+        ("nan", "delay: expected a finite number, got 'nan'"),
+        (math.inf, "delay: expected a finite number, got inf"),
+        ("1e999", "delay: expected a finite number, got '1e999'"),
+        (True, "delay: expected a number or text with a unit, got True"),
+        (None, "delay: expected a number or text with a unit, got None"),
+        ([1], "delay: expected a number or text with a unit, got [1]"),
+    ],
+)  # fmt: skip
+def test_refuse(value, expected):
+    with pytest.raises(InputError) as caught:
+        parse_quantity(value, "second", "delay")
+    assert str(caught.value) == expected
+
+
+def test_whole_units():
+    assert to_ps(1.5e-6) == 1_500_000
+    assert to_ps(0.3) == 3 * PS_PER_S // 10
+    assert to_bps(400) == 400_000_000_000
+    assert isinstance(to_bps(0.1), int)
+
+
+def test_every_suffix_has_a_unit_that_can_be_parsed():
+    for unit in SUFFIXES.values():
+        assert parse_quantity("1", unit) == 1.0
+        assert parse_quantity(2.5, unit) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (show_time(0), "0 s"),
+        (show_time(1.5), "1.5 s"),
+        (show_time(0.02512), "25.12 ms"),
+        (show_time(3e-6), "3 us"),
+        (show_time(5e-10), "0.5 ns"),
+        (show_time(-0.002), "-2 ms"),
+        (show_bytes(0), "0 B"),
+        (show_bytes(999), "999 B"),
+        (show_bytes(1.5e9), "1.5 GB"),
+        (show_bytes(2e16), "20 PB"),
+        (show_usd(950), "$950"),
+        (show_usd(12_345), "$12k"),
+        (show_usd(1_453_184), "$1.45M"),
+        (show_count(1024), "1,024"),
+        (show_count(378.3e6), "378.3M"),
+        (show_count(46.7e9), "46.7B"),
+    ],
+)
+def test_show(text, expected):
+    assert text == expected
