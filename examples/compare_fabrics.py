@@ -16,4 +16,4 @@ comparison = compare(scenario)
 for result in comparison.results:
     parts = ", ".join(f"{k} {v:.3f}" for k, v in grouped(result.critical_path_s).items())
     print(f"{result.fabric}: {result.step_time_s:.3f} s = {parts} [s]")
-    print(f"  {result.perf_per_usd:.1f} tokens/s per thousand dollars of network")
+    print(f"  {1000 * result.perf_per_usd:.1f} tokens/s per thousand dollars of network")

@@ -29,6 +29,7 @@ WORDS = {
     "reconfiguration": "waiting for circuits",
     "bubble": "pipeline bubble",
 }
+BREAKDOWNS = ("breakdown_critical_path_s", "breakdown_mean_s")
 MAX_FILE_BYTES = 200_000_000
 
 
@@ -65,15 +66,20 @@ def load_results(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _check_result(path: Path, result: dict[str, Any]) -> None:
-    parts = result.get("breakdown_critical_path_s")
-    numbers = isinstance(parts, dict) and all(isinstance(v, int | float) for v in parts.values())
+    breakdowns = [result.get(name) for name in BREAKDOWNS]
+    numbers = all(
+        isinstance(parts, dict) and all(isinstance(v, int | float) for v in parts.values())
+        for parts in breakdowns
+    )
     if not numbers or not isinstance(result.get("step_time_s"), int | float):
         raise InputError(f"{path}: {result['fabric']} has no times; run compare again")
 
 
-def differences(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, float, float]]:
+def differences(
+    a: dict[str, Any], b: dict[str, Any], breakdown: str = "breakdown_critical_path_s"
+) -> list[tuple[str, float, float]]:
     """Category, seconds in ``a``, seconds in ``b``; largest difference first."""
-    left, right = a["breakdown_critical_path_s"], b["breakdown_critical_path_s"]
+    left, right = a[breakdown], b[breakdown]
     names = list(dict.fromkeys([*left, *right]))
     rows = [(name, float(left.get(name, 0)), float(right.get(name, 0))) for name in names]
     return sorted((r for r in rows if r[1] or r[2]), key=lambda r: -abs(r[2] - r[1]))
@@ -96,11 +102,26 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
             )
     a, b = results[first], results[second]
     rows = differences(a, b)
+    console.print(_difference_table("Critical path [ms]", (first, second), rows))
+    console.print(
+        _difference_table(
+            "What the mean GPU does, waits included [ms]",
+            (first, second),
+            differences(a, b, "breakdown_mean_s"),
+        )
+    )
+    console.print(_sentence(first, second, rows, sum(r[2] for r in rows) - sum(r[1] for r in rows)))
+
+
+def _difference_table(
+    title: str, fabrics: tuple[str, str], rows: list[tuple[str, float, float]]
+) -> Table:
     total_a, total_b = sum(r[1] for r in rows), sum(r[2] for r in rows)
-    table = Table(title="Critical path [ms]", title_justify="left", header_style="bold")
+    # Text, since rich would take the [ms] of a plain title for a style.
+    table = Table(title=Text(title, style="bold"), title_justify="left", header_style="bold")
     table.add_column("what")
-    for header in (first, second, "difference", "share of step"):
-        table.add_column(header, justify="right")
+    for header in (*fabrics, "difference", "share of step"):
+        table.add_column(Text(header), justify="right")
     for name, left, right in rows:
         delta = right - left
         style = "red" if delta > 0 else "green" if delta < 0 else ""
@@ -116,8 +137,7 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
         "step", f"{1000 * total_a:,.2f}", f"{1000 * total_b:,.2f}",
         f"{1000 * (total_b - total_a):+,.2f}", _share(total_b - total_a, total_a),
     )  # fmt: skip
-    console.print(table)
-    console.print(_sentence(first, second, rows, total_b - total_a))
+    return table
 
 
 def _share(part: float, whole: float) -> str:

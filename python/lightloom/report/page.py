@@ -254,13 +254,13 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
         Tile(
             "Most for a dollar of network",
             styles[by_network.fabric],
-            f"{by_network.perf_per_usd:,.1f} tokens/s per k$",
+            f"{1000 * by_network.perf_per_usd:,.1f} tokens/s per k$",
             against(by_network, "perf_per_usd"),
         ),
         Tile(
             "Most for a dollar of cluster",
             styles[by_cluster.fabric],
-            f"{by_cluster.perf_per_cluster_usd:,.2f} tokens/s per k$",
+            f"{1000 * by_cluster.perf_per_cluster_usd:,.2f} tokens/s per k$",
             against(by_cluster, "perf_per_cluster_usd"),
         ),
     ]

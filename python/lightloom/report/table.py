@@ -22,6 +22,10 @@ BREAKDOWN = {
 }
 
 
+#: ratios up to this count as equal
+SAME = 1.005
+
+
 def grouped(parts: dict[str, float]) -> dict[str, float]:
     """Sum the categories of a breakdown into the columns of :data:`BREAKDOWN`, in seconds."""
     known = {name for names in BREAKDOWN.values() for name in names}
@@ -35,6 +39,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
     console.print(_result_table(comparison))
     console.print(_breakdown_table(comparison))
+    console.print(_mean_table(comparison))
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
     for warning in comparison.warnings:
@@ -83,7 +88,7 @@ def _result_table(comparison: Comparison) -> Table:
         table.add_row(*_result_row(result, best))
     table.caption = Text(
         "cost and power are the network's; k$: thousand dollars; "
-        "*: tied, within the fastest one's interval",
+        "=: tied, within the fastest one's interval; ~: tied, yet slower in every sample",
         style="dim",
     )
     table.caption_justify = "left"
@@ -106,19 +111,29 @@ def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
     fastest = result.tokens_per_s == best["tokens"]
     ratio = f"{result.ratio_to_fastest[1]:.3f}"
     if result.tied_with_fastest and not fastest:
-        ratio += "*"
+        ratio += "=" if result.ratio_to_fastest[0] <= SAME else "~"
     low, high = result.step_time_low_s, result.step_time_high_s
     return [
         Text(result.fabric, style="bold"),
         mark(f"{result.step_time_s:.4g}", fastest),
         Text(f"{low:.3g}-{high:.3g}", style="dim"),
         mark(ratio, fastest),
-        Text(f"{result.tokens_per_s:,.0f}"),
+        Text(_whole(result.tokens_per_s)),
         Text(f"{result.network_cost_usd / 1e6:,.2f}"),
-        mark(f"{result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
-        mark(f"{result.perf_per_cluster_usd:,.2f}", result.perf_per_cluster_usd == best["cluster"]),
-        Text(f"{result.network_power_w / 1000:,.1f}"),
+        mark(f"{1000 * result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
+        mark(
+            f"{1000 * result.perf_per_cluster_usd:,.2f}",
+            result.perf_per_cluster_usd == best["cluster"],
+        ),
+        Text(_whole(result.network_power_w / 1000)),
     ]
+
+
+def _whole(value: float) -> str:
+    """At most seven signs: tenths of small numbers, millions of large ones."""
+    if value >= 1e7:
+        return f"{value / 1e6:,.4g}M"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
 
 
 def _breakdown_table(comparison: Comparison) -> Table:
@@ -140,5 +155,38 @@ def _breakdown_table(comparison: Comparison) -> Table:
                 for seconds in grouped(result.critical_path_s).values()
             ),
             *(f"{size / 1e12:,.1f}" if size else "-" for size in sizes),
+        )
+    return table
+
+
+def _mean_table(comparison: Comparison) -> Table:
+    """What the mean GPU does, waits included: the critical path has neither bubble nor stragglers.
+
+    The chain of causes that ends the step never waits; the other GPUs do, for the pipeline and
+    for the slowest member of their EP group.
+    """
+    longest = max(result.step_time_s for result in comparison.results)
+    factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
+    table = _table(f"What the mean GPU does [{unit}]")
+    _add_columns(
+        table,
+        ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"],
+    )
+    for result in comparison.results:
+        parts = grouped(result.mean_s)
+        bubble = result.mean_s.get("bubble", 0.0)
+        seconds = [
+            parts["compute"],
+            parts["TP"],
+            parts["all-to-all"] - result.straggler_wait_s,
+            result.straggler_wait_s,
+            parts["reconfig."],
+            parts["PP"] - bubble,
+            bubble,
+            parts["DP"],
+        ]
+        table.add_row(
+            Text(result.fabric, style="bold"),
+            *(f"{factor * value:.2f}" if value else "-" for value in seconds),
         )
     return table

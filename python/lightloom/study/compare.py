@@ -125,12 +125,15 @@ def compare(
 
 
 def _variants(fabric: Fabric) -> dict[str, Fabric]:
-    """Other settings that are reported beside a fabric's own: the first all-to-all both ways."""
+    """What is reported beside a fabric's own settings: the other first all-to-all, no switching."""
     if not isinstance(fabric, MixNet) or fabric.reconfigure == "never":
         return {}
     other = "block" if fabric.first == "reuse" else "reuse"
     label = fabric.name
-    return {f"first={other}": fabric.replace(first=other, label=label)}
+    return {
+        f"first={other}": fabric.replace(first=other, label=label),
+        "reconfigure=never": fabric.replace(reconfigure="never", label=label),
+    }
 
 
 def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:

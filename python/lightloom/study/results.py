@@ -31,7 +31,8 @@ class FabricResult:
 
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
     steps at the nominal compute speed; the interval spans every sample. ``critical_path_s``,
-    ``mean_s``, ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
+    ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
+    member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
     each of the first two sums to ``step_time_s``. ``variants_s``, ``trace_hash``, ``events`` and
     ``simulation_wall_s`` are of the first sample.
     """
@@ -61,16 +62,17 @@ class FabricResult:
     ratio_to_fastest: tuple[float, float, float] = (1.0, 1.0, 1.0)
     tied_with_fastest: bool = True
     power_by_component_w: dict[str, float] = field(default_factory=dict)
+    straggler_wait_s: float = 0.0
 
     @property
     def perf_per_usd(self) -> float:
-        """Tokens per second per thousand dollars of network."""
-        return self.tokens_per_s / self.network_cost_usd * 1000
+        """Tokens per second per dollar of network."""
+        return self.tokens_per_s / self.network_cost_usd
 
     @property
     def perf_per_cluster_usd(self) -> float:
-        """Tokens per second per thousand dollars of network, servers and GPUs."""
-        return self.tokens_per_s / self.cluster_cost_usd * 1000
+        """Tokens per second per dollar of network, servers and GPUs."""
+        return self.tokens_per_s / self.cluster_cost_usd
 
     @property
     def perf_per_w(self) -> float:
@@ -93,11 +95,12 @@ class FabricResult:
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
             "cluster_power_w": self.cluster_power_w,
-            "perf_per_usd": self.tokens_per_s / self.network_cost_usd,
-            "perf_per_cluster_usd": self.tokens_per_s / self.cluster_cost_usd,
+            "perf_per_usd": self.perf_per_usd,
+            "perf_per_cluster_usd": self.perf_per_cluster_usd,
             "perf_per_w": self.perf_per_w,
             "breakdown_critical_path_s": self.critical_path_s,
             "breakdown_mean_s": self.mean_s,
+            "straggler_wait_s": self.straggler_wait_s,
             "carried_bytes": self.carried_bytes,
             "cost_by_component_usd": self.cost_by_component_usd,
             "power_by_component_w": self.power_by_component_w,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics as stats
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -79,9 +80,7 @@ def _result(
     }
     notes = [*first.network.notes]
     if variants:
-        own = f"first={parameters['first']}"
-        others = ", ".join(f"{name}: {show_time(seconds)}" for name, seconds in variants.items())
-        notes.append(f"step with {own}: {show_time(first.run.step_time_s)}; {others}")
+        notes.append(_variants_note(first, variants))
     return FabricResult(
         fabric=fabric.name,
         kind=fabric.kind,
@@ -102,6 +101,7 @@ def _result(
         },
         cost_by_component_usd=dict(costs.network.by_component_usd),
         power_by_component_w=dict(costs.network_power.by_component_w),
+        straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
         variants_s=variants,
         parameters=parameters | {"conventions": costs.network.conventions},
@@ -110,6 +110,15 @@ def _result(
         events=first.run.events,
         simulation_wall_s=first.wall_s,
     )
+
+
+def _variants_note(own: Done, variants: dict[str, float]) -> str:
+    """The first sample's step under the fabric's own settings and under others."""
+    others = ", ".join(f"with {name} {show_time(seconds)}" for name, seconds in variants.items())
+    text = f"seed {own.attempt.sample.seed}: {show_time(own.run.step_time_s)} as it is, {others}"
+    if variants.get("reconfigure=never", math.inf) <= own.run.step_time_s:
+        text += " (reconfiguring does not pay here)"
+    return text
 
 
 def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -91,8 +91,8 @@ def test_table_says_what_the_results_say(make_comparison, page):
         assert f"{result.step_time_s:#.4g}" in words
         assert f"{result.step_time_low_s:#.4g} to {result.step_time_high_s:#.4g}" in words
         assert f"{result.tokens_per_s:,.0f}" in words
-        assert f"{result.perf_per_usd:,.1f}" in words
-        assert f"{result.perf_per_cluster_usd:,.2f}" in words
+        assert f"{1000 * result.perf_per_usd:,.1f}" in words
+        assert f"{1000 * result.perf_per_cluster_usd:,.2f}" in words
 
 
 def test_times_of_the_groups_and_their_differences(make_comparison, page):

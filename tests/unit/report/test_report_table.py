@@ -21,9 +21,9 @@ def printed(make_comparison):
 
 
 def row_of(text, fabric, table):
-    """Words of the row of a fabric in the first (0) or second (1) table."""
+    """Words of the row of a fabric in the first (0), second (1) or third (2) table."""
     rows = [line.split() for line in text.splitlines() if line.startswith(f" {fabric} ")]
-    assert len(rows) == 2
+    assert len(rows) == 3
     return rows[table]
 
 
@@ -49,9 +49,29 @@ def test_results_are_printed(printed):
     assert row_of(text, "fat-tree", 0) == [
         "fat-tree", "20", "18-22", "1.000", "50,000", "10.00", "5.0", "1.67", "100.0"
     ]  # fmt: skip
-    assert row_of(text, "mixnet", 0)[3] == "1.025*"
+    assert row_of(text, "mixnet", 0)[3] == "1.025~"
     assert row_of(text, "topoopt", 0)[3] == "1.300"
-    assert "*: tied" in text
+    assert "~: tied, yet slower in every sample" in text
+
+
+def test_a_tie_is_plain_if_some_sample_says_so(printed, make_comparison):
+    comparison = make_comparison()
+    close = tuple(
+        dataclasses.replace(r, ratio_to_fastest=(1.004, 1.025, 1.03)) for r in comparison.results
+    )
+    text = printed(dataclasses.replace(comparison, results=close))
+    assert row_of(text, "mixnet", 0)[3] == "1.025="
+
+
+def test_the_mean_gpu_waits_for_stragglers_and_the_pipeline(printed, make_comparison):
+    comparison = make_comparison()
+    mean = {"expert": 12.0, "ep": 3.0, "pp": 0.25, "bubble": 4.75}
+    results = tuple(
+        dataclasses.replace(r, mean_s=mean, straggler_wait_s=1.0) for r in comparison.results
+    )
+    assert row_of(printed(dataclasses.replace(comparison, results=results)), "mixnet", 2)[1:] == [
+        "12.00", "-", "2.00", "1.00", "-", "0.25", "4.75", "-"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", ["[s]", "[M$]", "[kW]", "tok/s/k$", "[TB]"])
