@@ -121,6 +121,9 @@ def compare(
     for finished in runner.run_all(attempts):
         done.append(finished)
         watcher.finished(_row(job, finished))
+    # runs end in any order, which must not reach a result
+    place = {id(attempt): number for number, attempt in enumerate(attempts)}
+    done.sort(key=lambda finished: place[id(finished.attempt)])
     return comparison_of(job, done, first)
 
 
