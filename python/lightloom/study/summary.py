@@ -73,11 +73,14 @@ def _result(
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
-    variants = {
-        variant: d.run.step_time_s
-        for (name, variant, _), d in runs.items()
-        if name == fabric.name and variant
-    }
+    # Sorted, since runs end in any order.
+    variants = dict(
+        sorted(
+            (variant, d.run.step_time_s)
+            for (name, variant, _), d in runs.items()
+            if name == fabric.name and variant
+        )
+    )
     notes = [*first.network.notes]
     if variants:
         notes.append(_variants_note(first, variants))
