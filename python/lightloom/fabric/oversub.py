@@ -6,6 +6,7 @@ hardly any uplinks.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -42,9 +43,14 @@ class Oversub(FabricOptions):
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core, with the rate of a ToR's uplinks."""
         cluster = self.adapt(cluster)
-        return packet_network(
-            cluster, context, eps_of(self._tree(cluster), cluster), self.all_to_all
+        tree = self._tree(cluster)
+        network = packet_network(cluster, context, eps_of(tree, cluster), self.all_to_all)
+        # What oversubscription costs hangs on how many servers of an EP group share a ToR.
+        shared = (
+            f"ToRs of {tree.servers_per_tor} servers, {tree.nics_per_tor} ports down and "
+            f"{tree.uplinks_per_tor} up; option servers_per_tor = 1 makes every pair cross ToRs"
         )
+        return dataclasses.replace(network, notes=(*network.notes, shared))
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
         """Return the parts: above the ToR a ``ratio``-th of those of a fat-tree."""

@@ -14,6 +14,7 @@ from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.parallel import MemoryOptions, memory_per_stage
 from lightloom.study.job import Job
 from lightloom.study.results import Comparison, FabricResult, Sample
 from lightloom.units import show_count, show_time
@@ -53,7 +54,7 @@ def _warnings(job: Job) -> list[str]:
     warnings = []
     misfit = job.does_not_fit()
     if misfit:
-        warnings.append(f"the plan does not fit {job.gpu.title}: {misfit}")
+        warnings.append(f"the plan does not fit {job.gpu.title}: {misfit}{_remedy(job)}")
     if job.compute.assumed:
         warnings.append(
             f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
@@ -113,6 +114,15 @@ def _result(
         events=first.run.events,
         simulation_wall_s=first.wall_s,
     )
+
+
+def _remedy(job: Job) -> str:
+    """What recomputing all activations would leave, if it helps."""
+    if job.scenario.recompute == "full":
+        return ""
+    recomputed = memory_per_stage(job.model, job.plan, MemoryOptions(recompute="full"))
+    worst = max(stage.total_bytes for stage in recomputed)
+    return f"; with --recompute full {worst / 1e9:.1f} GB"
 
 
 def _variants_note(own: Done, variants: dict[str, float]) -> str:
