@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p lightloom-flowsim --example throughput [letter [rounds]]`
 
-#[path = "../benches/workloads.rs"]
+#[path = "../benches/workloads/mod.rs"]
 mod workloads;
 
 use std::time::Instant;
@@ -10,12 +10,15 @@ use workloads::{WORKLOADS, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    println!("workload                      flows   events  us/flow  flows/s  links/event  flows/event");
-    for (workload, rounds) in WORKLOADS.iter().zip([1000, 200, 10, 3]) {
+    println!(
+        "workload                      flows   events  us/flow  flows/s  links/event  flows/event"
+    );
+    for (workload, rounds) in WORKLOADS.iter().zip([1000, 200, 10, 3, 2]) {
         if arguments.first().is_some_and(|letter| !workload.name.starts_with(letter.as_str())) {
             continue;
         }
-        let rounds = arguments.get(1).map_or(rounds, |text| text.parse().expect("rounds: a number"));
+        let rounds =
+            arguments.get(1).map_or(rounds, |text| text.parse().expect("rounds: a number"));
         let begin = Instant::now();
         let outcome = run(workload, rounds);
         let seconds = begin.elapsed().as_secs_f64();

@@ -61,6 +61,8 @@ fn divide(caps: &[f64], level: f64) -> (f64, usize) {
 }
 
 #[cfg(test)]
+// The numbers are chosen so that results are exact.
+#[allow(clippy::float_cmp)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -221,7 +221,8 @@ impl FlowNetwork {
     fn finish_at(&mut self, time: u64, done: &mut Vec<u64>) {
         self.now = time;
         let flows = &self.store.flows;
-        self.finishing.extend(self.instant.drain(..).map(|flow| (flows[flow as usize].sequence, flow)));
+        self.finishing
+            .extend(self.instant.drain(..).map(|flow| (flows[flow as usize].sequence, flow)));
         if self.queue.peek().is_some_and(|(earliest, _)| earliest.0 == time) {
             let mut links = std::mem::take(&mut self.ending);
             self.queue.append_earliest(&mut links);

@@ -48,7 +48,6 @@ impl FlowNetwork {
             self.flags[link as usize] &= !TOUCHED;
             self.settle(link);
         }
-        self.touched.clear();
         for index in 0..self.fresh.len() {
             let flow = self.fresh[index];
             let Flow { bottleneck, size, .. } = self.store.flows[flow as usize];
@@ -58,6 +57,8 @@ impl FlowNetwork {
             }
         }
         self.fresh.clear();
+        debug_assert!(self.touched.iter().all(|&link| self.is_settled(link)), "a flow is lost");
+        self.touched.clear();
         for index in 0..self.rekey.len() {
             let link = self.rekey[index];
             self.flags[link as usize] &= !REKEY;
@@ -118,7 +119,8 @@ impl FlowNetwork {
     fn take_in(&mut self, number: u32, level: f64) {
         let mut index = 0;
         while let Some(entry) = self.store.links[number as usize].crossing.get(index) {
-            if entry.remaining == ELSEWHERE && level <= self.store.cap(entry, number, &self.levels) {
+            if entry.remaining == ELSEWHERE && level <= self.store.cap(entry, number, &self.levels)
+            {
                 let flow = entry.flow;
                 let bottleneck = self.store.flows[flow as usize].bottleneck;
                 if level < self.levels[bottleneck as usize] {
@@ -137,7 +139,8 @@ impl FlowNetwork {
     fn join(&mut self, flow: u32, number: u32, remaining: f64) {
         self.store.flows[flow as usize].bottleneck = number;
         // As if it had been limited by this link since it was settled.
-        let remaining = remaining + sent_since_settled(&self.store.links[number as usize], self.now);
+        let remaining =
+            remaining + sent_since_settled(&self.store.links[number as usize], self.now);
         self.store.entry_mut(flow, number).remaining = remaining;
         let link = &mut self.store.links[number as usize];
         link.least = least(link.least, remaining);
@@ -158,6 +161,16 @@ impl FlowNetwork {
             self.touch(bottleneck);
         }
         left.max(0.0)
+    }
+
+    /// Whether the flows that cross `link` drain at the least level of their paths.
+    fn is_settled(&self, link: u32) -> bool {
+        self.store.links[link as usize].crossing.iter().all(|entry| {
+            let bottleneck = self.store.flows[entry.flow as usize].bottleneck;
+            let lowest = self.levels[self.store.lowest(entry.flow, &self.levels) as usize];
+            let drain = self.store.links[bottleneck as usize].drain;
+            (drain - lowest).abs() <= 1e-9 * lowest
+        })
     }
 
     /// Makes sure that `link` is settled.

@@ -59,10 +59,11 @@ impl FlowNetwork {
     }
 
     /// Takes note that a flow's rate on `link` grows by `change`, which may be negative.
+    #[inline]
     pub(crate) fn load(&mut self, link: u32, change: f64) {
         let headroom = &mut self.headroom[link as usize];
         *headroom -= change;
-        if *headroom < 0.0 {
+        if *headroom < 0.0 && self.flags[link as usize] & DIRTY == 0 {
             self.make_dirty(link);
         }
     }
@@ -134,9 +135,12 @@ impl FlowNetwork {
     }
 
     fn load_others(&mut self, entry: &Entry, number: u32, change: f64) {
-        if entry.others[0] != MANY {
-            for other in entry.others.into_iter().take_while(|&other| other != NO_LINK) {
-                self.load(other, change);
+        let [first, second, third] = entry.others;
+        if first != MANY {
+            self.load(first, change);
+            if second != NO_LINK {
+                self.load(second, change);
+                self.load(third, change);
             }
             return;
         }

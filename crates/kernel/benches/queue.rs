@@ -13,7 +13,7 @@ const HELD: u64 = 10_000;
 fn gap(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     let draw = *state >> 33;
-    if draw & 3 == 0 { 0 } else { draw % 1_000 * (1 + draw % 7 * 150) }
+    if draw.trailing_zeros() >= 2 { 0 } else { draw % 1_000 * (1 + draw % 7 * 150) }
 }
 
 fn hold(criterion: &mut Criterion) {

@@ -11,8 +11,11 @@ const MEAN_BYTES: f64 = 32e6;
 /// A named traffic pattern.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
+    /// Its letter and what it is.
     pub name: &'static str,
+    /// Groups of servers, each with its own all-to-all.
     pub groups: usize,
+    /// Servers in each group.
     pub servers: usize,
     /// Servers under one ToR, whose uplink is oversubscribed 3:1; 0 for none.
     pub servers_per_tor: usize,
@@ -20,19 +23,39 @@ pub struct Workload {
     pub rings: bool,
 }
 
-pub const WORKLOADS: [Workload; 4] = [
-    Workload { name: "a: 16 groups of 8", groups: 16, servers: 8, servers_per_tor: 0, rings: false },
-    Workload { name: "b: 16 groups of 8, ToRs", groups: 16, servers: 8, servers_per_tor: 4, rings: false },
-    Workload { name: "c: 1024 groups of 4, rings", groups: 1024, servers: 4, servers_per_tor: 0, rings: true },
-    Workload { name: "d: 1 group of 64", groups: 1, servers: 64, servers_per_tor: 0, rings: false },
+const ALONE: Workload = Workload {
+    name: "a: 16 groups of 8",
+    groups: 16,
+    servers: 8,
+    servers_per_tor: 0,
+    rings: false,
+};
+
+/// What is measured.
+pub const WORKLOADS: [Workload; 5] = [
+    ALONE,
+    Workload { name: "b: 16 groups of 8, ToRs", servers_per_tor: 4, ..ALONE },
+    Workload { name: "c: 1024 groups of 4, rings", groups: 1024, servers: 4, rings: true, ..ALONE },
+    Workload { name: "d: 1 group of 64", groups: 1, servers: 64, ..ALONE },
+    Workload {
+        name: "e: c behind ToRs",
+        groups: 1024,
+        servers: 4,
+        servers_per_tor: 16,
+        rings: true,
+    },
 ];
 
 /// What came of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
+    /// Flows finished.
     pub flows: u64,
+    /// Instants at which any did.
     pub events: u64,
+    /// The last of them.
     pub end: Time,
+    /// The network's own count of its work.
     pub statistics: Statistics,
 }
 
@@ -41,7 +64,8 @@ struct Stream(u64);
 
 impl Stream {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
@@ -66,7 +90,7 @@ impl Fabric {
         let mut links = |count: usize, rate: u64| -> Vec<LinkId> {
             (0..count).map(|_| network.add_link(Rate(rate))).collect()
         };
-        let tors = if workload.servers_per_tor == 0 { 0 } else { servers / workload.servers_per_tor };
+        let tors = servers.checked_div(workload.servers_per_tor).unwrap_or(0);
         let uplink = NIC_RATE * workload.servers_per_tor as u64 / 3;
         Self {
             up: links(servers, NIC_RATE),
@@ -77,7 +101,14 @@ impl Fabric {
         }
     }
 
-    fn start(&self, network: &mut FlowNetwork, now: Time, bytes: u64, ends: (usize, usize), token: u64) {
+    fn start(
+        &self,
+        network: &mut FlowNetwork,
+        now: Time,
+        bytes: u64,
+        ends: (usize, usize),
+        token: u64,
+    ) {
         let (source, target) = ends;
         if self.servers_per_tor == 0 {
             network.start(now, Bytes(bytes), &[self.up[source], self.down[target]], token);
@@ -116,8 +147,8 @@ pub fn run(workload: &Workload, rounds: u64) -> Outcome {
         }
         (servers * (servers - 1)) as u32
     };
-    for group in 0..groups {
-        left[group] = all_to_all(&mut network, Time::ZERO, group);
+    for (group, left) in left.iter_mut().enumerate() {
+        *left = all_to_all(&mut network, Time::ZERO, group);
     }
     if workload.rings {
         for flow in 0..(groups * servers) as u64 {
@@ -125,7 +156,8 @@ pub fn run(workload: &Workload, rounds: u64) -> Outcome {
         }
     }
     let mut done = Vec::new();
-    let mut outcome = Outcome { flows: 0, events: 0, end: Time::ZERO, statistics: Statistics::default() };
+    let mut outcome =
+        Outcome { flows: 0, events: 0, end: Time::ZERO, statistics: Statistics::default() };
     while open > 0 {
         let now = network.next_completion().expect("flows are left");
         network.advance(now, &mut done);
