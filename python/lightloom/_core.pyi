@@ -19,6 +19,9 @@ DemandRows = tuple[
 ]
 
 def demand_draw(rows: DemandRows) -> npt.NDArray[np.int64]: ...
+def demand_fold(
+    rows: DemandRows, members: int, by_rank: bool
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64], int]: ...
 
 # schedule: crates/python/src/schedule.rs
 

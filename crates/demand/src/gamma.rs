@@ -1,9 +1,9 @@
 //! Exact gamma variates, a row of different shapes at a time.
 //!
 //! Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26(3), 2000:
-//! with `d = shape - 1/3`, `c = 1 / sqrt(9 d)` and a standard normal `x`, `d (1 + c x)^3` is
-//! accepted with the probability `exp(x^2 / 2 + d (1 - v + ln v))`, `v = (1 + c x)^3`. Shapes below 1
-//! draw at `shape + 1` and multiply by `U^(1 / shape)`.
+//! with `d = shape - 1/3`, `c = 1 / sqrt(9 d)` and a standard normal `x`, `d v` is accepted with
+//! the probability `exp(x^2 / 2 + d (1 - v + ln v))`, where `v = (1 + c x)^3`. Shapes below 1 draw
+//! at `shape + 1` and multiply by `U^(1 / shape)`.
 //!
 //! The squeeze is tighter than the paper's for large shapes, so that it decides 999 of 1000 cases
 //! at shape 40: with `y = c x`, the exponent is `f(y) / (9 c^2) - y^4 / (12 c^2)` where the

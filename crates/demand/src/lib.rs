@@ -6,6 +6,7 @@
 //! of 64-bit floats. Where popularity comes from is the caller's business.
 
 pub mod cap;
+pub mod fold;
 pub mod gamma;
 pub mod multinomial;
 pub mod places;
@@ -14,6 +15,7 @@ pub mod rows;
 pub mod stream;
 
 pub use cap::cap;
+pub use fold::Folded;
 pub use gamma::Gammas;
 pub use multinomial::{Scratch, multinomial};
 pub use rows::Rows;

@@ -1,14 +1,21 @@
 //! Exact multinomial draws.
 //!
 //! Independent Poisson counts with means in proportion to the weights are, given their sum, a
-//! multinomial draw of that many copies. So most copies come from Poisson counts that are expected
-//! to reach the wanted number nearly, copies that are missing are placed one by one, and copies
-//! too many are taken from among all, each being as likely. Neither step changes the distribution:
-//! copies are independent of each other and of how many the Poisson counts gave. Conditional
-//! binomials, the usual way, took three to five times as long.
+//! multinomial draw of that many copies. There are two ways to the wanted sum, and neither changes
+//! the distribution:
+//!
+//! * *Mend*: copies that are missing are placed one by one, and copies too many are taken from
+//!   among all, each being as likely: copies are independent of each other and of their number.
+//! * *Absorb*: the expert of the largest weight takes what the others leave, and the draw is
+//!   accepted with the probability of that count over that of its mode, else made anew.
+//!
+//! To absorb is faster where experts are few, as one takes a large share. Conditional binomials,
+//! the usual way, took longer than either, as each waits for the one before.
+
+use std::f64::consts::TAU;
 
 use crate::places::Places;
-use crate::poisson::{NORMAL_FROM, UNDECIDED, correct, poisson, squeeze};
+use crate::poisson::{NORMAL_FROM, UNDECIDED, correct, poisson, squeeze, stirling};
 use crate::stream::Generator;
 
 /// Memory that draws of one thread share.
@@ -19,7 +26,6 @@ pub struct Scratch {
     /// As long as a row.
     pub uniforms: Vec<f64>,
     means: Vec<f64>,
-    fresh: Vec<u32>,
     places: Places,
 }
 
@@ -27,7 +33,7 @@ impl Scratch {
     /// Scratch for rows of so many experts.
     pub fn new(experts: usize) -> Self {
         let [normals, uniforms, means] = [(); 3].map(|()| vec![0.0; experts]);
-        Self { normals, uniforms, means, fresh: vec![0; experts], places: Places::default() }
+        Self { normals, uniforms, means, places: Places::default() }
     }
 }
 
@@ -42,53 +48,117 @@ pub fn multinomial(
     scratch: &mut Scratch,
     rng: &mut Generator,
 ) {
-    counts.fill(0);
-    let mut left = i64::from(copies);
-    while let Some(expected) = stage(left, weights.len()) {
-        left -= add_poisson(expected / total, weights, counts, scratch, rng);
-    }
-    if left > 0 {
-        add(left as u32, weights.iter().copied(), counts, &mut scratch.places, rng);
-    } else if left < 0 {
-        remove(left.unsigned_abs() as u32, counts, &mut scratch.places, rng);
+    let scale = f64::from(copies) / total;
+    match choose(copies, weights, total) {
+        Way::Absorb(place) => {
+            while !absorb(copies, place, scale, weights, counts, (scratch, rng)) {}
+        }
+        Way::Mend => {
+            let drawn = draw_poisson(scale, None, weights, counts, (scratch, rng));
+            if drawn < u64::from(copies) {
+                let missing = (u64::from(copies) - drawn) as u32;
+                add(missing, weights.iter().copied(), counts, &mut scratch.places, rng);
+            } else if drawn > u64::from(copies) {
+                let excess = (drawn - u64::from(copies)) as u32;
+                remove(excess, counts, &mut scratch.places, rng);
+            }
+        }
+        Way::Place => {
+            counts.fill(0);
+            add(copies, weights.iter().copied(), counts, &mut scratch.places, rng);
+        }
     }
 }
 
-/// How many of the copies left to expect from Poisson counts, if these are worth their while.
+/// How to draw a row. Only time depends on it.
+enum Way {
+    /// All copies one by one.
+    Place,
+    /// Poisson counts, mended.
+    Mend,
+    /// Poisson counts, absorbed by this expert.
+    Absorb(usize),
+}
+
+/// Smallest expected count of an expert that absorbs; far from 0, as the acceptance needs.
+const ABSORB_FROM: f64 = 40.0;
+
+/// The way that takes least time, by figures rounded from measurements.
 ///
-/// Only time depends on it. Figures are rounded from measurements: a Poisson count takes twice as
-/// long as placing a copy, and every round of counts as long as ten copies. Of `n` copies, `n`
-/// expected ones miss the number by `0.8 sqrt(n)`, above or below; where that is many, counts stay
-/// below and a second round makes up for them.
-fn stage(left: i64, experts: usize) -> Option<f64> {
-    let (number, experts) = (left as f64, experts as f64);
-    let root = number.max(0.0).sqrt();
-    let round = 2.0 * experts + 10.0;
-    let shortfall = if 0.8 * root > round + 20.0 { 1.5 * root } else { 0.0 };
-    (number > round + 30.0 + shortfall.max(root)).then_some(number - shortfall)
+/// In units of the time to place one copy, a Poisson count takes 2, a round of counts 10 more and
+/// an acceptance 6. `n` expected copies miss their number by `0.8 sqrt(n)`, above or below. A draw
+/// is accepted with the probability `sqrt(p)` about, `p` being the share of the largest expert.
+fn choose(copies: u32, weights: &[f64], total: f64) -> Way {
+    let number = f64::from(copies);
+    let round = 2.0 * weights.len() as f64 + 10.0;
+    let mend = round + 0.8 * number.sqrt();
+    if number < mend {
+        return Way::Place;
+    }
+    // no share reaches more than 1
+    if round + 6.0 > mend {
+        return Way::Mend;
+    }
+    let (place, largest) = weights.iter().enumerate().fold((0, 0.0), |best, (place, weight)| {
+        if *weight > best.1 { (place, *weight) } else { best }
+    });
+    let share = largest / total;
+    if (round + 6.0) / share.sqrt() < mend && share * number >= ABSORB_FROM {
+        Way::Absorb(place)
+    } else {
+        Way::Mend
+    }
 }
 
-/// Adds Poisson counts of the means `scale * weights`; returns their sum.
-fn add_poisson(
+/// Draws all counts but one, which takes the rest; whether that was accepted.
+fn absorb(
+    copies: u32,
+    place: usize,
     scale: f64,
     weights: &[f64],
     counts: &mut [u32],
-    scratch: &mut Scratch,
-    rng: &mut Generator,
-) -> i64 {
-    let Scratch { normals, uniforms, means, fresh, places } = scratch;
+    (scratch, rng): (&mut Scratch, &mut Generator),
+) -> bool {
+    let drawn = draw_poisson(scale, Some(place), weights, counts, (scratch, rng));
+    if drawn >= u64::from(copies) {
+        return false;
+    }
+    counts[place] = copies - drawn as u32;
+    rng.unit() < relative_to_mode(counts[place], weights[place] * scale)
+}
+
+/// A number not above 1 and in proportion to the Poisson probability of a count above 0.
+///
+/// By Stirling's formula no probability exceeds `1 / sqrt(2 pi floor(mean))`, by which this one is
+/// divided.
+fn relative_to_mode(count: u32, mean: f64) -> f64 {
+    let (factor, exponent) = stirling(count, mean);
+    factor * (TAU * mean.floor()).sqrt() * exponent.exp()
+}
+
+/// Draws counts of the means `scale * weights`, none for a place to skip; returns their sum.
+fn draw_poisson(
+    scale: f64,
+    skip: Option<usize>,
+    weights: &[f64],
+    counts: &mut [u32],
+    (scratch, rng): (&mut Scratch, &mut Generator),
+) -> u64 {
+    let Scratch { normals, uniforms, means, places } = scratch;
     rng.fill(normals, Generator::normal);
     rng.fill(uniforms, Generator::unit);
     for (mean, weight) in means.iter_mut().zip(weights) {
         *mean = weight * scale;
     }
+    if let Some(place) = skip {
+        means[place] = 0.0;
+    }
     let given = means.iter().zip(normals.iter().zip(uniforms.iter()));
-    for (count, (mean, (normal, uniform))) in fresh.iter_mut().zip(given) {
+    for (count, (mean, (normal, uniform))) in counts.iter_mut().zip(given) {
         *count = squeeze(*mean, *normal, *uniform);
     }
-    let mut sum = 0;
-    let mut rare = 0.0;
-    for (place, count) in fresh.iter_mut().enumerate() {
+    let (mut sum, mut rare) = (0, 0.0);
+    for (place, count) in counts.iter_mut().enumerate() {
         if *count == UNDECIDED {
             let mean = means[place];
             *count = if mean < NORMAL_FROM {
@@ -98,16 +168,16 @@ fn add_poisson(
                 correct(mean, normals[place], uniforms[place], rng)
             };
         }
-        sum += i64::from(*count);
+        sum += u64::from(*count);
     }
-    for (count, more) in counts.iter_mut().zip(fresh) {
-        *count += *more;
+    if rare > 0.0 {
+        // experts of small means share one Poisson count, whose copies are placed one by one
+        let more = poisson(rare, rng);
+        let only_rare = means.iter().map(|mean| if *mean < NORMAL_FROM { *mean } else { 0.0 });
+        add(more, only_rare, counts, places, rng);
+        sum += u64::from(more);
     }
-    // experts of small means share one Poisson count, whose copies are placed one by one
-    let more = poisson(rare, rng);
-    let only_rare = means.iter().map(|mean| if *mean < NORMAL_FROM { *mean } else { 0.0 });
-    add(more, only_rare, counts, places, rng);
-    sum + i64::from(more)
+    sum
 }
 
 /// Places copies one by one.

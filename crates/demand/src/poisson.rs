@@ -74,6 +74,16 @@ fn invert(mean: f64, rng: &mut Generator) -> u32 {
     }
 }
 
+/// Poisson probability of a count of at least 5, as (factor, exponent), to 1e-6 of it at 5 and to
+/// 1e-8 from 10 on, by Stirling's series of the factorial.
+pub fn stirling(count: u32, mean: f64) -> (f64, f64) {
+    let number = f64::from(count);
+    let below = mean - number;
+    let delta = 1.0 / (12.0 * number) - 1.0 / (360.0 * number * number * number);
+    let exponent = number * (below / number).ln_1p() - below - delta;
+    (1.0 / (TAU * number).sqrt(), exponent)
+}
+
 /// The part of the Poisson distribution that the discrete normal does not cover.
 struct Lacking {
     mean: f64,
@@ -99,16 +109,12 @@ impl Lacking {
 
     /// Poisson and discrete normal probability of a count, each as (factor, exponent).
     fn terms(&self, count: u32) -> [(f64, f64); 2] {
-        let number = f64::from(count);
-        let below = self.mean - number;
+        let below = self.mean - f64::from(count);
         let poisson = if count < 10 {
             let factor = (1..=count).map(|i| self.mean / f64::from(i)).product();
             (factor, -self.mean)
         } else {
-            // Stirling's series of the factorial
-            let delta = 1.0 / (12.0 * number) - 1.0 / (360.0 * number * number * number);
-            let exponent = number * (below / number).ln_1p() - below - delta;
-            (1.0 / (TAU * number).sqrt(), exponent)
+            stirling(count, self.mean)
         };
         let x = (0.5 - below) / self.sd;
         let square = x * x;

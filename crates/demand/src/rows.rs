@@ -4,6 +4,7 @@ use lightloom_model::Invalid;
 use rayon::prelude::*;
 
 use crate::cap::cap;
+use crate::fold::{BlockFold, Folded};
 use crate::gamma::Gammas;
 use crate::multinomial::{Scratch, multinomial};
 use crate::stream::{Generator, Stream};
@@ -102,6 +103,37 @@ impl Rows<'_> {
                     });
                 },
             );
+    }
+
+    /// Draws all counts and folds them as they come; see [`Folded`].
+    ///
+    /// # Errors
+    /// If the members do not divide the ranks, or a count between two members exceeds 32 bits.
+    pub fn fold(&self, members: usize, by_rank: bool) -> Result<Folded, Invalid> {
+        if members == 0 || !self.ranks.is_multiple_of(members) {
+            let ranks = self.ranks;
+            return Err(Invalid(format!("{ranks} EP ranks do not fill {members} members")));
+        }
+        if !self.experts.is_multiple_of(self.ranks) {
+            let (ranks, experts) = (self.ranks, self.experts);
+            return Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")));
+        }
+        let gammas = self.gammas();
+        let blocks: Vec<Folded> = (0..self.layers.len() * self.micro_batches)
+            .into_par_iter()
+            .with_min_len(COUNTS_PER_TASK.div_ceil(self.ranks * self.experts))
+            .map_init(
+                || self.workspace(),
+                |workspace, number| {
+                    let mut fold = BlockFold::new(self.ranks, self.experts, members, by_rank);
+                    self.draw_block(number, &gammas, workspace, |rank, counts| {
+                        fold.take(rank, counts);
+                    });
+                    fold.finish()
+                },
+            )
+            .collect::<Result<_, _>>()?;
+        Ok(Folded::join(blocks))
     }
 
     fn gammas(&self) -> Vec<Gammas> {

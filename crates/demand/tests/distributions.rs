@@ -178,15 +178,17 @@ fn few_copies_are_multinomial() {
 }
 
 #[test]
-fn one_round_of_counts_is_multinomial() {
+fn mended_counts_are_multinomial() {
     check_multinomial(100, &[3.0, 1.0, 0.05], 300_000);
     check_multinomial(800, &[0.2, 1.0, 5.0, 1.0, 0.01, 2.0, 2.0, 0.7], 300_000);
 }
 
 #[test]
-fn two_rounds_of_counts_are_multinomial() {
+fn absorbed_counts_are_multinomial() {
     check_multinomial(16_384, &[0.2, 1.0, 5.0, 1.0, 0.01, 2.0, 2.0, 0.7], 300_000);
     check_multinomial(9000, &[1.0, 1.0, 0.002], 300_000);
+    check_multinomial(150, &[1.0, 0.1, 0.05], 300_000);
+    check_multinomial(3000, &[1.0; 8], 300_000);
 }
 
 #[test]

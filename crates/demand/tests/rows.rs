@@ -1,6 +1,6 @@
 //! Rows depend on their index alone: on no order, batch or number of threads.
 
-use lightloom_demand::{Rows, Stream};
+use lightloom_demand::{Folded, Rows, Stream};
 
 const LAYERS: [u64; 3] = [7, 2, 1 << 47];
 
@@ -132,4 +132,54 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(text(Rows { alpha: &alpha[1..], ..plain() }).contains("1 or all micro-batches"));
     assert!(text(Rows { alpha: &[0.0; 36], ..plain() }).contains("not all 0"));
     assert!(text(Rows { alpha: &[f64::NAN; 36], ..plain() }).contains("finite"));
+}
+
+/// Sums of counts, the plain way.
+fn folded(rows: &Rows, members: usize) -> Folded {
+    let (ranks, per_rank) = (rows.ranks, rows.experts / rows.ranks);
+    let blocks = rows.layers.len() * rows.micro_batches;
+    let mut sums = Folded {
+        tokens: vec![0; blocks * members * members],
+        rank_tokens: vec![0; blocks * ranks * ranks],
+        received: vec![0; blocks * ranks],
+        stayed: 0,
+    };
+    for (place, count) in draw(rows).into_iter().enumerate() {
+        let (row, to) = (place / rows.experts, place % rows.experts / per_rank);
+        let (block, from) = (row / ranks, row % ranks);
+        sums.received[block * ranks + to] += count;
+        if from == to {
+            sums.stayed += count as u64;
+            continue;
+        }
+        sums.rank_tokens[row * ranks + to] += count as u32;
+        let [from, to] = [from, to].map(|rank| rank * members / ranks);
+        sums.tokens[(block * members + from) * members + to] += count as u32;
+    }
+    sums
+}
+
+#[test]
+fn folding_sums_the_counts() {
+    let alpha = alpha(3, 5);
+    let rows = rows(&LAYERS, &alpha, None);
+    for members in [1, 2, 4] {
+        let sums = folded(&rows, members);
+        assert_eq!(rows.fold(members, true).expect("members that fit"), sums);
+        let without = Folded { rank_tokens: Vec::new(), ..sums };
+        assert_eq!(rows.fold(members, false).expect("members that fit"), without);
+    }
+}
+
+#[test]
+fn folds_that_do_not_fit_are_refused() {
+    let alpha = vec![1.0; 36];
+    let plain = || rows(&LAYERS, &alpha, None);
+    let text = |rows: Rows, members| rows.fold(members, false).expect_err("a problem").0;
+    assert!(text(plain(), 0).contains("do not fill 0 members"));
+    assert!(text(plain(), 3).contains("4 EP ranks do not fill 3 members"));
+    assert!(text(Rows { ranks: 5, ..plain() }, 5).contains("12 experts do not divide over 5"));
+    let most = i32::MAX as u32;
+    let large = Rows { copies: most, tokens: most, ..plain() };
+    assert!(text(large, 1).contains("exceed 32 bits"));
 }

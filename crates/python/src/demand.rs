@@ -2,13 +2,14 @@
 
 use lightloom_demand::{Rows, Stream};
 use lightloom_model::Invalid;
-use numpy::{PyArray4, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray3};
+use numpy::{PyArray1, PyArray4, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray3, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(demand_draw, module)?)?;
+    module.add_function(wrap_pyfunction!(demand_fold, module)?)?;
     Ok(())
 }
 
@@ -86,4 +87,25 @@ fn demand_draw<'py>(py: Python<'py>, rows: PyRows<'py>) -> PyResult<Bound<'py, P
     py.detach(|| owned.rows().draw(out));
     drop(writable);
     Ok(counts)
+}
+
+/// Flat counts of `lightloom_demand::Folded`, and the copies that stayed on their rank.
+type PyFolded<'py> =
+    (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<i64>>, u64);
+
+#[pyfunction]
+fn demand_fold<'py>(
+    py: Python<'py>,
+    rows: PyRows<'py>,
+    members: usize,
+    by_rank: bool,
+) -> PyResult<PyFolded<'py>> {
+    let owned = own(&rows)?;
+    let folded = py.detach(|| owned.rows().fold(members, by_rank)).map_err(refuse)?;
+    Ok((
+        folded.tokens.to_pyarray(py),
+        folded.rank_tokens.to_pyarray(py),
+        folded.received.to_pyarray(py),
+        folded.stayed,
+    ))
 }

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
+from lightloom.demand.folding import FoldedTokens
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import Regime, build_regime, check_regime, unread
-from lightloom.demand.source import Counts, DemandSource, Shape, check_index
+from lightloom.demand.source import Counts, DemandSource, Shape, check_index, whole
 from lightloom.demand.streams import Stream
 from lightloom.errors import DemandError
 
@@ -104,16 +105,48 @@ class Synthetic:
         read = {key: text for key, text in provenance.items() if key not in unread(regime)}
         self.provenance = {"regime": name, "seed": str(seed), **read}
         self.popularity = Popularity(shape.experts, regime, seed)
-        self._rows = Stream(seed, "rows")
+        self._shares = Stream(seed, "rows")
         self._routing = Stream(seed, "routing")
         self._topics = Stream(seed, "topics")
         self._phases = Stream(seed, "phases")
 
     def tokens(self, *, group: int, layers: Sequence[int], micro_batches: int, step: int) -> Counts:
         """See :class:`~lightloom.demand.source.DemandSource`."""
+        return _core.demand_draw(self._rows(group, layers, micro_batches, step))
+
+    def folded(
+        self,
+        *,
+        group: int,
+        layers: Sequence[int],
+        micro_batches: int,
+        step: int,
+        members: int,
+        rank_level: bool = False,
+    ) -> FoldedTokens:
+        """See :class:`~lightloom.demand.folding.FoldingSource`."""
+        ranks = self.shape.ranks
+        if not whole(members) or members < 1 or ranks % members:
+            raise DemandError(f"{ranks} EP ranks do not fill {members!r} members evenly")
+        rows = self._rows(group, layers, micro_batches, step)
+        try:
+            tokens, by_rank, received, stayed = _core.demand_fold(rows, int(members), rank_level)
+        except ValueError as error:
+            raise DemandError(str(error)) from None
+        blocks = (len(layers), micro_batches)
+        return FoldedTokens(
+            tokens=tokens.reshape(*blocks, members, members),
+            rank_tokens=by_rank.reshape(*blocks, ranks, ranks) if rank_level else None,
+            received=received.reshape(*blocks, ranks),
+            stayed=stayed,
+        )
+
+    def _rows(
+        self, group: int, layers: Sequence[int], micro_batches: int, step: int
+    ) -> _core.DemandRows:
+        """What the core is to draw."""
         check_index(group, layers, micro_batches, step)
         shape = self.shape
-        layers = [int(layer) for layer in layers]
         mix = self._topic_mix(group, micro_batches, step)
         alpha = np.empty((len(layers), len(mix), shape.experts))
         for place, layer in enumerate(layers):
@@ -121,14 +154,12 @@ class Synthetic:
             alpha[place] = mix @ self.popularity.shares(layer, step)
         alpha *= self.regime.concentration * shape.experts
         numbers = np.array(layers, dtype=np.uint64)
-        return _core.demand_draw(
-            (
-                (shape.ranks, shape.experts, shape.copies_per_rank, shape.tokens_per_rank),
-                (self._rows.key, self._routing.key),
-                (int(group), int(step)),
-                (numbers, int(micro_batches), self._spans(group, layers, step)),
-                alpha,
-            )
+        return (
+            (shape.ranks, shape.experts, shape.copies_per_rank, shape.tokens_per_rank),
+            (self._shares.key, self._routing.key),
+            (int(group), int(step)),
+            (numbers, int(micro_batches), self._spans(group, layers, step)),
+            alpha,
         )
 
     def _spans(self, group: int, layers: Sequence[int], step: int) -> npt.NDArray[np.uint64] | None:
@@ -137,7 +168,7 @@ class Synthetic:
         if not hold:
             return None
         phases = [int(self._phases.at(layer, group).integers(hold)) for layer in layers]
-        return np.array([(step + phase) // hold for phase in phases], dtype=np.uint64)
+        return np.array([(int(step) + phase) // hold for phase in phases], dtype=np.uint64)
 
     def _topic_mix(self, group: int, micro_batches: int, step: int) -> npt.NDArray[np.float64]:
         """Weights of the topics in each micro-batch of a group, shared by all layers."""
