@@ -40,7 +40,7 @@ from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
 from lightloom.demand.shading import SHADES, HeatMap, heat_map
 from lightloom.errors import DemandError, InputError
-from lightloom.report.files import whole_file, write_json
+from lightloom.study.files import whole_file, write_json
 
 SCHEMA_VERSION = 1
 

@@ -15,11 +15,12 @@ from lightloom.fabric.network import AllToAll
 def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[AllToAll, str]:
     """Choose for a fabric where a NIC reaches every other NIC at full rate.
 
-    With one EP rank per server tensor parallelism has cut every message into equal parts, one for
-    each GPU and bound for the same place in the other server: flat is balanced and rail-aligned
-    already. With more, a hot rank's NIC limits flat and rail, whereas hierarchical pays two passes
-    over the NVSwitch (gather and scatter) for a balanced load: its time per byte of the busiest
-    server is ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of that of the NICs.
+    With one EP rank that fills its server, tensor parallelism has cut every message into equal
+    parts, one for each GPU and bound for the same place in the other server: flat is balanced and
+    rail-aligned already. With several ranks, a hot one's NIC limits flat and rail; with several EP
+    groups in a server, each has only its own NICs although the others' may idle. Hierarchical
+    pays two passes over the NVSwitch (gather and scatter) for a balanced load on all NICs: its
+    time per byte of the busiest server is ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of theirs.
 
     Returns
     -------
@@ -27,21 +28,31 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[Al
         The choice and why.
     """
     ranks = 1 if context is None else context.ranks_per_worker
+    groups = 1 if context is None else _groups_per_server(cluster, context)
+    if context is not None and context.layout.members == 1:
+        return "flat", "every EP group is inside a server: no NIC takes part"
     if context is not None and not _deals_evenly(cluster, context):
         reason = f"{cluster.nics_per_server} NICs cannot be dealt out evenly to a server's EP ranks"
         return "hierarchical", reason
-    if ranks == 1:
+    if ranks == groups == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
     nics = cluster.nic_gbps * cluster.nics_per_server
     passes = 1 + 2 * nics / (cluster.nvlink_gbps * cluster.gpus_per_server)
-    imbalance = None if context is None else context.rank_imbalance
+    known = None if context is None else context.rank_imbalance
+    imbalance = 1.0 if ranks == 1 else known
+    who = f"{ranks * groups} EP ranks per server"
+    if groups > 1:
+        who += f" in {groups} EP groups"
     if imbalance is None:
-        reason = f"{ranks} EP ranks per server, their imbalance unknown: spread over all NICs"
-        return "hierarchical", reason
-    compared = f"busiest NIC x{imbalance:.2f} against x{passes:.2f} for two NVSwitch passes"
-    if imbalance > passes:
-        return "hierarchical", f"{ranks} EP ranks per server, {compared}"
-    return "flat", f"{ranks} EP ranks per server, {compared}"
+        return "hierarchical", f"{who}, their imbalance unknown: spread over all NICs"
+    busiest = imbalance * groups
+    compared = f"busiest NIC x{busiest:.2f} against x{passes:.2f} for two NVSwitch passes"
+    return ("hierarchical" if busiest > passes else "flat"), f"{who}, {compared}"
+
+
+def _groups_per_server(cluster: Cluster, context: FabricContext) -> int:
+    """EP groups that a full server takes part in."""
+    return max(1, cluster.gpus_per_server // max(1, context.layout.gpus_per_worker))
 
 
 def _deals_evenly(cluster: Cluster, context: FabricContext) -> bool:

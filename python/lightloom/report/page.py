@@ -18,7 +18,6 @@ import numpy as np
 from markupsafe import Markup
 
 from lightloom.report.explain import WORDS
-from lightloom.report.files import whole_file
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_time import TimeView, time_views
 from lightloom.report.parameters import parameter_tables
@@ -26,6 +25,7 @@ from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, par
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
+from lightloom.study.files import whole_file
 from lightloom.study.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from lightloom.report.explain import WORDS
-from lightloom.report.files import whole_file
 from lightloom.report.spans import OWN, CircuitSpans, Spans, circuit_spans, worker_spans
 from lightloom.simulate import Snapshot
+from lightloom.study.files import whole_file
 from lightloom.study.results import Comparison
 
 #: events of a file at most, over all fabrics; about 200 bytes each

@@ -1,5 +1,7 @@
 """The choice is the faster one, and says why."""
 
+import dataclasses
+
 import pytest
 
 from lightloom.fabric import Cluster, FatTree, MixNet, Oversub, Rail
@@ -48,3 +50,17 @@ def test_circuits_have_one_way_and_say_so(cluster, job):
     assert network.all_to_all == "hierarchical"
     assert network.notes[0].endswith("('flat' does not apply)")
     assert "does not apply" not in MixNet().network(cluster, job(128, 8)).notes[0]
+
+
+def test_groups_that_stay_in_their_server_need_no_nic(cluster, job):
+    chosen, reason = best_all_to_all(cluster, job(128, 1, ranks_per_worker=8))
+    assert chosen == "flat"
+    assert "inside a server" in reason
+
+
+@pytest.mark.parametrize(("gpus_per_worker", "expected"), [(8, "flat"), (4, "hierarchical")])
+def test_groups_that_share_a_server_use_each_others_nics(cluster, job, gpus_per_worker, expected):
+    context = job(128, 8)
+    layout = dataclasses.replace(context.layout, gpus_per_worker=gpus_per_worker)
+    chosen, _ = best_all_to_all(cluster, dataclasses.replace(context, layout=layout))
+    assert chosen == expected

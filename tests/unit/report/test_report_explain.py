@@ -10,7 +10,7 @@ from rich.console import Console
 
 from lightloom.errors import InputError
 from lightloom.report.explain import WORDS, differences, load_results, print_explanation
-from lightloom.report.files import write_json
+from lightloom.study.files import write_json
 from lightloom.workload.task_graph import Category
 
 
