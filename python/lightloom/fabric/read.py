@@ -18,6 +18,9 @@ from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.topoopt import TopoOpt
 
+#: a fabric is a few lines
+MAX_FILE_BYTES = 1_000_000
+
 AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet
 
 #: class of each kind of fabric
@@ -77,6 +80,8 @@ def _build(cls: type[AnyFabric], options: dict[str, Any], where: str) -> AnyFabr
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+            raise FabricError(f"{path}: over {MAX_FILE_BYTES // 1000} kB; expected a few options")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FabricError(f"{path}: cannot be read ({error.strerror})") from None

@@ -23,6 +23,10 @@ from lightloom.errors import HardwareError, did_you_mean
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
+#: a user's table of prices, powers or efficiencies is far smaller
+MAX_FILE_BYTES = 1_000_000
+
+
 class Strict(BaseModel):
     """A table of which every key is known and every number is a number."""
 
@@ -99,6 +103,8 @@ def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
         known: Schema = _read_packaged(packaged, schema)
         return known
     try:
+        if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+            raise HardwareError(f"{path}: over {MAX_FILE_BYTES // 1000} kB; expected a short table")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
@@ -132,7 +138,7 @@ def _first_problem(error: ValidationError, schema: type[BaseModel]) -> str:
     if problem["type"] == "extra_forbidden":
         known = _known_keys(schema, problem["loc"])
         key = str(problem["loc"][-1])
-        return f"unknown key '{place}'{did_you_mean(key, known)}; known: {', '.join(known)}"
+        return f"unknown key {place[:80]!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
     if problem["type"] == "missing":
         return f"missing key '{place}'; add it"
     given = str(problem["input"])
