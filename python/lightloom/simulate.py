@@ -294,7 +294,6 @@ def simulate(
 def _graph_columns(graph: TaskGraph) -> dict[str, Any]:
     layout, blocks = graph.layout, graph.blocks
     tokens = blocks.tokens
-    ranks = blocks.rank_tokens
     return {
         "layout": {
             "stages": layout.stages,
@@ -316,11 +315,17 @@ def _graph_columns(graph: TaskGraph) -> dict[str, Any]:
             "blocks": tokens.shape[1] if tokens.ndim > 1 else 0,
             "tokens": _flat(tokens, np.uint32),
             "ranks_per_member": blocks.ranks_per_member,
-            "rank_tokens": _flat(np.zeros(0) if ranks is None else ranks, np.uint32),
+            "rank_tokens": _flat(_or_empty(blocks.rank_tokens), np.uint32),
             "expert_forward_ps": _flat(blocks.expert_forward_ps, np.uint64),
             "expert_backward_ps": _flat(blocks.expert_backward_ps, np.uint64),
+            "expert_tp_per_gpu": _flat(_or_empty(blocks.expert_tp_per_gpu), np.uint64),
+            "expert_tp_total": _flat(_or_empty(blocks.expert_tp_total), np.uint64),
         },
     }
+
+
+def _or_empty(array: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    return np.zeros(0) if array is None else array
 
 
 def _flat(array: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:

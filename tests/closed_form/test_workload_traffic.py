@@ -1,11 +1,12 @@
 """Bytes per GPU and micro-batch against the formulas of MixNet's section 2.1 (Figure 2)."""
 
+import numpy as np
 import pytest
 from tests.workload_fakes import FakeCompute, balanced, build_toy, toy_model
 
 from lightloom.models import load_model
 from lightloom.parallel import Plan
-from lightloom.workload import WorkloadOptions, build
+from lightloom.workload import WorkloadOptions, build, demand_shape
 
 
 def per_gpu(workload, purpose):
@@ -28,6 +29,57 @@ def test_tensor_parallel(tp, moe_tp, halves):
     # the expert half (4 + 4 k); 4 more once for embedding and output projection
     expected = (halves * L + 4) * (tp - 1) / tp * STATES
     assert per_gpu(workload, "tp") == pytest.approx(expected, rel=1e-6)
+
+
+class OneHotRank:
+    """Every rank sends all its copies to the experts of one rank."""
+
+    name, provenance = "one hot rank", {"regime": "one hot rank"}
+
+    def __init__(self, shape, hot):
+        self.shape, self.hot = shape, hot
+
+    def tokens(self, *, group, layers, micro_batches, step):
+        del group, step
+        shape = self.shape
+        counts = np.zeros((len(layers), micro_batches, shape.ranks, shape.experts), np.int64)
+        first = self.hot * shape.experts // shape.ranks
+        counts[..., first : first + shape.top_k] = shape.tokens_per_rank
+        return counts
+
+
+@pytest.mark.parametrize("sequence_parallel", [True, False])
+@pytest.mark.parametrize("tp", [2, 4, 8])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_expert_tensor_parallel_of_one_hot_rank(tp, recompute, sequence_parallel):
+    """All bytes are those of balanced demand, but the hot rank's GPUs send all of them."""
+    ep, hot = 32 // tp, 1
+    plan = Plan(
+        gpus=32,
+        tp=tp,
+        ep=ep,
+        micro_batches=2,
+        micro_batch_size=B,
+        seq_len=S,
+        sequence_parallel=sequence_parallel,
+    )
+    compute = FakeCompute(recompute=recompute)
+    model = toy_model(num_experts=2 * ep)
+    demand = OneHotRank(demand_shape(model, plan), hot)
+    skewed = build(model, plan, demand=demand, compute=compute)
+    even = build_toy(plan, model, compute)
+    assert skewed.traffic["tp"] == even.traffic["tp"]
+    member, ranks_per_member = hot * tp // 8, 8 // tp
+    copies = ep * B * S * K
+    per_gpu = np.zeros((1, 2 * L, 4), np.uint64)
+    per_gpu[..., member] = copies * H * 2 * (tp - 1) // tp
+    assert (skewed.graph.blocks.expert_tp_per_gpu == per_gpu).all()
+    # the other ranks on the hot rank's server send nothing
+    assert (skewed.graph.blocks.expert_tp_total == tp * per_gpu).all()
+    balanced_blocks = even.graph.blocks
+    assert (balanced_blocks.expert_tp_per_gpu == per_gpu.max() // np.uint64(ep)).all()
+    shared = balanced_blocks.expert_tp_per_gpu * np.uint64(tp * ranks_per_member)
+    assert (balanced_blocks.expert_tp_total == shared).all()
 
 
 @pytest.mark.parametrize(("tp", "ep", "pp"), [(1, 8, 1), (2, 4, 2), (4, 2, 2), (1, 16, 2)])

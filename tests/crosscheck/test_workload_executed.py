@@ -1,12 +1,17 @@
 """What the simulator moves for a workload is what the workload counts, and as fast as it should."""
 
+import dataclasses
+
 import pytest
 from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
 
+from lightloom.demand.synthetic import synthetic
+from lightloom.errors import InputError
 from lightloom.fabric.network import Eps, Network, NvSwitch
 from lightloom.parallel import Plan
 from lightloom.simulate import simulate
-from lightloom.workload import WorkloadOptions
+from lightloom.workload import WorkloadOptions, build, demand_shape
+from lightloom.workload.task_graph import COLUMNS, Kind, Program
 
 MIXED = toy_model(
     moe_layers=(False, True, True, True), shared_expert_ffn_size=32, tied_embeddings=True
@@ -45,6 +50,7 @@ def test_bytes_across_servers(name, recompute):
         assert moved == pytest.approx(traffic.network_bytes, rel=1e-3), purpose
     assert run.purpose_bytes["ep"]["eps"] == workload.traffic["ep"].network_bytes
     assert run.purpose_bytes["pp"]["eps"] == workload.traffic["pp"].network_bytes
+    assert run.purpose_bytes["tp"]["nvswitch"] == workload.traffic["tp"].local_bytes
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -55,6 +61,60 @@ def test_a_network_without_delay_leaves_the_schedule(name):
         graph = build_toy(plan, MIXED, times, options=WorkloadOptions(**changes)).graph
         run = simulate(graph, network(plan.gpus, 4_000_000_000_000_000))
         assert run.step_time_s == pytest.approx(max(execute(graph)) / 1e12, rel=1e-3)
+
+
+@pytest.mark.parametrize("tp", [2, 8])
+def test_expert_collectives_wait_for_the_busiest_rank(tp):
+    """One worker per group: the time of TP is the sum over the blocks of its busiest rank."""
+    plan = Plan(gpus=8, tp=tp, ep=8 // tp, micro_batches=3, seq_len=128)
+    model = toy_model(num_experts=8, moe_layers=(True, True))
+    source = synthetic("sparse", **vars(demand_shape(model, plan)), seed=5)
+    times = {}
+    for name, options in (
+        ("with", WorkloadOptions()),
+        ("without", WorkloadOptions(moe_tp="none")),
+    ):
+        workload = build(model, plan, demand=source, compute=FakeCompute(), options=options)
+        run = simulate(workload.graph, network(8, 1_000_000_000))
+        times[name] = run.critical_path_s["tp"]
+        assert run.purpose_bytes["tp"]["nvswitch"] == workload.traffic["tp"].local_bytes
+    # forward and backward, gather and scatter; hidden states of 64 BF16 elements; 1 Gb/s;
+    # 2 layers and 3 micro-batches, 1 ps to start
+    copies = workload.folded.slowest.sum()
+    wanted = 4 * copies * 64 * 2 * (tp - 1) / tp / 125e6 + 4 * 6 * 1e-12
+    assert times["with"] - times["without"] == pytest.approx(wanted, rel=1e-12)
+    mean = workload.folded.copies / plan.ep
+    assert copies > 1.2 * mean if plan.ep > 1 else copies == mean
+
+
+def test_balanced_demand_takes_as_long_as_collectives_of_one_size():
+    """With the mean number of copies on every rank, expert-TP tasks are plain collectives."""
+    plan = PLANS["tp8 servers"]
+    times = FakeCompute(1e-6, 2e-6, 1e-7, 2e-7, 3e-7, 1e-8, 1e-9, 1e-12)
+    graph = build_toy(plan, MIXED, times).graph
+    size = round(plan.tokens_per_ep_rank * 2 * 64 * 2 * 7 / 8)
+    kind, column = (list(COLUMNS).index(name) for name in ("kind", "bytes"))
+
+    def plain(row):
+        if row[kind] != Kind.EXPERT_TP:
+            return row
+        changed = list(row)
+        changed[kind], changed[column] = int(Kind.LOCAL), size
+        return tuple(changed)
+
+    programs = [Program([plain(row) for row in program.rows]) for program in graph.programs]
+    assert any(a.rows != b.rows for a, b in zip(programs, graph.programs, strict=True))
+    fabric = network(plan.gpus, 400_000_000_000)
+    runs = [simulate(g, fabric) for g in (graph, dataclasses.replace(graph, programs=programs))]
+    assert runs[0].step_time_s == runs[1].step_time_s
+    assert runs[0].purpose_bytes == runs[1].purpose_bytes
+
+
+def test_sizes_of_expert_collectives_must_be_there():
+    graph = build_toy(PLANS["tp8 servers"], MIXED).graph
+    blocks = dataclasses.replace(graph.blocks, expert_tp_total=None)
+    with pytest.raises(InputError, match=r"blocks.expert_tp_total has 0 entries, expected \d+$"):
+        simulate(dataclasses.replace(graph, blocks=blocks), network(64, 400_000_000_000))
 
 
 def test_reduction_beside_backward_is_faster_than_after_it():

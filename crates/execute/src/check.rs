@@ -168,7 +168,7 @@ fn index_stage(graph: &TaskGraph, stage: usize, index: &mut Index) -> Result<(),
                 }
                 exchanges.push(position as u32);
             }
-            TaskKind::Local { .. } | TaskKind::Send { .. } => {
+            TaskKind::Local { .. } | TaskKind::ExpertTp { .. } | TaskKind::Send { .. } => {
                 Purpose::of(task.category)?;
             }
             TaskKind::Ring { scope, handle, .. } => {

@@ -137,6 +137,13 @@ pub enum TaskKind {
         /// Bytes that each GPU sends (and receives).
         bytes_per_gpu: u64,
     },
+    /// A collective of the expert-TP ranks inside the server on the routed copies of a block: as
+    /// `Local`, but its bytes are looked up per worker in [`TokenBlocks::expert_tp_per_gpu`] and
+    /// [`TokenBlocks::expert_tp_total`].
+    ExpertTp {
+        /// Token block.
+        block: BlockId,
+    },
     /// Dispatch or combine of a block over the EP group; joins all members.
     AllToAll {
         /// Token block.
@@ -275,6 +282,11 @@ pub struct TokenBlocks {
     pub expert_forward: Vec<Duration>,
     /// Expert time of the backward pass `[group][block][members]`.
     pub expert_backward: Vec<Duration>,
+    /// Bytes that each GPU of the member's busiest EP rank sends in one expert-TP collective
+    /// `[group][block][members]`: they say how long it takes. Empty without such collectives.
+    pub expert_tp_per_gpu: Vec<u64>,
+    /// Bytes that all GPUs of the member send in it `[group][block][members]`, for the books.
+    pub expert_tp_total: Vec<u64>,
 }
 
 /// Everything that one step does.
@@ -306,6 +318,11 @@ impl TaskGraph {
         expect("blocks.tokens", self.blocks.tokens.len(), cells * members * members)?;
         expect("blocks.expert_forward", self.blocks.expert_forward.len(), cells * members)?;
         expect("blocks.expert_backward", self.blocks.expert_backward.len(), cells * members)?;
+        if self.moves_expert_tp() {
+            let (busiest, total) = (&self.blocks.expert_tp_per_gpu, &self.blocks.expert_tp_total);
+            expect("blocks.expert_tp_per_gpu", busiest.len(), cells * members)?;
+            expect("blocks.expert_tp_total", total.len(), cells * members)?;
+        }
         if !self.blocks.rank_tokens.is_empty() {
             let ranks = members * self.blocks.ranks_per_member as usize;
             expect("blocks.rank_tokens", self.blocks.rank_tokens.len(), cells * ranks * ranks)?;
@@ -322,6 +339,14 @@ impl TaskGraph {
         Ok(())
     }
 
+    /// Whether there are expert-TP collectives, or sizes for them.
+    fn moves_expert_tp(&self) -> bool {
+        let is_one = |task: &Task| matches!(task.kind, TaskKind::ExpertTp { .. });
+        !self.blocks.expert_tp_per_gpu.is_empty()
+            || !self.blocks.expert_tp_total.is_empty()
+            || self.programs.iter().any(|program| program.tasks.iter().any(is_one))
+    }
+
     fn validate_task(&self, task: &Task) -> Result<(), Invalid> {
         let below = |what: &str, value: u32, limit: usize| {
             if (value as usize) < limit {
@@ -331,7 +356,9 @@ impl TaskGraph {
             }
         };
         match task.kind {
-            TaskKind::Expert { block, .. } | TaskKind::AllToAll { block, .. } => {
+            TaskKind::Expert { block, .. }
+            | TaskKind::ExpertTp { block }
+            | TaskKind::AllToAll { block, .. } => {
                 below("block", block, self.blocks.blocks as usize)
             }
             TaskKind::Send { peer_stage, .. } | TaskKind::Receive { peer_stage, .. } => {
@@ -414,17 +441,38 @@ mod tests {
         assert_eq!(wrong.validate().unwrap_err().to_string(), "scope 0: worker 0 twice");
     }
 
+    fn task(kind: TaskKind, category: Category) -> Task {
+        Task { kind, category, layer: 0, micro_batch: 0 }
+    }
+
     #[test]
     fn a_task_beyond_the_blocks_is_named() {
+        let expert = TaskKind::Expert { block: 7, pass: Pass::Forward };
+        for kind in [expert, TaskKind::ExpertTp { block: 7 }] {
+            let mut wrong = graph();
+            wrong.blocks.expert_tp_per_gpu = vec![0; 2];
+            wrong.blocks.expert_tp_total = vec![0; 2];
+            wrong.programs[0].tasks.push(task(kind, Category::Expert));
+            let text = wrong.validate().unwrap_err().to_string();
+            assert_eq!(text, "stage 0, task 0: block 7 is not below 1");
+        }
+    }
+
+    #[test]
+    fn expert_tp_needs_its_sizes() {
         let mut wrong = graph();
-        wrong.programs[0].tasks.push(Task {
-            kind: TaskKind::Expert { block: 7, pass: Pass::Forward },
-            category: Category::Expert,
-            layer: 0,
-            micro_batch: 0,
-        });
+        wrong.programs[0].tasks.push(task(TaskKind::ExpertTp { block: 0 }, Category::Tp));
         let text = wrong.validate().unwrap_err().to_string();
-        assert_eq!(text, "stage 0, task 0: block 7 is not below 1");
+        assert_eq!(text, "blocks.expert_tp_per_gpu has 0 entries, expected 2");
+        wrong.blocks.expert_tp_per_gpu = vec![5, 9];
+        wrong.blocks.expert_tp_total = vec![40];
+        let text = "blocks.expert_tp_total has 1 entries, expected 2";
+        assert_eq!(wrong.validate().unwrap_err().to_string(), text);
+        wrong.programs[0].tasks.clear();
+        assert_eq!(wrong.validate().unwrap_err().to_string(), text);
+        wrong.blocks.expert_tp_total.push(72);
+        wrong.programs[0].tasks.push(task(TaskKind::ExpertTp { block: 0 }, Category::Tp));
+        assert_eq!(wrong.validate(), Ok(()));
     }
 
     #[test]

@@ -140,6 +140,8 @@ fn read_graph(graph: &Bound<'_, PyDict>) -> PyResult<TaskGraph> {
             rank_tokens: column(&blocks, "rank_tokens")?,
             expert_forward: durations("expert_forward_ps")?,
             expert_backward: durations("expert_backward_ps")?,
+            expert_tp_per_gpu: column(&blocks, "expert_tp_per_gpu")?,
+            expert_tp_total: column(&blocks, "expert_tp_total")?,
         },
     })
 }
@@ -238,6 +240,7 @@ impl Columns {
                 local_bytes_per_gpu: self.local_bytes[row],
             },
             7 => TaskKind::Wait { handle: tag },
+            8 => TaskKind::ExpertTp { block: self.block[row] },
             other => return Err(PyValueError::new_err(format!("task kind {other}"))),
         })
     }

@@ -152,7 +152,7 @@ def _assemble(
     groups = collectives(model, RankGrid(plan), workers)
     blocks = _no_blocks(workers)
     if folded is not None:
-        blocks = token_blocks(model, plan, compute, scale, folded)
+        blocks = token_blocks(model, plan, compute, scale, folded, options)
     common = recipe(model, plan, options, compute, scale, groups, workers.gpus_per_worker)
     graph = TaskGraph(
         layout=_layout(workers),

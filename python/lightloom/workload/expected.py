@@ -53,7 +53,8 @@ def expected_bytes(
         Whether the backward pass repeats every layer's forward pass.
     """
     implied = Implied(
-        tp=_tensor(model, plan, options, recompute),
+        tp=_tensor(model, plan, options, recompute)
+        + _expert_tensor(model, plan, options, folded, recompute),
         ep=_expert(model, plan, options, folded, recompute),
         pp=_pipeline(model, plan, options),
         dp=_data(model, plan, options),
@@ -75,18 +76,30 @@ def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool)
     moe, dense = model.num_moe_layers, model.num_layers - model.num_moe_layers
     halves = model.num_layers + dense + (moe if model.shared_expert_ffn_size else 0)
     shared = passes * halves * once
-    routed = {
-        "dispatched": model.experts_per_token * plan.tokens_per_ep_rank * model.hidden_size,
-        "sequence": plan.micro_batch_size * plan.seq_len / plan.cp * model.hidden_size,
-        "none": 0.0,
-    }[options.moe_tp]
-    split = (plan.etp - 1) / plan.etp * options.activation_element_bytes
-    experts = passes * moe * routed * split
     # embedding and output projection: one collective each, forward and backward
     tables = 4 * once
     received = 0.0 if plan.sequence_parallel else 2 * (plan.virtual_stages - 1) * once
     per_stage = plan.gpus / plan.pp * plan.micro_batches
-    return per_stage * (shared + experts + tables + received)
+    return per_stage * (shared + tables + received)
+
+
+def _expert_tensor(
+    model: Model,
+    plan: Plan,
+    options: WorkloadOptions,
+    folded: Folded | None,
+    recompute: bool,
+) -> float:
+    """Gathers before and scatters after the experts; t - 1 of t ranks are sent each 1/t."""
+    if folded is None or options.moe_tp == "none":
+        return 0.0
+    passes = 2 * (3 if recompute else 2)
+    if options.moe_tp == "dispatched":
+        # wherever the routing sends them, all copies are gathered
+        copy = model.hidden_size * options.activation_element_bytes
+        return passes * folded.copies * copy * (plan.etp - 1)
+    per_gpu = _states(model, plan, options) * (plan.etp - 1) / plan.etp
+    return passes * model.num_moe_layers * per_gpu * plan.gpus / plan.pp * plan.micro_batches
 
 
 def _expert(

@@ -42,6 +42,7 @@ from lightloom.workload.task_graph import (
     Program,
     Ring,
 )
+from lightloom.workload.tokens import gathers_copies
 
 #: handle of the tied embedding's all-reduce, which programs of two stages share
 EMBEDDING_HANDLE = 0
@@ -250,7 +251,7 @@ class _Writer:
         self._tp_exit(layer, micro_batch)
 
     def _experts(self, layer: int, micro_batch: int, flags: int) -> None:
-        self._local(Category.TP, self.recipe.bytes.expert_tp, layer, micro_batch)
+        self._expert_tp(layer, micro_batch)
         self.program.add(
             Kind.EXPERT,
             Category.EXPERT,
@@ -259,7 +260,15 @@ class _Writer:
             flags=flags,
             block=self._block(layer, micro_batch),
         )
-        self._local(Category.TP, self.recipe.bytes.expert_tp, layer, micro_batch)
+        self._expert_tp(layer, micro_batch)
+
+    def _expert_tp(self, layer: int, micro_batch: int) -> None:
+        """Gather what the experts need, or scatter what they give, over expert-TP ranks."""
+        if gathers_copies(self.plan, self.options):
+            block = self._block(layer, micro_batch)
+            self._add(Kind.EXPERT_TP, Category.TP, layer, micro_batch, block=block)
+        else:
+            self._local(Category.TP, self.recipe.bytes.expert_tp, layer, micro_batch)
 
     def _shared_experts(self, duration_ps: int, layer: int, micro_batch: int) -> None:
         if self.model.shared_expert_ffn_size:

@@ -1,11 +1,12 @@
 """Bytes and times of the operations of one stage, from model, plan and options.
 
-All bytes of collectives inside a server are per GPU and pass; sends are per worker. The
-correspondence with Megatron-Core: with sequence parallelism a tensor-parallel region begins with an
-all-gather and ends with a reduce-scatter of the micro-batch's hidden states, in the backward pass
-the other way round; without, it ends with an all-reduce, which moves as much as both. The second
-all-gather of the backward pass (Megatron gathers the input again for the weight gradient) runs
-beside a matrix product and is left out.
+All bytes of collectives inside a server are per GPU and pass; sends are per worker. Those of routed
+copies differ from block to block and worker to worker: see :mod:`.tokens`. The correspondence with
+Megatron-Core: with sequence parallelism a tensor-parallel region begins with an all-gather and ends
+with a reduce-scatter of the micro-batch's hidden states, in the backward pass the other way round;
+without, it ends with an all-reduce, which moves as much as both. The second all-gather of the
+backward pass (Megatron gathers the input again for the weight gradient) runs beside a matrix
+product and is left out.
 """
 
 from __future__ import annotations
@@ -39,21 +40,16 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
 
     Returns
     -------
-    ``tp`` is one all-gather or reduce-scatter of the hidden states, ``expert_tp`` the same for
-    the routed copies of an average rank (per GPU both); ``send`` is what one worker sends to the
-    next stage: each GPU its 1/TP share of the sequence part of its CP rank, so that no state is
-    sent twice; ``key_value`` is the buffer of one GPU when the keys and values of all CP ranks
-    are gathered; ``dispatch``, ``combine``, ``backward`` are bytes per token copy.
+    ``tp`` is one all-gather or reduce-scatter of the hidden states, ``expert_tp`` the same over the
+    expert-TP ranks where ``moe_tp = "sequence"`` counts so, else 0 (per GPU both); ``send`` is what
+    one worker sends to the next stage: each GPU its 1/TP share of the sequence part of its CP rank,
+    so that no state is sent twice; ``key_value`` is the buffer of one GPU when the keys and values
+    of all CP ranks are gathered; ``dispatch``, ``combine``, ``backward`` are bytes per token copy.
     """
     element = options.activation_element_bytes
     states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
     split = (plan.tp - 1) / plan.tp
-    routed = plan.tokens_per_ep_rank * model.experts_per_token * model.hidden_size * element
-    expert_tp = {
-        "dispatched": routed * (plan.etp - 1) / plan.etp,
-        "sequence": states * (plan.etp - 1) / plan.etp,
-        "none": 0.0,
-    }
+    counted = states if options.moe_tp == "sequence" else 0.0
     attention = model.attention
     if attention.kind == "mla":
         heads = attention.num_heads / plan.tp
@@ -63,7 +59,7 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     hidden = model.hidden_size
     return Sizes(
         tp=round(states * split),
-        expert_tp=round(expert_tp[options.moe_tp]),
+        expert_tp=round(counted * (plan.etp - 1) / plan.etp),
         send=round(states / plan.tp * gpus_per_worker),
         key_value=plan.micro_batch_size * plan.seq_len * width * element,
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),

@@ -26,6 +26,7 @@ class Kind(IntEnum):
     RECEIVE = 5
     RING = 6
     WAIT = 7
+    EXPERT_TP = 8
 
 
 class Category(IntEnum):
@@ -62,9 +63,9 @@ NONE = 0xFFFF
 
 #: columns of a program and their types:
 #: ``duration_ps`` of COMPUTE; ``bytes`` of LOCAL (per GPU), ALL_TO_ALL (per token copy), SEND and
-#: RING (per worker); ``local_bytes`` of RING (per GPU); ``block`` of EXPERT and ALL_TO_ALL;
-#: ``peer`` is the stage of SEND and RECEIVE, the scope of RING; ``tag`` of SEND and RECEIVE, the
-#: handle of RING and WAIT.
+#: RING (per worker); ``local_bytes`` of RING (per GPU); ``block`` of EXPERT, EXPERT_TP
+#: and ALL_TO_ALL; ``peer`` is the stage of SEND and RECEIVE, the scope of RING; ``tag`` of SEND and
+#: RECEIVE, the handle of RING and WAIT.
 COLUMNS: dict[str, Any] = {
     "kind": np.uint8,
     "category": np.uint8,
@@ -142,7 +143,8 @@ class TokenBlocks:
 
     ``tokens`` is ``(groups, blocks, members, members)``; the diagonal counts copies between
     different GPUs of a member. ``rank_tokens`` is ``(groups, blocks, ranks, ranks)`` or ``None``.
-    ``expert_*_ps`` are ``(groups, blocks, members)``.
+    ``expert_*_ps`` are ``(groups, blocks, members)``, and so are the bytes of one EXPERT_TP task,
+    of each GPU of the member's busiest rank and of all GPUs of the member; ``None`` without them.
     """
 
     tokens: npt.NDArray[np.uint32]
@@ -150,6 +152,8 @@ class TokenBlocks:
     expert_backward_ps: npt.NDArray[np.uint64]
     ranks_per_member: int = 0
     rank_tokens: npt.NDArray[np.uint32] | None = None
+    expert_tp_per_gpu: npt.NDArray[np.uint64] | None = None
+    expert_tp_total: npt.NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,9 @@ class Folded:
     ----------
     tokens, rank_tokens
         See :class:`~lightloom.workload.task_graph.TokenBlocks`.
-    slowest
-        Token copies that the busiest EP rank of each member computes,
-        ``(groups, blocks, members)``.
+    slowest, received
+        Token copies that the busiest EP rank of each member computes, and all of the member's
+        ranks together, ``(groups, blocks, members)``.
     copies, stayed
         Token copies routed by all layers and micro-batches, and those of them whose expert is on
         their own rank, which move no bytes.
@@ -70,6 +70,7 @@ class Folded:
     tokens: npt.NDArray[np.uint32]
     rank_tokens: npt.NDArray[np.uint32] | None
     slowest: npt.NDArray[np.int64]
+    received: npt.NDArray[np.int64]
     ranks_per_member: int
     copies: int = 0
     stayed: int = 0
@@ -109,6 +110,7 @@ def fold_demand(
         tokens=np.zeros((*shape, members, members), dtype=np.uint32),
         rank_tokens=np.zeros(ranks, dtype=np.uint32) if options.rank_level else None,
         slowest=np.zeros((*shape, members), dtype=np.int64),
+        received=np.zeros((*shape, members), dtype=np.int64),
         ranks_per_member=plan.ep // members,
     )
     for stage, replica in itertools.product(range(stages), range(replicas)):
@@ -145,6 +147,7 @@ def _add_group(
         folded.rank_tokens[group, :used] = matrix.reshape(used, *matrix.shape[2:])
     arrived = received(counts).sum(axis=-1).reshape(used, members, per_member)
     folded.slowest[group, :used] = arrived.max(axis=-1)
+    folded.received[group, :used] = arrived.sum(axis=-1)
     total = int(counts.sum())
     folded.copies += total
     folded.stayed += total - int(matrix.sum())
@@ -165,21 +168,56 @@ def _distinct(
     )
 
 
+def gathers_copies(plan: Plan, options: WorkloadOptions) -> bool:
+    """Whether expert-TP ranks gather the routed copies before, and scatter after the experts."""
+    return plan.etp > 1 and options.moe_tp == "dispatched"
+
+
 def token_blocks(
-    model: Model, plan: Plan, compute: ComputeModel, scale: float, folded: Folded
+    model: Model,
+    plan: Plan,
+    compute: ComputeModel,
+    scale: float,
+    folded: Folded,
+    options: WorkloadOptions,
 ) -> TokenBlocks:
-    """The task graph's token blocks: folded counts and the expert times that follow.
+    """The task graph's token blocks: folded counts, and the expert times and bytes that follow.
 
     With full recomputation the backward time is without the forward pass that precedes it, which
     is a task of its own.
     """
     forward, backward = expert_times(model, plan, compute, folded.slowest)
+    per_gpu, total = None, None
+    if gathers_copies(plan, options):
+        per_gpu, total = expert_tp_bytes(model, plan, options, folded)
     return TokenBlocks(
         tokens=folded.tokens,
         expert_forward_ps=to_ps_array(forward * scale),
         expert_backward_ps=to_ps_array(backward * scale),
         ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
         rank_tokens=folded.rank_tokens,
+        expert_tp_per_gpu=per_gpu,
+        expert_tp_total=total,
+    )
+
+
+def expert_tp_bytes(
+    model: Model, plan: Plan, options: WorkloadOptions, folded: Folded
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Bytes of one gather or scatter of routed copies over the t expert-TP ranks of an EP rank.
+
+    Each GPU holds 1/t of the copies that its rank received and sends it to t - 1 others, so that
+    it sends ``(t-1)/t`` of them all.
+
+    Returns
+    -------
+    Bytes of one GPU of the busiest rank of each member, and of all GPUs of the member,
+    ``(groups, blocks, members)`` both.
+    """
+    per_copy = model.hidden_size * options.activation_element_bytes * (plan.etp - 1)
+    return (
+        np.rint(folded.slowest * (per_copy / plan.etp)).astype(np.uint64),
+        np.rint(folded.received * per_copy).astype(np.uint64),
     )
 
 

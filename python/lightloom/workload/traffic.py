@@ -48,6 +48,7 @@ def _sent_by_stage(graph: TaskGraph, stage: int, program: Program) -> dict[str, 
     tokens = graph.blocks.tokens[groups].astype(np.int64).sum(axis=0)
     inside = np.trace(tokens, axis1=-2, axis2=-1) if tokens.size else tokens
     across = tokens.sum(axis=(-1, -2)) - inside if tokens.size else tokens
+    gathered = _gathered(graph, groups)
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for index, kind in enumerate(columns["kind"].tolist()):
         name = Category(columns["category"][index]).name.lower()
@@ -55,6 +56,8 @@ def _sent_by_stage(graph: TaskGraph, stage: int, program: Program) -> dict[str, 
         peer = int(columns["peer"][index])
         if kind == Kind.LOCAL:
             sums[name][0] += size * workers * layout.gpus_per_worker
+        elif kind == Kind.EXPERT_TP:
+            sums[name][0] += gathered[int(columns["block"][index])]
         elif kind == Kind.ALL_TO_ALL:
             block = int(columns["block"][index])
             sums[name][0] += size * int(inside[block])
@@ -67,6 +70,12 @@ def _sent_by_stage(graph: TaskGraph, stage: int, program: Program) -> dict[str, 
             sums[name][0] += local * workers * layout.gpus_per_worker
             sums[name][1] += _ring_bytes(graph, stage, peer, size, int(columns["flags"][index]))
     return {name: (local, network) for name, (local, network) in sums.items()}
+
+
+def _gathered(graph: TaskGraph, groups: slice) -> list[int]:
+    """Bytes of one expert-TP collective of these groups, by block."""
+    total = graph.blocks.expert_tp_total
+    return [] if total is None else [int(x) for x in total[groups].sum(axis=(0, 2))]
 
 
 def _far_sends(layout: Layout, stage: int, peer: int) -> int:

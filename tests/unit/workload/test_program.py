@@ -46,9 +46,9 @@ def test_one_mixture_layer():
         "local:tp",
         "compute:gate",
         "all_to_all:ep 2",  # dispatch, FIRST
-        "local:tp",
+        "expert_tp:tp",
         "expert:expert",
-        "local:tp",
+        "expert_tp:tp",
         "all_to_all:ep 1",  # combine, TRANSPOSED
         "local:tp",
         "compute:head",
@@ -56,9 +56,9 @@ def test_one_mixture_layer():
         "local:tp",
         "ring:dp",  # output projection
         "all_to_all:ep 4",  # gradient of combine: pattern of dispatch
-        "local:tp",
+        "expert_tp:tp",
         "expert:expert 4",
-        "local:tp",
+        "expert_tp:tp",
         "all_to_all:ep 5",  # gradient of dispatch
         "compute:gate",
         "local:tp",
@@ -106,6 +106,41 @@ def test_full_recomputation_repeats_the_layer_but_dispatch_is_known():
     listing = words(build_toy(plan, ONE_MIXTURE, again).graph)
     moved = [word for word in listing if word.startswith("all_to_all")]
     assert moved == [f"all_to_all:ep{flags}" for flags in (" 2", " 1", "", " 1", " 4", " 5")]
+
+
+@pytest.mark.parametrize(
+    ("moe_tp", "tp", "around"),
+    [
+        ("dispatched", 2, "expert_tp:tp"),
+        ("sequence", 2, "local:tp"),
+        ("none", 2, "all_to_all"),
+        ("dispatched", 1, "all_to_all"),
+    ],
+)
+def test_expert_collectives_follow_the_convention(moe_tp, tp, around):
+    plan = Plan(gpus=16, tp=tp, ep=8, dp=2 // tp, micro_batches=1, seq_len=128)
+    workload = build_toy(plan, ONE_MIXTURE, TIMES, options=WorkloadOptions(moe_tp=moe_tp))
+    listing = words(workload.graph)
+    places = [index for index, word in enumerate(listing) if word.startswith("expert:")]
+    assert len(places) == 2
+    for place in places:
+        assert listing[place - 1].startswith(around)
+        assert listing[place + 1].startswith(around)
+    blocks = workload.graph.blocks
+    gathers = around.startswith("expert_tp")
+    assert (blocks.expert_tp_per_gpu is not None) is gathers
+    assert (blocks.expert_tp_total is not None) is gathers
+
+
+def test_expert_collectives_are_of_the_block_of_their_experts():
+    plan = Plan(gpus=32, tp=2, ep=8, pp=2, micro_batches=3, seq_len=128)
+    for program in build_toy(plan).graph.programs:
+        kinds = (Kind.EXPERT, Kind.EXPERT_TP)
+        places = [
+            (t["block"], t["layer"], t["micro_batch"]) for t in tasks(program) if t["kind"] in kinds
+        ]
+        assert len(places) == 3 * 2 * 4 * 3  # three tasks, two passes, 4 layers, 3 micro-batches
+        assert places[0::3] == places[1::3] == places[2::3]
 
 
 def durations(workload, category, stage=0):

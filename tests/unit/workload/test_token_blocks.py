@@ -57,6 +57,8 @@ def test_blocks_against_sums_over_ranks():
             assert block.tolist() == expected.tolist()
             slowest = folded.slowest[group, index * 3 + micro_batch]
             assert slowest.tolist() == arrived.reshape(4, 4).max(axis=1).tolist()
+            received = folded.received[group, index * 3 + micro_batch]
+            assert received.tolist() == arrived.reshape(4, 4).sum(axis=1).tolist()
     assert not folded.tokens[0, 6:].any()  # stage 0 has two MoE layers only
 
 
@@ -64,6 +66,7 @@ def test_sums_are_kept():
     _, folded = fold()
     # 5 layers, 3 micro-batches, 16 ranks of 128 tokens, top-2
     assert folded.copies == 5 * 3 * 16 * 128 * 2
+    assert int(folded.received.sum()) == folded.copies
     assert int(folded.tokens.sum()) == folded.copies - folded.stayed
     assert folded.rank_tokens is None
 
@@ -88,6 +91,7 @@ def test_deduplication_moves_copies_from_the_network_to_the_server():
     # what moves from rank to rank is never de-duplicated
     assert (once.rank_tokens == plain.rank_tokens).all()
     assert (once.slowest == plain.slowest).all()
+    assert (once.received == plain.received).all()
 
 
 def test_replicas_see_other_data_and_stages_the_same():
@@ -118,13 +122,32 @@ def test_a_source_for_another_job_is_refused():
 def test_expert_times_are_those_of_the_slowest_rank():
     compute = FakeCompute(per_copy_s=1e-6)
     _, folded = fold()
-    blocks = token_blocks(MODEL, PLAN, compute, 2.0, folded)
+    blocks = token_blocks(MODEL, PLAN, compute, 2.0, folded, WorkloadOptions())
     # expert-TP 2 halves the time, the scale doubles it
     assert (blocks.expert_forward_ps == folded.slowest * 10**6).all()
     assert (blocks.expert_backward_ps == folded.slowest * 2 * 10**6).all()
     again = FakeCompute(per_copy_s=1e-6, recompute="full")
     forward, backward = expert_times(MODEL, PLAN, again, folded.slowest)
     assert np.allclose(backward, 2 * forward)
+
+
+@pytest.mark.parametrize("tp", [2, 4, 8])
+def test_expert_collectives_carry_what_the_busiest_rank_received(tp):
+    plan = Plan(gpus=16 * tp, tp=tp, ep=16, micro_batches=3, seq_len=128)
+    options = WorkloadOptions(activation_element_bytes=4.0)
+    _, folded = fold(plan)
+    blocks = token_blocks(MODEL, plan, FakeCompute(), 1.0, folded, options)
+    # 64 elements of 4 bytes; every GPU sends its 1/t of the copies to t - 1 others
+    per_gpu = folded.slowest * 64 * 4 * (tp - 1) // tp
+    assert (blocks.expert_tp_per_gpu == per_gpu).all()
+    assert int(blocks.expert_tp_total.sum()) == folded.copies * 64 * 4 * (tp - 1)
+    assert blocks.expert_tp_per_gpu.dtype == blocks.expert_tp_total.dtype == np.uint64
+    one_rank = 8 // tp == 1
+    assert (blocks.expert_tp_total == tp * per_gpu).all() == one_rank
+    for other in ("sequence", "none"):
+        options = WorkloadOptions(moe_tp=other)
+        blocks = token_blocks(MODEL, plan, FakeCompute(), 1.0, folded, options)
+        assert blocks.expert_tp_per_gpu is blocks.expert_tp_total is None
 
 
 def test_memory_is_that_of_the_folded_counts():

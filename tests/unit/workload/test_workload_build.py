@@ -215,6 +215,15 @@ def test_wrong_bytes_are_found(kind, column):
         check_conservation(changed)
 
 
+def test_lost_copies_of_an_expert_collective_are_found():
+    workload = build_toy(PLAN)
+    total = workload.graph.blocks.expert_tp_total
+    total[0, 0, 1] -= np.uint64(total.sum() // 1000)
+    changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
+    with pytest.raises(AssertionError, match="tp: "):
+        check_conservation(changed)
+
+
 def test_lost_tokens_are_found():
     workload = build_toy(PLAN)
     workload.graph.blocks.tokens[0, 0, 0, 1] -= np.uint32(1)

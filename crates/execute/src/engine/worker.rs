@@ -93,7 +93,14 @@ impl Engine<'_> {
                     Step::Next
                 }
                 TaskKind::Local { bytes_per_gpu } => {
-                    self.local(id, task, bytes_per_gpu);
+                    let all = bytes_per_gpu.saturating_mul(u64::from(self.seats.gpus));
+                    self.local(id, task, bytes_per_gpu, all);
+                    Step::Next
+                }
+                TaskKind::ExpertTp { block } => {
+                    let (place, blocks) = (self.place(id, block), &graph.blocks);
+                    let busiest = blocks.expert_tp_per_gpu[place];
+                    self.local(id, task, busiest, blocks.expert_tp_total[place]);
                     Step::Next
                 }
                 TaskKind::Receive { peer_stage, tag } => self.receive(id, task, peer_stage, tag),
@@ -141,21 +148,27 @@ impl Engine<'_> {
         worker.path.charge(task.category, duration);
     }
 
-    fn expert_time(&self, id: WorkerId, block: u32, pass: Pass) -> Duration {
+    /// Where a worker's value is in the tables by group, block and member.
+    fn place(&self, id: WorkerId, block: u32) -> usize {
         let layout = &self.graph.layout;
-        let blocks = &self.graph.blocks;
         let (group, member) = (layout.group_of(id), id % layout.members);
-        let cell = group as usize * blocks.blocks as usize + block as usize;
-        let place = cell * layout.members as usize + member as usize;
+        let cell = group as usize * self.graph.blocks.blocks as usize + block as usize;
+        cell * layout.members as usize + member as usize
+    }
+
+    fn expert_time(&self, id: WorkerId, block: u32, pass: Pass) -> Duration {
+        let blocks = &self.graph.blocks;
+        let place = self.place(id, block);
         match pass {
             Pass::Forward => blocks.expert_forward[place],
             Pass::Backward => blocks.expert_backward[place],
         }
     }
 
-    fn local(&mut self, id: WorkerId, task: &Task, bytes_per_gpu: u64) {
+    /// A collective in which the busiest GPU moves `bytes_per_gpu` and all of them `all`.
+    fn local(&mut self, id: WorkerId, task: &Task, bytes_per_gpu: u64, all: u64) {
         let purpose = Purpose::of(task.category).expect("checked");
-        self.ledger.inside(purpose, bytes_per_gpu.saturating_mul(u64::from(self.seats.gpus)));
+        self.ledger.inside(purpose, all);
         let duration = self.fabric.local_time(bytes_per_gpu);
         self.work(id, task, duration);
     }

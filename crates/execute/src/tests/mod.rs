@@ -2,6 +2,7 @@
 
 mod circuits;
 mod exchange;
+mod local;
 mod pipeline;
 mod refusals;
 mod ring;
