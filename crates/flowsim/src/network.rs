@@ -21,6 +21,10 @@ pub struct Statistics {
     pub completions: u64,
 }
 
+/// Completions, as a power of two, between two recomputations of all links, which bounds what
+/// headroom loses by rounding: at most 2^-53 of a capacity a time, 2^-30 is kept in reserve.
+const RENEWAL: u32 = 20;
+
 /// In `FlowNetwork::flags`: the link is in `dirty`.
 pub(crate) const DIRTY: u8 = 1;
 /// The link is in `touched`.
@@ -234,6 +238,7 @@ impl FlowNetwork {
         }
         let mut finishing = std::mem::take(&mut self.finishing);
         finishing.sort_unstable();
+        let before = self.statistics.completions;
         for (_, flow) in finishing.drain(..) {
             let Flow { token, size, bottleneck, .. } = self.store.flows[flow as usize];
             done.push(token);
@@ -253,5 +258,10 @@ impl FlowNetwork {
             self.statistics.completions += 1;
         }
         self.finishing = finishing;
+        if before >> RENEWAL != self.statistics.completions >> RENEWAL {
+            for link in 1..self.levels.len() {
+                self.make_dirty(link as u32);
+            }
+        }
     }
 }

@@ -296,6 +296,29 @@ fn a_change_in_one_part_leaves_the_others_alone() {
 }
 
 #[test]
+fn a_link_that_is_never_full_nor_idle_keeps_its_books() {
+    // A million flows of a third of the link beside one of a sixth; a half is left.
+    let (mut network, [wide, sixth, third]) = network([600, 100, 200].map(|rate| rate * GIGA));
+    network.start(Time::ZERO, Bytes(1 << 50), &[wide, sixth], 0);
+    let mut done = Vec::new();
+    let mut now = Time::ZERO;
+    for number in 1..=(1 << 20) + 9 {
+        network.start(now, Bytes(1_000 + number % 1_009), &[third, wide], number);
+        now = network.next_completion().unwrap();
+        network.advance(now, &mut done);
+        assert_eq!(done.pop(), Some(number));
+    }
+    // Each was alone on its bottleneck; nothing was computed but that, now and then all links.
+    let statistics = network.statistics();
+    assert!(statistics.links_touched < 2 * statistics.recomputations + 10, "{statistics:?}");
+    let short = network.start(now, Bytes(GIGA), &[third, wide], 1);
+    let rest = network.start(now, Bytes(GIGA), &[wide], 2);
+    network.next_completion();
+    exactly(network.rate_of(short), 2e11);
+    exactly(network.rate_of(rest), 3e11);
+}
+
+#[test]
 #[should_panic(expected = "link 1 twice in one path")]
 fn a_path_with_a_loop_is_a_bug() {
     let (mut network, [a, b]) = network([1, 1]);
