@@ -296,6 +296,7 @@ fn add_rings(
             for (place, &worker) in ring.iter().enumerate() {
                 let next = ring[(place + 1) % ring.len()];
                 need_route(seats, fabric, (worker, next), "a ring")?;
+                need_route(seats, fabric, (next, worker), "a ring, which goes both ways,")?;
             }
         }
     }

@@ -18,7 +18,6 @@
 
 use crate::fabric::Fabric;
 use crate::fabric::direct::DirectLinks;
-use crate::fabric::shares;
 use crate::seats::Seats;
 use lightloom_model::{AllToAll, Carrier, CollectivePlan, TokenBlocks, Transfer, WorkerId};
 
@@ -286,8 +285,7 @@ impl Planner {
             for (to, bytes) in remote(exchange, from) {
                 let ends = workers(exchange, from, to);
                 let servers = (seats.server[ends.0 as usize], seats.server[ends.1 as usize]);
-                let routes = direct.routes(servers.0, servers.1);
-                for (bytes, &route) in shares(bytes, routes.len()).zip(routes) {
+                for (route, bytes) in direct.shares(servers.0, servers.1, bytes) {
                     if bytes > 0 {
                         let carrier = Carrier::Direct { route };
                         plan.transfers.push(Transfer { from, to, bytes, carrier });

@@ -10,8 +10,8 @@ pub mod task_graph;
 pub mod units;
 
 pub use network::{
-    AllToAll, Allocator, Circuit, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs, Reconfigure,
-    Route, SwitchDelay,
+    AllToAll, Allocator, Circuit, Cycle, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs,
+    Reconfigure, Route, SwitchDelay,
 };
 pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{

@@ -149,6 +149,23 @@ pub struct Route {
     pub servers: Vec<u32>,
 }
 
+/// A ring through servers that all-reduce among each other, each hop over circuits of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cycle {
+    /// Its servers in ring order, each once; the last one is joined to the first.
+    pub servers: Vec<u32>,
+    /// Parallel duplex circuits of each hop.
+    pub count: u32,
+}
+
+impl Cycle {
+    /// Each server and the next one.
+    pub fn hops(&self) -> impl Iterator<Item = (u32, u32)> {
+        let next = self.servers.iter().cycle().skip(1);
+        self.servers.iter().copied().zip(next.copied())
+    }
+}
+
 /// Fixed circuits with relaying through servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Direct {
@@ -160,9 +177,12 @@ pub struct Direct {
     pub relay_delay: Duration,
     /// Circuits.
     pub circuits: Vec<Circuit>,
-    /// Equal-share routes for each ordered pair that communicates; several routes of one pair
-    /// share its bytes equally.
+    /// Routes for each ordered pair that communicates; several routes of one pair share its bytes
+    /// in proportion to the parallel circuits of their narrowest hop.
     pub routes: Vec<Route>,
+    /// Cycles for ring collectives: one among the servers of a cycle is divided over all cycles of
+    /// the same servers, both ways. Their neighbours need routes.
+    pub cycles: Vec<Cycle>,
 }
 
 /// The network that a step runs on.
@@ -239,6 +259,17 @@ impl Network {
                 return Err(Invalid(format!("route {:?} is no path", route.servers)));
             }
         }
+        for Cycle { servers, count } in &direct.cycles {
+            let mut sorted = servers.clone();
+            sorted.sort_unstable();
+            let twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
+            if sorted.len() < 2 || twice || sorted.iter().any(|&server| outside(server)) {
+                return Err(Invalid(format!("cycle {servers:?} is no ring of servers")));
+            }
+            if *count == 0 {
+                return Err(Invalid(format!("cycle {servers:?} has no circuits")));
+            }
+        }
         Ok(())
     }
 }
@@ -271,6 +302,20 @@ mod tests {
         let direct = Direct { link_rate: Rate(1), circuits, ..Direct::default() };
         let network = Network { direct: Some(direct), ..bare() };
         assert_eq!(network.validate().unwrap_err().to_string(), "circuit 1 - 1 is no pair");
+    }
+
+    #[test]
+    fn a_cycle_visits_servers_once() {
+        let refusal = |servers: &[u32], count| {
+            let cycles = vec![Cycle { servers: servers.to_vec(), count }];
+            let direct = Direct { link_rate: Rate(1), cycles, ..Direct::default() };
+            Network { direct: Some(direct), ..bare() }.validate().map_err(|error| error.to_string())
+        };
+        assert_eq!(refusal(&[0, 1], 1), Ok(()));
+        for wrong in [&[0][..], &[0, 1, 0], &[0, 2]] {
+            assert_eq!(refusal(wrong, 1), Err(format!("cycle {wrong:?} is no ring of servers")));
+        }
+        assert_eq!(refusal(&[1, 0], 0), Err("cycle [1, 0] has no circuits".into()));
     }
 
     #[test]

@@ -6,9 +6,9 @@ use lightloom_execute::{
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
-    AllToAll, Allocator, Category, Circuit, Direct, Duration, Eps, FirstAllToAll, Layout, Network,
-    NvSwitch, Ocs, Pass, Rate, Reconfigure, RingKind, Route, Scope, StageProgram, SwitchDelay,
-    Task, TaskGraph, TaskKind, Time, TokenBlocks,
+    AllToAll, Allocator, Category, Circuit, Cycle, Direct, Duration, Eps, FirstAllToAll, Layout,
+    Network, NvSwitch, Ocs, Pass, Rate, Reconfigure, RingKind, Route, Scope, StageProgram,
+    SwitchDelay, Task, TaskGraph, TaskKind, Time, TokenBlocks,
 };
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::create_exception;
@@ -337,17 +337,12 @@ fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
 
 fn read_direct(direct: &Bound<'_, PyDict>) -> PyResult<Direct> {
     let circuits: Vec<u32> = column(direct, "circuits")?;
-    let offsets: Vec<u32> = column(direct, "route_offsets")?;
-    let servers: Vec<u32> = column(direct, "route_servers")?;
-    let routes = offsets
-        .windows(2)
-        .map(|ends| {
-            servers
-                .get(ends[0] as usize..ends[1] as usize)
-                .map(|servers| Route { servers: servers.to_vec() })
-                .ok_or_else(|| NetworkInvalid::new_err("route_offsets exceed route_servers"))
-        })
-        .collect::<PyResult<_>>()?;
+    let routes = server_lists(direct, "route")?;
+    let counts: Vec<u32> = column(direct, "cycle_counts")?;
+    let cycles = server_lists(direct, "cycle")?;
+    if counts.len() != cycles.len() {
+        return Err(NetworkInvalid::new_err("cycle_counts needs one entry per cycle"));
+    }
     Ok(Direct {
         link_rate: Rate(value(direct, "link_rate_bps")?),
         link_delay: Duration(value(direct, "link_delay_ps")?),
@@ -356,8 +351,25 @@ fn read_direct(direct: &Bound<'_, PyDict>) -> PyResult<Direct> {
             .chunks_exact(3)
             .map(|row| Circuit { a: row[0], b: row[1], count: row[2] })
             .collect(),
-        routes,
+        routes: routes.into_iter().map(|servers| Route { servers }).collect(),
+        cycles: cycles
+            .into_iter()
+            .zip(counts)
+            .map(|(servers, count)| Cycle { servers, count })
+            .collect(),
     })
+}
+
+/// Lists of servers as one column and where each begins.
+fn server_lists(direct: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<Vec<u32>>> {
+    let offsets: Vec<u32> = column(direct, &format!("{name}_offsets"))?;
+    let servers: Vec<u32> = column(direct, &format!("{name}_servers"))?;
+    let exceed = || NetworkInvalid::new_err(format!("{name}_offsets exceed {name}_servers"));
+    offsets
+        .windows(2)
+        .map(|ends| servers.get(ends[0] as usize..ends[1] as usize))
+        .map(|servers| servers.map(<[u32]>::to_vec).ok_or_else(exceed))
+        .collect()
 }
 
 fn word<T: Copy>(dictionary: &Bound<'_, PyDict>, key: &str, known: &[(&str, T)]) -> PyResult<T> {

@@ -62,7 +62,10 @@ class Direct:
     """Fixed circuits: ``circuits`` is ``(n, 3)`` of (server, server, count).
 
     Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``; several routes of
-    one ordered pair share its bytes equally.
+    one ordered pair share its bytes in proportion to the circuits of their narrowest hop. Cycle
+    ``c`` is a ring of ``cycle_servers[cycle_offsets[c]:cycle_offsets[c + 1]]``, with
+    ``cycle_counts[c]`` circuits of each hop for it: ring collectives among these servers are
+    divided over all their cycles, both ways.
     """
 
     link_rate_bps: int
@@ -71,6 +74,9 @@ class Direct:
     circuits: npt.NDArray[np.uint32]
     route_offsets: npt.NDArray[np.uint32]
     route_servers: npt.NDArray[np.uint32]
+    cycle_offsets: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(1, np.uint32))
+    cycle_servers: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    cycle_counts: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
 
 
 @dataclass(frozen=True)

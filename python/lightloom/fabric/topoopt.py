@@ -22,7 +22,7 @@ from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.options import Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
-from lightloom.schedule import Ring, topoopt_topology
+from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
 
 
@@ -105,6 +105,7 @@ class TopoOpt(FabricOptions):
             demand=_all_pairs(context),
             max_routes=self.max_routes,
         )
+        cycles = cycles_in_order(found, rings)
         return Direct(
             link_rate_bps=cluster.nic_rate_bps,
             link_delay_ps=cluster.link_delay_ps,
@@ -112,6 +113,9 @@ class TopoOpt(FabricOptions):
             circuits=found.circuits,
             route_offsets=found.route_offsets,
             route_servers=found.route_servers,
+            cycle_offsets=cycles.offsets,
+            cycle_servers=cycles.servers,
+            cycle_counts=cycles.counts,
         )
 
     def _look_ahead(self) -> str:

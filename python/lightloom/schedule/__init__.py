@@ -15,10 +15,11 @@ from lightloom.schedule.circuits import (
     port_bound_s,
     route,
 )
-from lightloom.schedule.topoopt import Ring, Topology, topoopt_topology
+from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 
 __all__ = [
     "Allocation",
+    "Cycles",
     "Method",
     "Region",
     "Ring",
@@ -26,6 +27,7 @@ __all__ = [
     "allocate",
     "allocate_region",
     "changed_pairs",
+    "cycles_in_order",
     "map_nics",
     "port_bound_s",
     "route",

@@ -36,10 +36,11 @@ class Topology:
         ``(m, 3)``: server, server, number of parallel duplex circuits; sorted.
     cycles
         ``(k, 2)``: ring group and stride. Member ``i`` of the group is joined to ``i + stride``,
-        so the ring may run in that order, too.
+        so the ring may run in that order, too. A stride that occurs twice is a cycle of two
+        parallel circuits.
     route_offsets, route_servers
         Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``, source and
-        destination included; several routes of one ordered pair share its bytes equally.
+        destination included; several routes of one ordered pair share its bytes.
     """
 
     circuits: npt.NDArray[np.uint32]
@@ -57,6 +58,41 @@ class Topology:
         """Source and destination of each route, ``(routes, 2)``."""
         starts, stops = self.route_offsets[:-1], self.route_offsets[1:]
         return np.stack([self.route_servers[starts], self.route_servers[stops - 1]], axis=1)
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Rings through servers, whose hops have circuits of their own.
+
+    Cycle ``c`` visits ``servers[offsets[c]:offsets[c + 1]]`` and returns to the first, over
+    ``counts[c]`` parallel circuits per hop.
+    """
+
+    offsets: npt.NDArray[np.uint32]
+    servers: npt.NDArray[np.uint32]
+    counts: npt.NDArray[np.uint32]
+
+
+def cycles_in_order(topology: Topology, rings: Sequence[Ring]) -> Cycles:
+    """Return the cycles of a topology as the servers that they visit, one after another.
+
+    Parameters
+    ----------
+    topology
+        As :func:`topoopt_topology` found it.
+    rings
+        The ring groups that it was found for.
+    """
+    kinds, counts = np.unique(topology.cycles, axis=0, return_counts=True)
+    orders = []
+    for group, stride in kinds.tolist():
+        members = np.asarray(rings[group].members, dtype=np.uint32)
+        orders.append(members[np.arange(len(members)) * stride % len(members)])
+    return Cycles(
+        offsets=np.cumsum([0, *map(len, orders)]).astype(np.uint32),
+        servers=np.concatenate([np.zeros(0, np.uint32), *orders]),
+        counts=counts.astype(np.uint32),
+    )
 
 
 def topoopt_topology(

@@ -66,6 +66,19 @@ def test_routes_follow_circuits(small, job):
         assert all(frozenset(hop) in joined for hop in itertools.pairwise(path))
 
 
+def test_cycles_have_circuits_for_every_hop(small, job):
+    rings = (RingDemand(np.arange(8, dtype=np.uint32), 1e9),)
+    direct = TopoOpt().network(small, job(8, 1, rings=rings)).direct
+    joined = {(a, b): count for a, b, count in direct.circuits.tolist()}
+    ends = itertools.pairwise(direct.cycle_offsets.tolist())
+    cycles = [direct.cycle_servers[a:b].tolist() for a, b in ends]
+    assert cycles == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 3, 6, 1, 4, 7, 2, 5]]
+    for cycle, count in zip(cycles, direct.cycle_counts.tolist(), strict=True):
+        for a, b in itertools.pairwise([*cycle, cycle[0]]):
+            assert joined[min(a, b), max(a, b)] >= count > 0
+    assert direct.cycle_counts.sum() == 4
+
+
 def test_the_topology_follows_the_demand(small, job):
     def circuits(a, b):
         context = job(8, 8, **demand((a, b, 9e9), (b, a, 9e9)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lightloom.errors import DemandError, FabricError
-from lightloom.schedule import Ring, topoopt_topology
+from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 
 
 def all_to_all(servers, size):
@@ -41,6 +41,17 @@ def test_rings_get_cycles_of_coprime_strides():
     one = topoopt_topology(12, 4, rings=[Ring(range(12), 1_000)], strides="one")
     assert one.cycles.tolist() == [[0, 1], [0, 1]]
     assert (one.circuits[:, 2] == 2).all()
+
+
+def test_cycles_as_the_servers_they_visit():
+    rings = [Ring([3, 9], 0), Ring([4, 0, 1, 2, 6], 1_000)]
+    found = cycles_in_order(topoopt_topology(10, 6, rings=rings), rings)
+    assert found.offsets.tolist() == [0, 5, 10]
+    assert found.servers.tolist() == [4, 0, 1, 2, 6, 4, 1, 6, 0, 2]
+    # three cycles for two strides: one of them twice
+    assert sorted(found.counts.tolist()) == [1, 2]
+    none = cycles_in_order(topoopt_topology(4, 2), [])
+    assert (none.offsets.tolist(), none.servers.size, none.counts.size) == ([0], 0, 0)
 
 
 def test_max_routes_limits_the_paths_of_a_pair():

@@ -305,5 +305,6 @@ fn direct(job: &Job) -> Direct {
         relay_delay: Duration(3 * US),
         circuits,
         routes,
+        cycles: Vec::new(),
     }
 }

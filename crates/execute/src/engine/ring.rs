@@ -3,15 +3,17 @@
 //! When the last member has joined: half of the local stage, then one flow per ring edge, then the
 //! start-up latency, then the other half. The local stage of L bytes per GPU takes NVSwitch latency
 //! plus L / GPU rate. Each edge carries 2 (n-1)/n of the buffer (all-reduce; half of that
-//! otherwise). In each of the 2 (n-1) (or n-1) steps a chunk crosses one edge, so over all steps
-//! the chain of chunks goes around the ring and the start-up latency is steps times the mean
-//! latency of the edges.
+//! otherwise), divided among the ways of the ring: one on a packet fabric; both directions, and all
+//! cycles of the topology, on fixed circuits (see `fabric::rings`). In each of the 2 (n-1) (or n-1)
+//! steps a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
+//! the start-up latency is steps times the mean latency of the edges, of the slowest way.
 
 use super::{Engine, Event, NORMAL, Owner, trace};
 use crate::check::{ring_edge_bytes, ring_steps};
 use crate::critical_path::CriticalPath;
 use crate::engine::worker::{Step, Waiting};
 use crate::error::{ExecuteError, invalid};
+use crate::fabric::rings::RingWay;
 use crate::ledger::Purpose;
 use lightloom_model::{Carrier, Duration, RingKind, Task, TaskKind, Time, WorkerId};
 
@@ -26,6 +28,8 @@ pub struct Ring {
     begun: Time,
     path: CriticalPath,
     pieces_left: u32,
+    /// Whether workers of one server are neighbours in it.
+    has_local_edges: bool,
     /// End of the edges inside servers.
     local_edges: Time,
     startup: Duration,
@@ -58,14 +62,14 @@ impl Engine<'_> {
         let number = self.ring(key);
         let members = self.ring_members(key).len() as u32;
         let ring = &mut self.rings[number];
-        if let Some(first) = ring.task {
-            if first.kind != task.kind || first.category != task.category {
-                let name = &self.graph.scopes[scope as usize].name;
-                return Err(invalid(format!(
-                    "members of ring handle {handle} in scope {name} disagree: {:?} and {:?}",
-                    first.kind, task.kind
-                )));
-            }
+        if let Some(first) = ring.task
+            && (first.kind != task.kind || first.category != task.category)
+        {
+            let name = &self.graph.scopes[scope as usize].name;
+            return Err(invalid(format!(
+                "members of ring handle {handle} in scope {name} disagree: {:?} and {:?}",
+                first.kind, task.kind
+            )));
         }
         ring.task = Some(*task);
         ring.joined += 1;
@@ -99,44 +103,54 @@ impl Engine<'_> {
     /// Starts the flows of all edges.
     pub(super) fn start_ring_flows(&mut self, number: u32) {
         let graph = self.graph;
-        let key = self.rings[number].key;
-        let members = ring_members(graph, key);
+        let members = ring_members(graph, self.rings[number].key);
         let (kind, buffer, _) = self.rings[number].shape();
-        let purpose = self.rings[number].purpose();
         let bytes = ring_edge_bytes(kind, buffer, members.len());
-        let mut latencies = 0;
-        let mut local_edges = self.now;
-        let mut pieces_left = 0;
-        for (place, &from) in members.iter().enumerate() {
-            let to = members[(place + 1) % members.len()];
-            let servers = (self.seats.server[from as usize], self.seats.server[to as usize]);
-            let mut longest = Duration::ZERO;
-            for piece in self.fabric.pieces(&self.seats, (from, to), bytes) {
-                self.ledger.send(purpose, piece.carrier, piece.bytes);
-                self.ledger.relay(purpose, piece.bytes * self.fabric.relays(piece.carrier));
-                if piece.carrier == Carrier::Local {
-                    let share = bytes.div_ceil(u64::from(self.seats.gpus));
-                    local_edges = local_edges.max(self.now + self.fabric.local_time(share));
-                } else {
-                    longest = longest.max(self.fabric.latency(servers, piece.carrier));
-                    if piece.bytes > 0 {
-                        let token = Owner::Ring(number).token();
-                        self.fabric.start(self.now, servers, piece, None, token);
-                        pieces_left += 1;
-                    }
-                }
+        let mut longest = 0;
+        for way in self.fabric.ring_ways(&self.seats, members, bytes) {
+            let mut latencies = 0;
+            for (place, &from) in way.order.iter().enumerate() {
+                let to = way.order[(place + 1) % way.order.len()];
+                let latency = self.start_edge(number, &way, (from, to));
+                latencies = u64::saturating_add(latencies, latency.0);
             }
-            latencies = u64::saturating_add(latencies, longest.0);
+            if way.bytes > 0 {
+                longest = longest.max(latencies);
+            }
         }
+        // All ways together send an edge's bytes from a worker to its neighbours on its server.
+        let own = self.fabric.local_time(bytes.div_ceil(u64::from(self.seats.gpus)));
+        let local = if self.rings[number].has_local_edges { own } else { Duration::ZERO };
         let steps = ring_steps(kind, members.len());
-        let startup = u128::from(latencies) * u128::from(steps) / members.len() as u128;
+        let startup = u128::from(longest) * u128::from(steps) / members.len() as u128;
         let ring = &mut self.rings[number];
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
-        ring.local_edges = local_edges;
-        ring.pieces_left = pieces_left;
-        if pieces_left == 0 {
+        ring.local_edges = self.now + local;
+        if ring.pieces_left == 0 {
             self.ring_edges_done(number);
         }
+    }
+
+    /// Starts what one way of a ring sends over one edge; returns the latency of that.
+    fn start_edge(&mut self, number: u32, way: &RingWay, ends: (WorkerId, WorkerId)) -> Duration {
+        let purpose = self.rings[number].purpose();
+        let servers = (self.seats.server[ends.0 as usize], self.seats.server[ends.1 as usize]);
+        let mut longest = Duration::ZERO;
+        for piece in self.fabric.ring_pieces(&self.seats, ends, way) {
+            self.ledger.send(purpose, piece.carrier, piece.bytes);
+            self.ledger.relay(purpose, piece.bytes * self.fabric.relays(piece.carrier));
+            if piece.carrier == Carrier::Local {
+                self.rings[number].has_local_edges = true;
+                continue;
+            }
+            longest = longest.max(self.fabric.latency(servers, piece.carrier));
+            if piece.bytes > 0 {
+                let token = Owner::Ring(number).token();
+                self.fabric.start(self.now, servers, piece, None, token);
+                self.rings[number].pieces_left += 1;
+            }
+        }
+        longest
     }
 
     /// A flow of a ring has finished.

@@ -3,10 +3,14 @@
 //! Each bundle of parallel circuits is one link per direction, of the rate of all of them. A relay
 //! passes bytes through its NVSwitch, whose link is shared by everything that it relays, and adds
 //! its forwarding delay.
+//!
+//! Routes of one pair share its bytes in proportion to the circuits of their narrowest bundle: on
+//! routes without bundles in common and without other traffic, they are done at the same time.
 
+use super::weighted_shares;
 use crate::error::{ExecuteError, network as unfit};
 use lightloom_flowsim::{FlowNetwork, LinkId};
-use lightloom_model::{Direct, Duration, Network, Rate};
+use lightloom_model::{Cycle, Direct, Duration, Network, Rate};
 use rustc_hash::FxHashMap;
 
 /// A bundle of circuits in one direction.
@@ -27,6 +31,8 @@ pub struct CompiledRoute {
     pub latency: Duration,
     /// Relays on the way.
     pub relays: u32,
+    /// Parallel circuits of the narrowest bundle.
+    pub circuits: u32,
     /// Bundle out of the source.
     pub first_bundle: u32,
     /// Bundle into the destination.
@@ -44,6 +50,10 @@ pub struct DirectLinks {
     pub relay_rate: Rate,
     /// Rate of one circuit.
     pub circuit_rate: Rate,
+    /// Cycles for ring collectives.
+    pub cycles: Vec<Cycle>,
+    /// Cycles by their servers, sorted.
+    cycles_of: FxHashMap<Vec<u32>, Vec<u32>>,
     routes: Vec<CompiledRoute>,
     /// Routes of each ordered pair, as a range of `order`.
     by_pair: FxHashMap<(u32, u32), (u32, u32)>,
@@ -54,7 +64,8 @@ impl DirectLinks {
     /// Adds all links and compiles the routes.
     ///
     /// # Errors
-    /// If a route crosses a pair of servers that no circuit joins.
+    /// If a route crosses a pair of servers that no circuit joins, or neighbours in a cycle have no
+    /// route.
     pub fn new(
         direct: &Direct,
         network: &Network,
@@ -86,11 +97,14 @@ impl DirectLinks {
             relays: Vec::new(),
             relay_rate,
             circuit_rate: direct.link_rate,
+            cycles: direct.cycles.clone(),
+            cycles_of: FxHashMap::default(),
             routes: Vec::with_capacity(direct.routes.len()),
             by_pair: FxHashMap::default(),
             order: Vec::new(),
         };
         links.compile(direct, &bundle_of, flows)?;
+        links.index_cycles()?;
         Ok(links)
     }
 
@@ -127,8 +141,18 @@ impl DirectLinks {
             let relays = hops.len() as u32 - 1;
             let latency = Duration(direct.link_delay.0.saturating_mul(hops.len() as u64))
                 + Duration(direct.relay_delay.0.saturating_mul(u64::from(relays)));
-            let (first_bundle, last_bundle) = (hops[0], hops[hops.len() - 1]);
-            self.routes.push(CompiledRoute { links, latency, relays, first_bundle, last_bundle });
+            self.routes.push(CompiledRoute {
+                links,
+                latency,
+                relays,
+                circuits: hops
+                    .iter()
+                    .map(|&hop| self.bundles[hop as usize].count)
+                    .min()
+                    .unwrap_or(1),
+                first_bundle: hops[0],
+                last_bundle: hops[hops.len() - 1],
+            });
         }
         self.index(direct);
         Ok(())
@@ -147,6 +171,40 @@ impl DirectLinks {
             self.by_pair.insert(ends(&group[0]), (begin, end));
             begin = end;
         }
+    }
+
+    fn index_cycles(&mut self) -> Result<(), ExecuteError> {
+        for (number, cycle) in self.cycles.iter().enumerate() {
+            for (from, to) in cycle.hops().flat_map(|(a, b)| [(a, b), (b, a)]) {
+                if self.routes(from, to).is_empty() {
+                    return Err(unfit(format!(
+                        "cycle {:?} has no route from server {from} to server {to}",
+                        cycle.servers
+                    )));
+                }
+            }
+            let mut servers = cycle.servers.clone();
+            servers.sort_unstable();
+            self.cycles_of.entry(servers).or_default().push(number as u32);
+        }
+        Ok(())
+    }
+
+    /// Cycles of exactly these servers, which are sorted, as indices into [`Self::cycles`].
+    pub fn cycles_of(&self, servers: &[u32]) -> &[u32] {
+        self.cycles_of.get(servers).map_or(&[], Vec::as_slice)
+    }
+
+    /// The route over the pair's own circuits, if it has some.
+    pub fn own_route(&self, from: u32, to: u32) -> Option<u32> {
+        self.routes(from, to).iter().copied().find(|&route| self.route(route).relays == 0)
+    }
+
+    /// Bytes of a pair over each of its routes.
+    pub fn shares(&self, from: u32, to: u32, bytes: u64) -> impl Iterator<Item = (u32, u64)> {
+        let routes = self.routes(from, to);
+        let circuits = routes.iter().map(|&route| u64::from(self.route(route).circuits));
+        routes.iter().copied().zip(weighted_shares(bytes, circuits))
     }
 
     /// Routes from one server to another, as indices for [`Self::route`]; empty if there are none.

@@ -127,6 +127,7 @@ fn line() -> Direct {
         relay_delay: Duration(3 * US),
         circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
         routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
+        cycles: vec![],
     }
 }
 
@@ -150,4 +151,18 @@ fn routes_of_a_pair_share_its_bytes() {
     let hop = 2 * US + (150_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 200_000 * NIC + 5 * US + hop);
     assert_eq!(outcome.ledger.bytes[1][3..], [800_000, 400_000]);
+}
+
+#[test]
+fn a_route_of_more_circuits_gets_more() {
+    let mut network = line();
+    network.circuits.push(Circuit { a: 0, b: 2, count: 6 });
+    network.routes.push(Route { servers: vec![0, 2] });
+    let graph = one(&[0, 0, 800_000, 0, 0, 0, 0, 0, 0], 3);
+    let outcome = play(&graph, &direct(3, network));
+    // A quarter of the bytes on the route whose narrowest bundle has 2 of 8 circuits: both routes
+    // take as long, and each delegate of the relayed part takes in 3/4 of half of it.
+    let hop = 2 * US + (75_000_u64 * 1000).div_ceil(450);
+    assert_eq!(outcome.step.0, hop + 100_000 * NIC + 5 * US + hop);
+    assert_eq!(outcome.ledger.bytes[1][3..], [800_000, 200_000]);
 }

@@ -3,7 +3,7 @@
 use super::{US, compute, one_ring, receive, refuse, ring, send, wait};
 use crate::testing::{all_to_all, direct, empty_graph, packet, task, with_blocks};
 use lightloom_model::{
-    AllToAll, Category, Circuit, Direct, Eps, Network, Rate, RingKind, Route, TaskKind,
+    AllToAll, Category, Circuit, Cycle, Direct, Eps, Network, Rate, RingKind, Route, TaskKind,
 };
 
 #[test]
@@ -94,6 +94,10 @@ fn a_pair_without_a_route_is_named() {
         "no route from server 1 to server 0, which an all-to-all needs: add it to the fabric's \
          routes"
     );
+    let cycles = vec![Cycle { servers: vec![1, 0], count: 1 }];
+    let one_way = Direct { cycles, ..network.clone() };
+    let text = "cycle [1, 0] has no route from server 1 to server 0";
+    assert_eq!(refuse(&graph, &direct(2, one_way)), text);
     let broken = Direct { routes: vec![Route { servers: vec![0, 2] }], ..network };
     assert_eq!(refuse(&graph, &direct(3, broken)), "route [0, 2] crosses a missing circuit");
 }

@@ -1,8 +1,11 @@
 //! Ring collectives.
 
 use super::{NIC, US, compute, one_ring, play, ring, spent, wait};
-use crate::testing::{empty_graph, packet};
-use lightloom_model::{Category, RingKind, TaskGraph};
+use crate::Outcome;
+use crate::testing::{GBPS, direct, empty_graph, packet};
+use lightloom_model::{
+    Category, Circuit, Cycle, Direct, Duration, Rate, RingKind, Route, TaskGraph,
+};
 
 const SIZE: u64 = 8_000_000;
 
@@ -80,4 +83,140 @@ fn two_rings_at_once_share_the_links() {
     graph.programs[0].tasks.push(wait(6));
     let transmission = alone - 12 * US;
     assert_eq!(play(&graph, &packet(4)).step.0, 2 * transmission + 12 * US);
+}
+
+/// Cycles of these strides and circuits per hop over `n` servers, with a route for each hop.
+fn cycles(n: u32, strides: &[(u32, u32)]) -> Direct {
+    let mut found = Direct {
+        link_rate: Rate(400 * GBPS),
+        link_delay: Duration(US),
+        relay_delay: Duration(3 * US),
+        ..Direct::default()
+    };
+    for &(stride, count) in strides {
+        let servers: Vec<u32> = (0..n).map(|place| place * stride % n).collect();
+        for at in 0..if n == 2 { 1 } else { n } {
+            let (a, b) = (at, (at + stride) % n);
+            found.circuits.push(Circuit { a, b, count });
+            found.routes.extend([[a, b], [b, a]].map(|ends| Route { servers: ends.to_vec() }));
+        }
+        found.cycles.push(Cycle { servers, count });
+    }
+    found
+}
+
+fn over(n: u32, kind: RingKind, network: Direct) -> Outcome {
+    play(&graph(n, kind, 0), &direct(n, network))
+}
+
+/// Bytes over each edge, whatever the ways.
+fn edge(n: u32) -> u64 {
+    SIZE * 2 * (u64::from(n) - 1) / u64::from(n)
+}
+
+#[test]
+fn fixed_circuits_carry_a_ring_both_ways() {
+    // One circuit per hop: half of the bytes in each direction, with a cycle or without.
+    let one = cycles(8, &[(1, 1)]);
+    let startup = 14 * US;
+    let outcome = over(8, RingKind::AllReduce, one.clone());
+    assert_eq!(outcome.step.0, edge(8) / 2 * NIC + startup);
+    assert_eq!(outcome.ledger.bytes[3], [0, 0, 0, edge(8) * 8, 0]);
+    assert_eq!(outcome.flows, 16);
+    let without = over(8, RingKind::AllReduce, Direct { cycles: vec![], ..one });
+    assert_eq!(without.step, outcome.step);
+}
+
+#[test]
+fn cycles_divide_a_ring_among_them() {
+    // n servers, two strides, both directions: a quarter of the bytes on each circuit and way.
+    for (n, stride) in [(5, 2), (8, 3), (10, 3), (16, 5)] {
+        for (kind, halves) in
+            [(RingKind::AllReduce, 2), (RingKind::ReduceScatter, 1), (RingKind::AllGather, 1)]
+        {
+            let outcome = over(n, kind, cycles(n, &[(1, 1), (stride, 1)]));
+            let size = edge(n) * halves / 2;
+            let startup = halves * u64::from(n - 1) * US;
+            assert_eq!(outcome.step.0, size.div_ceil(4) * NIC + startup, "{n} servers, {kind:?}");
+            assert_eq!(outcome.ledger.bytes[3], [0, 0, 0, size * u64::from(n), 0]);
+            assert_eq!(outcome.flows, 4 * u64::from(n));
+            assert_eq!(outcome.critical_path.0[Category::Dp as usize], outcome.step.0);
+        }
+    }
+}
+
+#[test]
+fn a_cycle_of_more_circuits_gets_more() {
+    // 3 + 1 circuits carry 4 times as much as one, both ways twice of that.
+    let outcome = over(8, RingKind::AllReduce, cycles(8, &[(1, 3), (3, 1)]));
+    assert_eq!(outcome.step.0, edge(8) / 8 * NIC + 14 * US);
+    // The narrowest hop of a cycle decides: more circuits between two of its servers do not help.
+    let mut wider = cycles(8, &[(1, 3), (3, 1)]);
+    wider.circuits.push(Circuit { a: 0, b: 3, count: 4 });
+    assert_eq!(over(8, RingKind::AllReduce, wider).step, outcome.step);
+}
+
+#[test]
+fn cycles_of_the_same_circuits_share_them() {
+    let mut network = cycles(8, &[(1, 3), (3, 1)]);
+    let alone = over(8, RingKind::AllReduce, network.clone());
+    network.cycles[0].count = 1;
+    network.cycles.push(Cycle { servers: (0..8).rev().collect(), count: 2 });
+    let shared = over(8, RingKind::AllReduce, network);
+    // Rates of flows that share a link are rounded.
+    assert!(shared.step.0.abs_diff(alone.step.0) <= 1);
+    assert_eq!(shared.ledger, alone.ledger);
+}
+
+#[test]
+fn a_hop_whose_circuit_is_elsewhere_is_relayed() {
+    let mut network = cycles(4, &[(1, 1)]);
+    network.circuits.retain(|circuit| circuit.a != 3);
+    network.routes.retain(|route| route.servers != [3, 0] && route.servers != [0, 3]);
+    network.routes.push(Route { servers: vec![3, 2, 1, 0] });
+    network.routes.push(Route { servers: vec![0, 1, 2, 3] });
+    let outcome = over(4, RingKind::AllReduce, network);
+    // Both halves share each circuit and direction: one hop of its own, the relayed one of the
+    // other. Latencies: three of 1 us and one of 3 hops and two relays.
+    assert_eq!(outcome.step.0, edge(4) * NIC + 6 * (3 + 9) * US / 4);
+    assert_eq!(outcome.ledger.bytes[3][3..], [edge(4) * 4, edge(4) * 2]);
+}
+
+#[test]
+fn two_servers_use_both_directions_of_one_ring() {
+    let outcome = over(2, RingKind::AllReduce, cycles(2, &[(1, 4)]));
+    assert_eq!(outcome.step.0, edge(2) / 4 * NIC + 2 * US);
+    assert_eq!(outcome.flows, 2);
+}
+
+#[test]
+fn cycles_of_other_servers_do_not_serve() {
+    let mut graph = graph(8, RingKind::AllReduce, 0);
+    graph.scopes[0].offsets = vec![0, 4, 8];
+    let mut network = cycles(8, &[(1, 1), (3, 1)]);
+    let ring = |from: u32| (from..from + 4).collect::<Vec<u32>>();
+    for (a, b) in [(3, 0), (0, 3), (7, 4), (4, 7)] {
+        if !network.routes.iter().any(|route| route.servers == [a, b]) {
+            network.circuits.push(Circuit { a: a.min(b), b: a.max(b), count: 1 });
+            network.routes.push(Route { servers: vec![a, b] });
+        }
+    }
+    network.cycles.push(Cycle { servers: ring(0), count: 1 });
+    // One of the two rings of four has a cycle, the other one the routes of its order: all the same
+    // here.
+    let outcome = play(&graph, &direct(8, network));
+    assert_eq!(outcome.step.0, edge(4) / 2 * NIC + 6 * US);
+    assert_eq!(outcome.flows, 16);
+}
+
+#[test]
+fn workers_of_a_server_follow_each_other_in_a_cycle() {
+    // Members alternate between the servers of a cycle of four: eight workers, two on each.
+    let mut graph = graph(8, RingKind::AllReduce, 0);
+    graph.layout.gpus_per_worker = 4;
+    graph.layout.worker_server = (0..8).map(|worker| worker % 4).collect();
+    let outcome = play(&graph, &direct(4, cycles(4, &[(1, 1)])));
+    let across = edge(8) / 2 * NIC;
+    assert_eq!(outcome.step.0, across + 14 * 4 * US / 8);
+    assert_eq!(outcome.ledger.bytes[3], [edge(8) * 4, 0, 0, edge(8) * 4, 0]);
 }
