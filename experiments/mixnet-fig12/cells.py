@@ -193,14 +193,22 @@ class Model:
 
 
 def fixed_local_times(graph: TaskGraph, bytes_per_s: float) -> TaskGraph:
-    """Collectives inside a server take bytes / rate on every fabric, as computation does."""
+    """Collectives inside a server take bytes / rate on every fabric, as computation does.
+
+    Those of routed copies take the time of the mean rank, the same for all workers.
+    """
     kind, size, duration = _COLUMN["kind"], _COLUMN["bytes"], _COLUMN["duration_ps"]
+    gathered = graph.blocks.expert_tp_total  # None where an expert is on one GPU
+    per_worker = np.zeros(0) if gathered is None else gathered.mean(axis=(0, 2))
+    per_gpu = per_worker / graph.layout.gpus_per_worker
 
     def fixed(row: tuple[int, ...]) -> tuple[int, ...]:
-        if row[kind] != Kind.LOCAL:
+        if row[kind] not in (Kind.LOCAL, Kind.EXPERT_TP):
             return row
+        local = row[kind] == Kind.LOCAL
+        moved = row[size] if local else per_gpu[row[_COLUMN["block"]]]
         changed = list(row)
-        changed[duration] = round(row[size] / bytes_per_s * PS_PER_S)
+        changed[duration] = round(moved / bytes_per_s * PS_PER_S)
         changed[kind], changed[size] = int(Kind.COMPUTE), 0
         return tuple(changed)
 

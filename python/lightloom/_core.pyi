@@ -70,7 +70,7 @@ def schedule_topoopt(
 
 # simulate: crates/python/src/execute.rs
 
-class NetworkInvalid(ValueError): ...
+class NetworkInvalid(ValueError): ...  # noqa: N818
 
 def execute(
     graph: dict[str, Any],

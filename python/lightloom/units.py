@@ -57,10 +57,7 @@ def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise InputError(f"{name}: expected a number or text with a unit, got {value!r}")
-    if isinstance(value, str):
-        number = _parse_text(value, unit, name)
-    else:
-        number = float(value)
+    number = _parse_text(value, unit, name) if isinstance(value, str) else float(value)
     if not math.isfinite(number):
         raise InputError(f"{name}: expected a finite number, got {value!r}")
     return number

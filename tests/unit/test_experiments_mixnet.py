@@ -132,9 +132,16 @@ def test_local_collectives_become_time_and_nothing_else_changes(fig12, small):
         assert (new["kind"][moved] == Kind.COMPUTE).all()
         seconds = new["duration_ps"][moved].astype(float) * 1e-12
         assert seconds == pytest.approx(old["bytes"][moved] / 600e9, rel=1e-6)
+        gathers = old["kind"] == Kind.EXPERT_TP
+        assert (new["kind"][gathers] == Kind.COMPUTE).all()
+        mean = model.job.plan.tokens_per_ep_rank * 2 * model.job.model.hidden_size * 2 * 3 / 4
+        seconds = new["duration_ps"][gathers] * 1e-12
+        assert seconds == pytest.approx(mean / 600e9, rel=1e-4)
         for name in old:
-            assert (old[name][~moved] == new[name][~moved]).all()
-    assert not any((p.columns()["kind"] == Kind.LOCAL).any() for p in graph.programs)
+            same = ~moved & ~gathers
+            assert (old[name][same] == new[name][same]).all()
+    inside = (Kind.LOCAL, Kind.EXPERT_TP)
+    assert not any(np.isin(p.columns()["kind"], inside).any() for p in graph.programs)
 
 
 def test_only_the_gate_before_a_forward_dispatch_is_delayed(fig12, small):

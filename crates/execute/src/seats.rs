@@ -81,19 +81,19 @@ fn slots_per_server(graph: &TaskGraph, network: &Network, ranks: u32) -> Result<
         return Ok(1);
     }
     let gpus = graph.layout.gpus_per_worker;
-    if gpus % ranks != 0 {
+    if !gpus.is_multiple_of(ranks) {
         return Err(unfit(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
     }
     let on_server = network.gpus_per_server / (gpus / ranks);
     let slots = on_server.min(eps.nics);
-    if slots == 0 || on_server % slots != 0 || eps.nics % slots != 0 {
+    if slots == 0 || !on_server.is_multiple_of(slots) || !eps.nics.is_multiple_of(slots) {
         return Err(unfit(format!(
             "{} NICs cannot be dealt out evenly to {on_server} EP ranks of a server: use the \
              hierarchical all-to-all",
             eps.nics
         )));
     }
-    if network.gpus_per_server % slots != 0 {
+    if !network.gpus_per_server.is_multiple_of(slots) {
         return Err(unfit(format!(
             "{} GPUs of a server cannot be dealt out evenly to {slots} groups of NICs",
             network.gpus_per_server

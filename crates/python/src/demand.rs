@@ -1,5 +1,7 @@
 //! The functions of `lightloom.demand`.
 
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 use lightloom_demand::{Rows, Stream};
 use lightloom_model::Invalid;
 use numpy::{PyArray1, PyArray4, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray3, ToPyArray};

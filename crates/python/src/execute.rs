@@ -1,5 +1,7 @@
 //! The function of `lightloom.simulate`.
 
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 use lightloom_execute::{
     CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Options, Outcome, Purpose,
     Snapshot, Timeline, execute as play, total_tasks,

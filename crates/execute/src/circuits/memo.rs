@@ -53,11 +53,11 @@ impl Memo {
         let mut hasher = FxHasher::default();
         (shape, demand, previous).hash(&mut hasher);
         let hash = hasher.finish();
-        if let Some(known) = self.answers.get(&hash) {
-            if known.shape == shape && known.demand == demand && known.previous == previous {
-                self.hits += 1;
-                return known.answer.clone();
-            }
+        if let Some(known) = self.answers.get(&hash)
+            && (known.shape == shape && known.demand == demand && known.previous == previous)
+        {
+            self.hits += 1;
+            return known.answer.clone();
         }
         self.misses += 1;
         let answer = compute();

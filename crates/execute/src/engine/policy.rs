@@ -116,11 +116,12 @@ impl Engine<'_> {
     pub(super) fn decide_pending(&mut self, domain: u32) {
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
         let state = circuits.domain_mut(domain);
-        if state.active == 0 && state.ready <= self.now {
-            if let Some(group) = state.pending.pop() {
-                let gate = self.decide_with_pending(domain, group, CriticalPath::default());
-                self.groups[group as usize].gate = Some(gate);
-            }
+        if state.active == 0
+            && state.ready <= self.now
+            && let Some(group) = state.pending.pop()
+        {
+            let gate = self.decide_with_pending(domain, group, CriticalPath::default());
+            self.groups[group as usize].gate = Some(gate);
         }
     }
 
