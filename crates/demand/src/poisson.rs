@@ -141,3 +141,75 @@ impl Lacking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exact Poisson probability.
+    fn probability(mean: f64, count: u32) -> f64 {
+        ((1..=count).map(|i| (mean / f64::from(i)).ln()).sum::<f64>() - mean).exp()
+    }
+
+    /// Probability that a normal number of this mean and variance, rounded down, is the count.
+    fn rounded_normal(mean: f64, count: u32) -> f64 {
+        // Simpson's rule
+        const STEPS: u32 = 64;
+        let density = |i: u32| {
+            let x = f64::from(count) + f64::from(i) / f64::from(STEPS) - mean;
+            (-x * x / (2.0 * mean)).exp() / (TAU * mean).sqrt()
+        };
+        let weight = |i: u32| match i {
+            0 | STEPS => 1.0,
+            _ => 2.0 + 2.0 * f64::from(i % 2),
+        };
+        (0..=STEPS).map(|i| weight(i) * density(i)).sum::<f64>() / f64::from(3 * STEPS)
+    }
+
+    /// Means from the smallest on, with counts within five standard deviations.
+    fn cases() -> impl Iterator<Item = (f64, u32)> {
+        (0..60).flat_map(|i| {
+            let mean = 10.0 * 1.08_f64.powi(i) + 0.013 * f64::from(i);
+            let reach = 5.0 * mean.sqrt();
+            let (low, high) = ((mean - reach).max(0.0) as u32, (mean + reach) as u32);
+            (low..=high).map(move |count| (mean, count))
+        })
+    }
+
+    #[test]
+    fn both_probabilities_are_right() {
+        for (mean, count) in cases() {
+            let [(poisson, px), (normal, fx)] = Lacking::new(mean).terms(count);
+            let (exact, rounded) = (probability(mean, count), rounded_normal(mean, count));
+            assert!((poisson * px.exp() / exact - 1.0).abs() < 2e-8, "{count} at {mean}");
+            // the paper's polynomial; its error matters in proportion to the probability
+            assert!((normal * fx.exp() - rounded).abs() < 1e-7, "{count} at {mean}");
+        }
+    }
+
+    #[test]
+    fn what_is_accepted_at_once_is_covered() {
+        for (mean, count) in cases() {
+            let below = mean - f64::from(count);
+            let refused = 1.0 - probability(mean, count) / rounded_normal(mean, count);
+            let bound = if below <= COVERED { 0.0 } else { below.powi(3) / (6.0 * mean * mean) };
+            assert!(refused <= bound + 1e-9, "{count} at {mean}: {refused} above {bound}");
+        }
+    }
+
+    #[test]
+    fn the_hat_covers_what_lacks() {
+        for (mean, count) in cases() {
+            let lacking = Lacking::new(mean);
+            let missing = probability(mean, count) - rounded_normal(mean, count);
+            // t in [first, last) gives the count; the hat is least at the end far from 1.8
+            let [first, last] = [0.0, 1.0].map(|i| (f64::from(count) + i - mean) / lacking.sd);
+            let far = (first - 1.8).abs().max((last - 1.8).abs());
+            if first > -0.6744 {
+                assert!(missing <= lacking.hat * (-far).exp() + 1e-12, "{count} at {mean}");
+            } else if last <= -0.6744 {
+                assert!(missing <= 1e-12, "{count} at {mean}");
+            }
+        }
+    }
+}
