@@ -4,14 +4,21 @@ After Wang et al. (NSDI 2023), as the MixNet paper has it (section 7.1): all NIC
 on one large and flat panel, whatever its real size. The topology follows the demand averaged over
 the job; what has no direct circuit is forwarded by the GPUs of other servers, which costs their
 links' rate and ``relay_delay_s`` each.
+
+TopoOpt shares the ports by bytes, as if a step took as long as its busiest circuit. Under 1F1B the
+phases come one after another, so their times add up, and the sum of ``bytes / ports`` is least with
+ports in proportion to the square root of the bytes: small phases deserve more than their share.
+Pipeline sends are the smallest, hence ``pp_weight``. The all-reduces keep theirs: each has at least
+one cycle, and the buffer is divided over all cycles of its servers, both ways.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from lightloom.errors import FabricError
 from lightloom.fabric.base import FabricOptions, check_layout, circuit_all_to_all
@@ -20,10 +27,12 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import Count, OptionalQuantity, Switch
+from lightloom.fabric.options import MOST, Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
 from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
+
+Weight = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False, strict=True)]
 
 
 class TopoOpt(FabricOptions):
@@ -32,7 +41,8 @@ class TopoOpt(FabricOptions):
     ``panel`` is ``"flat"`` (one panel of any size), ``"folded"`` (two tiers of panels, with long
     reach transceivers) or ``"fit"`` (folded where ``panel_ports`` do not suffice);
     ``look_ahead`` adds a second port and a 1x2 switch per NIC, with which the next job's topology
-    is set up while this one runs. ``max_routes`` shortest paths share the bytes of a pair.
+    is set up while this one runs. ``max_routes`` shortest paths share the bytes of a pair. Bytes of
+    pipeline sends count ``pp_weight`` times when circuits are planned.
     """
 
     kind: ClassVar[str] = "topoopt"
@@ -43,6 +53,7 @@ class TopoOpt(FabricOptions):
     look_ahead: Switch = False
     relay_delay_s: OptionalQuantity = None
     max_routes: Count = 4
+    pp_weight: Weight = 4.0
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -102,7 +113,7 @@ class TopoOpt(FabricOptions):
             cluster.servers,
             cluster.nics_per_server,
             rings=rings,
-            demand=_all_pairs(context),
+            demand=_all_pairs(context, self.pp_weight),
             max_routes=self.max_routes,
         )
         cycles = cycles_in_order(found, rings)
@@ -133,9 +144,9 @@ class TopoOpt(FabricOptions):
 
 
 def _all_pairs(
-    context: FabricContext,
+    context: FabricContext, pp_weight: float
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
-    """Demand of the job, and one byte for every pair of an EP group.
+    """Demand of the job, pipeline sends weighted, and one byte for every pair of an EP group.
 
     A pair that sends nothing on average may send something in one step and then needs a route.
     """
@@ -144,9 +155,28 @@ def _all_pairs(
     src = np.broadcast_to(servers[:, :, None], shape).ravel()
     dst = np.broadcast_to(servers[:, None, :], shape).ravel()
     apart = src != dst
-    sizes = np.ceil(context.demand_bytes).astype(np.uint64)
+    weights = np.where(_sends(context), pp_weight, 1.0)
+    # The finder compares bytes and adds them up: 2^63 is as good as more.
+    sizes = np.minimum(np.ceil(context.demand_bytes * weights), 2.0**63).astype(np.uint64)
     return (
         np.concatenate([context.demand_src, src[apart]]),
         np.concatenate([context.demand_dst, dst[apart]]),
         np.concatenate([sizes, np.ones(np.count_nonzero(apart), np.uint64)]),
     )
+
+
+def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
+    """Which pairs of the demand are the same worker's in two neighbouring stages.
+
+    The last stage is a neighbour of the first, to which it sends if a stage has several chunks of
+    the model.
+    """
+    stages = context.layout.worker_server.reshape(context.layout.stages, -1)
+    following = np.roll(stages, -1, axis=0)
+    one, other = _key(stages.ravel(), following.ravel()), _key(following.ravel(), stages.ravel())
+    asked = _key(context.demand_src, context.demand_dst)
+    return np.isin(asked, np.concatenate([one, other]))
+
+
+def _key(src: npt.NDArray[np.uint32], dst: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    return src.astype(np.uint64) << np.uint64(32) | dst

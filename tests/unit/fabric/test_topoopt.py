@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from lightloom.errors import FabricError
-from lightloom.fabric import Cluster, RingDemand, TopoOpt
+from lightloom.fabric import Cluster, FabricContext, RingDemand, TopoOpt
 from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.topoopt import _all_pairs
+from lightloom.workload.task_graph import Layout
 
 
 @pytest.fixture
@@ -86,6 +88,49 @@ def test_the_topology_follows_the_demand(small, job):
         return {(x, y): count for x, y, count in found}
 
     assert circuits(0, 5)[0, 5] > circuits(1, 2).get((0, 5), 0)
+
+
+def pipeline(servers, stages, **more):
+    layout = Layout(
+        stages=stages,
+        replicas=1,
+        members=servers // stages,
+        gpus_per_worker=8,
+        worker_server=np.arange(servers, dtype=np.uint32),
+    )
+    return FabricContext(layout=layout, **more)
+
+
+def direct_sends(weight):
+    """Pairs of neighbouring stages with a circuit, of 2 stages of 16 servers."""
+    groups = (range(16), range(16, 32))
+    pairs = [(a, b, 100e9) for group in groups for a, b in itertools.permutations(group, 2)]
+    sends = [(a, a + 16, 30e9) for a in range(16)] + [(a + 16, a, 30e9) for a in range(16)]
+    cluster = Cluster.of(gpus=256, nic_gbps=400, gpu="h100", nics_per_server=6)
+    context = pipeline(32, 2, **demand(*sorted([*pairs, *sends])))
+    options = {} if weight is None else {"pp_weight": weight}
+    circuits = TopoOpt(**options).network(cluster, context).direct.circuits.tolist()
+    return sum(b == a + 16 for a, b, _ in circuits)
+
+
+def test_sends_of_the_pipeline_weigh_more():
+    by_weight = [direct_sends(weight) for weight in (0.01, 1, 4, 100)]
+    assert by_weight == sorted(by_weight)
+    assert by_weight[0] < by_weight[-1] == 16
+    assert direct_sends(None) == by_weight[2]
+
+
+def test_only_neighbouring_stages_are_weighted():
+    context = pipeline(8, 4, **demand((0, 1, 3.0), (0, 2, 3.0), (0, 4, 3.0), (0, 6, 3.0)))
+    src, dst, size = _all_pairs(context, 2.5)
+    found = dict(zip(zip(src[:4].tolist(), dst[:4].tolist(), strict=True), size, strict=False))
+    assert found == {(0, 1): 3, (0, 2): 8, (0, 4): 3, (0, 6): 8}
+
+
+@pytest.mark.parametrize("weight", [0, -1, 2e6, float("nan"), "4"])
+def test_a_weight_is_a_number_above_0(weight):
+    with pytest.raises(FabricError, match="topoopt: pp_weight = "):
+        TopoOpt(pp_weight=weight)
 
 
 def test_a_pair_may_have_few_routes(job):
