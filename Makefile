@@ -28,6 +28,7 @@ check: .venv/installed-test
 bench: .venv/installed-test
 	cargo bench --workspace --exclude lightloom-python
 	$(BIN)/python benches/run.py
+	$(BIN)/python benches/demand.py
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden
