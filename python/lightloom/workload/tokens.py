@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.deduplicate import expected_distinct, fold_distinct
+from lightloom.demand.folding import FoldedTokens, FoldingSource
 from lightloom.demand.placement import fold_ranks, rank_matrix, received
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape
 from lightloom.errors import DemandError
@@ -134,23 +135,47 @@ def _add_group(
 ) -> None:
     model, options = settings
     members, per_member = folded.slowest.shape[2], folded.ranks_per_member
+    found = _fold(
+        model, demand, index, options, (members, per_member, folded.rank_tokens is not None)
+    )
+    used = found.tokens.shape[0] * found.tokens.shape[1]
+    folded.tokens[group, :used] = found.tokens.reshape(used, members, members)
+    if folded.rank_tokens is not None and found.rank_tokens is not None:
+        folded.rank_tokens[group, :used] = found.rank_tokens.reshape(
+            used, *found.rank_tokens.shape[2:]
+        )
+    arrived = found.received.reshape(used, members, per_member)
+    folded.slowest[group, :used] = arrived.max(axis=-1)
+    folded.received[group, :used] = arrived.sum(axis=-1)
+    folded.copies += int(found.received.sum())
+    folded.stayed += found.stayed
+
+
+def _fold(
+    model: Model,
+    demand: DemandSource,
+    index: dict[str, Any],
+    options: WorkloadOptions,
+    shape: tuple[int, int, bool],
+) -> FoldedTokens:
+    """One group's counts, folded while they are drawn where the source can."""
+    members, per_member, by_rank = shape
+    if not options.deduplicate and isinstance(demand, FoldingSource):
+        return demand.folded(**index, members=members, rank_level=by_rank)
     counts = demand.tokens(**index)
     matrix = rank_matrix(counts)
-    used = counts.shape[0] * counts.shape[1]
     if options.deduplicate:
         distinct = _distinct(model, demand, index, counts, members)
         sent = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
     else:
         sent = fold_ranks(matrix, members=members, ranks_per_member=per_member)
-    folded.tokens[group, :used] = sent.reshape(used, members, members)
-    if folded.rank_tokens is not None:
-        folded.rank_tokens[group, :used] = matrix.reshape(used, *matrix.shape[2:])
-    arrived = received(counts).sum(axis=-1).reshape(used, members, per_member)
-    folded.slowest[group, :used] = arrived.max(axis=-1)
-    folded.received[group, :used] = arrived.sum(axis=-1)
-    total = int(counts.sum())
-    folded.copies += total
-    folded.stayed += total - int(matrix.sum())
+    arrived = received(counts).sum(axis=-1)
+    return FoldedTokens(
+        tokens=sent,
+        rank_tokens=matrix.astype(np.uint32) if by_rank else None,
+        received=arrived,
+        stayed=int(counts.sum()) - int(matrix.sum()),
+    )
 
 
 def _distinct(
