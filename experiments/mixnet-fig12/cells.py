@@ -57,6 +57,7 @@ class Assumptions:
     tree: dict[str, Any] = field(default_factory=dict)
     local_gbytes_per_s: float | None = None
     first_delay_s: float = 0.0
+    even_experts: bool = False
 
     def options(self, fabric: str) -> dict[str, Any]:
         """Options of a fabric."""
@@ -176,12 +177,28 @@ class Model:
 
     def _built(self, seed: int) -> TaskGraph:
         job = self.job
-        shape = demand_shape(job.model, job.plan)
         if self.assumptions.demand == "matrix":
-            counts = scale_rows(self.experiment.token_matrix, shape.copies_per_rank, "matrix")
-            demand: Any = MatrixSource("matrix", counts, shape, provenance={}, exact=False)
+            demand = self._matrix(self.experiment.token_matrix)
         else:
             demand = demand_source(job.scenario, job.model, job.plan, seed)
+        graph = self._build(demand)
+        if not self.assumptions.even_experts:
+            return graph
+        even = self._build(self._matrix(np.ones_like(self.experiment.token_matrix))).blocks
+        blocks = dataclasses.replace(
+            graph.blocks,
+            expert_forward_ps=even.expert_forward_ps,
+            expert_backward_ps=even.expert_backward_ps,
+        )
+        return dataclasses.replace(graph, blocks=blocks)
+
+    def _matrix(self, tokens: npt.NDArray[np.int64]) -> Any:
+        shape = demand_shape(self.job.model, self.job.plan)
+        counts = scale_rows(tokens, shape.copies_per_rank, "matrix")
+        return MatrixSource("matrix", counts, shape, provenance={}, exact=False)
+
+    def _build(self, demand: Any) -> TaskGraph:
+        job = self.job
         return build(
             job.model,
             job.plan,

@@ -29,7 +29,7 @@ TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
 
 #: sets of assumptions that Mixtral and the wider models run under
-MIXTRAL = ("authors", "authors-25ms", "ours")
+MIXTRAL = ("authors", "authors-even", "authors-25ms", "ours")
 WIDE = ("authors-wide", "ours")
 
 
@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = simulate_all(experiment, known, options.write)
     text = tables.render(experiment, steps, simulate_topologies(experiment))
     text += f"\n## Servers under a ToR\n\n{sweeps.oversub(experiment)}"
+    text += f"\n## What MixNet's constant is made of\n\n{sweeps.constant(experiment)}"
     text += f"\n## Reconfiguration latency (D.7)\n\n{sweeps.latency(experiment)}"
     text += f"\n## Batch size (D.4)\n\n{sweeps.batches(experiment)}"
     print(text, end="")

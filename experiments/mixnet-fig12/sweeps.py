@@ -1,12 +1,12 @@
-"""Sweeps: servers under a ToR, reconfiguration latency (D.7) and batch size (D.4)."""
+"""Sweeps: servers under a ToR, MixNet's constant, switching latency (D.7), batch size (D.4)."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import numpy as np
-from cells import Experiment, Model
-from tables import table
+from cells import FREE_GBPS, Experiment, Model, fixed_local_times
+from tables import figures, table
 
 
 def oversub(experiment: Experiment) -> str:
@@ -28,6 +28,38 @@ def oversub(experiment: Experiment) -> str:
         rows.append([name, *(f"{ratio:.3f}" for ratio in over)])
     header = f"{values['model']}, 3:1 fat-tree / MixNet, authors' assumptions"
     return table([header, *(f"{rate} Gb/s" for rate in experiment.rates)], rows)
+
+
+def constant(experiment: Experiment) -> str:
+    """MixNet's C of C + V / rate over fat-tree's, without switching and without copies.
+
+    Tensor-parallel collectives are made fixed times first: they use NVSwitch, too, and freeing the
+    copies of all-to-alls is not to free them.
+    """
+    values = experiment.values["constant"]
+    ours = experiment.assumptions["ours"]
+    model = Model(experiment, values["model"], ours)
+    nvswitch = model.network("mixnet", experiment.rates[0]).nvswitch
+    graph = fixed_local_times(model.graph(0), nvswitch.gpu_rate_bps / 8)
+    rates = tuple(float(rate) for rate in experiment.rates)
+    rows = []
+    for row in values["without"]:
+        mixnet = {**ours.mixnet, **({} if row["switching"] else {"switch_delay_s": 0})}
+        free = {} if row["copies"] else {"nvlink_gbps": FREE_GBPS}
+        model.assumptions = dataclasses.replace(ours, mixnet={**mixnet, **free}, tree=free)
+        found = {
+            fabric: tuple(model.run(fabric, rate, graph).step_time_s for rate in rates)
+            for fabric in ("fat-tree", "mixnet")
+        }
+        fits = {
+            fabric: figures.Column(values["model"], fabric, rates, times_s).fit()[0]
+            for fabric, times_s in found.items()
+        }
+        over = [x / y for x, y in zip(found["mixnet"], found["fat-tree"], strict=True)]
+        relative = fits["mixnet"] / fits["fat-tree"]
+        rows.append([row["name"], *(f"{ratio:.3f}" for ratio in over), f"{relative:.3f}"])
+    header = f"{values['model']}, MixNet / fat-tree, our assumptions"
+    return table([header, *(f"{rate} Gb/s" for rate in experiment.rates), "C"], rows)
 
 
 def latency(experiment: Experiment) -> str:

@@ -82,7 +82,7 @@ def cells(experiment: Experiment, steps: Steps) -> str:
 
 def mixnet_over_tree(experiment: Experiment, steps: Steps) -> str:
     """MixNet / fat-tree, and how far each set of assumptions is off."""
-    names = ["authors", "authors-25ms", "ours"]
+    names = ["authors", "authors-even", "authors-25ms", "ours"]
     errors: dict[str, list[float]] = {name: [] for name in ["1.0", *names]}
     rows = []
     for model in experiment.values["models"]:
@@ -115,16 +115,16 @@ def _scores(errors: dict[str, list[float]], aim: float) -> str:
 
 def by_rate(experiment: Experiment, steps: Steps) -> str:
     """T(rate) / T(800) of each fabric."""
+    titles = ("published", "authors", "authors-even", "ours")
     rows = []
     for model in experiment.values["models"]:
         for fabric in experiment.values["fabrics"]:
             row = [f"{model}, {fabric}"]
-            for name in ("published", "authors", "ours"):
+            for name in titles:
                 found = times(experiment, steps, name, model, fabric)
                 row += [f"{found[place] / found[-1]:.3f}" for place in range(len(found) - 1)]
             rows.append(row)
     rates = experiment.rates[:-1]
-    titles = ("published", "authors'", "ours")
     header = [f"{title} {rate}" for title in titles for rate in rates]
     return table([f"T(rate) / T({experiment.rates[-1]}), rate in Gb/s", *header], rows)
 

@@ -15,7 +15,7 @@ from cells import Model
 
 from lightloom.fabric import load_fabric
 from lightloom.fabric.network import Network
-from lightloom.schedule import Ring, Topology, topoopt_topology
+from lightloom.schedule import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
 #: bytes that make a ring outweigh all else
@@ -57,8 +57,13 @@ def _rings(model: Model, kind: str) -> Iterator[Ring]:
         yield Ring(ring.servers.tolist(), size)
 
 
-def network(model: Model, topology: Topology, rate_gbps: float) -> Network:
-    """TopoOpt's network with these circuits."""
+def cycles(model: Model, rings: str, topology: Topology) -> Cycles:
+    """Return the cycles of a topology that was planned for these rings."""
+    return cycles_in_order(topology, list(_rings(model, rings)))
+
+
+def network(model: Model, topology: Topology, cycles: Cycles, rate_gbps: float) -> Network:
+    """TopoOpt's network with these circuits, over which rings run in these cycles."""
     cluster = dataclasses.replace(model.job.cluster, nic_gbps=float(rate_gbps))
     fabric = load_fabric("topoopt", model.assumptions.options("topoopt"))
     given = fabric.network(cluster, model.context)
@@ -68,6 +73,9 @@ def network(model: Model, topology: Topology, rate_gbps: float) -> Network:
         circuits=topology.circuits,
         route_offsets=topology.route_offsets,
         route_servers=topology.route_servers,
+        cycle_offsets=cycles.offsets,
+        cycle_servers=cycles.servers,
+        cycle_counts=cycles.counts,
     )
     return dataclasses.replace(given, direct=direct)
 
@@ -77,5 +85,6 @@ def step_times(model: Model, row: dict[str, Any]) -> tuple[float, list[float]]:
     topology = plan(model, row["rings"], row["demand"], row["max_routes"])
     graph = model.graph(0)
     rates = model.experiment.rates
-    times = [simulate(graph, network(model, topology, rate)).step_time_s for rate in rates]
+    found = cycles(model, row["rings"], topology)
+    times = [simulate(graph, network(model, topology, found, rate)).step_time_s for rate in rates]
     return float(topology.hops.mean()), times

@@ -182,6 +182,38 @@ def test_a_planned_topology_connects_all_pairs_within_its_ports(fig12, small):
             assert {(a, b) for a in group for b in group if a != b} <= ends
 
 
+def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small):
+    model, _ = small
+    own = fig12["topologies"]
+    for row in model.experiment.values["topologies"]:
+        values = {key: value for key, value in row.items() if key != "name"}
+        topology = own.plan(model, **values)
+        found = own.cycles(model, row["rings"], topology)
+        direct = own.network(model, topology, found, 100).direct
+        assert direct.cycle_servers is found.servers
+        assert len(found.counts) > 0
+        circuits = {frozenset(pair) for pair in topology.circuits[:, :2].tolist()}
+        routed = {tuple(pair) for pair in topology.ends.tolist()}
+        for cycle in np.split(found.servers, found.offsets[1:-1]):
+            hops = list(zip(cycle.tolist(), np.roll(cycle, -1).tolist(), strict=True))
+            # what connects the servers may take circuits of a cycle, but never its routes
+            assert set(hops) <= routed
+            if row["rings"] == "first":
+                assert {frozenset(hop) for hop in hops} <= circuits
+
+
+def test_even_experts_take_one_time_and_send_the_same_tokens(fig12, small, experiment):
+    model, graph = small
+    even = fig12["cells"].Model(experiment, model.name, experiment.assumptions["authors-even"])
+    blocks = even.graph(0).blocks
+    assert np.array_equal(blocks.rank_tokens, graph.blocks.rank_tokens)
+    for name in ("expert_forward_ps", "expert_backward_ps"):
+        equal, uneven = getattr(blocks, name), getattr(graph.blocks, name)
+        assert len(np.unique(equal)) == 1
+        assert len(np.unique(uneven)) > 1
+        assert equal[0, 0, 0] < uneven.max()
+
+
 def test_the_fit_of_the_tables_is_exact_on_its_own_form(fig12):
     column = fig12["tables"].figures.Column
     rates = (100.0, 200.0, 400.0, 800.0)
