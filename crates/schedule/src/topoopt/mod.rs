@@ -59,7 +59,7 @@ pub struct TopoRequest<'a> {
     pub strides: Strides,
     /// All other traffic: source, destination, bytes. A pair may occur several times.
     pub demand: &'a [(u32, u32, u64)],
-    /// Most shortest paths per ordered pair, among which its bytes are divided equally.
+    /// Most shortest paths per ordered pair; planned as if its bytes were divided equally.
     pub max_routes: u32,
 }
 
@@ -142,7 +142,7 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
 
 /// Ordered pairs that need a route, sorted, each once; and the bytes of each.
 ///
-/// A ring's bytes are divided equally among its cycles, each of which runs both ways; with one
+/// A ring's bytes are planned as divided equally among its cycles, each of which runs both ways; with one
 /// stride only they run one way. Two servers send each other everything.
 fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
     let mut pairs: Vec<(u32, u32, f64)> = request
