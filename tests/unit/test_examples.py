@@ -1,0 +1,35 @@
+"""Examples run, print what is beside them, and are those of the README."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_an_example_prints_what_is_beside_it(path):
+    assert len(path.read_text().splitlines()) <= 60
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    run = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, check=False, env=environment
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == path.with_suffix(".txt").read_text()
+
+
+def test_the_readme_shows_the_example():
+    code = (ROOT / "examples" / "compare_fabrics.py").read_text().split('"""\n', 1)[1].strip()
+    assert code in (ROOT / "README.md").read_text()
+
+
+def test_the_study_of_the_examples_runs():
+    command = [sys.executable, "-m", "lightloom", "run", "examples/study.toml", "--json", "-"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    for fabric in ("fat-tree", "mixnet", "mixnet-4"):
+        assert f'"fabric": "{fabric}"' in run.stdout
