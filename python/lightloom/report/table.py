@@ -37,6 +37,10 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print what was compared, the results, where the time goes, and what to know about them."""
     for line in comparison.inputs["summary"]:
         console.print(Text(line), soft_wrap=True)
+    shares = comparison.traffic_shares.items()
+    moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
+    if moved:
+        console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
     console.print(_result_table(comparison))
     console.print(_breakdown_table(comparison))
     console.print(_mean_table(comparison))

@@ -212,9 +212,9 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
     ]
     if plan.provenance:
         lines.append(f"plan from: {'; '.join(plan.provenance)}")
-    worst = max(job.memory, key=lambda stage: stage.total_bytes)
+    by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in job.memory)
     lines.append(
-        f"memory: {worst.total_bytes / 1e9:.1f} GB per GPU at most (stage {worst.stage}), "
+        f"peak memory per GPU by stage [GB]: {by_stage}; "
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
     lines.append(_demand_line(job, samples))
