@@ -15,6 +15,7 @@ from cells import Model
 
 from lightloom.fabric import load_fabric
 from lightloom.fabric.network import Network
+from lightloom.fabric.topoopt import TopoOpt, _all_pairs
 from lightloom.schedule import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
@@ -24,27 +25,18 @@ HEAVY = 10**18
 
 def plan(model: Model, rings: str, demand: str, max_routes: int) -> Topology:
     """Plan circuits and routes of one row of ``[[topologies]]``."""
-    context, cluster = model.context, model.job.cluster
-    if demand == "equal":
-        sizes = np.ones(len(context.demand_bytes), np.uint64)
-    else:
-        sizes = np.ceil(context.demand_bytes).astype(np.uint64)
-    groups = np.unique(context.layout.group_servers(), axis=0)
-    ends = np.stack(np.broadcast_arrays(groups[:, :, None], groups[:, None, :])).reshape(2, -1)
+    cluster = model.job.cluster
+    weight = 1.0 if demand == "bytes" else TopoOpt().pp_weight
     # Every pair of an EP group gets a route, also one that never sends.
-    src, dst = ends[:, ends[0] != ends[1]]
-    routed = np.zeros((cluster.servers, cluster.servers), dtype=bool)
-    routed[context.demand_src, context.demand_dst] = True
-    silent = ~routed[src, dst]
+    src, dst, sizes = _all_pairs(model.context, weight)
+    if demand == "equal":
+        src, dst = np.unique(np.stack([src, dst]), axis=1)
+        sizes = np.ones(len(src), np.uint64)
     return topoopt_topology(
         cluster.servers,
         cluster.nics_per_server,
         rings=list(_rings(model, rings)),
-        demand=(
-            np.concatenate([context.demand_src, src[silent]]),
-            np.concatenate([context.demand_dst, dst[silent]]),
-            np.concatenate([sizes, np.ones(np.count_nonzero(silent), np.uint64)]),
-        ),
+        demand=(src, dst, sizes),
         max_routes=max_routes,
     )
 

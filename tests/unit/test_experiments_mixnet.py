@@ -182,6 +182,18 @@ def test_a_planned_topology_connects_all_pairs_within_its_ports(fig12, small):
             assert {(a, b) for a in group for b in group if a != b} <= ends
 
 
+def test_the_topology_called_ours_is_the_one_of_the_fabric(fig12, small):
+    model, _ = small
+    fabric = model.network("topoopt", 100).direct
+    found = fig12["topologies"].plan(model, "share", "mean", 4)
+    assert np.array_equal(found.circuits, fabric.circuits)
+    assert np.array_equal(found.route_servers, fabric.route_servers)
+    cycles = fig12["topologies"].cycles(model, "share", found)
+    assert np.array_equal(cycles.servers, fabric.cycle_servers)
+    unweighted = fig12["topologies"].plan(model, "share", "bytes", 4)
+    assert not np.array_equal(unweighted.circuits, fabric.circuits)
+
+
 def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small):
     model, _ = small
     own = fig12["topologies"]
