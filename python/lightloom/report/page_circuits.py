@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_svg import FabricStyle
+from lightloom.schedule import map_nics
 from lightloom.simulate import Snapshot
 from lightloom.study.results import Comparison
 from lightloom.units import show_bytes, show_time
@@ -52,6 +53,7 @@ class CircuitView:
     caption: str
     decisions: tuple[Decision, ...] = ()
     following: str = ""
+    nics: tuple[tuple[str, str], ...] = ()
 
 
 def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[CircuitView]:
@@ -64,7 +66,7 @@ def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> lis
         style = styles[result.fabric]
         facts = tuple((_words(k), _show(k, v)) for k, v in result.reconfiguration.items())
         if done.run.snapshots:
-            views.append(_regional(style, done.run.snapshots, facts))
+            views.append(_regional(style, done.run.snapshots, facts, done.network.ocs.degree))
         if done.network.direct is not None:
             views.append(_fixed(style, done.network, facts))
     return views
@@ -89,7 +91,10 @@ def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
 
 
 def _regional(
-    style: FabricStyle, snapshots: Sequence[Snapshot], facts: tuple[tuple[str, str], ...]
+    style: FabricStyle,
+    snapshots: Sequence[Snapshot],
+    facts: tuple[tuple[str, str], ...],
+    degree: int,
 ) -> CircuitView:
     telling, what = _telling(snapshots)
     first, *following = telling
@@ -118,7 +123,18 @@ def _regional(
         caption=f"{_decision(first)}; demand in {unit}",
         decisions=tuple(decisions),
         following=what,
+        nics=_nics(circuits, labels, degree),
     )  # fmt: skip
+
+
+def _nics(
+    circuits: np.ndarray[Any, Any], labels: Sequence[str], degree: int
+) -> tuple[tuple[str, str], ...]:
+    """The NICs that end each pair's circuits, parallel ones on different NUMA nodes."""
+    pairs: dict[str, list[str]] = {}
+    for a, nic_a, b, nic_b in map_nics(circuits, ports=degree).tolist():
+        pairs.setdefault(f"{labels[a]} - {labels[b]}", []).append(f"{nic_a} - {nic_b}")
+    return tuple((pair, ", ".join(ends)) for pair, ends in pairs.items())
 
 
 def _telling(snapshots: Sequence[Snapshot]) -> tuple[list[Snapshot], str]:
