@@ -142,8 +142,8 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
 
 /// Ordered pairs that need a route, sorted, each once; and the bytes of each.
 ///
-/// A ring's bytes are planned as divided equally among its cycles, each of which runs both ways; with one
-/// stride only they run one way. Two servers send each other everything.
+/// A ring's bytes are planned as divided equally among its cycles, each of which runs both ways;
+/// with one stride only they run one way. Two servers send each other everything.
 fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
     let mut pairs: Vec<(u32, u32, f64)> = request
         .demand
