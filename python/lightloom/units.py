@@ -117,7 +117,7 @@ def show_usd(amount_usd: float) -> str:
     """Text for a price: thousands and millions shortened."""
     if abs(amount_usd) >= 1e6:
         return f"${amount_usd / 1e6:.2f}M"
-    if abs(amount_usd) >= 1e4:
+    if abs(amount_usd) >= 1e5:
         return f"${amount_usd / 1e3:.0f}k"
     return f"${amount_usd:,.0f}"
 
