@@ -116,18 +116,3 @@ pub struct Outcome {
     /// What the flow simulation did.
     pub flow_statistics: lightloom_flowsim::Statistics,
 }
-
-impl Outcome {
-    /// Mean time per category over all workers, in seconds; sums to the step time.
-    pub fn mean_seconds(&self) -> Vec<f64> {
-        let workers = f64::from(self.workers_per_stage) * self.spent.len() as f64;
-        let sum = |category: usize| -> u128 {
-            self.spent.iter().map(|stage| u128::from(stage.0[category])).sum()
-        };
-        (0..crate::critical_path::CATEGORIES)
-            .map(|category| {
-                sum(category) as f64 / workers / lightloom_model::units::PS_PER_S as f64
-            })
-            .collect()
-    }
-}

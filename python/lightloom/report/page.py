@@ -42,8 +42,6 @@ COMPONENTS = {
     "dac": "copper cables (DAC)",
     "aoc": "optical cables (AOC)",
 }
-#: ratio of step times, less one, below which two fabrics take the same time
-SAME = 0.005
 #: who carries the bytes, in words
 CARRIERS = {
     "eps": "packet fabric",
@@ -193,7 +191,7 @@ def _within(tied: list[FabricResult]) -> str:
         verb = one if len(group) == 1 else many
         return f"; {_listed([r.fabric for r in group])} {verb} ({ratios} times its time)"
 
-    slower = [r for r in tied if r.ratio_to_fastest[0] > 1 + SAME]
+    slower = [r for r in tied if r.slower_in_every_sample]
     same = [r for r in tied if r not in slower]
     too = ("does, too", "do, too") if same else (f"lies {within}", f"lie {within}")
     first = clause(same, f"lies {within}", f"lie {within}")

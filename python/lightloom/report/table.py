@@ -22,10 +22,6 @@ BREAKDOWN = {
 }
 
 
-#: ratios up to this count as equal
-SAME = 1.005
-
-
 def grouped(parts: dict[str, float]) -> dict[str, float]:
     """Sum the categories of a breakdown into the columns of :data:`BREAKDOWN`, in seconds."""
     known = {name for names in BREAKDOWN.values() for name in names}
@@ -115,7 +111,7 @@ def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
     fastest = result.tokens_per_s == best["tokens"]
     ratio = f"{result.ratio_to_fastest[1]:.3f}"
     if result.tied_with_fastest and not fastest:
-        ratio += "=" if result.ratio_to_fastest[0] <= SAME else "~"
+        ratio += "~" if result.slower_in_every_sample else "="
     low, high = result.step_time_low_s, result.step_time_high_s
     return [
         Text(result.fabric, style="bold"),

@@ -8,6 +8,7 @@ from lightloom.cost import (
     ClusterCost,
     ClusterPower,
     Cost,
+    CostModel,
     PartsCostModel,
     Power,
     cluster_cost,
@@ -53,7 +54,7 @@ def costs_of(fabric: Fabric, cluster: Cluster, gpu: Gpu, rates: Rates) -> Costs:
     """
     prices, powers = rates.prices, rates.powers
     bill = fabric.bill_of_materials(cluster, rates.counting)
-    model = PartsCostModel()
+    model: CostModel = PartsCostModel()
     cost, power = model.capital_cost(bill, prices), model.power(bill, powers)
     if cost.total_usd <= 0:
         raise HardwareError(

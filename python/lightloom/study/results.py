@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA_VERSION = 1
+#: ratios of step times up to this one count as the same time
+SAME = 1.005
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class FabricResult:
     tied_with_fastest: bool = True
     power_by_component_w: dict[str, float] = field(default_factory=dict)
     straggler_wait_s: float = 0.0
+
+    @property
+    def slower_in_every_sample(self) -> bool:
+        """Whether no sample has it as fast as the fastest, even where the intervals overlap."""
+        return self.ratio_to_fastest[0] > SAME
 
     @property
     def perf_per_usd(self) -> float:
