@@ -23,7 +23,7 @@ def demand_fold(
     rows: DemandRows, members: int, by_rank: bool
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64], int]: ...
 
-# schedule: crates/python/src/schedule.rs
+# schedule: crates/python/src/schedule/
 
 ScheduleRequest = tuple[
     npt.NDArray[np.uint64],

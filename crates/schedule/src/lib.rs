@@ -1,44 +1,14 @@
-//! Demand to circuits: pure functions, one algorithm per file.
+//! Demand to circuits or permutations: pure functions, one algorithm per file.
 //!
-//! [`allocate`] turns the demand of a region into circuits and says how the bytes are split between
-//! those circuits and the EPS; [`route`] does only the second part, for circuits that are there.
-//! [`map_nics`] picks the NICs that end each circuit.
+//! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
+//! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
-//! Assumes that circuits are duplex, that a circuit switch can join any two ports of a region, and
-//! that bytes flow at line rate in one hop: start-up latency, relaying over a third server and the
-//! copies inside a server are left to whoever simulates. Nothing here is random, and nothing
-//! depends on hash order: the same request yields the same circuits.
+//! Nothing here is random, and nothing depends on hash order: the same request yields the same
+//! answer. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
 
-mod best;
-mod bound;
-mod bundles;
-mod circulant;
-mod greedy;
-mod nics;
-mod problem;
-mod request;
-mod routing;
-mod search;
+pub mod allocation;
 pub mod topoopt;
 
-pub use nics::{NicCircuit, NicEnd, map_nics};
-pub use request::{Allocation, Request, changed_pairs, port_bound};
-pub use routing::route;
-
-use lightloom_model::Allocator;
-use problem::Problem;
-
-/// Turns demand into circuits by the named allocator, and routes the demand over them.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
-pub fn allocate(allocator: Allocator, request: &Request) -> Allocation {
-    let problem = Problem::new(request);
-    let circuits = match allocator {
-        Allocator::Paper => greedy::paper(&problem),
-        Allocator::Reference => greedy::reference(&problem),
-        Allocator::Static => circulant::circulant(&problem),
-        Allocator::Best => return best::best(&problem),
-    };
-    routing::finish(&problem, circuits.count, allocator)
-}
+pub use allocation::{
+    Allocation, NicCircuit, NicEnd, Request, allocate, changed_pairs, map_nics, port_bound, route,
+};

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use crate::bound::line_bound;
-use crate::problem::{Circuits, Problem};
-use crate::request::{Allocation, changed_pairs};
-use crate::routing::{finish_at, makespan};
-use crate::search::Search;
-use crate::{bundles, circulant, greedy};
+use super::bound::line_bound;
+use super::problem::{Circuits, Problem};
+use super::request::{Allocation, changed_pairs};
+use super::routing::{finish_at, makespan};
+use super::search::Search;
+use super::{bundles, circulant, greedy};
 use lightloom_model::Allocator;
 
 /// The search for a shorter time ends when it is this close to the bound, or to what has failed.

@@ -7,8 +7,8 @@
 //! spill `max(0, D - C B T)` and no less, so the 2 n budgets of the EPS (TX and RX of each server)
 //! do not interact, and T is the largest of the 2 n times that each would need alone.
 
-use crate::problem::Problem;
-use crate::request::{Allocation, Request};
+use super::problem::Problem;
+use super::request::{Allocation, Request};
 use lightloom_model::Allocator;
 
 /// Splits the demand between the given circuits and the EPS.

@@ -5,8 +5,8 @@
 //! RX of one server) the circuits that suit it best, whatever that does to others, and lets it
 //! split; so it holds with and without split.
 
-use crate::problem::Problem;
-use crate::routing::split_time;
+use super::problem::Problem;
+use super::routing::split_time;
 
 /// Largest over all lines of the time that the line needs with circuits of its own choice.
 pub fn line_bound(problem: &Problem) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! The baseline that every demand-aware allocator must beat to be worth its reconfigurations.
 
-use crate::problem::{Circuits, Problem};
+use super::problem::{Circuits, Problem};
 
 /// A circulant of the given ports.
 ///

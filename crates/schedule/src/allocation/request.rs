@@ -87,7 +87,7 @@ pub struct Allocation {
 /// # Panics
 /// If the request is not consistent, see [`Request::validate`].
 pub fn port_bound(request: &Request) -> f64 {
-    crate::problem::Problem::new(request).port_bound()
+    super::problem::Problem::new(request).port_bound()
 }
 
 /// Number of port pairs that a switch touches on the way from one set of circuits to another:

@@ -7,7 +7,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::problem::{Circuits, Problem};
+use super::problem::{Circuits, Problem};
 
 /// Bundles by falling gain per circuit, as far as ports go.
 ///

@@ -15,7 +15,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::problem::{Circuits, Problem};
+use super::problem::{Circuits, Problem};
 
 /// Algorithm 1 as printed.
 pub fn paper(problem: &Problem) -> Circuits {

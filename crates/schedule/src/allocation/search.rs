@@ -9,7 +9,7 @@
 //! gives up a circuit for it, and the two servers at the far ends of these are joined if they may.
 //! The search is not exact: for budgets per server the problem is believed to be NP-hard.
 
-use crate::problem::{Circuits, Problem};
+use super::problem::{Circuits, Problem};
 
 /// Moves until giving up, per server.
 const MOVES_PER_SERVER: usize = 4;

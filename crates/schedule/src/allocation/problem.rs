@@ -1,6 +1,6 @@
 //! A request in the form that the algorithms work on: demand in floating point, both ways round.
 
-use crate::request::Request;
+use super::request::Request;
 
 /// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
 /// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
@@ -55,7 +55,7 @@ impl<'a> Problem<'a> {
         self.tx[cell] + self.rx[cell]
     }
 
-    /// See [`crate::port_bound`].
+    /// See [`super::port_bound`].
     pub fn port_bound(&self) -> f64 {
         let mut bound = 0.0_f64;
         for server in 0..self.n {
