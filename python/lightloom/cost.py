@@ -191,26 +191,6 @@ def cluster_power(network: Power, gpu: Gpu, powers: Powers, gpus: int) -> Cluste
     return ClusterPower(network.total_w, gpus * gpu.power_w, gpus * powers.server_w_per_gpu())
 
 
-@dataclass(frozen=True)
-class Efficiency:
-    """Performance over cost and over power, of the network alone and of the whole cluster."""
-
-    per_network_usd: float
-    per_cluster_usd: float
-    per_network_w: float
-    per_cluster_w: float
-
-
-def efficiency(performance: float, cost: ClusterCost, power: ClusterPower) -> Efficiency:
-    """Divide a performance (tokens/s, or steps/s as in MixNet section 7.4) by cost and power."""
-    return Efficiency(
-        performance / cost.network_usd,
-        performance / cost.total_usd,
-        performance / power.network_w,
-        performance / power.total_w,
-    )
-
-
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Return indices of the points that no other point beats.
 

@@ -3,13 +3,10 @@
 import pytest
 
 from lightloom.cost import (
-    ClusterCost,
-    ClusterPower,
     CostModel,
     PartsCostModel,
     cluster_cost,
     cluster_power,
-    efficiency,
     pareto_front,
 )
 from lightloom.errors import HardwareError
@@ -134,12 +131,6 @@ def test_cluster_power_has_gpus_and_servers_beside_the_network():
     assert whole.total_w == pytest.approx(
         network.total_w + 1024 * (gpu.power_w + powers.server_w_per_gpu())
     )
-
-
-def test_efficiency_is_performance_over_each():
-    found = efficiency(12.0, ClusterCost(2.0, 3.0, 1.0), ClusterPower(4.0, 1.0, 1.0))
-    assert (found.per_network_usd, found.per_cluster_usd) == (6.0, 2.0)
-    assert (found.per_network_w, found.per_cluster_w) == (3.0, 2.0)
 
 
 @pytest.mark.parametrize(("points", "front"), [
