@@ -1,12 +1,14 @@
 //! Demand to circuits or permutations: pure functions, one algorithm per file.
 //!
 //! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
+//! - [`colouring`]: edge colouring, and permutations over a circuit fabric;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
 //! answer. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
 
 pub mod allocation;
+pub mod colouring;
 pub mod topoopt;
 
 pub use allocation::{

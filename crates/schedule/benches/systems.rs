@@ -1,0 +1,58 @@
+//! Time per call of edge colouring and of permutations over circuit fabrics.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use lightloom_schedule::colouring::{
+    Bipartite, FabricShape, Pods, colour_edges, route_permutation,
+};
+
+fn shuffled(hosts: u32) -> Vec<u32> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut order: Vec<u32> = (0..hosts).collect();
+    for i in (1..order.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(i, (state % (i as u64 + 1)) as usize);
+    }
+    order
+}
+
+fn colouring(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("colour_edges");
+    for (hosts, leaf) in [(1_024, 32), (4_096, 64), (16_384, 64), (16_128, 63), (65_536, 128)] {
+        let ends = shuffled(hosts);
+        let edges: Vec<(u32, u32)> = (0..).zip(&ends).map(|(a, &b)| (a / leaf, b / leaf)).collect();
+        let graph = Bipartite { left: hosts / leaf, right: hosts / leaf, edges: &edges };
+        group.bench_function(BenchmarkId::new(format!("leaf{leaf}"), hosts), |bencher| {
+            bencher.iter(|| colour_edges(black_box(&graph), leaf));
+        });
+    }
+    group.finish();
+}
+
+fn fabrics(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("route_permutation");
+    let pods = |size| Some(Pods { leaves: size, cores: size });
+    for (hosts, leaf, pods) in [
+        (1_024, 32, None),
+        (4_096, 64, None),
+        (16_384, 64, None),
+        (16_384, 16, pods(16)),
+        (16_384, 32, pods(16)),
+        (65_536, 128, None),
+        (65_536, 32, pods(32)),
+    ] {
+        let to = shuffled(hosts);
+        let shape = FabricShape { leaf, spines: leaf, pods };
+        let tiers = if pods.is_some() { "three" } else { "two" };
+        group.bench_function(BenchmarkId::new(format!("{tiers}/leaf{leaf}"), hosts), |bencher| {
+            bencher.iter(|| route_permutation(black_box(&to), &shape));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, colouring, fabrics);
+criterion_main!(benches);
