@@ -68,6 +68,31 @@ def schedule_topoopt(
     npt.NDArray[np.uint32],
 ]: ...
 
+PermutationSlots = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]
+
+def schedule_decompose(
+    demand: npt.NDArray[np.uint64],
+    options: tuple[int, bool],
+    method: str,
+    time_limit_s: float | None,
+) -> tuple[
+    PermutationSlots | None,
+    npt.NDArray[np.uint64] | None,
+    tuple[int, int],
+    Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"],
+    float,
+]: ...
+def schedule_transfer_slots(
+    rows: int, delay: int, transfers: npt.NDArray[np.uint64]
+) -> PermutationSlots: ...
+def schedule_decompose_check(
+    demand: npt.NDArray[np.uint64],
+    options: tuple[int, bool],
+    slots: PermutationSlots | None,
+    transfers: npt.NDArray[np.uint64] | None,
+    claims: tuple[int, int],
+) -> None: ...
+
 # simulate: crates/python/src/execute.rs
 
 class NetworkInvalid(ValueError): ...  # noqa: N818

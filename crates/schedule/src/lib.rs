@@ -2,6 +2,7 @@
 //!
 //! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
 //! - [`colouring`]: edge colouring, and permutations over a circuit fabric;
+//! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
@@ -9,6 +10,7 @@
 
 pub mod allocation;
 pub mod colouring;
+pub mod permutation;
 pub mod topoopt;
 
 pub use allocation::{

@@ -15,12 +15,22 @@ from lightloom.schedule.circuits import (
     port_bound_s,
     route,
 )
+from lightloom.schedule.permutations import (
+    PERMUTATION_METHODS,
+    PermutationMethod,
+    PermutationSchedule,
+    decompose,
+    decompose_all,
+)
 from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 
 __all__ = [
+    "PERMUTATION_METHODS",
     "Allocation",
     "Cycles",
     "Method",
+    "PermutationMethod",
+    "PermutationSchedule",
     "Region",
     "Ring",
     "Topology",
@@ -28,6 +38,8 @@ __all__ = [
     "allocate_region",
     "changed_pairs",
     "cycles_in_order",
+    "decompose",
+    "decompose_all",
     "map_nics",
     "port_bound_s",
     "route",

@@ -7,23 +7,20 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, did_you_mean
-from lightloom.units import to_bps
+from lightloom.schedule.arrays import as_array, rate_bps, square_matrix
 
 Method = Literal["paper", "reference", "best", "static"]
 
 _MOST_PORTS = 65_535
 _MOST_SERVERS = 4_096
-#: rates are whole bits per second in 64 bits in the core
-_MOST_GBPS = 1e9
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
     """Port pairs that a switch touches: the larger of circuits made and circuits torn down."""
-    sizes = [_matrix(x, "circuits", _MOST_PORTS, InputError) for x in (previous, following)]
+    sizes = [square_matrix(x, "circuits", _MOST_PORTS, InputError) for x in (previous, following)]
     if sizes[0].shape != sizes[1].shape:
         raise InputError(
             f"circuits of {len(sizes[0])} and of {len(sizes[1])} servers cannot be compared"
@@ -204,7 +201,7 @@ def map_nics(
         raise InputError(f"numa_nodes: expected a whole number above 0, got {numa_nodes!r}")
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
-        rows = _array(previous, "previous NICs", InputError)
+        rows = as_array(previous, "previous NICs", InputError)
         if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
             raise InputError(
                 f"previous NICs: expected rows of 4 whole numbers, got {rows.dtype} of shape "
@@ -217,18 +214,18 @@ def map_nics(
 def _request(
     demand: npt.ArrayLike, region: Region, previous: npt.ArrayLike | None
 ) -> _core.ScheduleRequest:
-    matrix = _matrix(demand, "demand", 2**64 - 1, DemandError)
+    matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
     n = len(matrix)
     if n > _MOST_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MOST_SERVERS}")
     rates = (
-        _rate(region.circuit_gbps, "circuit_gbps", least=1e-9),
-        _rate(region.eps_gbps, "eps_gbps", least=0.0),
+        rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9),
+        rate_bps(region.eps_gbps, "eps_gbps", least=0.0),
     )
     ports = _ports(region.ports, n)
     allowed = None
     if region.allowed is not None:
-        allowed = np.ascontiguousarray(_array(region.allowed, "allowed", InputError), dtype=bool)
+        allowed = np.ascontiguousarray(as_array(region.allowed, "allowed", InputError), dtype=bool)
         if allowed.shape != (n, n) or not np.array_equal(allowed, allowed.T):
             raise InputError(
                 f"allowed: expected a symmetric {n} x {n} matrix, got shape {allowed.shape}"
@@ -251,7 +248,7 @@ def check_circuits(
     circuits: npt.ArrayLike, ports: npt.NDArray[np.uint32] | None
 ) -> npt.NDArray[np.uint16]:
     """Return circuits as a symmetric matrix without diagonal that takes no more than ``ports``."""
-    matrix = _matrix(circuits, "circuits", _MOST_PORTS, InputError).astype(np.uint16)
+    matrix = square_matrix(circuits, "circuits", _MOST_PORTS, InputError).astype(np.uint16)
     if not np.array_equal(matrix, matrix.T) or np.diagonal(matrix).any():
         raise InputError("circuits: expected a symmetric matrix with zeros on the diagonal")
     if ports is not None:
@@ -266,7 +263,7 @@ def check_circuits(
 
 
 def _ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
-    given = _array(ports, "ports", InputError)
+    given = as_array(ports, "ports", InputError)
     if given.ndim == 0:
         given = np.full(servers, given)
     if given.shape != (servers,):
@@ -276,41 +273,3 @@ def _ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
     if given.size and (given.min() < 0 or given.max() > _MOST_PORTS):
         raise InputError(f"ports: expected 0 to {_MOST_PORTS}, got {given.min()} to {given.max()}")
     return given.astype(np.uint32)
-
-
-def _rate(gbps: float, name: str, least: float) -> int:
-    number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
-    if not number or not math.isfinite(gbps) or not least <= gbps <= _MOST_GBPS:
-        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {gbps!r}")
-    return to_bps(float(gbps))
-
-
-def _matrix(
-    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
-) -> npt.NDArray[np.uint64]:
-    """Return a square matrix of whole numbers from 0 to ``most``."""
-    given = _array(values, name, error)
-    if given.ndim != 2 or given.shape[0] != given.shape[1]:
-        raise error(f"{name}: expected a square matrix, got shape {given.shape}")
-    if given.dtype.kind not in "iuf" and given.size:
-        raise error(f"{name}: expected whole numbers from 0 to {most}, got {given.dtype}")
-    if given.dtype.kind == "f":
-        whole = np.isfinite(given) & (given == np.floor(given))
-        # 2^64 is a float, 2^64 - 1 is not: compare below the next power.
-        whole &= (given >= 0) & (given < float(most) + 1)
-    else:
-        whole = (given >= 0) & (given <= most)
-    if not whole.all():
-        row, column = np.argwhere(~whole)[0]
-        raise error(
-            f"{name}[{row}, {column}] is {given[row, column]}: "
-            f"expected a whole number from 0 to {most}"
-        )
-    return np.ascontiguousarray(given.astype(np.uint64))
-
-
-def _array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise error(f"{name}: expected an array, got rows of unequal length") from None

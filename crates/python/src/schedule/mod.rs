@@ -1,6 +1,7 @@
 //! The functions of `lightloom.schedule`, one file per family of schedulers.
 
 mod allocation;
+mod permutation;
 mod topoopt;
 
 use lightloom_model::Invalid;
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocation::register(module)?;
+    permutation::register(module)?;
     topoopt::register(module)
 }
 

@@ -1,0 +1,80 @@
+//! Sets of lines as machine words.
+
+/// A set of up to `64 W` lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits<const W: usize>([u64; W]);
+
+impl<const W: usize> Bits<W> {
+    pub const EMPTY: Self = Self([0; W]);
+
+    /// The lines below `count`.
+    pub fn below(count: usize) -> Self {
+        Self(std::array::from_fn(|word| match count.saturating_sub(64 * word) {
+            0 => 0,
+            some if some >= 64 => u64::MAX,
+            some => (1 << some) - 1,
+        }))
+    }
+
+    #[inline]
+    pub fn insert(&mut self, line: usize) {
+        self.0[line / 64] |= 1 << (line % 64);
+    }
+
+    #[inline]
+    pub fn remove(&mut self, line: usize) {
+        self.0[line / 64] &= !(1 << (line % 64));
+    }
+
+    #[inline]
+    pub fn contains(&self, line: usize) -> bool {
+        self.0[line / 64] >> (line % 64) & 1 == 1
+    }
+
+    #[inline]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    #[inline]
+    pub fn minus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    /// The lowest line.
+    #[inline]
+    pub fn first(&self) -> Option<usize> {
+        let word = self.0.iter().position(|&word| word != 0)?;
+        Some(64 * word + self.0[word].trailing_zeros() as usize)
+    }
+
+    /// Its lines, lowest first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = usize> + use<W> {
+        let words = self.0;
+        (0..W).flat_map(move |word| {
+            let mut left = words[word];
+            std::iter::from_fn(move || {
+                let line = 64 * word + left.trailing_zeros() as usize;
+                (left != 0).then(|| {
+                    left &= left - 1;
+                    line
+                })
+            })
+        })
+    }
+}
+
+/// Calls `$function::<W>($arguments)` with enough words for `$lines` lines.
+macro_rules! with_words {
+    ($lines:expr, $function:ident ( $($argument:expr),* )) => {
+        match $lines {
+            0..=64 => $function::<1>($($argument),*),
+            65..=128 => $function::<2>($($argument),*),
+            129..=256 => $function::<4>($($argument),*),
+            257..=512 => $function::<8>($($argument),*),
+            _ => $function::<16>($($argument),*),
+        }
+    };
+}
+pub(super) use with_words;

@@ -1,0 +1,29 @@
+//! Birkhoff-von Neumann decomposition: the holds add up to the longest line, exactly.
+//!
+//! Each slot is a matching that joins at least the critical lines (see [`super::exact`]) and lasts
+//! until a line runs out of slack. From slot to slot the matching is kept; only the lines are
+//! joined anew that ran out of demand or of slack, by alternating paths over rows of bits
+//! (incremental repair). Each slot but the last uses up a pair or the slack of a line, so there
+//! are at most as many slots as pairs and lines. Relabelling lines keeps the sum of holds, not
+//! the number of slots.
+
+use super::bitset::with_words;
+use super::exact::{ROWS, State};
+use super::{Demand, Slots};
+
+pub fn decompose(demand: &Demand) -> Slots {
+    with_words!(demand.rows.max(demand.columns), run(demand))
+}
+
+fn run<const W: usize>(demand: &Demand) -> Slots {
+    let mut slots = Slots::default();
+    let (mut state, end) = State::<W>::new(demand);
+    while state.now < end {
+        state.refill();
+        assert!(state.join_urgent(), "critical lines can always be joined (Hall)");
+        let next = state.earliest_due();
+        slots.push(&state.sides[ROWS].partner, next - state.now);
+        state.advance(next);
+    }
+    slots
+}

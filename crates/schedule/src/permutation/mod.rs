@@ -1,0 +1,216 @@
+//! Schedules of permutations: demand to matchings that are held one after another.
+//!
+//! A crossbar joins every row (source) to at most one column (destination) at a time. The demand
+//! is whole bytes per pair, and the *delay* is the bytes that a port could have sent while the
+//! crossbar changes, so that every quantity is exact.
+//!
+//! - All-stop: nothing is sent while the crossbar changes. A schedule is a list of slots, each a
+//!   matching and a hold; its length is the sum of holds plus one delay per slot, the first
+//!   included.
+//! - Partial reconfiguration: a new circuit costs its own two ports the delay and disturbs no
+//!   other. A schedule is a list of transfers with start times.
+//!
+//! A pair that is joined sends the smaller of what is left and the hold; nothing is stuffed. Line
+//! rates are equal, and propagation, relaying and copies inside a server are left out.
+
+#![allow(clippy::cast_possible_wrap, reason = "a line is below 1,024")]
+
+mod auto;
+mod bitset;
+mod bvn;
+mod check;
+mod critical;
+mod exact;
+mod maximal;
+mod open_shop;
+mod round_robin;
+mod slots;
+mod threshold;
+
+pub use check::check;
+pub use slots::{Plan, Slots, Transfer};
+
+use std::time::Instant;
+
+use lightloom_model::Invalid;
+
+/// Rows and columns that a demand may have.
+pub const MOST_LINES: usize = 1_024;
+/// Bytes that a pair may want: the whole numbers that a double holds exactly.
+pub const MOST_BYTES: u64 = 1 << 53;
+
+/// How demand becomes matchings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Birkhoff-von Neumann by maximum matchings: the sum of holds is the longest line.
+    Bvn,
+    /// Maximal (greedy) matchings, at most twice the longest line.
+    Maximal,
+    /// Matchings that can be held longest first, by halving thresholds; exact like `Bvn`.
+    Threshold,
+    /// List scheduling of an open shop, the longest remaining line first.
+    OpenShop,
+    /// Cyclic shifts, each held to the largest demand on it.
+    RoundRobin,
+    /// Greedy with an eye on the delay: whatever shortens the critical lines most.
+    Critical,
+    /// The shortest of all the others.
+    Auto,
+}
+
+impl Method {
+    /// Every method but `Auto`, cheapest first.
+    pub const SINGLE: [Self; 6] = [
+        Self::RoundRobin,
+        Self::OpenShop,
+        Self::Bvn,
+        Self::Threshold,
+        Self::Maximal,
+        Self::Critical,
+    ];
+
+    /// Its name for users.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bvn => "bvn",
+            Self::Maximal => "maximal",
+            Self::Threshold => "threshold",
+            Self::OpenShop => "open-shop",
+            Self::RoundRobin => "round-robin",
+            Self::Critical => "critical",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The method of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::SINGLE.into_iter().chain([Self::Auto]).find(|method| method.name() == name)
+    }
+}
+
+/// What to schedule.
+#[derive(Debug, Clone, Copy)]
+pub struct Demand<'a> {
+    rows: usize,
+    columns: usize,
+    bytes: &'a [u64],
+    delay: u64,
+    partial: bool,
+}
+
+impl<'a> Demand<'a> {
+    /// Demand of `rows` sources and `columns` destinations, row after row.
+    ///
+    /// # Errors
+    /// If sizes do not fit, or are so large that the length might not fit 64 bits.
+    pub fn new(
+        rows: usize,
+        columns: usize,
+        bytes: &'a [u64],
+        delay: u64,
+        partial: bool,
+    ) -> Result<Self, Invalid> {
+        if rows > MOST_LINES || columns > MOST_LINES {
+            let text = format!("demand of {rows} x {columns}: expected at most {MOST_LINES} lines");
+            return Err(Invalid(text));
+        }
+        if bytes.len() != rows * columns {
+            let text = format!("{} values are not {rows} x {columns}", bytes.len());
+            return Err(Invalid(text));
+        }
+        let largest = bytes.iter().copied().max().unwrap_or(0);
+        if largest > MOST_BYTES {
+            let cell = bytes.iter().position(|&one| one == largest).expect("it is there");
+            let (row, column) = (cell / columns, cell % columns);
+            let text = format!("demand[{row}, {column}] is {largest}: expected at most 2^53");
+            return Err(Invalid(text));
+        }
+        if largest.saturating_mul(rows.max(columns) as u64) > 1 << 61 {
+            let text = format!("demand of up to {largest} bytes: too much for {rows} x {columns}");
+            return Err(Invalid(text));
+        }
+        let slots = (rows * columns + rows + columns) as u64;
+        if slots.checked_mul(delay).is_none_or(|all| all > 1 << 62) {
+            let text = format!("delay of {delay} bytes: too long for {rows} x {columns}");
+            return Err(Invalid(text));
+        }
+        Ok(Self { rows, columns, bytes, delay, partial })
+    }
+
+    /// Largest sums and degrees of lines; no schedule is shorter.
+    ///
+    /// All-stop, the holds add up to at least the longest line, and there are at least as many
+    /// slots as the busiest line has peers. With partial reconfiguration a port pays for its own
+    /// peers only.
+    pub fn lower_bound(&self) -> u64 {
+        let mut columns = vec![(0_u64, 0_u64); self.columns];
+        let (mut longest, mut busiest, mut own) = (0, 0, 0);
+        let mut take = |sum: u64, degree: u64| {
+            longest = longest.max(sum);
+            busiest = busiest.max(degree);
+            own = own.max(sum + degree * self.delay);
+        };
+        for row in self.bytes.chunks_exact(self.columns.max(1)) {
+            let (mut sum, mut degree) = (0, 0);
+            for (column, &bytes) in columns.iter_mut().zip(row) {
+                let wanted = u64::from(bytes > 0);
+                sum += bytes;
+                degree += wanted;
+                column.0 += bytes;
+                column.1 += wanted;
+            }
+            take(sum, degree);
+        }
+        for (sum, degree) in columns {
+            take(sum, degree);
+        }
+        if self.partial { own } else { longest + busiest * self.delay }
+    }
+
+    fn row(&self, row: usize) -> &'a [u64] {
+        &self.bytes[row * self.columns..(row + 1) * self.columns]
+    }
+}
+
+/// Matchings over time, with the certificate of their length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// The method whose matchings these are, never `Auto`.
+    pub method: Method,
+    /// The matchings or transfers.
+    pub plan: Plan,
+    /// Bytes that a port could send from the first reconfiguration to the last byte.
+    pub length: u64,
+    /// Bytes that no schedule can beat.
+    pub lower_bound: u64,
+}
+
+impl Schedule {
+    fn of(method: Method, plan: Plan, demand: &Demand, lower_bound: u64) -> Self {
+        let length = plan.length(demand.delay);
+        debug_assert!(length >= lower_bound, "{length} is below the bound {lower_bound}");
+        Self { method, plan, length, lower_bound }
+    }
+}
+
+/// Schedules a demand.
+///
+/// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
+/// there is always an answer. Apart from that the same demand yields the same schedule.
+pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
+    let plan = match method {
+        Method::Bvn => Plan::Slots(bvn::decompose(demand)),
+        Method::Maximal => Plan::Slots(maximal::decompose(demand)),
+        Method::Threshold => Plan::Slots(threshold::decompose(demand)),
+        Method::OpenShop if demand.partial => {
+            Plan::Transfers(open_shop::transfers(demand, demand.delay))
+        }
+        Method::OpenShop => {
+            Plan::Slots(Slots::of_transfers(demand.rows, &open_shop::transfers(demand, 0), 0))
+        }
+        Method::RoundRobin => Plan::Slots(round_robin::decompose(demand)),
+        Method::Critical => Plan::Slots(critical::decompose(demand)),
+        Method::Auto => return auto::decompose(demand, until),
+    };
+    Schedule::of(method, plan, demand, demand.lower_bound())
+}

@@ -1,0 +1,63 @@
+//! Birkhoff-von Neumann by halving thresholds, after Solstice (Liu et al., `CoNEXT` 2015).
+//!
+//! As in [`super::bvn`] the holds add up to the longest line, exactly, and nothing is stuffed. Each
+//! slot joins the lines that would run out of slack within a threshold, using only pairs that can
+//! be held that long; the threshold is a power of two and is halved when there is no such
+//! matching. Few, long slots come first.
+
+use super::bitset::{Bits, with_words};
+use super::exact::{COLUMNS, ROWS, State};
+use super::{Demand, Slots};
+
+pub fn decompose(demand: &Demand) -> Slots {
+    with_words!(demand.rows.max(demand.columns), run(demand))
+}
+
+fn run<const W: usize>(demand: &Demand) -> Slots {
+    let mut slots = Slots::default();
+    let (mut state, end) = State::<W>::new(demand);
+    let largest = demand.bytes.iter().copied().max().unwrap_or(0);
+    state.within = (largest + 1).next_power_of_two() / 2;
+    while state.now < end {
+        state.part_all();
+        state.allow_long();
+        state.refill();
+        if !state.join_urgent() {
+            assert!(state.within > 1, "critical lines can always be joined (Hall)");
+            state.within /= 2;
+            continue;
+        }
+        let next = state.earliest_due();
+        slots.push(&state.sides[ROWS].partner, next - state.now);
+        state.advance(next);
+    }
+    slots
+}
+
+impl<const W: usize> State<W> {
+    fn part_all(&mut self) {
+        for row in 0..self.sides[ROWS].partner.len() {
+            let column = self.sides[ROWS].partner[row];
+            if column >= 0 {
+                self.part(row, column as usize);
+            }
+        }
+    }
+
+    /// Allows the pairs that, joined now, leave neither line without slack within the threshold.
+    fn allow_long(&mut self) {
+        let slack = |due: &u64| *due - self.now;
+        let column_slack: Vec<u64> = self.sides[COLUMNS].due.iter().map(slack).collect();
+        self.sides.iter_mut().for_each(|side| side.wanted.fill(Bits::EMPTY));
+        for row in 0..self.sides[ROWS].due.len() {
+            let row_slack = self.sides[ROWS].due[row] - self.now;
+            for (column, &slack) in column_slack.iter().enumerate() {
+                let bytes = self.left[row * column_slack.len() + column];
+                if bytes > 0 && bytes + slack.min(row_slack) >= self.within {
+                    self.sides[ROWS].wanted[row].insert(column);
+                    self.sides[COLUMNS].wanted[column].insert(row);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+"""Checks of the arrays that every family of schedulers takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import InputError
+from lightloom.units import to_bps
+
+#: rates are whole bits per second in 64 bits in the core
+_MOST_GBPS = 1e9
+
+
+def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
+    """Return values as an array, or raise ``error`` if rows are of unequal length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise error(f"{name}: expected an array, got rows of unequal length") from None
+
+
+def whole_matrix(
+    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
+) -> npt.NDArray[np.uint64]:
+    """Return a matrix of whole numbers from 0 to ``most``, or raise ``error``."""
+    given = as_array(values, name, error)
+    if given.ndim != 2:
+        raise error(f"{name}: expected a matrix, got shape {given.shape}")
+    if given.dtype.kind not in "iuf" and given.size:
+        raise error(f"{name}: expected whole numbers from 0 to {most}, got {given.dtype}")
+    if given.dtype.kind == "f":
+        whole = np.isfinite(given) & (given == np.floor(given))
+        # 2^64 is a float, 2^64 - 1 is not: compare below the next power.
+        whole &= (given >= 0) & (given < float(most) + 1)
+    else:
+        whole = (given >= 0) & (given <= most)
+    if not whole.all():
+        row, column = np.argwhere(~whole)[0]
+        raise error(
+            f"{name}[{row}, {column}] is {given[row, column]}: "
+            f"expected a whole number from 0 to {most}"
+        )
+    return np.ascontiguousarray(given.astype(np.uint64))
+
+
+def square_matrix(
+    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
+) -> npt.NDArray[np.uint64]:
+    """Return a square matrix of whole numbers from 0 to ``most``, or raise ``error``."""
+    given = as_array(values, name, error)
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise error(f"{name}: expected a square matrix, got shape {given.shape}")
+    return whole_matrix(given, name, most, error)
+
+
+def rate_bps(gbps: float, name: str, least: float) -> int:
+    """Return a rate in Gb/s as whole bits per second; at least ``least`` Gb/s."""
+    number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
+    if not number or not math.isfinite(gbps) or not least <= gbps <= _MOST_GBPS:
+        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {gbps!r}")
+    return to_bps(float(gbps))

@@ -1,0 +1,261 @@
+"""Demand to schedules of permutations: the Python face of ``crates/schedule``.
+
+A crossbar joins each row (source) to at most one column (destination) at a time. Demand is whole
+bytes, so what is left after every slot is exact; the time to reconfigure counts as the bytes that
+a port could have sent meanwhile. All ports run at one rate. Propagation, relaying and copies
+inside a server are left out.
+
+All-stop (the default), nothing is sent while the crossbar changes: a schedule is a list of slots,
+its length the sum of holds plus one delay per slot, the first included. With partial
+reconfiguration a new circuit costs its own two ports the delay and disturbs no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.schedule.arrays import rate_bps, whole_matrix
+from lightloom.units import PS_PER_S, parse_quantity, to_ps
+
+SingleMethod = Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"]
+PermutationMethod = Literal[SingleMethod, "auto"]
+
+#: every method but ``auto``, cheapest first
+PERMUTATION_METHODS: tuple[SingleMethod, ...] = get_args(SingleMethod)
+
+#: the whole numbers that a double holds exactly
+_MOST_BYTES = 2**53
+_NAMES = frozenset((*PERMUTATION_METHODS, "auto"))
+_U64 = np.dtype(np.uint64)
+_I64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class PermutationSchedule:
+    """Matchings over time.
+
+    Attributes
+    ----------
+    slots
+        Of an all-stop schedule: the column that each row is joined to or -1, ``(k, rows)``, and
+        the bytes that a port sends in each slot, ``(k,)``.
+    transfers
+        Of a schedule with partial reconfiguration, ``(m, 4)``: row, column, the bytes that a port
+        could have sent before its two ports begin to turn, and the bytes that it sends.
+    length_bytes
+        Bytes that a port could send from the first reconfiguration to the last byte.
+    lower_bound_bytes
+        Bytes that no schedule can beat. All-stop: the largest line sum plus one delay for each
+        peer of the line with most peers. Partial: the largest, over lines, of sum plus delays.
+    delay_bytes
+        Bytes that a port could send while the crossbar changes.
+    rate_bps
+        Bits per second of each port.
+    chosen
+        The method whose matchings these are; ``auto`` settles on another's.
+    time_spent_s
+        Seconds that it took to find the schedule.
+    """
+
+    slots: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None
+    transfers: npt.NDArray[np.uint64] | None
+    shape: tuple[int, int]
+    length_bytes: int
+    lower_bound_bytes: int
+    delay_bytes: int
+    rate_bps: int
+    chosen: SingleMethod
+    time_spent_s: float
+
+    @property
+    def partial(self) -> bool:
+        """Whether only the ports of a new circuit stop."""
+        return self.transfers is not None
+
+    @cached_property
+    def _shown(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+        if self.slots is not None:
+            return self.slots
+        assert self.transfers is not None
+        return _core.schedule_transfer_slots(self.shape[0], self.delay_bytes, self.transfers)
+
+    @property
+    def permutations(self) -> npt.NDArray[np.int32]:
+        """Column that each row sends to in each slot, or -1, ``(k, rows)``.
+
+        With partial reconfiguration a slot is the time between two events, and ports that turn
+        send nothing.
+        """
+        return self._shown[0]
+
+    @property
+    def holds_bytes(self) -> npt.NDArray[np.uint64]:
+        """Bytes that a port sends in each slot, ``(k,)``."""
+        return self._shown[1]
+
+    @property
+    def holds_s(self) -> npt.NDArray[np.float64]:
+        """Seconds that each slot is held, without the delay before it, ``(k,)``."""
+        return np.asarray(self.holds_bytes, dtype=np.float64) * (8 / self.rate_bps)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from the first reconfiguration to the last byte."""
+        return self.length_bytes * 8 / self.rate_bps
+
+    @property
+    def lower_bound_s(self) -> float:
+        """Seconds that no schedule can beat, see :attr:`lower_bound_bytes`."""
+        return self.lower_bound_bytes * 8 / self.rate_bps
+
+    @property
+    def over_bound(self) -> float:
+        """Length over lower bound; 1 is optimal (and 1 if there is nothing to send)."""
+        return self.length_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+
+    @property
+    def configurations(self) -> int:
+        """How often the crossbar is set: slots, or circuits made if reconfiguration is partial."""
+        shown = self.slots[1] if self.slots is not None else self.transfers
+        assert shown is not None
+        return len(shown)
+
+    def check(self, demand: npt.ArrayLike) -> None:
+        """Verify the schedule against a demand, independently of how it was found.
+
+        Every slot is a matching of pairs that still have something to send, the demand is served
+        exactly, and length and lower bound are what they say.
+
+        Raises
+        ------
+        InputError
+            The first thing that is wrong.
+        """
+        matrix = whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+        if matrix.shape != self.shape:
+            raise InputError(
+                f"demand: expected {self.shape[0]} x {self.shape[1]}, got shape {matrix.shape}"
+            )
+        options = (self.delay_bytes, self.partial)
+        claims = (self.length_bytes, self.lower_bound_bytes)
+        try:
+            _core.schedule_decompose_check(matrix, options, self.slots, self.transfers, claims)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+def decompose(
+    demand: npt.ArrayLike,
+    *,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    method: str = "auto",
+    time_limit_s: float | None = None,
+    partial: bool = False,
+) -> PermutationSchedule:
+    """Turn demand into permutations that are held one after another.
+
+    Parameters
+    ----------
+    demand
+        Bytes from row to column, ``(rows, columns)``, whole numbers up to 2^53. The diagonal is
+        demand like any other.
+    delay_s
+        Time that one reconfiguration takes; a number, or text such as ``"25 ms"``.
+    rate_gbps
+        Rate of each port; it turns the delay into bytes and bytes into seconds.
+    method
+        ``"bvn"`` (exact: holds add up to the longest line), ``"threshold"`` (exact, longest slots
+        first), ``"maximal"``, ``"open-shop"``, ``"round-robin"``, ``"critical"`` (weighs the
+        delay) or ``"auto"`` (the shortest of all).
+    time_limit_s
+        Time after which ``auto`` begins no other method.
+    partial
+        Whether a new circuit stops its own two ports only. ``"open-shop"`` and ``"auto"`` make use
+        of it; the slots of other methods are as long as without it.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not a matrix of whole numbers from 0 to 2^53, or is too large.
+    InputError
+        If another argument cannot be used.
+    """
+    if method not in _NAMES:
+        known = ", ".join((*PERMUTATION_METHODS, "auto"))
+        hint = did_you_mean(str(method), _NAMES)
+        raise InputError(f"method {method!r}: expected one of {known}{hint}")
+    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
+    delay_bytes = _delay_bytes(delay_s, bits) if delay_s else 0
+    if time_limit_s is not None:
+        time_limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")
+        if time_limit_s < 0:
+            raise InputError(f"time_limit_s: expected 0 or more, got {time_limit_s!r}")
+    matrix = _plain(demand)
+    options = (delay_bytes, bool(partial))
+    try:
+        found = _core.schedule_decompose(matrix, options, method, time_limit_s)
+    except ValueError as error:
+        # Views and conversions are checked here, once the fast path has failed.
+        whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+        raise DemandError(str(error)) from None
+    slots, transfers, (length, bound), chosen, spent = found
+    shape = (matrix.shape[0], matrix.shape[1])
+    return PermutationSchedule(
+        slots, transfers, shape, length, bound, delay_bytes, bits, chosen, spent
+    )
+
+
+def decompose_all(
+    demand: npt.ArrayLike,
+    *,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    methods: Sequence[str] = (*PERMUTATION_METHODS, "auto"),
+    time_limit_s: float | None = None,
+    partial: bool = False,
+) -> dict[str, PermutationSchedule]:
+    """Return the schedule of each method, by its name: the portfolio.
+
+    Parameters and errors are those of :func:`decompose`.
+    """
+    return {
+        method: decompose(
+            demand,
+            delay_s=delay_s,
+            rate_gbps=rate_gbps,
+            method=method,
+            time_limit_s=time_limit_s,
+            partial=partial,
+        )
+        for method in methods
+    }
+
+
+def _plain(demand: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+    if isinstance(demand, np.ndarray) and demand.ndim == 2:
+        if demand.dtype == _U64:
+            return demand
+        if demand.dtype == _I64:
+            # Negative numbers become too large ones, which the core refuses.
+            return demand.view(_U64)
+    return whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+
+
+def _delay_bytes(delay_s: float | str, bits: int) -> int:
+    """Bytes of a delay, rounded up."""
+    seconds = parse_quantity(delay_s, "second", "delay_s")
+    if seconds < 0:
+        raise InputError(f"delay_s: expected 0 or more, got {delay_s!r}")
+    delay_bytes = -(-to_ps(seconds) * bits // (8 * PS_PER_S))
+    if delay_bytes >= 2**62:
+        raise InputError(f"delay_s: {delay_s!r} is too long")
+    return delay_bytes
