@@ -6,6 +6,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use lightloom_schedule::colouring::{
     Bipartite, FabricShape, Pods, colour_edges, route_permutation,
 };
+use lightloom_schedule::matching::{assign, match_general};
 
 fn shuffled(hosts: u32) -> Vec<u32> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -54,5 +55,37 @@ fn fabrics(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, colouring, fabrics);
+/// Hot columns, skewed pairs, or many ties; symmetric.
+fn weights(kind: &str, n: usize) -> Vec<i64> {
+    let random = shuffled((n * n) as u32);
+    let cell = |a: usize, b: usize| {
+        let draw = f64::from(random[a.min(b) * n + a.max(b)]) / (n * n) as f64;
+        let hot = |vertex: usize| 1.0 / (1.0 + f64::from(random[vertex] % 64));
+        match kind {
+            "columns" => (1e9 * (hot(a) + hot(b)) * (1.0 + 0.05 * draw)) as i64,
+            "pairs" => (-1e9 * (draw + 1e-9).ln()) as i64,
+            _ => (4.0 * draw) as i64,
+        }
+    };
+    (0..n * n).map(|index| cell(index / n, index % n)).collect()
+}
+
+fn matchings(criterion: &mut Criterion) {
+    for kind in ["columns", "pairs", "ties"] {
+        let mut group = criterion.benchmark_group(kind);
+        group.sample_size(20);
+        for n in [16, 64, 256, 1024] {
+            let weights = weights(kind, n);
+            group.bench_function(BenchmarkId::new("assign", n), |bencher| {
+                bencher.iter(|| assign(n, n, black_box(&weights)));
+            });
+            group.bench_function(BenchmarkId::new("match_general", n), |bencher| {
+                bencher.iter(|| match_general(n, black_box(&weights)));
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, colouring, fabrics, matchings);
 criterion_main!(benches);

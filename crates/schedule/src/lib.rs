@@ -2,6 +2,7 @@
 //!
 //! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
 //! - [`colouring`]: edge colouring, and permutations over a circuit fabric;
+//! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
@@ -10,6 +11,7 @@
 
 pub mod allocation;
 pub mod colouring;
+pub mod matching;
 pub mod permutation;
 pub mod topoopt;
 

@@ -1,0 +1,109 @@
+//! Proof by duality, from the definitions alone.
+
+use super::{Assignment, GeneralMatching, NONE, check_weights};
+use lightloom_model::Invalid;
+
+/// Checks that rows and columns are matched once each, that the duals cover every cell, and that
+/// both values are equal; then no matching is heavier.
+///
+/// # Errors
+/// If not: the first thing that is wrong.
+pub fn check_assignment(
+    rows: usize,
+    columns: usize,
+    weights: &[i64],
+    found: &Assignment,
+) -> Result<(), Invalid> {
+    check_weights(rows, columns, weights)?;
+    let (row_duals, column_duals) = (&found.row_duals, &found.column_duals);
+    check_length("rows", rows, found.column_of.len().max(row_duals.len()))?;
+    check_length("rows", rows, found.column_of.len().min(row_duals.len()))?;
+    check_length("columns", columns, column_duals.len())?;
+    let mut taken = vec![false; columns];
+    let mut weight = 0;
+    for (row, &column) in found.column_of.iter().enumerate().filter(|cell| *cell.1 != NONE) {
+        match taken.get_mut(column as usize) {
+            Some(seen) if !*seen => *seen = true,
+            _ => return Err(Invalid(format!("row {row} is matched to {column}, which is taken"))),
+        }
+        weight += i128::from(weights[row * columns + column as usize]);
+    }
+    for (row, &dual) in row_duals.iter().enumerate() {
+        let cells = weights[row * columns..].iter().zip(column_duals);
+        if let Some(column) = { cells }.position(|(&weight, other)| dual + other < weight) {
+            return Err(Invalid(format!("the duals of row {row} and column {column} are low")));
+        }
+    }
+    let duals = row_duals.iter().chain(column_duals);
+    check_values(weight, found.weight, duals.clone().map(|&dual| i128::from(dual)).sum())?;
+    check_signs(duals)
+}
+
+/// As [`check_assignment`] for pairs of vertices; duals of odd sets count, too.
+///
+/// # Errors
+/// If not: the first thing that is wrong.
+pub fn check_general(
+    vertices: usize,
+    weights: &[i64],
+    found: &GeneralMatching,
+) -> Result<(), Invalid> {
+    check_weights(vertices, vertices, weights)?;
+    let duals = &found.doubled_duals;
+    check_length("vertices", vertices, found.mate.len())?;
+    check_length("vertices", vertices, duals.len())?;
+    let mut doubled = 0;
+    for (vertex, &mate) in (0..).zip(&found.mate).filter(|pair| *pair.1 != NONE) {
+        if mate == vertex || found.mate.get(mate as usize) != Some(&vertex) {
+            return Err(Invalid(format!("vertex {vertex} is matched to {mate}, not in turn")));
+        }
+        doubled += i128::from(weights[vertex as usize * vertices + mate as usize]);
+    }
+    let mut value: i128 = duals.iter().map(|&dual| i128::from(dual)).sum();
+    let mut cover: Vec<i64> =
+        duals.iter().flat_map(|one| duals.iter().map(move |other| one + other)).collect();
+    for blossom in &found.blossoms {
+        let mut members = blossom.members.clone();
+        members.sort_unstable();
+        members.dedup();
+        let inside = members.last().is_some_and(|&last| (last as usize) < vertices);
+        if !inside || members.len() != blossom.members.len() || members.len() % 2 == 0 {
+            return Err(Invalid(format!("{:?} is no odd set of vertices", blossom.members)));
+        }
+        value += i128::from(blossom.dual) * (members.len() as i128 - 1);
+        for &one in &members {
+            for &other in &members {
+                cover[one as usize * vertices + other as usize] += 2 * blossom.dual;
+            }
+        }
+    }
+    let low = (0..vertices * vertices)
+        .find(|cell| cell / vertices != cell % vertices && cover[*cell] < 2 * weights[*cell]);
+    if let Some(cell) = low {
+        let (one, other) = (cell / vertices, cell % vertices);
+        return Err(Invalid(format!("the duals of vertices {one} and {other} are low")));
+    }
+    check_values(doubled, 2 * found.weight, value)?;
+    check_signs(duals.iter().chain(found.blossoms.iter().map(|blossom| &blossom.dual)))
+}
+
+fn check_length(name: &str, expected: usize, given: usize) -> Result<(), Invalid> {
+    if expected == given {
+        return Ok(());
+    }
+    Err(Invalid(format!("{expected} {name} in the weights but {given} in the answer")))
+}
+
+fn check_values(primal: i128, stated: i128, dual: i128) -> Result<(), Invalid> {
+    if primal == stated && primal == dual {
+        return Ok(());
+    }
+    Err(Invalid(format!("the matching weighs {primal}, stated {stated}, proved {dual}")))
+}
+
+fn check_signs<'a>(mut duals: impl Iterator<Item = &'a i64>) -> Result<(), Invalid> {
+    match duals.find(|dual| **dual < 0) {
+        Some(dual) => Err(Invalid(format!("a dual is {dual}, below 0"))),
+        None => Ok(()),
+    }
+}
