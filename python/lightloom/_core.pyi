@@ -92,6 +92,49 @@ def schedule_decompose_check(
     transfers: npt.NDArray[np.uint64] | None,
     claims: tuple[int, int],
 ) -> None: ...
+def schedule_colour_edges(
+    edges: npt.NDArray[np.uint32], sizes: tuple[int, int], colours: int | None
+) -> npt.NDArray[np.int32]: ...
+def schedule_check_colouring(
+    edges: npt.NDArray[np.uint32],
+    sizes: tuple[int, int],
+    colours: int,
+    of_edge: npt.NDArray[np.int32],
+) -> None: ...
+
+FabricShape = tuple[int, int, tuple[int, int] | None]
+FabricSettings = tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+]
+
+def schedule_route_permutation(
+    permutation: npt.NDArray[np.int32], shape: FabricShape
+) -> FabricSettings: ...
+def schedule_check_route(
+    permutation: npt.NDArray[np.int32], shape: FabricShape, route: FabricSettings
+) -> None: ...
+def schedule_assign(
+    weights: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+def schedule_check_assignment(
+    weights: npt.NDArray[np.int64],
+    column_of: npt.NDArray[np.int32],
+    weight: int,
+    duals: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+) -> None: ...
+def schedule_match_general(
+    weights: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64], list[tuple[list[int], int]]]: ...
+def schedule_check_general(
+    weights: npt.NDArray[np.int64],
+    mate: npt.NDArray[np.int32],
+    weight: int,
+    duals: tuple[npt.NDArray[np.int64], list[tuple[list[int], int]]],
+) -> None: ...
 
 # simulate: crates/python/src/execute.rs
 

@@ -145,76 +145,39 @@ fn odd_cycles_leave_one_alone() {
     }
 }
 
+/// The cases of van Rantwijk's test suite (mwmatching.py, 2008), whose optima are known: edges and
+/// their weights with vertices from 1 on, and the partner of each vertex.
+const BLOSSOMS: [(&str, &[usize]); 6] = [
+    ("1 2 8, 1 3 9, 2 3 10, 3 4 7", &[2, 1, 4, 3]),
+    ("1 2 9, 1 3 8, 2 3 10, 1 4 5, 4 5 4, 1 6 3", &[6, 3, 2, 5, 4, 1]),
+    ("1 2 9, 1 3 9, 2 3 10, 2 4 8, 3 5 8, 4 5 10, 5 6 6", &[3, 4, 1, 2, 6, 5]),
+    (
+        "1 2 45, 1 5 45, 2 3 50, 3 4 45, 4 5 50, 1 6 30, 3 9 35, 4 8 35, 5 7 26, 9 10 5",
+        &[6, 3, 2, 8, 7, 1, 5, 4, 10, 9],
+    ),
+    (
+        "1 2 40, 1 3 40, 2 3 60, 2 4 55, 3 5 55, 4 5 50, 1 8 15, 5 7 30, 6 7 10, 8 10 10, 4 9 30",
+        &[2, 1, 5, 9, 3, 7, 6, 10, 4, 8],
+    ),
+    (
+        "1 2 45, 1 7 45, 2 3 50, 3 4 45, 4 5 95, 4 6 94, 5 6 94, 6 7 50, 1 8 30, 3 11 35, 5 9 36, \
+         7 10 26, 11 12 5",
+        &[8, 3, 2, 6, 9, 4, 10, 1, 5, 7, 12, 11],
+    ),
+];
+
 #[test]
 fn blossoms_are_shrunk_nested_relabelled_and_opened() {
-    // The cases of van Rantwijk's test suite (mwmatching.py, 2008), whose optima are known:
-    // edges from 1 on, and the partner of each vertex.
-    type Case = (&'static [(usize, usize, i64)], &'static [usize]);
-    let cases: [Case; 6] = [
-        (&[(1, 2, 8), (1, 3, 9), (2, 3, 10), (3, 4, 7)], &[2, 1, 4, 3]),
-        (&[(1, 2, 9), (1, 3, 8), (2, 3, 10), (1, 4, 5), (4, 5, 4), (1, 6, 3)], &[6, 3, 2, 5, 4, 1]),
-        (
-            &[(1, 2, 9), (1, 3, 9), (2, 3, 10), (2, 4, 8), (3, 5, 8), (4, 5, 10), (5, 6, 6)],
-            &[3, 4, 1, 2, 6, 5],
-        ),
-        (
-            &[
-                (1, 2, 45),
-                (1, 5, 45),
-                (2, 3, 50),
-                (3, 4, 45),
-                (4, 5, 50),
-                (1, 6, 30),
-                (3, 9, 35),
-                (4, 8, 35),
-                (5, 7, 26),
-                (9, 10, 5),
-            ],
-            &[6, 3, 2, 8, 7, 1, 5, 4, 10, 9],
-        ),
-        (
-            &[
-                (1, 2, 40),
-                (1, 3, 40),
-                (2, 3, 60),
-                (2, 4, 55),
-                (3, 5, 55),
-                (4, 5, 50),
-                (1, 8, 15),
-                (5, 7, 30),
-                (7, 6, 10),
-                (8, 10, 10),
-                (4, 9, 30),
-            ],
-            &[2, 1, 5, 9, 3, 7, 6, 10, 4, 8],
-        ),
-        (
-            &[
-                (1, 2, 45),
-                (1, 7, 45),
-                (2, 3, 50),
-                (3, 4, 45),
-                (4, 5, 95),
-                (4, 6, 94),
-                (5, 6, 94),
-                (6, 7, 50),
-                (1, 8, 30),
-                (3, 11, 35),
-                (5, 9, 36),
-                (7, 10, 26),
-                (11, 12, 5),
-            ],
-            &[8, 3, 2, 6, 9, 4, 10, 1, 5, 7, 12, 11],
-        ),
-    ];
-    for (edges, expected) in cases {
+    for (edges, expected) in BLOSSOMS {
         let n = expected.len();
-        let weights = symmetric(n, |one, other| {
-            let is = |edge: &&(usize, usize, i64)| {
-                (edge.0.min(edge.1), edge.0.max(edge.1)) == (one + 1, other + 1)
-            };
-            edges.iter().find(is).map_or(0, |edge| edge.2)
-        });
+        let mut weights = vec![0; n * n];
+        for edge in edges.split(',') {
+            let numbers: Vec<usize> =
+                edge.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            let (one, other) = (numbers[0] - 1, numbers[1] - 1);
+            weights[one * n + other] = i64::try_from(numbers[2]).unwrap();
+            weights[other * n + one] = i64::try_from(numbers[2]).unwrap();
+        }
         proved_general(n, &weights);
         let mate: Vec<usize> =
             match_general(n, &weights).unwrap().mate.iter().map(|&v| v as usize + 1).collect();

@@ -15,6 +15,18 @@ from lightloom.schedule.circuits import (
     port_bound_s,
     route,
 )
+from lightloom.schedule.colouring import (
+    FabricRoute,
+    check_colouring,
+    colour_edges,
+    route_permutation,
+)
+from lightloom.schedule.matching import (
+    BipartiteCertificate,
+    GeneralCertificate,
+    Matching,
+    max_weight_matching,
+)
 from lightloom.schedule.permutations import (
     PERMUTATION_METHODS,
     PermutationMethod,
@@ -27,7 +39,11 @@ from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, 
 __all__ = [
     "PERMUTATION_METHODS",
     "Allocation",
+    "BipartiteCertificate",
     "Cycles",
+    "FabricRoute",
+    "GeneralCertificate",
+    "Matching",
     "Method",
     "PermutationMethod",
     "PermutationSchedule",
@@ -37,11 +53,15 @@ __all__ = [
     "allocate",
     "allocate_region",
     "changed_pairs",
+    "check_colouring",
+    "colour_edges",
     "cycles_in_order",
     "decompose",
     "decompose_all",
     "map_nics",
+    "max_weight_matching",
     "port_bound_s",
     "route",
+    "route_permutation",
     "topoopt_topology",
 ]

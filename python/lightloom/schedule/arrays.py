@@ -57,6 +57,37 @@ def square_matrix(
     return whole_matrix(given, name, most, error)
 
 
+def whole_list(
+    values: npt.ArrayLike, name: str, most: int, error: type[InputError], least: int = 0
+) -> npt.NDArray[Any]:
+    """Return a list of whole numbers from ``least`` to ``most``, or raise ``error``.
+
+    It is unsigned if ``least`` is 0, else signed.
+    """
+    kind = np.uint64 if least == 0 else np.int64
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise error(f"{name}: expected a list of whole numbers, got nested lists") from None
+    if given.size == 0 and given.ndim == 1:
+        return np.zeros(0, dtype=kind)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise error(
+            f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
+        )
+    if given.min() < least or given.max() > most:
+        raise error(f"{name}: expected {least} to {most}, got {given.min()} to {given.max()}")
+    return np.ascontiguousarray(given.astype(kind))
+
+
+def whole_number(value: int, name: str, least: int, most: int) -> int:
+    """Return a whole number from ``least`` to ``most``, or raise ``InputError``."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        raise InputError(f"{name}: expected {least} to {most}, got {value!r}")
+    return int(value)
+
+
 def rate_bps(gbps: float, name: str, least: float) -> int:
     """Return a rate in Gb/s as whole bits per second; at least ``least`` Gb/s."""
     number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True

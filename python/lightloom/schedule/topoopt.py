@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, FabricError
+from lightloom.schedule.arrays import whole_list
 
 _MOST_SERVERS = 1_000_000
 
@@ -135,10 +136,10 @@ def topoopt_topology(
     if strides not in ("geometric", "one"):
         raise FabricError(f"strides: expected 'geometric' or 'one', got {strides!r}")
     sources, destinations = (
-        _whole(values, name, servers - 1).astype(np.uint32)
+        whole_list(values, name, servers - 1, DemandError).astype(np.uint32)
         for values, name in zip(demand[:2], ("sources", "destinations"), strict=True)
     )
-    volumes = _whole(demand[2], "bytes", 2**64 - 1)
+    volumes = whole_list(demand[2], "bytes", 2**64 - 1, DemandError)
     if not len(sources) == len(destinations) == len(volumes):
         raise DemandError(
             f"demand: {len(sources)} sources, {len(destinations)} destinations and "
@@ -146,10 +147,12 @@ def topoopt_topology(
         )
     groups = []
     for index, ring in enumerate(rings):
-        members = _whole(ring.members, f"ring {index}", servers - 1)
+        members = whole_list(ring.members, f"ring {index}", servers - 1, DemandError)
         if len(np.unique(members)) < len(members):
             raise DemandError(f"ring {index}: a server is in it twice")
-        edge_bytes = _whole([ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1)
+        edge_bytes = whole_list(
+            [ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1, DemandError
+        )
         groups.append((members.tolist(), int(edge_bytes[0])))
     size = (int(servers), int(degree), int(max_routes))
     try:
@@ -158,19 +161,3 @@ def topoopt_topology(
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
     return Topology(*found)
-
-
-def _whole(values: npt.ArrayLike, name: str, most: int) -> npt.NDArray[np.uint64]:
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise DemandError(f"{name}: expected a list of whole numbers, got nested lists") from None
-    if given.size == 0:
-        return np.zeros(0, dtype=np.uint64)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise DemandError(
-            f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
-        )
-    if given.min() < 0 or given.max() > most:
-        raise DemandError(f"{name}: expected 0 to {most}, got {given.min()} to {given.max()}")
-    return np.ascontiguousarray(given.astype(np.uint64))

@@ -1,0 +1,218 @@
+"""Edge colouring, and permutations over a fabric of circuit switches (``crates/schedule``).
+
+A bipartite multigraph whose vertices have at most D edges is the union of D matchings (König,
+1916): one per switch plane, spine or slot. Light is not split and links carry one circuit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import InputError
+from lightloom.schedule.arrays import as_array, whole_list, whole_number
+
+_MOST_VERTICES = 1 << 26
+_MOST_PORTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class FabricRoute:
+    """The way of every circuit of a permutation, and the setting of every switch.
+
+    A switch's setting names the output of each input, -1 if dark. Inputs and outputs are numbered
+    alike: first those towards the hosts, then those towards the next tier.
+
+    Attributes
+    ----------
+    spine
+        Spine of each host's circuit, ``(hosts,)``; -1 inside a leaf, or if idle. With three tiers
+        this is the plane: the spines of that number, one in each pod.
+    core
+        Core within the plane, ``(hosts,)``; -1 inside a pod, or with two tiers.
+    leaf_switches
+        ``(leaves, leaf + spines)``.
+    spine_switches
+        Two tiers: ``(spines, leaves)``. Three: ``(spines, pods, pod + cores)``.
+    core_switches
+        ``(spines, cores, pods)``; with two tiers empty.
+    shape
+        Hosts of a leaf, spines, and with three tiers (leaves of a pod, cores of a plane).
+    """
+
+    spine: npt.NDArray[np.int32]
+    core: npt.NDArray[np.int32]
+    leaf_switches: npt.NDArray[np.int32]
+    spine_switches: npt.NDArray[np.int32]
+    core_switches: npt.NDArray[np.int32]
+    shape: tuple[int, int, tuple[int, int] | None]
+
+    def check(self, permutation: npt.ArrayLike) -> None:
+        """Follow the light of every host through the switches.
+
+        Every circuit ends at its destination by the spine and core stated, no link is used twice,
+        circuits inside a leaf or pod stay there, and nothing else is lit.
+
+        Raises
+        ------
+        InputError
+            The first thing that is wrong.
+        """
+        parts = (
+            self.spine,
+            self.core,
+            self.leaf_switches,
+            self.spine_switches,
+            self.core_switches,
+        )
+        given = tuple(np.asarray(part, dtype=np.int32).ravel() for part in parts)
+        hosts = _permutation(permutation)
+        try:
+            _core.schedule_check_route(
+                hosts, self.shape, (given[0], given[1], given[2], given[3], given[4])
+            )
+        except ValueError as error:
+            raise InputError(f"route: {error}") from None
+
+
+def colour_edges(edges: npt.ArrayLike, *, colours: int | None = None) -> npt.NDArray[np.int32]:
+    """Give every edge of a bipartite multigraph a colour, so that no two edges of a colour meet.
+
+    Euler splits halve the graph; where its degree is odd a class is dissolved along alternating
+    paths (Gabow, 1976).
+
+    Parameters
+    ----------
+    edges
+        Left and right vertex of each edge, ``(m, 2)``; an edge may occur several times.
+    colours
+        How many there are; by default as few as can be, the most edges at one vertex.
+
+    Returns
+    -------
+    numpy.ndarray
+        Colour of each edge from 0 on, ``(m,)``.
+
+    Raises
+    ------
+    InputError
+        If edges are no pairs of whole numbers, or a vertex has more edges than there are colours.
+    """
+    pairs, sizes = _edges(edges)
+    if colours is not None:
+        colours = whole_number(colours, "colours", 0, 2**31 - 1)
+    try:
+        return _core.schedule_colour_edges(pairs, sizes, colours)
+    except ValueError as error:
+        raise InputError(f"edges: {error}") from None
+
+
+def check_colouring(edges: npt.ArrayLike, colour_of_edge: npt.ArrayLike) -> int:
+    """Check that no two edges of a colour meet; return the number of colours.
+
+    Raises
+    ------
+    InputError
+        If they do: the two edges.
+    """
+    pairs, sizes = _edges(edges)
+    given = whole_list(colour_of_edge, "colours", 2**31 - 2, InputError).astype(np.int32)
+    colours = int(given.max()) + 1 if given.size else 0
+    try:
+        _core.schedule_check_colouring(pairs, sizes, colours, given)
+    except ValueError as error:
+        raise InputError(f"edges: {error}") from None
+    return colours
+
+
+def route_permutation(
+    permutation: npt.ArrayLike,
+    *,
+    leaf: int,
+    tiers: int = 2,
+    spines: int | None = None,
+    pod: int | None = None,
+    cores: int | None = None,
+) -> FabricRoute:
+    """Route a permutation of hosts over a Clos fabric of circuit switches.
+
+    With two tiers each leaf has one up-link to each spine. With three, leaves are gathered in
+    pods; each pod has one spine of each number, and the spines of one number are joined by
+    ``cores`` switches of their own. With as many up-links as down-links every permutation has a
+    way (Slepian, 1952; Duguid, 1959). Pairs inside a leaf or a pod stay there.
+
+    Parameters
+    ----------
+    permutation
+        Destination of each host, -1 if idle; no two alike.
+    leaf
+        Hosts of a leaf switch.
+    tiers
+        2 or 3.
+    spines
+        Up-links of a leaf; by default ``leaf``.
+    pod
+        Leaves of a pod (three tiers only); by default ``leaf``, as in a fat-tree.
+    cores
+        Up-links of a spine (three tiers only); by default ``pod``.
+
+    Raises
+    ------
+    InputError
+        If sizes do not fit, two hosts have one destination, or there are too few up-links.
+    """
+    hosts = _permutation(permutation)
+    leaf = whole_number(leaf, "leaf", 1, _MOST_PORTS)
+    spines = whole_number(leaf if spines is None else spines, "spines", 0, _MOST_PORTS)
+    if tiers not in (2, 3):
+        raise InputError(f"tiers: expected 2 or 3, got {tiers!r}")
+    pods = None
+    if tiers == 3:
+        pod = whole_number(leaf if pod is None else pod, "pod", 1, _MOST_PORTS)
+        pods = (pod, whole_number(pod if cores is None else cores, "cores", 0, _MOST_PORTS))
+    elif pod is not None or cores is not None:
+        raise InputError("pod and cores are for three tiers: add tiers=3")
+    shape = (leaf, spines, pods)
+    try:
+        found = _core.schedule_route_permutation(hosts, shape)
+    except ValueError as error:
+        raise InputError(f"permutation: {error}") from None
+    leaves = len(hosts) // leaf
+    upper: tuple[int, ...] = (spines, leaves)
+    top: tuple[int, ...] = (spines, 0, 1)
+    if pods is not None:
+        upper = (spines, leaves // pods[0], pods[0] + pods[1])
+        top = (spines, pods[1], leaves // pods[0])
+    return FabricRoute(
+        spine=found[0],
+        core=found[1],
+        leaf_switches=found[2].reshape(leaves, leaf + spines),
+        spine_switches=found[3].reshape(upper),
+        core_switches=found[4].reshape(top),
+        shape=shape,
+    )
+
+
+def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    given = whole_list(permutation, "permutation", 2**31 - 1, InputError, least=-1)
+    return given.astype(np.int32)
+
+
+def _edges(edges: npt.ArrayLike) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:
+    given = as_array(edges, "edges", InputError)
+    if given.size == 0:
+        return np.zeros((0, 2), dtype=np.uint32), (0, 0)
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise InputError(
+            f"edges: expected rows of 2 whole numbers, got {given.dtype} of shape {given.shape}"
+        )
+    if given.min() < 0 or given.max() >= _MOST_VERTICES:
+        raise InputError(
+            f"edges: expected vertices 0 to {_MOST_VERTICES - 1}, "
+            f"got {given.min()} to {given.max()}"
+        )
+    left, right = (int(most) + 1 for most in given.max(axis=0))
+    return np.ascontiguousarray(given.astype(np.uint32)), (left, right)
