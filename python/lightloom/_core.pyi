@@ -37,7 +37,7 @@ ScheduleAnswer = tuple[
     npt.NDArray[np.uint16],
     npt.NDArray[np.uint64],
     float,
-    Literal["paper", "reference", "best", "static"],
+    Literal["paper", "reference", "static", "greedy", "parametric", "best"],
 ]
 
 def schedule_allocate(method: str, request: ScheduleRequest) -> ScheduleAnswer: ...

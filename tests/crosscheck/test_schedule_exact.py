@@ -80,7 +80,7 @@ def circuits_exist(demand, ports, eps_nics, time_s):
 
 
 @pytest.mark.parametrize("shape", [0.15, 1.0, 50.0])
-@pytest.mark.parametrize("method", ["paper", "reference", "static", "best"])
+@pytest.mark.parametrize("method", ["paper", "reference", "static", "greedy", "parametric", "best"])
 def test_split_routing_is_the_optimum_of_its_linear_programme(method, shape):
     rng = np.random.default_rng(11)
     for n in (2, 3, 5, 8, 12):

@@ -17,7 +17,7 @@ from lightloom.schedule import (
     topoopt_topology,
 )
 
-METHODS = ["paper", "reference", "static", "best"]
+METHODS = ["paper", "reference", "static", "greedy", "parametric", "best"]
 BYTES_PER_S = 400e9 / 8
 
 

@@ -92,7 +92,7 @@ networks = st.one_of(
         first=st.sampled_from(["reuse", "block"]),
         fixed_ps=st.sampled_from([0, 10**9, 2**64 - 1]),
         keep_unchanged=st.booleans(),
-        allocator=st.sampled_from(["paper", "reference", "best", "static"]),
+        allocator=st.sampled_from(["paper", "reference", "static", "greedy", "parametric", "best"]),
     ),
     st.builds(
         direct,

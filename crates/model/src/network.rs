@@ -28,7 +28,11 @@ pub enum Allocator {
     Paper,
     /// As the MixNet authors' simulator has it.
     Reference,
-    /// The best of all, with max(TX, RX).
+    /// The pair that needs it most gets the next circuit; the larger of TX and RX counts.
+    Greedy,
+    /// Bisection on the time, with a local search at each.
+    Parametric,
+    /// The fastest of all of these.
     Best,
     /// A demand-blind circulant.
     Static,

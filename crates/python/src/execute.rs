@@ -307,11 +307,13 @@ fn read_eps(eps: &Bound<'_, PyDict>) -> PyResult<Eps> {
     })
 }
 
-const ALLOCATORS: [(&str, Allocator); 4] = [
+const ALLOCATORS: [(&str, Allocator); 6] = [
     ("paper", Allocator::Paper),
     ("reference", Allocator::Reference),
-    ("best", Allocator::Best),
     ("static", Allocator::Static),
+    ("greedy", Allocator::Greedy),
+    ("parametric", Allocator::Parametric),
+    ("best", Allocator::Best),
 ];
 
 fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {

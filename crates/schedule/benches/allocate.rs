@@ -5,9 +5,18 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
-use lightloom_schedule::{Request, allocate, map_nics};
+use lightloom_schedule::{EpsRates, Request, allocate, map_nics};
 
 const RATE: Rate = Rate(400_000_000_000);
+
+const ALLOCATORS: [Allocator; 6] = [
+    Allocator::Static,
+    Allocator::Paper,
+    Allocator::Reference,
+    Allocator::Greedy,
+    Allocator::Parametric,
+    Allocator::Best,
+];
 
 fn uniform(state: &mut u64) -> f64 {
     *state ^= *state << 13;
@@ -32,9 +41,7 @@ fn allocators(criterion: &mut Criterion) {
         for servers in [8, 32, 128] {
             let mut state = 0x9E37_79B9_7F4A_7C15;
             let draws: Vec<Vec<u64>> = (0..16).map(|_| demand(kind, servers, &mut state)).collect();
-            for allocator in
-                [Allocator::Static, Allocator::Paper, Allocator::Reference, Allocator::Best]
-            {
+            for allocator in ALLOCATORS {
                 let name = format!("{allocator:?}").to_lowercase();
                 let mut draw = 0;
                 group.bench_function(BenchmarkId::new(name, servers), |bencher| {
@@ -46,7 +53,7 @@ fn allocators(criterion: &mut Criterion) {
                             ports: &vec![6; servers],
                             allowed: None,
                             circuit_rate: RATE,
-                            eps_rate: Rate(2 * RATE.0),
+                            eps_rates: EpsRates::Equal(Rate(2 * RATE.0)),
                             split: true,
                             previous: None,
                         };

@@ -3,7 +3,16 @@
 use std::time::Instant;
 
 use lightloom_model::{Allocator, Rate};
-use lightloom_schedule::{Request, allocate, port_bound};
+use lightloom_schedule::{EpsRates, Request, allocate, port_bound};
+
+const ALLOCATORS: [Allocator; 6] = [
+    Allocator::Static,
+    Allocator::Paper,
+    Allocator::Reference,
+    Allocator::Greedy,
+    Allocator::Parametric,
+    Allocator::Best,
+];
 
 struct Random(u64);
 
@@ -65,9 +74,7 @@ fn main() {
         for &n in &sizes {
             for split in [false, true] {
                 print!("{kind:8} {n:4} {:5}", if split { "split" } else { "whole" });
-                for allocator in
-                    [Allocator::Static, Allocator::Paper, Allocator::Reference, Allocator::Best]
-                {
+                for allocator in ALLOCATORS {
                     let mut random = Random(0x9E37_79B9_7F4A_7C15);
                     let (mut sum, mut seconds) = (0.0, 0.0);
                     for _ in 0..draws {
@@ -78,7 +85,7 @@ fn main() {
                             ports: &vec![6; n],
                             allowed: None,
                             circuit_rate: rate,
-                            eps_rate: Rate(2 * rate.0),
+                            eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
                             split,
                             previous: None,
                         };

@@ -16,5 +16,6 @@ pub mod permutation;
 pub mod topoopt;
 
 pub use allocation::{
-    Allocation, NicCircuit, NicEnd, Request, allocate, changed_pairs, map_nics, port_bound, route,
+    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, map_nics,
+    port_bound, route,
 };

@@ -7,8 +7,17 @@ use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{Request, allocate, changed_pairs, port_bound, route};
 use proptest::prelude::*;
 
-const ALL: [Allocator; 4] =
-    [Allocator::Paper, Allocator::Reference, Allocator::Static, Allocator::Best];
+const ALL: [Allocator; 6] = [
+    Allocator::Paper,
+    Allocator::Reference,
+    Allocator::Static,
+    Allocator::Greedy,
+    Allocator::Parametric,
+    Allocator::Best,
+];
+
+/// Those that keep what is there unless they find something faster.
+const STICKY: [Allocator; 3] = [Allocator::Greedy, Allocator::Parametric, Allocator::Best];
 
 /// Sums in different orders differ by rounding.
 const ROUNDING: f64 = 1e-9;
@@ -54,7 +63,7 @@ proptest! {
         let request = case.request();
         let best = allocate(Allocator::Best, &request).makespan;
         prop_assert!(best >= port_bound(&request) * (1.0 - ROUNDING));
-        for allocator in [Allocator::Paper, Allocator::Reference, Allocator::Static] {
+        for allocator in ALL {
             let other = allocate(allocator, &request).makespan;
             prop_assert!(best <= other * (1.0 + ROUNDING), "{allocator:?}: {best} > {other}");
         }
@@ -72,15 +81,14 @@ proptest! {
     #[test]
     fn what_was_there_is_kept_if_nothing_is_faster(case in case(7)) {
         let request = case.request();
-        let before = allocate(Allocator::Best, &request).circuits;
-        let again = allocate(
-            Allocator::Best,
-            &Request { previous: Some(&before), ..request },
-        );
-        let time = route(&request, &before).makespan;
-        prop_assert!(again.makespan <= time);
-        if again.makespan >= time {
-            prop_assert_eq!(changed_pairs(&before, &again.circuits), 0);
+        for (first, then) in STICKY.into_iter().flat_map(|x| ALL.map(|y| (y, x))) {
+            let before = allocate(first, &request).circuits;
+            let again = allocate(then, &Request { previous: Some(&before), ..request });
+            let time = route(&request, &before).makespan;
+            prop_assert!(again.makespan <= time, "{then:?} after {first:?}");
+            if again.makespan >= time {
+                prop_assert_eq!(changed_pairs(&before, &again.circuits), 0);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lightloom_model::{Allocator, Rate};
-use lightloom_schedule::{Allocation, Request, allocate, port_bound};
+use lightloom_schedule::{Allocation, EpsRates, Request, allocate, port_bound};
 
 fn public_matrix() -> Option<Vec<u64>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,7 +24,7 @@ fn on_matrix(demand: &[u64], allocator: Allocator, split: bool) -> (Allocation, 
         ports: &[6; 8],
         allowed: None,
         circuit_rate: rate,
-        eps_rate: Rate(2 * rate.0),
+        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
         split,
         previous: None,
     };

@@ -200,7 +200,7 @@ Circuits = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "circuits", "--circuits", metavar="WHICH",
-        help="mixnet: paper, reference, best or static allocation.",
+        help="mixnet: paper, reference, static, greedy, parametric or best.",
     ),
 ]  # fmt: skip
 Split = Annotated[

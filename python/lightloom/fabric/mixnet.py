@@ -63,7 +63,7 @@ class MixNet(FabricOptions):
     region_servers: Count | None = None
     technology: str = "piezo"
     ocs_ports: Count | None = None
-    circuits: Literal["paper", "reference", "best", "static"] = "best"
+    circuits: Literal["paper", "reference", "static", "greedy", "parametric", "best"] = "best"
     split: Switch = True
     reconfigure: Literal["never", "always"] = "always"
     first: Literal["reuse", "block"] = "reuse"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 AllToAll = Literal["flat", "rail", "hierarchical"]
-Allocator = Literal["paper", "reference", "best", "static"]
+Allocator = Literal["paper", "reference", "static", "greedy", "parametric", "best"]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.schedule.arrays import as_array, rate_bps, square_matrix
 
-Method = Literal["paper", "reference", "best", "static"]
+Method = Literal["paper", "reference", "static", "greedy", "parametric", "best"]
 
 _MOST_PORTS = 65_535
 _MOST_SERVERS = 4_096
@@ -105,10 +105,12 @@ def allocate(
         See :class:`Region`.
     method
         ``paper`` (Algorithm 1 of MixNet as printed), ``reference`` (as its authors' simulator has
-        it), ``static`` (a demand-blind circulant), ``best`` (never slower than any of these).
+        it), ``static`` (a demand-blind circulant), ``greedy`` (the neediest pair first),
+        ``parametric`` (bisection on the time), ``best`` (never slower than any of these).
     previous
-        Circuits that are there now, ``(n, n)``; among equally fast answers ``best`` takes the one
-        that changes fewest.
+        Circuits that are there now, ``(n, n)``. ``greedy``, ``parametric`` and ``best`` start
+        from them and, where others are no faster, keep them; ``paper`` and ``reference`` prefer
+        them among pairs of equal need.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from lightloom.schedule import (
 
 RATES = {"circuit_gbps": 400, "eps_gbps": 800}
 BYTES_PER_S = 400e9 / 8
-METHODS = ["paper", "reference", "static", "best"]
+METHODS = ["paper", "reference", "static", "greedy", "parametric", "best"]
 
 
 @pytest.fixture
@@ -207,7 +207,8 @@ def test_python_integers_beyond_64_bits_are_refused():
     [
         (
             {"method": "bets"},
-            "circuits 'bets': expected one of paper, reference, best, static; did you mean 'best'?",
+            "circuits 'bets': expected one of paper, reference, static, greedy, parametric, best; "
+            "did you mean 'best'?",
         ),
         ({"ports": -1}, "ports: expected 0 to 65535, got -1 to -1"),
         ({"ports": 2.0}, "ports: expected whole numbers, got float64"),

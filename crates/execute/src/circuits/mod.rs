@@ -14,7 +14,9 @@ use domain::{Domain, Domains};
 use lightloom_flowsim::{FlowNetwork, LinkId};
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Allocator, Duration, Network, Ocs, Rate, TaskGraph, Time, WorkerId};
-use lightloom_schedule::{Allocation, Request, allocate, changed_pairs, port_bound, route};
+use lightloom_schedule::{
+    Allocation, EpsRates, Request, allocate, changed_pairs, port_bound, route,
+};
 use memo::Memo;
 
 /// All regional circuits of a network.
@@ -301,7 +303,7 @@ impl<'a> Circuits<'a> {
             ports: &domain.ports,
             allowed: domain.allowed.as_deref(),
             circuit_rate: self.ocs.nic_rate,
-            eps_rate: self.eps_rate,
+            eps_rates: EpsRates::Equal(self.eps_rate),
             split: self.ocs.split,
             previous,
         }

@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::{Allocation, NicCircuit, NicEnd, Request};
+use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -39,7 +39,7 @@ impl Owned {
             ports: &self.ports,
             allowed: self.allowed.as_deref(),
             circuit_rate: Rate(self.rates_bps.0),
-            eps_rate: Rate(self.rates_bps.1),
+            eps_rates: EpsRates::Equal(Rate(self.rates_bps.1)),
             split: self.split,
             previous: self.previous.as_deref(),
         }
@@ -78,6 +78,8 @@ fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<
     let chosen = match allocation.chosen {
         Allocator::Paper => "paper",
         Allocator::Reference => "reference",
+        Allocator::Greedy => "greedy",
+        Allocator::Parametric => "parametric",
         Allocator::Best => "best",
         Allocator::Static => "static",
     };
@@ -102,6 +104,8 @@ fn schedule_allocate<'py>(
     let allocator = match method {
         "paper" => Allocator::Paper,
         "reference" => Allocator::Reference,
+        "greedy" => Allocator::Greedy,
+        "parametric" => Allocator::Parametric,
         "best" => Allocator::Best,
         "static" => Allocator::Static,
         other => return Err(refuse(Invalid(format!("no allocator is called '{other}'")))),

@@ -15,9 +15,8 @@ pub fn line_bound(problem: &Problem) -> f64 {
     let mut line = Line { rests: Vec::with_capacity(n), counts: vec![0; n] };
     for server in 0..n {
         let cells = server * n..(server + 1) * n;
-        let ports = problem.request.ports[server] as usize;
         for bytes in [&problem.tx[cells.clone()], &problem.rx[cells.clone()]] {
-            bound = line.time(problem, bytes, ports, bound);
+            bound = line.time(problem, server, bytes, bound);
         }
     }
     bound
@@ -35,16 +34,17 @@ impl Line {
     ///
     /// Newton's method from above on the parametric problem: the circuits that carry most at time
     /// T need some time T' <= T, and if T' = T nothing is faster.
-    fn time(&mut self, problem: &Problem, bytes: &[f64], ports: usize, at_least: f64) -> f64 {
+    fn time(&mut self, problem: &Problem, server: usize, bytes: &[f64], at_least: f64) -> f64 {
+        let (ports, eps) = (problem.request.ports[server] as usize, problem.eps[server]);
         let sum: f64 = bytes.iter().sum();
         // Circuits that carry most at `at_least` may already do.
-        if sum - self.choose(problem, bytes, ports, at_least) <= problem.eps * at_least {
+        if sum - self.choose(problem, bytes, ports, at_least) <= eps * at_least {
             return at_least;
         }
-        let mut time = split_time(bytes, &self.counts, problem.circuit, problem.eps, at_least);
+        let mut time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
         while time.is_finite() {
             self.choose(problem, bytes, ports, time);
-            let next = split_time(bytes, &self.counts, problem.circuit, problem.eps, at_least);
+            let next = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
             if next >= time {
                 break;
             }

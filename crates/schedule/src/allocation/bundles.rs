@@ -56,9 +56,9 @@ struct Lines {
 
 impl Lines {
     fn new(problem: &Problem, time: f64) -> Self {
-        let budget = problem.eps * time;
         let over = |cells: &[f64]| -> Vec<f64> {
-            cells.chunks(problem.n).map(|row| row.iter().sum::<f64>() - budget).collect()
+            let rows = cells.chunks(problem.n).zip(&problem.eps);
+            rows.map(|(row, eps)| row.iter().sum::<f64>() - eps * time).collect()
         };
         Self { tx: over(&problem.tx), rx: over(&problem.rx) }
     }

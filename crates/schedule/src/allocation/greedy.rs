@@ -1,123 +1,120 @@
-//! Greedy allocators: the pair that needs it most gets the next circuit.
+//! The skipping greedy: the pair that needs it most gets the next circuit, while there is one to
+//! give.
 //!
-//! Three readings of Algorithm 1 of MixNet (section 5.2), which differ in what a pair's need is
-//! and in what happens when a port runs out:
+//! Differs from Algorithm 1 of MixNet in that the larger direction counts, as circuits are duplex,
+//! and that a pair that finds a port taken is passed over. Every pair gets its first circuit
+//! before any gets a second one; after that a pair with demand D and c circuits needs D / c.
 //!
-//! - [`paper`]: TX + RX, the loop ends at the first pair that finds a port taken;
-//! - [`reference`]: TX + RX, such pairs are skipped, first circuits come before second ones;
-//! - [`skip_max`]: max(TX, RX), as circuits are duplex, such pairs are skipped.
-//!
-//! As printed, every pair with demand starts at T = infinity, so the choice among them is open.
-//! Here the larger demand goes first: on the one public routing matrix that gives 1.95 times the
-//! port bound, against 2.18 for the order of indices, and it is what the text says ("the longest
-//! transfers"). Equal demands go in the order of indices. A pair without demand has T = 0 and gets
-//! nothing: the loop ends when no other pair is left.
-
-use std::collections::BinaryHeap;
+//! No heap: pairs are sorted once, and those that have c circuits are in the same order for every
+//! c. So the next pair is at the head of one of a few queues, one for each c.
 
 use super::problem::{Circuits, Problem};
+use super::request::{Allocation, changed_pairs};
+use super::routing::{finish, finish_at, makespan};
+use super::sticky::settle;
+use lightloom_model::Allocator;
 
-/// Algorithm 1 as printed.
-pub fn paper(problem: &Problem) -> Circuits {
-    let mut circuits = problem.no_circuits();
-    let mut queue = Queue::new(problem, Problem::sum);
-    while let Some(entry) = queue.pop() {
-        if !circuits.has_room(entry.a, entry.b) {
-            break;
-        }
-        circuits.add(entry.a, entry.b);
-        let time = problem.sum(entry.a, entry.b) / f64::from(circuits.of(entry.a, entry.b));
-        queue.push(false, time, entry);
+/// Circuits by need; those that are there stay if these are not faster.
+///
+/// What is there is looked at first: circuits that reach the port bound are the answer, and
+/// nothing need be sorted.
+pub fn greedy(problem: &Problem) -> Allocation {
+    let Some(previous) = problem.request.previous else {
+        return finish(problem, skip(problem, None).count, Allocator::Greedy);
+    };
+    let stay = problem.adopt(previous);
+    let time = makespan(problem, &stay.count);
+    let intact = changed_pairs(previous, &stay.count) == 0;
+    if intact && problem.reaches_bound(time) {
+        return finish_at(problem, stay.count, Allocator::Greedy, time);
     }
-    circuits
+    let fresh = skip(problem, Some(previous));
+    let fresh_time = makespan(problem, &fresh.count);
+    if time <= fresh_time {
+        return finish_at(problem, stay.count, Allocator::Greedy, time);
+    }
+    let settled = settle(problem, previous, fresh, fresh_time);
+    finish_at(problem, settled.count, Allocator::Greedy, fresh_time)
 }
 
-/// As the simulator that the MixNet authors published: when the C-th circuit is given, the
-/// pair's remaining need is divided by 100 C, so that in effect each pair gets its first circuit
-/// before any gets a second one, unless demands differ by more than 100.
-pub fn reference(problem: &Problem) -> Circuits {
+/// Circuits by need; of pairs in equal need those first that hold most circuits now.
+pub fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
+    let pairs = by_need(problem, previous);
     let mut circuits = problem.no_circuits();
-    let mut queue = Queue::new(problem, Problem::sum);
-    while let Some(entry) = queue.pop() {
+    let mut queues: Vec<Queue> = Vec::new();
+    let mut first = Queue::default();
+    for &pair in &pairs {
         if circuits.is_full() {
-            break;
+            return circuits;
         }
-        if circuits.has_room(entry.a, entry.b) {
-            circuits.add(entry.a, entry.b);
-            let count = f64::from(circuits.of(entry.a, entry.b));
-            queue.push(true, entry.need / (100.0 * count), entry);
+        if circuits.has_room(pair.a, pair.b) {
+            circuits.add(pair.a, pair.b);
+            first.waiting.push(pair);
+        }
+    }
+    queues.push(first);
+    while !circuits.is_full() {
+        let Some((held, pair)) = neediest(&mut queues) else { break };
+        if circuits.has_room(pair.a, pair.b) {
+            circuits.add(pair.a, pair.b);
+            if held + 1 == queues.len() {
+                queues.push(Queue::default());
+            }
+            queues[held + 1].waiting.push(pair);
         }
     }
     circuits
 }
 
-/// The larger direction counts, and a pair that finds a port taken is skipped.
-pub fn skip_max(problem: &Problem) -> Circuits {
-    let mut circuits = problem.no_circuits();
-    let mut queue = Queue::new(problem, Problem::larger);
-    while let Some(entry) = queue.pop() {
-        if circuits.is_full() {
-            break;
-        }
-        if circuits.has_room(entry.a, entry.b) {
-            circuits.add(entry.a, entry.b);
-            let time = problem.larger(entry.a, entry.b) / f64::from(circuits.of(entry.a, entry.b));
-            queue.push(false, time, entry);
-        }
-    }
-    circuits
-}
-
+/// A pair that wants circuits.
 #[derive(Clone, Copy)]
-struct Entry {
-    need: f64,
+struct Pair {
+    /// Bytes of the larger direction.
+    bytes: f64,
+    /// Circuits that the pair holds now.
+    held: u16,
     a: usize,
     b: usize,
 }
 
-/// Pairs by falling need; pairs without circuits (T = infinity) before all others.
-///
-/// A key packs, from the top: the infinite mark, the bits of the need (which sort like the need,
-/// as it is positive), and the pair, inverted so that lower indices come first.
-struct Queue {
-    heap: BinaryHeap<u128>,
+impl Pair {
+    /// Larger is first: need, circuits held now, lower indices.
+    fn key(&self, circuits: usize) -> (u64, u16, std::cmp::Reverse<(usize, usize)>) {
+        let need = self.bytes / circuits as f64;
+        // The bits of positive numbers sort like these.
+        (need.to_bits(), self.held, std::cmp::Reverse((self.a, self.b)))
+    }
 }
 
-impl Queue {
-    fn new<'p>(problem: &Problem<'p>, need: impl Fn(&Problem<'p>, usize, usize) -> f64) -> Self {
-        let mut keys = Vec::with_capacity(problem.n * problem.n / 2);
-        for a in 0..problem.n {
-            if problem.request.ports[a] == 0 {
-                continue;
-            }
-            for b in a + 1..problem.n {
-                let need = need(problem, a, b);
-                let can = problem.request.ports[b] > 0 && problem.may_join(a, b);
-                if need > 0.0 && can {
-                    keys.push(key(true, need, a, b));
-                }
+/// Pairs with equally many circuits, in the order in which they got the last one.
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Pair>,
+    head: usize,
+}
+
+/// Takes the pair in greatest need out of its queue; queue k holds pairs with k + 1 circuits.
+fn neediest(queues: &mut [Queue]) -> Option<(usize, Pair)> {
+    let heads = queues.iter().enumerate();
+    let heads = heads.filter_map(|(k, queue)| queue.waiting.get(queue.head).map(|p| (k, *p)));
+    let found = heads.max_by_key(|(k, pair)| pair.key(k + 1))?;
+    queues[found.0].head += 1;
+    Some(found)
+}
+
+fn by_need(problem: &Problem, previous: Option<&[u16]>) -> Vec<Pair> {
+    let n = problem.n;
+    let ports = problem.request.ports;
+    let mut pairs = Vec::with_capacity(n * n / 2);
+    for a in (0..n).filter(|&a| ports[a] > 0) {
+        for b in a + 1..n {
+            let bytes = problem.larger(a, b);
+            if bytes > 0.0 && ports[b] > 0 && problem.may_join(a, b) {
+                let held = previous.map_or(0, |count| count[a * n + b]);
+                pairs.push(Pair { bytes, held, a, b });
             }
         }
-        Self { heap: BinaryHeap::from(keys) }
     }
-
-    fn push(&mut self, infinite: bool, need: f64, entry: Entry) {
-        self.heap.push(key(infinite, need, entry.a, entry.b));
-    }
-
-    fn pop(&mut self) -> Option<Entry> {
-        self.heap.pop().map(|key| {
-            let need = f64::from_bits((key >> 32) as u64 & !INFINITE);
-            let pair = !(key as u32);
-            Entry { need, a: (pair >> 16) as usize, b: (pair & 0xffff) as usize }
-        })
-    }
-}
-
-const INFINITE: u64 = 1 << 63;
-
-fn key(infinite: bool, need: f64, a: usize, b: usize) -> u128 {
-    let rank = need.to_bits() | if infinite { INFINITE } else { 0 };
-    let pair = !(((a as u32) << 16) | b as u32);
-    u128::from(rank) << 32 | u128::from(pair)
+    pairs.sort_unstable_by_key(|pair| std::cmp::Reverse(pair.key(1)));
+    pairs
 }

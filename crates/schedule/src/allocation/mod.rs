@@ -8,19 +8,22 @@
 //! that bytes flow at line rate in one hop: start-up latency and the copies inside a server are
 //! left to whoever simulates.
 
+mod algorithm1;
 mod best;
 mod bound;
 mod bundles;
 mod circulant;
 mod greedy;
 mod nics;
+mod parametric;
 mod problem;
 mod request;
 mod routing;
 mod search;
+mod sticky;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
-pub use request::{Allocation, Request, changed_pairs, port_bound};
+pub use request::{Allocation, EpsRates, Request, changed_pairs, port_bound};
 pub use routing::route;
 
 use lightloom_model::Allocator;
@@ -33,10 +36,12 @@ use problem::Problem;
 pub fn allocate(allocator: Allocator, request: &Request) -> Allocation {
     let problem = Problem::new(request);
     let circuits = match allocator {
-        Allocator::Paper => greedy::paper(&problem),
-        Allocator::Reference => greedy::reference(&problem),
+        Allocator::Paper => algorithm1::paper(&problem, request.previous),
+        Allocator::Reference => algorithm1::reference(&problem, request.previous),
         Allocator::Static => circulant::circulant(&problem),
-        Allocator::Best => return best::best(&problem),
+        Allocator::Greedy => return greedy::greedy(&problem),
+        Allocator::Parametric => return parametric::parametric(&problem).finish(&problem),
+        Allocator::Best => return best::best(&problem).finish(&problem),
     };
     routing::finish(&problem, circuits.count, allocator)
 }

@@ -2,6 +2,9 @@
 
 use super::request::Request;
 
+/// Relative distance within which a time equals its bound: the two are summed in different orders.
+pub const ROUNDING: f64 = 1e-12;
+
 /// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
 /// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
 pub struct Problem<'a> {
@@ -14,8 +17,8 @@ pub struct Problem<'a> {
     pub rx: Vec<f64>,
     /// Bytes per second of one circuit.
     pub circuit: f64,
-    /// Bytes per second of one server on the EPS.
-    pub eps: f64,
+    /// Bytes per second of each server on the EPS.
+    pub eps: Vec<f64>,
 }
 
 impl<'a> Problem<'a> {
@@ -34,7 +37,7 @@ impl<'a> Problem<'a> {
             }
         }
         let circuit = request.circuit_rate.0 as f64 / 8.0;
-        let eps = request.eps_rate.0 as f64 / 8.0;
+        let eps = (0..n).map(|server| request.eps_rates.of(server).0 as f64 / 8.0).collect();
         Self { request: *request, n, tx, rx, circuit, eps }
     }
 
@@ -64,11 +67,16 @@ impl<'a> Problem<'a> {
             let received: f64 = self.rx[line].iter().sum();
             let bytes = sent.max(received);
             if bytes > 0.0 {
-                let rate = self.eps + f64::from(self.request.ports[server]) * self.circuit;
+                let rate = self.eps[server] + f64::from(self.request.ports[server]) * self.circuit;
                 bound = bound.max(bytes / rate);
             }
         }
         bound
+    }
+
+    /// Whether nothing can be faster than this: it is the port bound, but for rounding.
+    pub fn reaches_bound(&self, time: f64) -> bool {
+        time <= self.port_bound() * (1.0 + ROUNDING)
     }
 
     /// Circuits that are there already, as far as ports and allowed pairs admit them.

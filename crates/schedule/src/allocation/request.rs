@@ -16,13 +16,32 @@ pub struct Request<'a> {
     pub allowed: Option<&'a [bool]>,
     /// Rate of one circuit, per direction.
     pub circuit_rate: Rate,
-    /// Rate of one server into, and out of, the EPS: the sum of its EPS NICs.
-    pub eps_rate: Rate,
+    /// Rate of each server into, and out of, the EPS: the sum of its EPS NICs.
+    pub eps_rates: EpsRates<'a>,
     /// Whether a pair with circuits may send its excess over the EPS.
     pub split: bool,
     /// Circuits that are there now, n x n; among equally fast answers the one closest to them
     /// is taken.
     pub previous: Option<&'a [u16]>,
+}
+
+/// Rate of each server into, and out of, the EPS.
+#[derive(Debug, Clone, Copy)]
+pub enum EpsRates<'a> {
+    /// One rate for all.
+    Equal(Rate),
+    /// One for each server, as when NICs have failed.
+    Each(&'a [Rate]),
+}
+
+impl EpsRates<'_> {
+    /// The rate of one server.
+    pub fn of(&self, server: usize) -> Rate {
+        match self {
+            Self::Equal(rate) => *rate,
+            Self::Each(rates) => rates[server],
+        }
+    }
 }
 
 impl Request<'_> {
@@ -53,6 +72,9 @@ impl Request<'_> {
         }
         if let Some(previous) = self.previous {
             expect("previous", previous.len(), cells)?;
+        }
+        if let EpsRates::Each(rates) = self.eps_rates {
+            expect("eps_rates", rates.len(), n)?;
         }
         if self.circuit_rate.0 == 0 {
             return Err(Invalid::new("circuit_rate must be above 0 b/s"));

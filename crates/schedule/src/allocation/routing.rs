@@ -51,18 +51,25 @@ pub fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
         let line = server * problem.n..(server + 1) * problem.n;
         let counts = &circuits[line.clone()];
         for bytes in [&problem.tx[line.clone()], &problem.rx[line.clone()]] {
-            time = line_time(problem, bytes, counts, time);
+            time = line_time(problem, server, bytes, counts, time);
         }
     }
     time
 }
 
 /// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
-pub fn line_time(problem: &Problem, bytes: &[f64], counts: &[u16], at_least: f64) -> f64 {
+pub fn line_time(
+    problem: &Problem,
+    server: usize,
+    bytes: &[f64],
+    counts: &[u16],
+    at_least: f64,
+) -> f64 {
+    let eps = problem.eps[server];
     if problem.request.split {
-        split_time(bytes, counts, problem.circuit, problem.eps, at_least)
+        split_time(bytes, counts, problem.circuit, eps, at_least)
     } else {
-        whole_time(bytes, counts, problem.circuit, problem.eps, at_least)
+        whole_time(bytes, counts, problem.circuit, eps, at_least)
     }
 }
 

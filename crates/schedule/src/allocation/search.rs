@@ -9,7 +9,7 @@
 //! gives up a circuit for it, and the two servers at the far ends of these are joined if they may.
 //! The search is not exact: for budgets per server the problem is believed to be NP-hard.
 
-use super::problem::{Circuits, Problem};
+use super::problem::{Circuits, Problem, ROUNDING};
 
 /// Moves until giving up, per server.
 const MOVES_PER_SERVER: usize = 4;
@@ -17,16 +17,15 @@ const MOVES_PER_SERVER: usize = 4;
 /// Servers over budget that are looked at before giving up, the worst first.
 const TRIES: usize = 8;
 
-/// Relative size of changes that are rounding and no progress.
-const ROUNDING: f64 = 1e-12;
-
 pub struct Search<'p, 'r> {
     problem: &'p Problem<'r>,
     circuits: Circuits,
     /// Bytes that one circuit carries by the given time.
     carry: f64,
-    /// Bytes that each line may have on the EPS.
-    budget: f64,
+    /// Bytes that each line of each server may have on the EPS.
+    budget: Vec<f64>,
+    /// Bytes that are rounding and no load.
+    slack: f64,
     /// Bytes that each server sends to the EPS.
     tx: Vec<f64>,
     /// Bytes that each server receives from the EPS.
@@ -78,11 +77,15 @@ impl<'p, 'r> Search<'p, 'r> {
     /// A search that starts with these circuits.
     pub fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
         let n = problem.n;
+        let carry = problem.circuit * time;
+        let budget: Vec<f64> = problem.eps.iter().map(|eps| eps * time).collect();
+        let slack = budget.iter().copied().fold(carry, f64::max) * ROUNDING;
         let mut search = Self {
             problem,
             circuits,
-            carry: problem.circuit * time,
-            budget: problem.eps * time,
+            carry,
+            budget,
+            slack,
             tx: vec![0.0; n],
             rx: vec![0.0; n],
             unsplit: vec![0.0; n],
@@ -108,12 +111,11 @@ impl<'p, 'r> Search<'p, 'r> {
     ///
     /// Circuits that miss the time are often better than those that the search began with.
     pub fn run(mut self) -> (Circuits, bool) {
-        let slack = self.budget.max(self.carry) * ROUNDING;
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
             worst.clear();
             let servers = (0..self.problem.n).map(|server| (self.excess(server), server));
-            worst.extend(servers.filter(|entry| entry.0 > slack));
+            worst.extend(servers.filter(|entry| entry.0 > self.slack));
             if worst.is_empty() {
                 return (self.circuits, true);
             }
@@ -122,12 +124,27 @@ impl<'p, 'r> Search<'p, 'r> {
                 worst.truncate(TRIES);
             }
             worst.sort_unstable_by(falling);
-            match worst.iter().find_map(|&(_, server)| self.best_move(server, slack)) {
+            match worst.iter().find_map(|&(_, server)| self.best_move(server)) {
                 Some(step) => self.apply(&step),
                 None => break,
             }
         }
         (self.circuits, false)
+    }
+
+    /// The circuits as they are now.
+    pub fn circuits(&self) -> &Circuits {
+        &self.circuits
+    }
+
+    /// Ends the search.
+    pub fn into_circuits(self) -> Circuits {
+        self.circuits
+    }
+
+    /// Whether a server is within its budgets, but for rounding.
+    pub fn in_time(&self, server: usize) -> bool {
+        self.excess(server) <= self.slack
     }
 
     /// Bytes on the EPS, and bytes beyond what unsplit circuits carry.
@@ -143,7 +160,7 @@ impl<'p, 'r> Search<'p, 'r> {
 
     /// Bytes over budget at a server, and on its unsplit circuits.
     fn excess(&self, server: usize) -> f64 {
-        let over = |load: f64| (load - self.budget).max(0.0);
+        let over = |load: f64| (load - self.budget[server]).max(0.0);
         over(self.tx[server]) + over(self.rx[server]) + self.unsplit[server]
     }
 
@@ -163,7 +180,7 @@ impl<'p, 'r> Search<'p, 'r> {
     /// Change of a server's bytes over budget when these are added to its lines.
     #[inline]
     fn cost(&self, server: usize, tx: f64, rx: f64) -> f64 {
-        let over = |load: f64| (load - self.budget).max(0.0);
+        let over = |load: f64| (load - self.budget[server]).max(0.0);
         over(self.tx[server] + tx) - over(self.tx[server]) + over(self.rx[server] + rx)
             - over(self.rx[server])
     }
@@ -174,7 +191,7 @@ impl<'p, 'r> Search<'p, 'r> {
     /// giving up circuits only adds to loads, so a peer whose circuit alone gains less than the
     /// best move so far need not be looked at. (Joining the far ends may gain, too; that is left
     /// out of the comparison, which loses little and saves most of the work.)
-    fn best_move(&mut self, server: usize, slack: f64) -> Option<Move> {
+    fn best_move(&mut self, server: usize) -> Option<Move> {
         let mut wishes = std::mem::take(&mut self.wishes);
         let mut sides = std::mem::take(&mut self.sides);
         wishes.clear();
@@ -191,7 +208,7 @@ impl<'p, 'r> Search<'p, 'r> {
             }
         }
         wishes.sort_unstable_by(|x, y| falling(y, x));
-        let mut best = (-slack, None);
+        let mut best = (-self.slack, None);
         for &(alone, peer) in &wishes {
             if alone >= best.0 {
                 break;
@@ -265,7 +282,8 @@ impl<'p, 'r> Search<'p, 'r> {
     #[inline]
     fn joining(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
         let within = |(far, change): (usize, Change)| {
-            self.tx[far] + change.out <= self.budget && self.rx[far] + change.back <= self.budget
+            let budget = self.budget[far];
+            self.tx[far] + change.out <= budget && self.rx[far] + change.back <= budget
         };
         if self.problem.request.split && within(x) && within(y) {
             return 0.0;
@@ -295,7 +313,7 @@ impl<'p, 'r> Search<'p, 'r> {
     }
 
     /// Adds or removes one circuit.
-    fn shift(&mut self, a: usize, b: usize, more: bool) {
+    pub fn shift(&mut self, a: usize, b: usize, more: bool) {
         let change = self.change(a, b, more);
         for (server, change) in [(a, change), (b, change.reversed())] {
             self.tx[server] += change.out;

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use lightloom_model::Rate;
-use lightloom_schedule::{Allocation, Request, route};
+use lightloom_schedule::{Allocation, EpsRates, Request, route};
 use proptest::prelude::*;
 
 /// Line rate of every NIC.
@@ -40,7 +40,7 @@ impl Case {
             ports: &self.ports,
             allowed: Some(&self.allowed),
             circuit_rate: Rate(BITS),
-            eps_rate: Rate(self.eps),
+            eps_rates: EpsRates::Equal(Rate(self.eps)),
             split: self.split,
             previous: None,
         }

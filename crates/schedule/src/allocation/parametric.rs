@@ -1,0 +1,122 @@
+//! Bisection on the makespan, with a local search at each time.
+//!
+//! Between a bound that no circuits beat (each line alone with the circuits that suit it best) and
+//! the time reached, [`Search`] moves a few circuits at once so that no server is over its EPS
+//! budget. Without split it also packs whole bundles, see [`bundles`]. A time at which both give up
+//! is taken for impossible, which it need not be: the answer is near exact, not exact.
+
+use std::cmp::Ordering;
+
+use super::bound::line_bound;
+use super::bundles::bundles;
+use super::greedy::skip;
+use super::problem::{Circuits, Problem, ROUNDING};
+use super::request::{Allocation, changed_pairs};
+use super::routing::{finish_at, makespan};
+use super::search::Search;
+use super::sticky::settle;
+use lightloom_model::Allocator;
+
+/// The search for a shorter time ends when it is this close to the bound, or to what has failed.
+const PRECISION: f64 = 5e-3;
+
+/// Circuits, and what speaks for them.
+#[derive(Clone)]
+pub struct Candidate {
+    pub time: f64,
+    pub changed: u32,
+    pub chosen: Allocator,
+    pub circuits: Circuits,
+}
+
+impl Candidate {
+    pub fn new(problem: &Problem, chosen: Allocator, circuits: Circuits) -> Self {
+        let time = makespan(problem, &circuits.count);
+        let previous = problem.request.previous;
+        let changed = previous.map_or(0, |old| changed_pairs(old, &circuits.count));
+        Self { time, changed, chosen, circuits }
+    }
+
+    /// The faster one; of equally fast ones the one that changes less; else `self`.
+    pub fn or(self, other: Self) -> Self {
+        let better = match other.time.total_cmp(&self.time) {
+            Ordering::Less => true,
+            Ordering::Equal => other.changed < self.changed,
+            Ordering::Greater => false,
+        };
+        if better { other } else { self }
+    }
+
+    /// The bytes of the EPS, and all else that is asked for.
+    pub fn finish(self, problem: &Problem) -> Allocation {
+        finish_at(problem, self.circuits.count, self.chosen, self.time)
+    }
+
+    /// Whether these are all circuits that are there, and nothing can be faster.
+    pub fn stays(&self, problem: &Problem) -> bool {
+        self.changed == 0 && problem.reaches_bound(self.time)
+    }
+
+    /// Equally fast circuits that change fewer of those that are there.
+    pub fn settled(self, problem: &Problem) -> Self {
+        let Some(previous) = problem.request.previous.filter(|_| self.changed > 0) else {
+            return self;
+        };
+        let (chosen, time) = (self.chosen, self.time);
+        let (near, _) = Search::new(problem, problem.adopt(previous), time).run();
+        let found = self.or(Self::new(problem, chosen, near));
+        if found.changed == 0 {
+            return found;
+        }
+        let circuits = settle(problem, previous, found.circuits, found.time);
+        Self::new(problem, chosen, circuits)
+    }
+}
+
+/// Circuits by bisection from the skipping greedy, or from what is there if that is faster.
+pub fn parametric(problem: &Problem) -> Candidate {
+    let stay = held(problem, Allocator::Parametric);
+    if let Some(stay) = stay.as_ref().filter(|stay| stay.stays(problem)) {
+        return stay.clone();
+    }
+    let circuits = skip(problem, problem.request.previous);
+    let fresh = Candidate::new(problem, Allocator::Parametric, circuits);
+    let start = match stay {
+        Some(stay) => stay.or(fresh),
+        None => fresh,
+    };
+    shorten(problem, start, Allocator::Parametric).settled(problem)
+}
+
+/// The circuits that are there, as far as ports and allowed pairs admit them.
+pub fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
+    let previous = problem.request.previous?;
+    Some(Candidate::new(problem, chosen, problem.adopt(previous)))
+}
+
+/// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
+/// a time that cannot be, or was not, reached. Such circuits are labelled as `name`'s.
+pub fn shorten(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
+    if problem.reaches_bound(found.time) {
+        return found;
+    }
+    let mut failed = line_bound(problem);
+    let mut target = failed * (1.0 + ROUNDING);
+    while found.time > failed * (1.0 + PRECISION) && found.time.is_finite() {
+        let (mut circuits, mut in_time) =
+            Search::new(problem, found.circuits.clone(), target).run();
+        if !in_time && !problem.request.split {
+            found = found.or(Candidate::new(problem, name, circuits));
+            (circuits, in_time) = Search::new(problem, bundles(problem, target), target).run();
+        }
+        let next = Candidate::new(problem, name, circuits);
+        if !in_time {
+            failed = target;
+        } else if next.time >= found.time {
+            break;
+        }
+        found = found.or(next);
+        target = f64::midpoint(failed, found.time);
+    }
+    found
+}

@@ -1,0 +1,130 @@
+//! Stickiness: equally fast circuits that change fewer of those that are there.
+//!
+//! A switch moves each port pair in its own time, and circuits that stay can be used meanwhile. The
+//! old and the new circuits differ by alternating trails: a circuit made, one torn down, one made
+//! ... A trail is undone if nothing ends later for it. Trails are undone one at a time, so the
+//! fewest changes are not guaranteed: finding these is a search over all circuits that are as fast.
+
+use super::problem::{Circuits, Problem};
+use super::request::changed_pairs;
+use super::routing::makespan;
+use super::search::Search;
+
+/// Circuits made that one trail may undo.
+const LONGEST_TRAIL: usize = 8;
+
+/// Circuits as fast as these (which take `time`) that change no more of the previous ones.
+pub fn settle(problem: &Problem, previous: &[u16], circuits: Circuits, time: f64) -> Circuits {
+    let changed = changed_pairs(previous, &circuits.count);
+    if !time.is_finite() || changed == 0 {
+        return circuits;
+    }
+    let search = Search::new(problem, circuits.clone(), time);
+    let mut trail = Trail { problem, previous, search, steps: vec![] };
+    for a in 0..problem.n {
+        for b in a + 1..problem.n {
+            while trail.torn(a, b) && trail.keep(a, b) {}
+            while trail.made(a, b) && trail.undo(a, b) {}
+        }
+    }
+    let settled = trail.search.into_circuits();
+    // Loads are summed step by step there: the last digit is decided here.
+    let as_fast = makespan(problem, &settled.count) <= time;
+    if as_fast && changed_pairs(previous, &settled.count) < changed { settled } else { circuits }
+}
+
+/// Circuits that differ from the previous ones, and the trail that is being undone.
+struct Trail<'p, 'r> {
+    problem: &'p Problem<'r>,
+    previous: &'p [u16],
+    search: Search<'p, 'r>,
+    /// Circuits added (or taken away) so far.
+    steps: Vec<(usize, usize, bool)>,
+}
+
+impl Trail<'_, '_> {
+    /// Whether more of these circuits are there than were.
+    fn made(&self, a: usize, b: usize) -> bool {
+        self.search.circuits().of(a, b) > self.old(a, b)
+    }
+
+    /// Whether fewer are.
+    fn torn(&self, a: usize, b: usize) -> bool {
+        self.search.circuits().of(a, b) < self.old(a, b)
+    }
+
+    fn old(&self, a: usize, b: usize) -> u16 {
+        self.previous[a * self.problem.n + b]
+    }
+
+    fn has_port(&self, server: usize) -> bool {
+        self.search.circuits().free[server] > 0
+    }
+
+    /// Leaves an old circuit where it is, if its ports are free and nothing ends later for it.
+    fn keep(&mut self, a: usize, b: usize) -> bool {
+        if !self.search.circuits().has_room(a, b) || !self.problem.may_join(a, b) {
+            return false;
+        }
+        self.step(a, b, true);
+        self.end()
+    }
+
+    /// Undoes the trail from a circuit made, both ways, as far as nothing ends later for it.
+    fn undo(&mut self, a: usize, b: usize) -> bool {
+        self.step(a, b, false);
+        let mut ends = [Some(a), Some(b)];
+        for _ in 0..LONGEST_TRAIL {
+            for end in &mut ends {
+                *end = end.and_then(|server| self.extend(server));
+            }
+            if self.all_in_time() {
+                self.steps.clear();
+                return true;
+            }
+            if ends == [None, None] {
+                break;
+            }
+        }
+        self.end()
+    }
+
+    /// Gives a free port of this server back to an old circuit; the far end may have to give up a
+    /// new one for it, whose other end is where the trail goes on.
+    fn extend(&mut self, server: usize) -> Option<usize> {
+        if !self.has_port(server) {
+            return None;
+        }
+        let n = self.problem.n;
+        let can = |far: &usize| self.torn(server, *far) && self.problem.may_join(server, *far);
+        let far = (0..n).filter(can).max_by_key(|&far| (self.has_port(far), n - far))?;
+        let mut next = None;
+        if !self.has_port(far) {
+            let beyond = (0..n).find(|&beyond| self.made(far, beyond))?;
+            self.step(far, beyond, false);
+            next = Some(beyond);
+        }
+        self.step(server, far, true);
+        next
+    }
+
+    fn step(&mut self, a: usize, b: usize, more: bool) {
+        self.search.shift(a, b, more);
+        self.steps.push((a, b, more));
+    }
+
+    fn all_in_time(&self) -> bool {
+        self.steps.iter().all(|&(a, b, _)| self.search.in_time(a) && self.search.in_time(b))
+    }
+
+    /// Ends the trail; takes it back if something ends later for it.
+    fn end(&mut self) -> bool {
+        let good = self.all_in_time();
+        while let Some((a, b, more)) = self.steps.pop() {
+            if !good {
+                self.search.shift(a, b, !more);
+            }
+        }
+        good
+    }
+}
