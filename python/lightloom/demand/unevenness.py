@@ -132,3 +132,35 @@ def statistics(matrix: npt.NDArray[Any], top: int | None = None) -> SkewStatisti
         local_share=float(1 - pairs.sum() / total),
         rank_one_error=float(np.abs(rows - common).sum(axis=1).mean() / 2),
     )
+
+
+def rank_one_distance(matrix: npt.NDArray[Any], *, diagonal: bool) -> float:
+    """Share of a matrix that is elsewhere than in the product of its line sums.
+
+    Zero means that every source has the same mix of destinations, so that each line has either
+    much for all or little for all. Half the L1 distance to the product ``r c`` with the same row
+    and column sums, over the total.
+
+    Parameters
+    ----------
+    matrix
+        Non-negative values, not all zero.
+    diagonal
+        Whether the diagonal counts. Where it does not (a square matrix without it), the product
+        is fitted to the other entries by scaling rows and columns in turn (quasi-independence).
+    """
+    values = np.asarray(matrix, dtype=np.float64)
+    present = np.ones(values.shape, dtype=bool)
+    if not diagonal:
+        np.fill_diagonal(present, False)
+    values = np.where(present, values, 0.0)
+    rows, columns = values.sum(axis=1), values.sum(axis=0)
+    fitted = present.astype(np.float64)
+    for _ in range(1 if diagonal else 50):
+        fitted *= _over(rows, fitted.sum(axis=1))[:, np.newaxis]
+        fitted *= _over(columns, fitted.sum(axis=0))[np.newaxis, :]
+    return float(np.abs(values - fitted).sum() / 2 / values.sum())
+
+
+def _over(wanted: npt.NDArray[np.float64], there: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    return np.divide(wanted, there, out=np.zeros_like(wanted), where=there > 0)
