@@ -48,6 +48,18 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         yield stream
 
 
+def write_binary(content: bytes, path: Path) -> None:
+    """Write bytes to a file, which appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    with _whole(path) as part:
+        part.write_bytes(content)
+
+
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of ``path`` if the block succeeds.
@@ -243,5 +255,4 @@ class RowWriter:
         # polars would turn a full disk into an error of its own
         content = io.BytesIO()
         polars.DataFrame(self._rows, infer_schema_length=None).write_parquet(content)
-        with _whole(self._parquet_path) as part:
-            part.write_bytes(content.getbuffer())
+        write_binary(content.getvalue(), self._parquet_path)

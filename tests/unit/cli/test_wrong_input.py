@@ -16,7 +16,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, explain, "
-         "run, models, demand, fabrics"),
+         "run, models, demand, schedule, fabrics"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (GPUs of the job); for example: lightloom "
          "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),

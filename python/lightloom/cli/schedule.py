@@ -1,0 +1,273 @@
+"""``lightloom schedule``: one demand, every scheduler, and the schedule drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from rich.console import Console
+
+from lightloom import schedule as schedulers
+from lightloom.cli import schedule_options as options
+from lightloom.demand import rank_matrix, synthetic
+from lightloom.demand.byte_matrix import (
+    MAX_SIDE,
+    check_bytes,
+    read_byte_matrix,
+    read_whole_matrix,
+    write_npz,
+)
+from lightloom.errors import InputError, did_you_mean
+from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
+from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
+from lightloom.study.files import STDOUT, RowWriter, check_all_writable, write_binary, write_json
+from lightloom.study.port_times import busiest, port_times
+from lightloom.study.schedule_results import as_arrays, as_json, as_rows
+from lightloom.study.scheduling import (
+    Choice,
+    Ports,
+    Question,
+    Scheduling,
+    compare_schedules,
+    without_diagonal,
+)
+from lightloom.units import parse_quantity, show_bytes, show_time
+
+EXAMPLES = """Examples
+
+lightloom schedule demand.npy --delay "25 ms" --degree 6
+
+lightloom schedule --synthetic mixtral --servers 8 --delay "10 us"
+
+lightloom demand pair --view rank --csv - | lightloom schedule - --delay "1 ms"
+"""
+#: unit, how it is written, least and most
+_SECONDS = ("second", "s", 0.0, 1e6)
+_RATE = ("gigabit / second", "Gb/s", 1e-9, 1e9)
+_EPS_RATE = ("gigabit / second", "Gb/s", 0.0, 1e9)
+_MOST_PORTS = 65_535
+#: NICs of a server that stay on the packet fabric unless --eps-rate says otherwise, as in MixNet
+_EPS_NICS = 2
+
+_MOST_TOKEN_BYTES = 2**22
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("schedule", epilog=EXAMPLES)(schedule)
+
+
+def schedule(  # noqa: PLR0913 - one parameter per option of the command line
+    delay: options.Delay,
+    demand: options.DemandFile = None,
+    synthetic_regime: options.Regime = None,
+    servers: options.Servers = None,
+    tokens: options.Tokens = None,
+    seed: options.Seed = None,
+    token_bytes: options.TokenBytes = options.TOKEN_BYTES,
+    rate: options.Rate = "400",
+    partial: options.Partial = False,
+    method: options.Methods = "auto",
+    time_limit: options.TimeLimit = "10 s",
+    degree: options.Degree = None,
+    eps_rate: options.EpsRate = None,
+    circuits: options.Allocators = None,
+    previous: options.Previous = None,
+    json: options.Json = None,
+    csv: options.Csv = None,
+    out: options.Out = None,
+    html: options.Html = None,
+    svg: options.Svg = None,
+) -> None:
+    """Compare circuit schedulers on one demand, say whether to reconfigure, draw the schedule."""
+    given = dict(locals())
+    outputs = Outputs(json=json, csv=csv, out=out, html=html, svg=svg)
+    outputs.check()
+    delay_s = _quantity("--delay", delay, _SECONDS)
+    rate_gbps = _quantity("--rate", rate, _RATE)
+    choice = Choice(
+        methods=_names("--method", method),
+        allocators=_names("--circuits", circuits or "all"),
+        time_limit_s=_quantity("--time-limit", time_limit, _SECONDS),
+    )
+    ports = _ports(given, rate_gbps)
+    name, matrix = _demand(given)
+    sent, inside = without_diagonal(matrix)
+    question = Question(name, sent, rate_gbps, delay_s, partial, ports)
+    found = _compare(question, choice)
+    outputs.write(found)
+    console = Console(highlight=False, stderr=outputs.on_stdout)
+    if inside:
+        console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
+    print_scheduling(found, console)
+    _print_drawings(found, console)
+    if found.interrupted:
+        raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go besides the terminal; ``-`` is standard output."""
+
+    json: str | None
+    csv: str | None
+    out: Path | None
+    html: Path | None
+    svg: Path | None
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether a file's content goes to standard output."""
+        return STDOUT in {self.json, self.csv}
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before anything is computed.
+
+        Raises
+        ------
+        InputError
+            If two outputs want standard output, or one that is not text does.
+        OutputError
+            If a file cannot be written.
+        """
+        if self.json == self.csv == STDOUT:
+            raise InputError("--json - and --csv - both ask for standard output; name one's file")
+        for option in ("out", "html", "svg"):
+            if str(getattr(self, option)) == STDOUT:
+                raise InputError(f"--{option} -: expected the name of a file, such as ./out")
+        if self.out is not None and self.out.suffix != ".npz":
+            raise InputError(f"--out {self.out}: expected a name that ends in .npz")
+        named = [self.json, self.csv, self.out, self.html, self.svg]
+        check_all_writable(Path(name) for name in named if name is not None and str(name) != STDOUT)
+
+    def write(self, found: Scheduling) -> None:
+        """Write every file.
+
+        Raises
+        ------
+        OutputError
+            If one cannot be written.
+        """
+        if self.csv is not None:
+            _write_rows(as_rows(found), self.csv)
+        if self.out is not None:
+            write_binary(write_npz(as_arrays(found)), self.out)
+        if self.html is not None:
+            write_schedule_page(found, self.html)
+        if self.svg is not None:
+            write_schedule_drawing(found, self.svg)
+        if self.json is not None:
+            write_json(as_json(found), self.json)
+
+
+def _write_rows(rows: list[dict[str, Any]], target: str) -> None:
+    writer = RowWriter(target, None)
+    for row in rows:
+        writer.write(row)
+    writer.close()
+
+
+def _compare(question: Question, choice: Choice) -> Scheduling:
+    """Compare under a line that says what is being done, once it takes a while."""
+    remarks = Console(stderr=True)
+    with remarks.status("scheduling") as status:
+        return compare_schedules(
+            question, choice, told=lambda share, title: status.update(f"{share:4.0%} {title}")
+        )
+
+
+def _demand(given: dict[str, Any]) -> tuple[str, npt.NDArray[np.uint64]]:
+    """The name and the bytes of what is to be scheduled."""
+    drawn = {name: given[name] for name in ("servers", "tokens", "seed")}
+    regime, path = given["synthetic_regime"], given["demand"]
+    token_bytes = _whole("--token-bytes", given["token_bytes"], 1, _MOST_TOKEN_BYTES)
+    if (regime is None) == (path is None):
+        both = "both are given" if path is not None else "there is neither"
+        raise InputError(
+            f"expected a demand FILE or --synthetic REGIME, {both}; for example: lightloom "
+            "schedule --synthetic mixtral --servers 8 --delay '25 ms'"
+        )
+    if regime is None:
+        unread = next((name for name, value in drawn.items() if value is not None), None)
+        if unread is not None:
+            raise InputError(f"--{unread} is for --synthetic; nothing reads it with a file")
+        name = "standard input" if path == "-" else Path(path).name
+        return name, read_byte_matrix(path, token_bytes=token_bytes)
+    servers = 8 if drawn["servers"] is None else _whole("--servers", drawn["servers"], 2, MAX_SIDE)
+    source = synthetic(
+        regime,
+        ranks=servers,
+        experts=servers,
+        tokens_per_rank=16_384 if drawn["tokens"] is None else drawn["tokens"],
+        top_k=min(2, servers),
+        seed=0 if drawn["seed"] is None else drawn["seed"],
+    )
+    counts = rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0])
+    name = f"{regime} ({servers} servers, seed {0 if drawn['seed'] is None else drawn['seed']})"
+    return name, check_bytes(counts * token_bytes, regime)
+
+
+def _ports(given: dict[str, Any], rate_gbps: float) -> Ports | None:
+    degree = given["degree"]
+    if degree is None:
+        for name in ("eps_rate", "circuits", "previous"):
+            if given[name] is not None:
+                flag = name.replace("_", "-")
+                raise InputError(
+                    f"--{flag} is for circuits; give --degree as well, or leave it out"
+                )
+        return None
+    _whole("--degree", degree, 1, _MOST_PORTS)
+    eps = given["eps_rate"]
+    eps_gbps = _EPS_NICS * rate_gbps if eps is None else _quantity("--eps-rate", eps, _EPS_RATE)
+    previous = given["previous"]
+    held = None if previous is None else read_whole_matrix(previous, "circuits")
+    return Ports(degree, eps_gbps, held)
+
+
+def _quantity(flag: str, text: str, kind: tuple[str, str, float, float]) -> float:
+    """The value of an option in its unit."""
+    unit, written, least, most = kind
+    value = parse_quantity(text, unit, flag)
+    if not least <= value <= most:
+        raise InputError(f"{flag} {text}: expected {least:g} to {most:g} {written}")
+    return value
+
+
+def _whole(flag: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise InputError(f"{flag} {value}: expected {least} to {most}")
+    return value
+
+
+def _names(flag: str, text: str) -> tuple[str, ...]:
+    """The methods of an option; ``auto`` and ``all`` are every one."""
+    known: tuple[str, ...] = (
+        (*schedulers.PERMUTATION_METHODS, "auto")
+        if flag == "--method"
+        else (*get_args(schedulers.Method), "all")
+    )
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is not None or not names:
+        hint = did_you_mean(wrong, known) if wrong else ""
+        raise InputError(f"{flag} {wrong or text}: expected of {', '.join(known)}{hint}")
+    return known[:-1] if known[-1] in names else names
+
+
+def _print_drawings(found: Scheduling, console: Console) -> None:
+    if found.winner is not None:
+        winner = found.schedules[found.winner]
+        demand = found.question.demand
+        rows = busiest(demand, MAX_ROWS)
+        title = f"Schedule by {found.winner}: {show_time(winner.length_s)}"
+        print_gantt(port_times(winner, demand, rows), rows, title, console)
+    best = found.best_allocation
+    if best is not None:
+        title = f"Circuits by {best.method}: parallel circuits of each pair of servers"
+        print_circuits(best.split.circuits, title, console)

@@ -1,0 +1,110 @@
+"""A comparison of schedulers as one HTML page, and its schedule as a drawing of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from lightloom import __version__
+from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
+from lightloom.report.plots_schedule import MAX_SOURCES, Gantt, gantt, standalone
+from lightloom.report.schedule_table import grids, nature_text, verdict
+from lightloom.study.files import whole_file
+from lightloom.study.port_times import busiest, port_times
+from lightloom.study.scheduling import Scheduling
+from lightloom.units import show_bytes, show_time
+
+
+def write_schedule_page(found: Scheduling, path: Path) -> None:
+    """Write the page; ``path`` appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    text = render_schedule(found)
+    with whole_file(path) as stream:
+        stream.write(text)
+
+
+def write_schedule_drawing(found: Scheduling, path: Path) -> None:
+    """Write the shortest schedule as an SVG file; nothing if an interrupt left none.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    drawn = _gantt(found)
+    if drawn is None:
+        return
+    text = standalone(drawn, _title(found), f"{found.question.name}; {_shown(found)}")
+    with whole_file(path) as stream:
+        stream.write(text + "\n")
+
+
+def render_schedule(found: Scheduling) -> str:
+    """Text of the page."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lightloom.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("schedule.html").render(_context(found))
+
+
+def _context(found: Scheduling) -> dict[str, Any]:
+    drawn = _gantt(found)
+    demand = found.question.demand
+    square = demand.shape[0] == demand.shape[1]
+    names = [str(index) for index in range(max(demand.shape))]
+    best = found.best_allocation
+    return {
+        "version": __version__,
+        "title": f"Circuits for {found.question.name}",
+        "nature": nature_text(found),
+        "verdict": verdict(found),
+        "tables": grids(found),
+        "schedule_title": _title(found),
+        "schedule_note": _shown(found),
+        "schedule": None if drawn is None else drawn.drawing(_title(found)),
+        "legend": [] if drawn is None else drawn.legend,
+        "demand": matrix_drawing(demand, names, show_bytes, "demand") if square else None,
+        "circuits": None
+        if best is None
+        else matrix_drawing(
+            best.split.circuits, names, circuits_text, "circuits", "fabric-4 cells"
+        ),
+        "chords": None
+        if best is None
+        else chord_drawing(best.split.circuits, names, "Circuits of the region", "fabric-4"),
+        "circuits_title": "" if best is None else f"Circuits by {best.method}",
+    }
+
+
+def _title(found: Scheduling) -> str:
+    if found.winner is None:
+        return "No schedule"
+    length = show_time(found.schedules[found.winner].length_s)
+    return f"Schedule by {found.winner}: {length}"
+
+
+def _gantt(found: Scheduling) -> Gantt | None:
+    if found.winner is None:
+        return None
+    rows = busiest(found.question.demand, MAX_SOURCES)
+    times = port_times(found.schedules[found.winner], found.question.demand, rows)
+    return gantt(times, rows)
+
+
+def _shown(found: Scheduling) -> str:
+    """Which sources are drawn."""
+    sources = found.nature.sources
+    if sources <= MAX_SOURCES:
+        return f"{sources} sources"
+    return f"the {MAX_SOURCES} busiest of {sources} sources"

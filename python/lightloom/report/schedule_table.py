@@ -1,0 +1,205 @@
+"""The schedulers of one demand side by side, as tables and sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.report.schedule_text import time_unit
+from lightloom.study.schedule_results import dark_share
+from lightloom.study.scheduling import Scheduling
+from lightloom.units import show_bytes, show_time
+
+#: share of a demand that is not of rank one, from which on its pairs are called skewed
+_SKEWED = 0.15
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table, for the terminal and for a page.
+
+    ``best`` is the row that is marked, -1 for none; a header is its words and its unit.
+    """
+
+    title: str
+    headers: list[tuple[str, str]]
+    rows: list[list[str]]
+    best: int
+    caption: str
+
+
+def print_scheduling(found: Scheduling, console: Console) -> None:
+    """Print the demand's nature, the tables, and what to make of them."""
+    console.print(Text(nature_text(found)), soft_wrap=True)
+    for grid in grids(found):
+        console.print(_as_rich(grid))
+    for sentence in verdict(found):
+        console.print(Text(sentence), soft_wrap=True)
+
+
+def nature_text(found: Scheduling) -> str:
+    """The demand in one line."""
+    of = found.nature
+    alike = "every source has nearly the same mix"
+    kind = alike if of.rank_one_distance < _SKEWED else "pairs are skewed individually"
+    return (
+        f"{found.question.name}: {of.sources} x {of.destinations}, "
+        f"{show_bytes(of.total_bytes)} in {of.pairs:,} pairs; "
+        f"busiest port {show_bytes(of.busiest_bytes)}, {of.line_over_mean:.2f} x mean; "
+        f"largest pair {of.pair_over_mean:.2f} x mean, CV {of.pair_cv:.2f}; "
+        f"{of.rank_one_distance:.1%} away from rank one: {kind}"
+    )
+
+
+def grids(found: Scheduling) -> list[Grid]:
+    """The tables that there is something for."""
+    tables = []
+    if found.schedules:
+        tables.append(_schedules(found))
+    if found.allocations:
+        tables.append(_allocations(found))
+    return tables
+
+
+def _schedules(found: Scheduling) -> Grid:
+    question = found.question
+    unit_s, unit = time_unit(max(row.length_s for row in found.schedules.values()))
+    stops = "only the ports that it moves" if question.partial else "all ports"
+    bound = (
+        "the largest line with a delay per peer"
+        if question.partial
+        else "the largest line, and a delay per peer of the line with most"
+    )
+    rows = [
+        [
+            name,
+            _seconds(row.length_s, unit_s),
+            f"{row.over_bound:.3f}",
+            f"{row.configurations:,}",
+            f"{100 * dark_share(row):.3g}",
+            f"{1e6 * row.time_spent_s:,.0f}",
+        ]
+        for name, row in found.schedules.items()
+    ]
+    rows += [[name, "-", "-", "-", "-", "time limit"] for name in found.not_begun]
+    return Grid(
+        title=f"Schedules of permutations: {question.rate_gbps:g} Gb/s per port, "
+        f"{show_time(question.delay_s)} per reconfiguration, which stops {stops}",
+        headers=[
+            ("schedule by", ""),
+            ("length", unit),
+            ("over\nbound", ""),
+            ("configu-\nrations", ""),
+            ("dark", "% of time"),
+            ("computed in", "us"),
+        ],
+        rows=rows,
+        best=list(found.schedules).index(found.winner) if found.winner else -1,
+        caption=f"* shortest, what auto picks; bound: {bound}; dark: the mean port's wait for "
+        "reconfigurations",
+    )
+
+
+def _allocations(found: Scheduling) -> Grid:
+    ports, best = found.question.ports, found.best_allocation
+    assert ports is not None
+    rows = found.allocations
+    finite = [row.split.makespan_s for row in rows if row.split.makespan_s < float("inf")]
+    unit_s, unit = time_unit(max(finite, default=1.0))
+    return Grid(
+        title=f"Circuits: {ports.degree} ports of {found.question.rate_gbps:g} Gb/s and "
+        f"{ports.eps_gbps:g} Gb/s EPS per server",
+        headers=[
+            ("circuits by", ""),
+            ("number", ""),
+            ("no split", unit),
+            ("split", unit),
+            ("over\nport bound", ""),
+            ("pairs\nchanged", ""),
+            ("computed in", "us"),
+        ],
+        rows=[
+            [
+                row.method,
+                f"{row.split.circuit_count:,}",
+                _seconds(row.whole.makespan_s, unit_s),
+                _seconds(row.split.makespan_s, unit_s),
+                f"{row.split.over_bound:.3f}",
+                f"{row.changed_pairs:,}",
+                f"{1e6 * row.took_s:,.0f}",
+            ]
+            for row in rows
+        ],
+        best=next((number for number, row in enumerate(rows) if row is best), -1),
+        caption="* fastest; no split: a pair with circuits uses only these (MixNet); split: it "
+        f"may spill its excess to the EPS; pairs changed from {_held(found)}",
+    )
+
+
+def _seconds(value_s: float, unit_s: float) -> str:
+    return f"{value_s / unit_s:.4g}" if value_s < float("inf") else "never"
+
+
+def _held(found: Scheduling) -> str:
+    ports = found.question.ports
+    assert ports is not None
+    return "the circuits given" if ports.previous is not None else "the static circulant"
+
+
+def _as_rich(grid: Grid) -> Table:
+    # Headers and titles are Text: rich would take the [s] of a unit for a style.
+    table = Table(
+        title=Text(grid.title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 0, 0, 1),
+        caption=Text(grid.caption, style="dim"),
+        caption_justify="left",
+    )
+    for number, (words, unit) in enumerate(grid.headers):
+        header = f"{words}\n[{unit}]" if unit else words
+        table.add_column(
+            Text(f"  {header}" if number == 0 else header, style="bold"),
+            justify="right" if number else "left",
+            no_wrap=True,
+            vertical="bottom",
+        )
+    for number, (name, *cells) in enumerate(grid.rows):
+        best = number == grid.best
+        marked = f"{'*' if best else ' '} {name}"
+        table.add_row(marked, *cells, style="bold green" if best else "")
+    return table
+
+
+def verdict(found: Scheduling) -> list[str]:
+    """What to make of it, a sentence each."""
+    sentences = []
+    if found.best_allocation is not None and found.held is not None:
+        sentences.append(_break_even(found))
+    if found.interrupted:
+        sentences.append("Interrupted: what was finished is above.")
+    return sentences
+
+
+def _break_even(found: Scheduling) -> str:
+    best, held = found.best_allocation, found.held
+    assert best is not None
+    assert held is not None
+    delay_s, what = found.question.delay_s, _held(found)
+    gain_s = held.makespan_s - best.split.makespan_s
+    if gain_s <= 0:
+        return f"Keep {what}: no other circuits are faster for this demand."
+    if gain_s > delay_s:
+        return (
+            f"Reconfigure: {best.method} saves {show_time(gain_s)} against {what}, more than the "
+            f"delay of {show_time(delay_s)}."
+        )
+    return (
+        f"Keep {what}, unless the delay of {show_time(delay_s)} is hidden or this demand comes "
+        f"more than {delay_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
+    )

@@ -1,0 +1,123 @@
+"""A schedule and its circuits in a terminal: signs that need no colour.
+
+One line per port, one sign per bin of time or per pair. More ports than :data:`MAX_ROWS` would
+not fit a screen: who calls chooses the busiest.
+"""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.text import Text
+
+from lightloom.demand import SHADES, heat_map
+from lightloom.report.plots_svg import tick_text, ticks
+from lightloom.study.port_times import DARK, IDLE, SEVERAL, PortTimes, most_of_each_bin
+
+#: ports drawn at most, and destinations that have a sign of their own
+MAX_ROWS = 32
+SIGNS = string.digits + string.ascii_letters
+_STATES = {IDLE: ".", DARK: "|", SEVERAL: "+"}
+_COLOURS = ("blue", "cyan", "green", "yellow", "magenta", "red")
+_MARGIN = 6
+
+
+def print_gantt(
+    times: PortTimes, sources: npt.NDArray[np.int64], title: str, console: Console
+) -> None:
+    """Print ports x time: to whom each source sends, in bins as wide as one sign.
+
+    ``sources`` are the names of the rows.
+    """
+    width = max(20, min(console.width, 120) - _MARGIN - 1)
+    states = most_of_each_bin(times, width)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(Text(f"{'':{_MARGIN}}time [{time_unit(times.length_s)[1]}]"))
+    console.print(Text(_scale(times.length_s, width)), no_wrap=True, crop=False)
+    for source, row in zip(sources.tolist(), states.tolist(), strict=True):
+        line = Text(f"{source:>{_MARGIN - 1}} ")
+        for state in row:
+            line.append(_sign(state), style=_style(state))
+        console.print(line, no_wrap=True, crop=False)
+    console.print(Text(_legend(states)), soft_wrap=True)
+
+
+def _sign(state: int) -> str:
+    return _STATES.get(state) or (SIGNS[state] if state < len(SIGNS) else "#")
+
+
+def _style(state: int) -> str:
+    if state < 0:
+        return "dim" if state == IDLE else "bold"
+    return _COLOURS[state % len(_COLOURS)]
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """The unit in which the longest of some times is above one: its seconds and its name."""
+    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+    return next((step for step in steps if longest_s >= step[0]), steps[-1])
+
+
+def _scale(length_s: float, width: int) -> str:
+    """Numbers above the columns where they are reached."""
+    line = [" "] * (_MARGIN + width + 1)
+    if length_s <= 0:
+        return ""
+    unit = time_unit(length_s)[0]
+    marks = ticks(0.0, length_s / unit, 6)
+    for value in marks:
+        text = f"'{tick_text(value, marks)}"
+        at = _MARGIN + round(value * unit / length_s * width)
+        if at + len(text) <= len(line):
+            line[at : at + len(text)] = text
+    return "".join(line).rstrip()
+
+
+def _legend(states: npt.NDArray[np.int64]) -> str:
+    seen = set(np.unique(states).tolist())
+    parts = ["rows: sources; signs: the destination that most of a column is sent to"]
+    if max(seen) >= 10:
+        parts.append("a is 10, A is 36" if max(seen) >= 36 else "a is 10")
+    if max(seen) >= len(SIGNS):
+        parts.append(f"# one of {len(SIGNS)} or above")
+    if SEVERAL in seen:
+        parts.append("+ several")
+    if DARK in seen:
+        parts.append("| reconfiguring")
+    if IDLE in seen:
+        parts.append(". idle")
+    return "; ".join(parts)
+
+
+def print_circuits(circuits: npt.NDArray[np.uint16], title: str, console: Console) -> None:
+    """Print the number of circuits of each pair; shades where numbers do not fit."""
+    n = len(circuits)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    cell = len(str(int(circuits.max(initial=0)))) + 1
+    if n * cell + _MARGIN <= console.width and n <= 2 * MAX_ROWS:
+        every = 1 if n <= 10 or cell > 2 else 5
+        heads = "".join(
+            f"{column:>{cell}}{'':{(every - 1) * cell}}" for column in range(0, n, every)
+        )
+        console.print(Text(f"{'':{_MARGIN}}{heads.rstrip()}"), no_wrap=True, crop=False)
+        for row, counts in enumerate(circuits.tolist()):
+            line = Text(f"{row:>{_MARGIN - 1}} ")
+            for count in counts:
+                line.append(f"{count or '.':>{cell}}", style="" if count else "dim")
+            console.print(line, no_wrap=True, crop=False)
+        return
+    drawn = heat_map(circuits, 2 * MAX_ROWS, min(console.width, 120) - _MARGIN)
+    for row, levels in enumerate(drawn.levels.tolist()):
+        shades = "".join(SHADES[level] for level in levels)
+        console.print(
+            Text(f"{row * drawn.rows_per_cell:>{_MARGIN - 1}} {shades}"), no_wrap=True, crop=False
+        )
+    console.print(
+        Text(
+            f"darkest: {drawn.bounds[-1]:.0f} circuits in "
+            f"{drawn.rows_per_cell} x {drawn.columns_per_cell} pairs"
+        )
+    )

@@ -1,0 +1,365 @@
+"""One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all.
+
+A :class:`Question` is a demand with the circuits' rate and delay and, for circuits under a port
+budget, a degree. The answer is a :class:`Scheduling`: schedules of permutations, allocations, and
+the break-even against the circuits that are held. It leaves out what the simulator is for:
+latency, copies inside a server, and whatever else runs at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import schedule
+from lightloom.demand.unevenness import rank_one_distance, skew
+from lightloom.errors import DemandError, InputError, did_you_mean
+
+Bytes = npt.NDArray[np.uint64]
+Told = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What circuits under a port budget need to know.
+
+    Attributes
+    ----------
+    degree
+        Optical ports per server.
+    eps_gbps
+        Rate of one server into, and out of, the EPS.
+    previous
+        Circuits that are held now, ``(n, n)``; the static circulant by default.
+    """
+
+    degree: int
+    eps_gbps: float
+    previous: npt.ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A demand and the switch that serves it.
+
+    Attributes
+    ----------
+    name
+        Where the demand is from, for titles.
+    demand
+        Bytes, ``(sources, destinations)``; see :func:`without_diagonal`.
+    rate_gbps
+        Rate of one circuit, per direction.
+    delay_s
+        Time that a reconfiguration takes, in which the ports that it moves carry nothing.
+    partial
+        Whether a reconfiguration stops only the ports that it moves; else all.
+    ports
+        For circuits under a port budget; the demand must be square.
+    """
+
+    name: str
+    demand: Bytes
+    rate_gbps: float
+    delay_s: float
+    partial: bool = False
+    ports: Ports | None = None
+
+
+@dataclass(frozen=True)
+class Nature:
+    """What kind of demand it is.
+
+    Attributes
+    ----------
+    total_bytes, pairs
+        What is sent, and between how many ordered pairs.
+    busiest_bytes
+        Largest row or column sum: no schedule is shorter than these at line rate.
+    line_over_mean, pair_over_mean, pair_cv
+        Skew of row and column sums, and of the entries (zeros included).
+    rank_one_distance
+        See :func:`~lightloom.demand.unevenness.rank_one_distance`.
+    """
+
+    sources: int
+    destinations: int
+    total_bytes: int
+    pairs: int
+    busiest_bytes: int
+    line_over_mean: float
+    pair_over_mean: float
+    pair_cv: float
+    rank_one_distance: float
+
+
+@dataclass(frozen=True)
+class AllocationRow:
+    """Circuits of one allocator.
+
+    Attributes
+    ----------
+    split, whole
+        With and without spilling to the EPS what a pair's circuits cannot carry.
+    changed_pairs
+        Port pairs that the switch touches to get from the held circuits to those of ``split``.
+    took_s
+        Time to compute the circuits of ``split``.
+    """
+
+    method: str
+    split: schedule.Allocation
+    whole: schedule.Allocation
+    changed_pairs: int
+    took_s: float
+
+
+@dataclass
+class Scheduling:
+    """Everything that was found; what an interrupt or the time limit cut off is missing.
+
+    Attributes
+    ----------
+    schedules
+        Schedules of permutations by their method.
+    not_begun
+        Methods that the time limit left out.
+    allocations
+        Circuits under the port budget.
+    held
+        The circuits that are there: those given, else the static circulant.
+    """
+
+    question: Question
+    nature: Nature
+    schedules: dict[str, schedule.PermutationSchedule] = field(default_factory=dict)
+    not_begun: list[str] = field(default_factory=list)
+    allocations: list[AllocationRow] = field(default_factory=list)
+    held: schedule.Allocation | None = None
+    interrupted: bool = False
+
+    @property
+    def winner(self) -> str | None:
+        """The method with the shortest schedule, the fewest configurations among equals."""
+        return min(
+            self.schedules,
+            key=lambda name: (
+                self.schedules[name].length_bytes,
+                self.schedules[name].configurations,
+            ),
+            default=None,
+        )
+
+    @property
+    def best_allocation(self) -> AllocationRow | None:
+        """The fastest allocation with split, the fewest changed pairs among equals."""
+        return min(
+            self.allocations,
+            key=lambda row: (row.split.makespan_s, row.changed_pairs),
+            default=None,
+        )
+
+
+def without_diagonal(demand: Bytes) -> tuple[Bytes, int]:
+    """A square demand without what stays inside its server, and how many bytes that is."""
+    if demand.shape[0] != demand.shape[1]:
+        return demand, 0
+    inside = int(np.diagonal(demand).sum(dtype=np.uint64))
+    left = demand.copy()
+    np.fill_diagonal(left, 0)
+    return left, inside
+
+
+def nature(demand: Bytes, name: str = "demand") -> Nature:
+    """Measure what kind of demand it is; ``name`` begins error messages.
+
+    Raises
+    ------
+    DemandError
+        If there is nothing to send.
+    """
+    total = int(demand.sum(dtype=object))
+    if total == 0:
+        raise DemandError(f"{name}: has no bytes to send; nothing to schedule")
+    square = demand.shape[0] == demand.shape[1] > 1
+    values = demand.astype(np.float64)
+    lines = np.concatenate([values.sum(axis=1), values.sum(axis=0)])
+    entries = values[~np.eye(len(values), dtype=bool)] if square else values
+    pairs = skew(entries)
+    return Nature(
+        sources=demand.shape[0],
+        destinations=demand.shape[1],
+        total_bytes=total,
+        pairs=int(np.count_nonzero(demand)),
+        busiest_bytes=max(int(demand.sum(axis=axis, dtype=object).max()) for axis in (0, 1)),
+        line_over_mean=float(lines.max() / lines.mean()),
+        pair_over_mean=pairs.max_over_mean,
+        pair_cv=pairs.cv,
+        rank_one_distance=rank_one_distance(values, diagonal=not square),
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which methods are tried, and for how long.
+
+    Attributes
+    ----------
+    methods
+        Of :func:`lightloom.schedule.decompose`, in this order; ``auto`` is all single ones.
+    allocators
+        Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
+    time_limit_s
+        Time after which no other schedule of permutations is begun.
+    """
+
+    methods: Sequence[str]
+    allocators: Sequence[str]
+    time_limit_s: float = math.inf
+
+
+def compare_schedules(
+    question: Question, choice: Choice, *, told: Told | None = None
+) -> Scheduling:
+    """Try every scheduler on one demand.
+
+    An interrupt ends the comparison; the answer then says so and has what was finished.
+
+    Parameters
+    ----------
+    question
+        The demand and the switch.
+    choice
+        Which methods to try.
+    told
+        Called before each step with the share that is done and what comes next.
+
+    Raises
+    ------
+    InputError
+        If the question or a method cannot be used.
+    """
+    check(question, choice)
+    found = Scheduling(question, nature(question.demand, question.name))
+    steps = list(_steps(found, choice))
+    try:
+        for number, (title, step) in enumerate(steps):
+            if told is not None:
+                told(number / len(steps), title)
+            _interruptibly(step)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    return found
+
+
+def _interruptibly(step: Callable[[], None]) -> None:
+    """Run a step so that an interrupt need not wait for the end of a call of the core.
+
+    The step goes on in its thread, which does not keep the process from ending.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            step()
+        except BaseException as error:
+            raised.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)  # without a time, an interrupt would wait as well
+    if raised:
+        raise raised[0]
+
+
+def check(question: Question, choice: Choice) -> None:
+    """Refuse what no scheduler could use.
+
+    Raises
+    ------
+    InputError
+        In one line.
+    """
+    if not math.isfinite(question.rate_gbps) or question.rate_gbps <= 0:
+        raise InputError(f"rate: expected more than 0 Gb/s, got {question.rate_gbps:g}")
+    if not math.isfinite(question.delay_s) or question.delay_s < 0:
+        raise InputError(f"delay: expected 0 s or more, got {question.delay_s:g} s")
+    rows, columns = question.demand.shape
+    if not choice.time_limit_s >= 0:
+        raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
+    known = (*schedule.PERMUTATION_METHODS, "auto")
+    for method in choice.methods:
+        if method not in known:
+            raise InputError(
+                f"method '{method}': expected of {', '.join(known)}{did_you_mean(method, known)}"
+            )
+    if question.ports is not None and rows != columns:
+        raise DemandError(
+            f"{question.name}: circuits need a square demand, got {rows} sources and {columns} "
+            "destinations; leave --degree out for schedules of permutations"
+        )
+
+
+def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
+    question = found.question
+    single: Sequence[str] = schedule.PERMUTATION_METHODS
+    names = [m for name in choice.methods for m in (single if name == "auto" else [name])]
+    deadline = time.monotonic() + choice.time_limit_s
+    for name in dict.fromkeys(names):
+        yield f"schedule {name}", partial(_decompose, found, name, deadline)
+    if question.ports is not None:
+        yield "held circuits", partial(_hold, found)
+        for name in choice.allocators:
+            yield f"circuits {name}", partial(_allocate, found, name)
+
+
+def _decompose(found: Scheduling, method: str, deadline: float) -> None:
+    """The schedule of one method; the first one is begun in any case."""
+    if found.schedules and time.monotonic() >= deadline:
+        found.not_begun.append(method)
+        return
+    question = found.question
+    found.schedules[method] = schedule.decompose(
+        question.demand,
+        delay_s=question.delay_s,
+        rate_gbps=question.rate_gbps,
+        method=method,
+        partial=question.partial,
+    )
+
+
+def _region(question: Question) -> schedule.Region:
+    assert question.ports is not None
+    ports = question.ports
+    return schedule.Region(ports.degree, question.rate_gbps, ports.eps_gbps, split=True)
+
+
+def _hold(found: Scheduling) -> None:
+    """The circuits that are there: those given, else the static circulant."""
+    question, region = found.question, _region(found.question)
+    assert question.ports is not None
+    if question.ports.previous is None:
+        found.held = schedule.allocate_region(question.demand, region, method="static")
+    else:
+        found.held = schedule.route(question.demand, question.ports.previous, region)
+
+
+def _allocate(found: Scheduling, method: str) -> None:
+    assert found.held is not None
+    region, demand, held = _region(found.question), found.question.demand, found.held.circuits
+    started = time.perf_counter()
+    split = schedule.allocate_region(demand, region, method=method, previous=held)
+    took = time.perf_counter() - started
+    whole = schedule.allocate_region(
+        demand, replace(region, split=False), method=method, previous=held
+    )
+    changed = schedule.changed_pairs(held, split.circuits)
+    found.allocations.append(AllocationRow(method, split, whole, changed, took))

@@ -1,0 +1,249 @@
+"""``lightloom schedule``: what it prints, and every kind of wrong input in one line."""
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lightloom import schedule as schedulers
+from lightloom.cli import run_command
+from lightloom.demand.byte_matrix import write_npz
+
+DRAWN = "schedule --synthetic pair --servers 4"
+MATRIX = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]])
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    np.save("a.npy", MATRIX)
+    np.save("wide.npy", MATRIX[:2])
+    np.save("empty.npy", np.zeros((3, 3)))
+    np.save("inside.npy", np.eye(3))
+    np.save("held.npy", np.ones((3, 3)) - np.eye(3))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("schedule a.npy", "--delay is missing (Reconfiguration delay: '25 ms'); for example: "
+         'lightloom schedule demand.npy --delay "25 ms" --degree 6'),
+        ("schedule --delay 0", "expected a demand FILE or --synthetic REGIME, there is neither; "
+         "for example: lightloom schedule --synthetic mixtral --servers 8 --delay '25 ms'"),
+        (f"{DRAWN} a.npy --delay 0", "expected a demand FILE or --synthetic REGIME, both are "
+         "given; for example: lightloom schedule --synthetic mixtral --servers 8 --delay '25 ms'"),
+        # the switch
+        ("schedule a.npy --delay soon", "--delay: cannot read 'soon' as a quantity in second"),
+        ("schedule a.npy --delay 5Gbps", "--delay: cannot read '5Gbps' as a quantity in second"),
+        ("schedule a.npy --delay -1", "--delay -1: expected 0 to 1e+06 s"),
+        ("schedule a.npy --delay -1us", "--delay -1us: expected 0 to 1e+06 s"),
+        ("schedule a.npy --delay nan", "--delay: expected a finite number, got 'nan'"),
+        ("schedule a.npy --delay 1e30", "--delay 1e30: expected 0 to 1e+06 s"),
+        ("schedule a.npy --delay 0 --rate 0", "--rate 0: expected 1e-09 to 1e+09 Gb/s"),
+        ("schedule a.npy --delay 0 --rate -400", "--rate -400: expected 1e-09 to 1e+09 Gb/s"),
+        ("schedule a.npy --delay 0 --rate 1e99", "--rate 1e99: expected 1e-09 to 1e+09 Gb/s"),
+        ("schedule a.npy --delay 0 --rate x", "--rate: cannot read 'x' as a quantity in gigabit / "
+         "second"),
+        ("schedule a.npy --delay 0 --time-limit -1", "--time-limit -1: expected 0 to 1e+06 s"),
+        ("schedule a.npy --delay 0 --method bnv", "--method bnv: expected of round-robin, "
+         "open-shop, bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
+        ("schedule a.npy --delay 0 --method ,", "--method ,: expected of round-robin, open-shop, "
+         "bvn, threshold, maximal, critical, auto"),
+        # circuits
+        ("schedule a.npy --delay 0 --degree 0", "--degree 0: expected 1 to 65535"),
+        ("schedule a.npy --delay 0 --degree -6", "--degree -6: expected 1 to 65535"),
+        ("schedule a.npy --delay 0 --degree 99999", "--degree 99999: expected 1 to 65535"),
+        ("schedule a.npy --delay 0 --degree six", "--degree six: expected a whole number"),
+        ("schedule a.npy --delay 0 --eps-rate 1", "--eps-rate is for circuits; give --degree as "
+         "well, or leave it out"),
+        ("schedule a.npy --delay 0 --previous held.npy", "--previous is for circuits; give "
+         "--degree as well, or leave it out"),
+        ("schedule a.npy --delay 0 --circuits best", "--circuits is for circuits; give --degree "
+         "as well, or leave it out"),
+        ("schedule a.npy --delay 0 --degree 2 --eps-rate -1",
+         "--eps-rate -1: expected 0 to 1e+09 Gb/s"),
+        ("schedule a.npy --delay 0 --degree 1 --previous held.npy",
+         "circuits: server 0 has 1 ports but 2 circuits"),
+        ("schedule a.npy --delay 0 --degree 6 --previous a.npy",
+         "circuits: expected a symmetric matrix with zeros on the diagonal"),
+        ("schedule a.npy --delay 0 --degree 6 --previous no.npy", "no.npy: no such file"),
+        ("schedule a.npy --delay 0 --degree 6 --previous out.npz",
+         "out.npz: expected an array 'circuits', there is 'demand'"),
+        ("schedule wide.npy --delay 0 --degree 6", "wide.npy: circuits need a square demand, got 2 "
+         "sources and 3 destinations; leave --degree out for schedules of permutations"),
+        # demand
+        ("schedule empty.npy --delay 0", "empty.npy: has no bytes to send; nothing to schedule"),
+        ("schedule inside.npy --delay 0", "inside.npy: has no bytes to send; "
+         "nothing to schedule"),
+        ("schedule no.npy --delay 0", "no.npy: no such file"),
+        ("schedule . --delay 0", ".: expected a file"),
+        ("schedule a.npy --delay 0 --servers 4", "--servers is for --synthetic; nothing reads it "
+         "with a file"),
+        ("schedule a.npy --delay 0 --seed 4", "--seed is for --synthetic; nothing reads it with a "
+         "file"),
+        (f"{DRAWN} --delay 0 --token-bytes 0", "--token-bytes 0: expected 1 to 4194304"),
+        ("schedule --synthetic mixtrall --delay 0", "unknown demand regime 'mixtrall'; did you "
+         "mean 'mixtral'?; known: mixtral, pair, sparse, uniform"),
+        ("schedule --synthetic pair --servers 0 --delay 0", "--servers 0: expected 2 to 4096"),
+        ("schedule --synthetic pair --servers 1 --delay 0", "--servers 1: expected 2 to 4096"),
+        (f"{DRAWN} --delay 0 --tokens 0", "tokens_per_rank: expected a whole number of at "
+         "least 1, got 0"),
+        (f"{DRAWN} --delay 0 --seed -1", "seed: expected a whole number of at least 0, got -1"),
+    ],
+)  # fmt: skip
+def test_exact_line(refused, command, expected, folder):
+    (folder / "out.npz").write_bytes(write_npz({"demand": MATRIX}))
+    before = sorted(folder.iterdir())
+    assert refused(command.replace('"', "")) == expected
+    assert sorted(folder.iterdir()) == before
+
+
+def test_standard_input(refused, monkeypatch):
+    class Stdin:
+        buffer = io.BytesIO(b"1,x\n2,3\n")
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    line = refused("schedule - --delay 0")
+    assert line == "standard input, line 1: expected whole bytes, got 'x'"
+
+
+def test_outputs_are_refused_before_anything_is_computed(refused):
+    job = f"{DRAWN} --delay 0"
+    assert refused(f"{job} --json - --csv -") == (
+        "--json - and --csv - both ask for standard output; name one's file"
+    )
+    assert refused(f"{job} --svg -") == "--svg -: expected the name of a file, such as ./out"
+    assert refused(f"{job} --out x") == "--out x: expected a name that ends in .npz"
+    assert refused(f"{job} --html /no/x") == "/no/x: there is no folder /no; make it first"
+    assert refused(f"{job} --html x --svg x") == (
+        "x: named for two outputs; give each a file of its own"
+    )
+
+
+def test_golden_table(lightloom, golden, folder):
+    """Everything that is printed but the time to compute, on a matrix that is kept beside it."""
+    matrix = Path(__file__).parents[2] / "golden" / "schedule_demand.csv"
+    (folder / "demand.csv").write_text(matrix.read_text())
+    outcome = lightloom("schedule demand.csv --delay 100us --rate 100 --degree 3")
+    assert outcome.status == 0
+    assert outcome.err == ""
+    lines = [line.rstrip() for line in outcome.out.splitlines()]
+    # the last column of a table, and the padding that is as wide
+    untimed = [
+        re.sub(r"(?<=\d) {2,}[\d,]+$", " #", line) if "." in line else line for line in lines
+    ]
+    rules = [re.sub("─+", "─", line) for line in untimed]
+    golden("schedule.txt", "\n".join(rules) + "\n")
+
+
+def test_what_demand_writes_is_what_schedule_reads(lightloom, folder):
+    for view in ("rank", "server --ranks-per-server 2"):
+        lightloom(f"demand mixtral --view {view} --csv demand.csv")
+        outcome = lightloom("schedule demand.csv --delay 1us --method bvn --json -")
+        content = json.loads(outcome.out)
+        rows = (folder / "demand.csv").read_text().splitlines()[1:]
+        cells = [[int(cell) for cell in row.split(",")] for row in rows]
+        between = sum(size for source, target, _, size in cells if source != target)
+        assert content["nature"]["total_bytes"] == between
+
+
+def test_drawn_demand_is_that_of_demand(lightloom):
+    lightloom("demand pair --view rank --csv demand.csv --seed 5")
+    files = ["demand.csv", "--synthetic pair --servers 8 --seed 5"]
+    read, made = (
+        json.loads(lightloom(f"schedule {name} --delay 1us --json -").out)["nature"]
+        for name in files
+    )
+    assert read == made
+
+
+def test_outputs(lightloom, folder):
+    outcome = lightloom(
+        "schedule a.npy --delay 1us --degree 2 --json a.json --csv a.csv --out a.npz "
+        "--html a.html --svg a.svg"
+    )
+    assert outcome.status == 0
+    content = json.loads((folder / "a.json").read_text())
+    assert set(content["circuits"]) == {"paper", "reference", "best", "static"}
+    rows = csv.DictReader(io.StringIO((folder / "a.csv").read_text()))
+    assert next(row["method"] for row in rows if row["best"] == "True") == content["winner"]
+    with np.load(folder / "a.npz") as arrays:
+        assert (arrays["demand"] == MATRIX).all()
+        served = np.zeros((3, 3))
+        for slot, hold in zip(arrays["permutations"], arrays["holds_bytes"], strict=True):
+            for row, column in enumerate(slot):
+                served[row, column] += hold * (column >= 0)
+        assert (served >= MATRIX).all()
+    assert "<svg" in (folder / "a.html").read_text()
+    assert (folder / "a.svg").read_text().startswith("<svg")
+
+
+def test_an_earlier_answer_is_what_is_held(lightloom):
+    lightloom("schedule a.npy --delay 1us --degree 2 --out a.npz")
+    outcome = lightloom("schedule a.npy --delay 1us --degree 2 --previous a.npz")
+    assert "Keep the circuits given: no other circuits are faster" in outcome.out
+
+
+def test_standard_output_has_the_rows_alone(lightloom):
+    outcome = lightloom("schedule a.npy --delay 1us --csv -")
+    assert outcome.out.startswith("kind,method,best,length_s")
+    assert "Schedules of permutations" in outcome.err
+    outcome = lightloom("schedule a.npy --delay 1us --json -")
+    assert json.loads(outcome.out)["interrupted"] is False
+
+
+def test_the_diagonal_is_left_out_and_said(lightloom, folder):
+    np.save(folder / "b.npy", MATRIX + np.diag([1000, 2000, 3000]))
+    lines = lightloom("schedule b.npy --delay 1us").out.splitlines()
+    assert lines[0] == "6 kB on the diagonal stay in their server: left out"
+
+
+def test_chosen_methods_alone(lightloom):
+    out = lightloom("schedule a.npy --delay 0 --method bvn,critical,bvn --degree 1 --circuits best")
+    assert out.out.count(" bvn ") == 1
+    for name in ("maximal", "round-robin", "reference"):
+        assert f" {name} " not in out.out
+
+
+def test_rectangles_have_schedules_without_circuits(lightloom):
+    outcome = lightloom("schedule wide.npy --delay 1us")
+    assert outcome.status == 0
+    assert "wide.npy: 2 x 3" in outcome.out
+    assert "Circuits" not in outcome.out
+
+
+def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
+    calls = itertools.count()
+    decompose = schedulers.decompose
+
+    def interrupted(*arguments, **options):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return decompose(*arguments, **options)
+
+    monkeypatch.setattr(schedulers, "decompose", interrupted)
+    outcome = lightloom("schedule a.npy --delay 1us --degree 2 --json a.json --svg a.svg")
+    assert outcome.status == 130
+    assert outcome.err == "lightloom: interrupted\n"
+    assert "open-shop" in outcome.out
+    assert "Interrupted: what was finished is above." in outcome.out
+    content = json.loads((folder / "a.json").read_text())
+    assert content["interrupted"] is True
+    assert list(content["schedules"]) == ["round-robin", "open-shop"]
+
+
+@pytest.mark.parametrize(("text", "delay_s"), [("25 ms", 0.025), ("0.5", 0.5), ("10us", 1e-5)])
+def test_a_delay_may_have_a_unit(text, delay_s):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        status = run_command(["schedule", "a.npy", "--delay", text, "--json", "-"])
+    assert status == 0
+    assert json.loads(out.getvalue())["inputs"]["delay_s"] == pytest.approx(delay_s)

@@ -1,0 +1,222 @@
+"""Schedules as text, drawings and a page: they show what was found, and fit 80 columns."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from lightloom.demand import rank_matrix, synthetic
+from lightloom.report import plots_schedule
+from lightloom.report.page_schedule import (
+    render_schedule,
+    write_schedule_drawing,
+    write_schedule_page,
+)
+from lightloom.report.plots_schedule import colour, gantt
+from lightloom.report.schedule_table import nature_text, print_scheduling, verdict
+from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
+from lightloom.study.port_times import DARK, PortTimes, port_times
+from lightloom.study.scheduling import (
+    Choice,
+    Ports,
+    Question,
+    Scheduling,
+    compare_schedules,
+    nature,
+)
+
+ALL = Choice(methods=("auto",), allocators=("static", "best"))
+
+
+def drawn(regime, servers, **more):
+    source = synthetic(
+        regime, ranks=servers, experts=servers, tokens_per_rank=4096, top_k=2, seed=1
+    )
+    tokens = source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]
+    demand = rank_matrix(tokens).astype(np.uint64) * np.uint64(8192)
+    return Question(f"{regime} <{servers}>", demand, 400.0, 10e-6, **more)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare_schedules(drawn("pair", 8, ports=Ports(4, 800.0)), ALL)
+
+
+def text_of(call, *arguments):
+    stream = io.StringIO()
+    call(*arguments, Console(file=stream, width=80, no_color=True, highlight=False))
+    return stream.getvalue()
+
+
+def spans(*rows, sources=2, length_s=1e-3):
+    source, destination, start, end = (np.array(column) for column in zip(*rows, strict=True))
+    return PortTimes(source, destination, start.astype(float), end.astype(float), sources, length_s)
+
+
+HALVES = spans((0, DARK, 0, 1e-4), (0, 1, 1e-4, 5e-4), (1, 70, 0, 1e-3), (0, 10, 5e-4, 8e-4))
+
+
+def test_gantt_in_signs():
+    lines = text_of(print_gantt, HALVES, np.array([0, 9]), "Title").splitlines()
+    assert lines[0] == "Title"
+    assert lines[1] == "      time [ms]"
+    assert lines[2].split() == ["'0.0", "'0.2", "'0.4", "'0.6", "'0.8"]
+    first, second = lines[3], lines[4]
+    assert re.fullmatch(r" {4}0 \|{7,8}1{28,30}a{21,23}\.{14,16}", first)
+    assert re.fullmatch(r" {4}9 #{73}", second)
+    assert lines[5].endswith("a is 10, A is 36; # one of 62 or above; | reconfiguring; . idle")
+
+
+def test_everything_fits_the_width(found):
+    winner = found.schedules[found.winner]
+    times = port_times(winner, found.question.demand, np.arange(8))
+    text = text_of(print_gantt, times, np.arange(8), "Title")
+    text += text_of(print_circuits, found.best_allocation.split.circuits, "Circuits")
+    for line in text.splitlines():
+        if not line.startswith("rows:"):
+            assert len(line) <= 80
+    tables = text_of(print_scheduling, found).splitlines()
+    assert [line for line in tables if re.match(r" \* |\* ", line)]
+    assert all(len(line) <= 80 for line in tables if not line.startswith(("pair", "Keep", "Recon")))
+
+
+def test_circuits_in_numbers_and_shades():
+    circuits = np.array([[0, 12, 0], [12, 0, 3], [0, 3, 0]], dtype=np.uint16)
+    lines = text_of(print_circuits, circuits, "Title").splitlines()
+    assert lines == [
+        "Title",
+        "        0  1  2",
+        "    0   . 12  .",
+        "    1  12  .  3",
+        "    2   .  3  .",
+    ]
+    many = np.ones((200, 200), dtype=np.uint16)
+    lines = text_of(print_circuits, many, "Title").splitlines()
+    assert len(lines) <= 70
+    assert lines[1].startswith("    0 █")
+    assert lines[-1] == "darkest: 12 circuits in 4 x 3 pairs"
+    heads = text_of(print_circuits, np.zeros((12, 12), np.uint16), "Title").splitlines()[1]
+    assert heads.split() == ["0", "5", "10"]
+    assert heads.index("5") - heads.index("0") == 10
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(2, "s"), (1, "s"), (0.5, "ms"), (2e-6, "us"), (3e-9, "ns"), (0, "ns"), (1e-12, "ns")],
+)
+def test_units(seconds, expected):
+    assert time_unit(seconds)[1] == expected
+
+
+def test_nature_in_words(found):
+    text = nature_text(found)
+    assert text.startswith("pair <8>: 8 x 8, ")
+    assert text.endswith("pairs are skewed individually")
+    alike = drawn("mixtral", 8)
+    calm = Scheduling(alike, nature(alike.demand))
+    assert nature_text(calm).endswith("every source has nearly the same mix")
+
+
+def test_verdict_in_words(found):
+    [sentence] = verdict(found)
+    assert re.fullmatch(
+        r"Reconfigure: best saves [\d.]+ us against the static circulant, more than the delay of "
+        r"10 us\.",
+        sentence,
+    )
+    slow = compare_schedules(
+        Question("x", found.question.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
+    )
+    assert re.fullmatch(
+        r"Keep the static circulant, unless the delay of 25 ms is hidden or this demand comes more "
+        r"than [\d.]+ times: best saves [\d.]+ us each\.",
+        verdict(slow)[0],
+    )
+    held = found.best_allocation.split.circuits
+    same = compare_schedules(
+        Question("x", found.question.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
+    )
+    assert verdict(same) == [
+        "Keep the circuits given: no other circuits are faster for this demand."
+    ]
+    same.interrupted = True
+    assert verdict(same)[-1] == "Interrupted: what was finished is above."
+
+
+def test_a_time_limit_is_said_in_the_table(found):
+    short = compare_schedules(found.question, Choice(("auto",), (), time_limit_s=0.0))
+    lines = [line for line in text_of(print_scheduling, short).splitlines() if "critical" in line]
+    assert lines[0].split() == ["critical", "-", "-", "-", "-", "time", "limit"]
+
+
+def test_drawing_has_every_span(found):
+    winner = found.schedules[found.winner]
+    times = port_times(winner, found.question.demand, np.arange(8))
+    made = gantt(times, np.arange(8))
+    rects = [part for part in made.parts if part.startswith("<rect")]
+    assert len(rects) == 8 + len(times.joined().source)
+    assert made.legend == [("dark", "reconfiguring")]
+
+
+def test_long_schedules_are_drawn_in_bins(monkeypatch):
+    monkeypatch.setattr(plots_schedule, "MAX_SPANS", 3)
+    monkeypatch.setattr(plots_schedule, "_BINS", 2)
+    three = spans((0, 1, 0, 3e-4), (0, 2, 3e-4, 6e-4), (0, 3, 6e-4, 1e-3), (1, 1, 0, 4e-4))
+    made = gantt(three, np.arange(2))
+    assert ("several", "several destinations in 500 us") in made.legend
+    text = "".join(made.parts)
+    assert "0 sends to 3: 500 us from 500 us" in text
+    assert "1 sends to 1: 500 us from 0 s" in text
+
+
+def test_svg_file_is_well_formed(found, tmp_path):
+    path = tmp_path / "a.svg"
+    write_schedule_drawing(found, path)
+    root = ET.fromstring(path.read_text())
+    assert root.tag.endswith("svg")
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert texts[0].startswith(f"Schedule by {found.winner}: ")
+    assert texts[-1].startswith("pair <8>; 8 sources; numbers: destinations")
+    assert "prefers-color-scheme: dark" in path.read_text()
+
+
+def test_page_has_tables_and_drawings(found, tmp_path):
+    path = tmp_path / "a.html"
+    write_schedule_page(found, path)
+    text = path.read_text()
+    assert text == render_schedule(found)
+    assert "pair &lt;8&gt;" in text
+    assert "<8>" not in text
+    assert text.count("<table>") == 2
+    assert text.count("<svg") >= 4
+    assert "http" not in text.replace("http://www.w3.org", "")
+    assert f"* {found.winner}" in text
+
+
+def test_page_and_drawing_of_nothing(tmp_path):
+    asked = drawn("pair", 4)
+    cut = Scheduling(asked, nature(asked.demand), interrupted=True)
+    write_schedule_drawing(cut, tmp_path / "a.svg")
+    assert not (tmp_path / "a.svg").exists()
+    assert "Interrupted" in render_schedule(cut)
+
+
+def test_rectangles_have_a_page_without_matrices():
+    asked = Question("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
+    text = render_schedule(compare_schedules(asked, Choice(("bvn",), ())))
+    assert "Rows: 2 sources" in text
+    assert "row sends to column" not in text
+
+
+@given(st.integers(0, 4095))
+def test_colours_are_light_enough_for_dark_numbers(destination):
+    parts = [int(colour(destination)[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    ink = 0.006  # of #10131a
+    assert (luminance + 0.05) / (ink + 0.05) >= 4.5  # WCAG 2.2, 1.4.3

@@ -1,0 +1,185 @@
+"""The comparison of schedulers: what it measures, marks as best and refuses."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from lightloom import schedule
+from lightloom.errors import DemandError, InputError
+from lightloom.study import scheduling
+from lightloom.study.schedule_results import as_arrays, as_json, as_rows, dark_share
+from lightloom.study.scheduling import (
+    Choice,
+    Ports,
+    Question,
+    compare_schedules,
+    nature,
+    without_diagonal,
+)
+
+DEMAND = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]], dtype=np.uint64)
+ALL = Choice(methods=("auto",), allocators=("static", "best"))
+
+
+def question(demand=DEMAND, delay_s=1e-9, **more):
+    return Question("it", demand, 8.0, delay_s, **more)
+
+
+def test_every_method_beside_the_library():
+    found = compare_schedules(question(ports=Ports(2, 8.0)), ALL)
+    assert list(found.schedules) == list(schedule.PERMUTATION_METHODS)
+    for name, row in found.schedules.items():
+        direct = schedule.decompose(DEMAND, delay_s=1e-9, rate_gbps=8.0, method=name)
+        assert row.length_bytes == direct.length_bytes
+        row.check(DEMAND)
+    auto = schedule.decompose(DEMAND, delay_s=1e-9, rate_gbps=8.0)
+    assert found.schedules[found.winner].length_bytes == auto.length_bytes
+    static, best = found.allocations
+    assert static.changed_pairs == 0
+    assert static.split.makespan_s == found.held.makespan_s
+    assert found.best_allocation.split.makespan_s == min(
+        static.split.makespan_s, best.split.makespan_s
+    )
+    assert best.whole.makespan_s >= best.split.makespan_s
+
+
+def test_partial_reconfiguration_is_passed_on():
+    found = compare_schedules(question(partial=True), ALL)
+    assert found.schedules["open-shop"].partial
+    assert found.held is None
+    assert found.best_allocation is None
+
+
+def test_circuits_that_are_held():
+    held = np.array([[0, 2, 0], [2, 0, 0], [0, 0, 0]])
+    found = compare_schedules(question(ports=Ports(2, 8.0, held)), ALL)
+    assert (found.held.circuits == held).all()
+    region = schedule.Region(2, 8.0, 8.0)
+    assert found.held.makespan_s == schedule.route(DEMAND, held, region).makespan_s
+
+
+def test_nature_of_a_demand():
+    of = nature(DEMAND)
+    assert (of.sources, of.destinations, of.pairs) == (3, 3, 6)
+    assert of.total_bytes == 2800
+    assert of.busiest_bytes == 1300
+    assert of.line_over_mean == pytest.approx(1300 / (2 * 2800 / 6))
+    assert of.pair_over_mean == pytest.approx(900 / (2800 / 6))
+    product = np.outer([1, 2, 3], [4, 5, 6]).astype(np.uint64)
+    assert nature(product[:2]).rank_one_distance == pytest.approx(0)
+    assert nature(without_diagonal(product)[0]).rank_one_distance == pytest.approx(0, abs=1e-12)
+    assert nature(np.eye(4, dtype=np.uint64)[::-1].copy()).rank_one_distance > 0.5
+    most = np.full((2, 3), 2**53, dtype=np.uint64)
+    assert nature(most).total_bytes == 6 * 2**53
+
+
+def test_the_diagonal_stays_inside():
+    demand = DEMAND + np.diag(np.array([1, 2, 3], dtype=np.uint64))
+    left, inside = without_diagonal(demand)
+    assert (left == DEMAND).all()
+    assert inside == 6
+    wide = demand[:2]
+    assert without_diagonal(wide) == (wide, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "choice", "expected"),
+    [
+        (question(np.zeros((2, 2), np.uint64)), ALL, "it: has no bytes to send; nothing to "
+         "schedule"),
+        (question(delay_s=-1.0), ALL, "delay: expected 0 s or more, got -1 s"),
+        (question(delay_s=float("nan")), ALL, "delay: expected 0 s or more, got nan s"),
+        (Question("it", DEMAND, 0.0, 1.0), ALL, "rate: expected more than 0 Gb/s, got 0"),
+        (question(), Choice(("bnv",), ()), "method 'bnv': expected of round-robin, open-shop, "
+         "bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
+        (question(), Choice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
+        (question(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
+         "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
+        (question(ports=Ports(2, 8.0)), Choice(("bvn",), ("bset",)), "circuits 'bset': expected "
+         "one of paper, reference, best, static; did you mean 'best'?"),
+    ],
+)  # fmt: skip
+def test_exact_line(asked, choice, expected):
+    with pytest.raises(InputError) as caught:
+        compare_schedules(asked, choice)
+    assert str(caught.value) == expected
+
+
+def test_nothing_to_send_is_a_demand_error():
+    with pytest.raises(DemandError, match="x: has no bytes"):
+        nature(np.zeros((2, 3), np.uint64), "x")
+
+
+def test_the_time_limit_leaves_methods_out():
+    found = compare_schedules(question(), Choice(("auto",), (), time_limit_s=0.0))
+    assert list(found.schedules) == ["round-robin"]
+    assert found.not_begun == list(schedule.PERMUTATION_METHODS)[1:]
+    assert found.winner == "round-robin"
+
+
+def test_an_interrupt_keeps_what_finished():
+    told = []
+
+    def interrupt(share, title):
+        told.append((share, title))
+        if title == "schedule threshold":
+            raise KeyboardInterrupt
+
+    found = compare_schedules(question(), ALL, told=interrupt)
+    assert found.interrupted
+    assert list(found.schedules) == ["round-robin", "open-shop", "bvn"]
+    assert [share for share, _ in told] == sorted(share for share, _ in told)
+
+
+def test_an_interrupt_does_not_wait_for_a_step(monkeypatch):
+    ended = threading.Event()
+    joins = itertools.count()
+    monkeypatch.setattr(schedule, "decompose", lambda *_a, **_k: ended.wait(60))
+
+    def join(_self, _seconds):
+        if next(joins) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    found = compare_schedules(question(), ALL)
+    assert found.interrupted
+    assert not found.schedules
+    ended.set()
+
+
+def test_errors_of_a_step_come_out(monkeypatch):
+    def fail(*_arguments, **_options):
+        raise InputError("no")
+
+    monkeypatch.setattr(scheduling.schedule, "decompose", fail)
+    with pytest.raises(InputError, match="no"):
+        compare_schedules(question(), ALL)
+
+
+def test_plain_data():
+    found = compare_schedules(question(ports=Ports(2, 8.0)), ALL)
+    content = as_json(found)
+    assert content["winner"] == found.winner
+    assert content["inputs"]["delay_s"] == 1e-9
+    assert content["circuits"]["best"]["split_s"] == found.allocations[1].split.makespan_s
+    rows = as_rows(found)
+    assert [row["method"] for row in rows] == [*schedule.PERMUTATION_METHODS, "static", "best"]
+    assert sum(row["best"] for row in rows) == 2
+    assert len({tuple(row) for row in rows}) == 1
+    arrays = as_arrays(found)
+    assert (arrays["demand"] == DEMAND).all()
+    assert arrays["permutations"].shape == (len(arrays["holds_bytes"]), 3)
+    assert (arrays["circuits"] == found.best_allocation.split.circuits).all()
+    partial = compare_schedules(question(partial=True), Choice(("open-shop",), ()))
+    assert as_arrays(partial)["transfers"].shape[1] == 4
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_dark_share_is_the_mean_of_sources(partial):
+    row = schedule.decompose(
+        DEMAND, delay_s=10e-9, rate_gbps=8.0, method="open-shop", partial=partial
+    )
+    turns = 6 / 3 if partial else row.configurations
+    assert dark_share(row) == pytest.approx(turns * 10 / row.length_bytes)
