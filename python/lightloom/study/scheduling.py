@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -295,12 +296,15 @@ def check(question: Question, choice: Choice) -> None:
     rows, columns = question.demand.shape
     if not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
-    known = (*schedule.PERMUTATION_METHODS, "auto")
-    for method in choice.methods:
-        if method not in known:
-            raise InputError(
-                f"method '{method}': expected of {', '.join(known)}{did_you_mean(method, known)}"
-            )
+    permutations = (*schedule.PERMUTATION_METHODS, "auto")
+    for what, names, known in (
+        ("method", choice.methods, permutations),
+        ("circuits", choice.allocators, get_args(schedule.Method)),
+    ):
+        wrong = next((name for name in names if name not in known), None)
+        if wrong is not None:
+            hint = did_you_mean(wrong, known)
+            raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
     if question.ports is not None and rows != columns:
         raise DemandError(
             f"{question.name}: circuits need a square demand, got {rows} sources and {columns} "

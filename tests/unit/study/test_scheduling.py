@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -97,8 +98,8 @@ def test_the_diagonal_stays_inside():
         (question(), Choice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
         (question(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
          "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
-        (question(ports=Ports(2, 8.0)), Choice(("bvn",), ("bset",)), "circuits 'bset': expected "
-         "one of paper, reference, best, static; did you mean 'best'?"),
+        (question(ports=Ports(2, 8.0)), Choice(("bvn",), ("bset",)), "circuits 'bset': expected of "
+         f"{', '.join(get_args(schedule.Method))}; did you mean 'best'?"),
     ],
 )  # fmt: skip
 def test_exact_line(asked, choice, expected):
