@@ -55,8 +55,12 @@ class CircuitUse:
     delay_s, exposed_s
         Switching delay once per all-to-all that it is for, and the part of it for which the mean
         member of an EP group waited.
+    saved_s
+        Sum over reconfigurations: by how much less the all-to-alls ahead take at line rate than
+        with the circuits that were there.
     makespan_s, bound_s
-        Sums over decisions: the allocator's makespan at line rate, and what no circuits can beat.
+        Sums over decisions: the time at line rate of what was decided for, and what no circuits
+        can beat.
     allocations, shared
         Questions to the allocator, and those answered from an equal earlier one.
     """
@@ -67,6 +71,7 @@ class CircuitUse:
     pairs_changed: int
     delay_s: float
     exposed_s: float
+    saved_s: float
     makespan_s: float
     bound_s: float
     allocations: int

@@ -45,6 +45,23 @@ pub enum Reconfigure {
     Never,
     /// Before every all-to-all whose demand is known.
     Always,
+    /// At most once per layer and pass, for all of its all-to-alls whose demand is known.
+    PerLayer,
+    /// Where it saves more than it exposes, over the all-to-alls ahead whose demand is known.
+    BreakEven,
+    /// As `BreakEven`, had all demand ahead been known: what perfect prediction could gain.
+    Oracle,
+}
+
+impl Reconfigure {
+    /// Every policy with its name.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("never", Self::Never),
+        ("always", Self::Always),
+        ("per-layer", Self::PerLayer),
+        ("break-even", Self::BreakEven),
+        ("oracle", Self::Oracle),
+    ];
 }
 
 /// What the first all-to-all of the forward pass does, whose demand is known only at the gate.

@@ -317,7 +317,6 @@ const ALLOCATORS: [(&str, Allocator); 6] = [
 ];
 
 fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
-    let policies = [("never", Reconfigure::Never), ("always", Reconfigure::Always)];
     let firsts = [("reuse", FirstAllToAll::Reuse), ("block", FirstAllToAll::Block)];
     let duration = |key: &str| value(ocs, key).map(Duration);
     Ok(Ocs {
@@ -327,7 +326,7 @@ fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
         region_of_server: column(ocs, "region_of_server")?,
         allocator: word(ocs, "allocator", &ALLOCATORS)?,
         split: value(ocs, "split")?,
-        reconfigure: word(ocs, "reconfigure", &policies)?,
+        reconfigure: word(ocs, "reconfigure", &Reconfigure::ALL)?,
         first: word(ocs, "first", &firsts)?,
         delay: SwitchDelay {
             fixed: duration("fixed_ps")?,
@@ -441,6 +440,7 @@ fn give_circuits<'py>(
     given.set_item("pairs_changed", circuits.pairs_changed)?;
     given.set_item("delay_ps", circuits.delay.0)?;
     given.set_item("exposed_ps", circuits.exposed.0)?;
+    given.set_item("saved_s", circuits.saved_s)?;
     given.set_item("makespan_s", circuits.makespan_s)?;
     given.set_item("bound_s", circuits.bound_s)?;
     given.set_item("allocations", circuits.allocations)?;

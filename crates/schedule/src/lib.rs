@@ -4,6 +4,7 @@
 //! - [`colouring`]: edge colouring, and permutations over a circuit fabric;
 //! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
+//! - [`reconfigure`]: whether other circuits pay for their switching;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
@@ -13,9 +14,11 @@ pub mod allocation;
 pub mod colouring;
 pub mod matching;
 pub mod permutation;
+pub mod reconfigure;
 pub mod topoopt;
 
 pub use allocation::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, map_nics,
+    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, makespans, map_nics,
     port_bound, route,
 };
+pub use reconfigure::{Ahead, Switching, Verdict, break_even};

@@ -22,7 +22,7 @@ from lightloom.fabric.base import (
 from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.network import Network, Ocs
+from lightloom.fabric.network import Network, Ocs, Policy
 from lightloom.fabric.options import Count, OptionalPositive, Quantity, Switch, parse_named
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
@@ -65,7 +65,7 @@ class MixNet(FabricOptions):
     ocs_ports: Count | None = None
     circuits: Literal["paper", "reference", "static", "greedy", "parametric", "best"] = "best"
     split: Switch = True
-    reconfigure: Literal["never", "always"] = "always"
+    reconfigure: Policy = "always"
     first: Literal["reuse", "block"] = "reuse"
     switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 AllToAll = Literal["flat", "rail", "hierarchical"]
 Allocator = Literal["paper", "reference", "static", "greedy", "parametric", "best"]
+Policy = Literal["never", "always", "per-layer", "break-even", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Ocs:
     region_of_server: npt.NDArray[np.uint32]
     allocator: Allocator
     split: bool
-    reconfigure: Literal["never", "always"]
+    reconfigure: Policy
     first: Literal["reuse", "block"]
     fixed_ps: int
     per_pair_ps: int = 0

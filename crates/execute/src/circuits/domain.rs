@@ -6,7 +6,7 @@
 //! may have circuits.
 
 use lightloom_flowsim::{FlowNetwork, LinkId};
-use lightloom_model::{Ocs, Rate, TaskGraph, Time};
+use lightloom_model::{Allocator, Ocs, Rate, TaskGraph, Time};
 use rustc_hash::FxHashMap;
 
 /// Server without a region.
@@ -25,6 +25,8 @@ pub struct Domain {
     pub shape: u32,
     /// Circuits, n x n.
     pub circuits: Vec<u16>,
+    /// The allocator whose circuits these are.
+    pub chosen: Allocator,
     /// All-to-alls that use the circuits now.
     pub active: u32,
     /// When the last reconfiguration is done.
@@ -64,6 +66,7 @@ impl Domain {
             allowed: (!all).then_some(allowed),
             shape: 0,
             circuits: vec![0; size * size],
+            chosen: Allocator::Static,
             active: 0,
             ready: Time::ZERO,
             pending: Vec::new(),

@@ -13,9 +13,13 @@ use crate::timeline::CircuitTimeline;
 use domain::{Domain, Domains};
 use lightloom_flowsim::{FlowNetwork, LinkId};
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Allocator, Duration, Network, Ocs, Rate, TaskGraph, Time, WorkerId};
+use lightloom_model::{
+    Allocator, Duration, Network, Ocs, Rate, Reconfigure, TaskGraph, Time, WorkerId,
+};
+use lightloom_schedule::reconfigure::{cannot_pay, questions};
 use lightloom_schedule::{
-    Allocation, EpsRates, Request, allocate, changed_pairs, port_bound, route,
+    Ahead, Allocation, EpsRates, Request, Switching, allocate, break_even, makespans, port_bound,
+    route,
 };
 use memo::Memo;
 
@@ -39,12 +43,23 @@ pub struct Circuits<'a> {
 /// What a decision comes to.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// When the new circuits are up.
+    /// When the circuits are up.
     pub ready: Time,
     /// Whether any circuit changes.
     pub changed: bool,
-    /// The allocator's answer.
+    /// What the circuits are for, and ...
+    pub demand: Vec<u64>,
+    /// ... those that were taken.
     pub allocation: Allocation,
+}
+
+/// What a policy takes.
+struct Choice {
+    /// The demand that it looked at most of all.
+    demand: Vec<u64>,
+    allocation: Allocation,
+    /// Seconds that the all-to-alls ahead would have taken longer with the circuits held.
+    saved: f64,
 }
 
 impl<'a> Circuits<'a> {
@@ -75,7 +90,7 @@ impl<'a> Circuits<'a> {
             let demand = vec![0; circuits.domains[index].size().pow(2)];
             let asked = circuits.request(&circuits.domains[index], &demand, None).validate();
             asked.map_err(ExecuteError::Network)?;
-            let start = circuits.ask(Allocator::Static, index, &demand);
+            let start = circuits.ask(Allocator::Static, index, &demand, None);
             let domain = &mut circuits.domains[index];
             domain.circuits = start.circuits;
             domain.add_links(ocs.nic_rate, flows);
@@ -151,46 +166,90 @@ impl<'a> Circuits<'a> {
         domain.links[from as usize * domain.size() + to as usize]
     }
 
-    /// Decides on circuits for a demand (servers x servers) and begins to switch.
+    /// Decides on circuits for the all-to-alls ahead, at least one, and begins to switch.
     ///
     /// The caller sees to it that nobody uses the domain's circuits until the decision's `ready`,
     /// and calls [`Self::finish`] then if anything changed.
     pub fn decide(
         &mut self,
         index: u32,
-        demand: &[u64],
+        ahead: &[Ahead],
         now: Time,
         flows: &mut FlowNetwork,
     ) -> Decision {
-        let allocator = self.ocs.allocator;
-        let allocation = self.ask(allocator, index as usize, demand);
+        let Choice { demand, allocation, saved } = match self.ocs.reconfigure {
+            Reconfigure::Never => unreachable!("circuits that never change are not decided"),
+            Reconfigure::Always | Reconfigure::PerLayer => self.tailor(index, ahead),
+            Reconfigure::BreakEven | Reconfigure::Oracle => self.weigh(index, ahead),
+        };
         let domain = self.domain(index);
-        let bound = port_bound(&self.request(domain, demand, None));
+        let bound = port_bound(&self.request(domain, &demand, None));
         let statistics = &mut self.statistics;
         statistics.decisions += 1;
         statistics.makespan_s += allocation.makespan;
         statistics.bound_s += bound;
-        let pairs = self.pairs_to_switch(index, &allocation.circuits);
-        let delay = self.ocs.delay.for_pairs(pairs);
+        let switching = self.switching();
+        let pairs = switching.pairs(&self.domain(index).circuits, &allocation.circuits);
         if pairs > 0 {
             self.statistics.reconfigurations += 1;
             self.statistics.pairs_changed += u64::from(pairs);
+            self.statistics.saved_s += saved;
             self.begin(index, &allocation.circuits, now, flows);
         }
-        let ready = now + delay;
-        self.domain_mut(index).ready = ready;
-        Decision { ready, changed: pairs > 0, allocation }
+        let ready = now + switching.delay.for_pairs(pairs);
+        let domain = self.domain_mut(index);
+        domain.ready = ready;
+        domain.chosen = allocation.chosen;
+        Decision { ready, changed: pairs > 0, demand, allocation }
     }
 
-    /// Pairs that the switch must touch: those that change, or all if it cannot spare any.
-    fn pairs_to_switch(&self, index: u32, next: &[u16]) -> u32 {
-        let present = &self.domain(index).circuits;
-        let changed = changed_pairs(present, next);
-        if changed == 0 || self.ocs.keep_unchanged {
-            return changed;
+    /// The allocator's circuits for everything ahead together.
+    fn tailor(&mut self, index: u32, ahead: &[Ahead]) -> Choice {
+        let mut demand = ahead[0].demand.clone();
+        for next in &ahead[1..] {
+            for (sum, &bytes) in demand.iter_mut().zip(&next.demand) {
+                *sum += bytes;
+            }
         }
-        let total = |circuits: &[u16]| circuits.iter().map(|&count| u32::from(count)).sum::<u32>();
-        (total(present) / 2).max(total(next) / 2)
+        let held = self.domain(index).circuits.clone();
+        let allocation = self.ask(self.ocs.allocator, index as usize, &demand, Some(&held));
+        let mut saved = 0.0;
+        if allocation.circuits != held {
+            for next in ahead {
+                let request = self.request(self.domain(index), &next.demand, None);
+                let times = makespans(&request, &[&held, &allocation.circuits]);
+                saved += times[0] - times[1];
+            }
+        }
+        Choice { demand, allocation, saved }
+    }
+
+    /// The circuits that pay: those held, or those of the allocator for something ahead.
+    fn weigh(&mut self, index: u32, ahead: &[Ahead]) -> Choice {
+        let (switching, demand) = (self.switching(), ahead[0].demand.clone());
+        let held = self.domain(index).circuits.clone();
+        let mut proposals = Vec::new();
+        let asked = self.request(self.domain(index), &demand, None);
+        if !cannot_pay(&asked, &held, ahead, &switching) {
+            for (number, question) in questions(ahead).iter().enumerate() {
+                // Only a switch now starts from what is held.
+                let previous = (number == 0).then_some(held.as_slice());
+                proposals.push(self.ask(self.ocs.allocator, index as usize, question, previous));
+            }
+        }
+        let circuits: Vec<Vec<u16>> = proposals.iter().map(|p| p.circuits.clone()).collect();
+        let request = self.request(self.domain(index), &demand, None);
+        let verdict = break_even(&request, &held, ahead, &circuits, &switching);
+        let (taken, chosen) = match verdict.best.filter(|_| verdict.pays()) {
+            Some(best) => (&circuits[best], proposals[best].chosen),
+            None => (&held, self.domain(index).chosen),
+        };
+        let allocation = Allocation { chosen, ..route(&request, taken) };
+        Choice { demand, allocation, saved: verdict.hold - verdict.switch }
+    }
+
+    fn switching(&self) -> Switching {
+        Switching { delay: self.ocs.delay, keep_unchanged: self.ocs.keep_unchanged }
     }
 
     /// Lets circuits that change go dark.
@@ -280,12 +339,17 @@ impl<'a> Circuits<'a> {
         self.statistics.delay += delay;
     }
 
-    fn ask(&mut self, allocator: Allocator, index: usize, demand: &[u64]) -> Allocation {
+    fn ask(
+        &mut self,
+        allocator: Allocator,
+        index: usize,
+        demand: &[u64],
+        previous: Option<&[u16]>,
+    ) -> Allocation {
         let mut memo = std::mem::take(&mut self.memo);
         let domain = &self.domains[index];
-        let previous = &domain.circuits;
-        let answer = memo.answer(domain.shape, demand, previous, || {
-            allocate(allocator, &self.request(domain, demand, Some(previous)))
+        let answer = memo.answer(domain.shape, demand, previous.unwrap_or_default(), || {
+            allocate(allocator, &self.request(domain, demand, previous))
         });
         self.memo = memo;
         answer

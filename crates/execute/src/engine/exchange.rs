@@ -83,6 +83,8 @@ pub struct Group {
     pub over: u32,
     /// What was decided for the next one before anybody reached it.
     pub gate: Option<Gate>,
+    /// Per layer: the first of the all-to-alls that the last decision was for.
+    pub decided: Option<u32>,
 }
 
 impl Engine<'_> {

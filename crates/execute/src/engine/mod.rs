@@ -4,6 +4,7 @@
 //! that these released go on; a worker plays its program until it must wait for something later.
 
 mod exchange;
+mod horizon;
 mod message;
 mod policy;
 mod ring;

@@ -44,7 +44,8 @@ impl Gate {
         Self::Open { from: Time::ZERO, ready: Time::ZERO, path: CriticalPath([0; 13]) };
 }
 
-fn is_first(task: &Task) -> bool {
+/// Whether the demand of an all-to-all is known only when it is reached.
+pub(super) fn is_first(task: &Task) -> bool {
     matches!(task.kind, TaskKind::AllToAll { first: true, .. })
 }
 
@@ -59,10 +60,11 @@ impl Engine<'_> {
             ready: circuits.domain(domain).ready.max(self.now),
             path: CriticalPath::default(),
         };
-        if circuits.ocs.reconfigure == Reconfigure::Never {
+        let policy = circuits.ocs.reconfigure;
+        if policy == Reconfigure::Never {
             return present;
         }
-        if is_first(task) {
+        if is_first(task) && policy != Reconfigure::Oracle {
             return match circuits.ocs.first {
                 FirstAllToAll::Reuse => present,
                 FirstAllToAll::Block => Gate::AllArrived,
@@ -79,24 +81,29 @@ impl Engine<'_> {
         }
     }
 
+    /// When circuits follow the demand.
+    pub(super) fn policy(&self) -> Reconfigure {
+        self.circuits.as_ref().map_or(Reconfigure::Never, |circuits| circuits.ocs.reconfigure)
+    }
+
     /// The next all-to-all of a group after the last that is over.
     fn next_exchange(&self, group: u32) -> Option<(u32, Task)> {
-        let stage = (group / self.graph.layout.replicas) as usize;
         let over = self.groups[group as usize].over as usize;
-        let position = *self.index.exchanges[stage].get(over)?;
-        Some((position, self.graph.programs[stage].tasks[position as usize]))
+        let position = *self.all_positions(group).get(over)?;
+        Some((position, self.program(group)[position as usize]))
     }
 
     /// Decides for the next all-to-all of a group, if its demand is known.
     pub(super) fn decide_next(&mut self, group: u32, path: CriticalPath) {
         let Some(circuits) = &mut self.circuits else { return };
         let Some(domain) = circuits.of_group(group) else { return };
-        if circuits.ocs.reconfigure == Reconfigure::Never {
+        let policy = circuits.ocs.reconfigure;
+        if policy == Reconfigure::Never {
             return;
         }
         let busy = circuits.domain(domain).active > 0 || circuits.domain(domain).ready > self.now;
         let Some((position, task)) = self.next_exchange(group) else { return };
-        if is_first(&task) {
+        if is_first(&task) && policy != Reconfigure::Oracle {
             return;
         }
         let reached = self.reached(group, position);
@@ -161,22 +168,14 @@ impl Engine<'_> {
         Gate::Open { from: self.now, ready, path }
     }
 
-    /// Asks the allocator for the next all-to-alls of these groups and begins to switch.
+    /// Decides for what is ahead of these groups and begins to switch.
     fn decide(&mut self, domain: u32, groups: &[u32], path: CriticalPath) -> Gate {
-        let circuits = self.circuits.as_ref().expect("only circuits are decided");
-        let size = circuits.domain(domain).size();
-        let mut total = vec![0; size * size];
-        let mut demand = Vec::new();
-        let mut first_task = None;
-        for &group in groups {
-            let (_, task) = self.next_exchange(group).expect("a decision is for an all-to-all");
-            let which = self.which(group * self.graph.layout.members, &task);
-            which.demand(&self.graph.blocks, &mut demand);
-            circuits.fold(group, &demand, &mut total);
-            first_task.get_or_insert(task);
+        if self.policy() == Reconfigure::PerLayer && !self.new_layer(groups) {
+            return Gate::Open { from: self.now, ready: self.now, path };
         }
-        let circuits = self.circuits.as_mut().expect("as above");
-        let decision = circuits.decide(domain, &total, self.now, &mut self.fabric.flows);
+        let ahead = self.ahead(domain, groups);
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        let decision = circuits.decide(domain, &ahead, self.now, &mut self.fabric.flows);
         for _ in groups {
             circuits.count_delay(decision.ready.since(self.now));
         }
@@ -184,18 +183,25 @@ impl Engine<'_> {
             self.queue.push(decision.ready, FIRST, Event::CircuitsUp(domain));
         }
         let gate = Gate::Open { from: self.now, ready: decision.ready, path };
-        let task = first_task.expect("a decision is for at least one group");
-        self.take_snapshot(domain, (groups[0], &task), total, decision);
+        self.take_snapshot(domain, groups[0], decision);
         gate
     }
 
-    fn take_snapshot(
-        &mut self,
-        domain: u32,
-        (group, task): (u32, &Task),
-        demand: Vec<u64>,
-        decision: Decision,
-    ) {
+    /// Whether any of these groups has not had its decision for the layer and pass ahead; notes
+    /// that all have it now.
+    fn new_layer(&mut self, groups: &[u32]) -> bool {
+        let mut any = false;
+        for &group in groups {
+            let first = Some(self.first_of_layer(group));
+            let decided = &mut self.groups[group as usize].decided;
+            any |= *decided != first;
+            *decided = first;
+        }
+        any
+    }
+
+    fn take_snapshot(&mut self, domain: u32, group: u32, decision: Decision) {
+        let (_, task) = self.next_exchange(group).expect("a decision is for an all-to-all");
         let circuits = self.circuits.as_ref().expect("only circuits are recorded");
         if !circuits.domain(domain).recorded {
             return;
@@ -207,7 +213,7 @@ impl Engine<'_> {
             layer: task.layer,
             micro_batch: task.micro_batch,
             servers: circuits.domain(domain).servers.clone(),
-            demand,
+            demand: decision.demand,
             circuits: decision.allocation.circuits,
             makespan: decision.allocation.makespan,
             chosen: decision.allocation.chosen,

@@ -149,14 +149,14 @@ impl Engine<'_> {
     }
 
     /// Where a worker's value is in the tables by group, block and member.
-    fn place(&self, id: WorkerId, block: u32) -> usize {
+    pub(super) fn place(&self, id: WorkerId, block: u32) -> usize {
         let layout = &self.graph.layout;
         let (group, member) = (layout.group_of(id), id % layout.members);
         let cell = group as usize * self.graph.blocks.blocks as usize + block as usize;
         cell * layout.members as usize + member as usize
     }
 
-    fn expert_time(&self, id: WorkerId, block: u32, pass: Pass) -> Duration {
+    pub(super) fn expert_time(&self, id: WorkerId, block: u32, pass: Pass) -> Duration {
         let blocks = &self.graph.blocks;
         let place = self.place(id, block);
         match pass {

@@ -24,7 +24,7 @@ mod sticky;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
 pub use request::{Allocation, EpsRates, Request, changed_pairs, port_bound};
-pub use routing::route;
+pub use routing::{makespans, route};
 
 use lightloom_model::Allocator;
 use problem::Problem;

@@ -23,6 +23,19 @@ pub fn route(request: &Request, circuits: &[u16]) -> Allocation {
     finish(&problem, circuits.to_vec(), Allocator::Best)
 }
 
+/// Seconds until the last byte at line rate over each of these sets of circuits.
+///
+/// # Panics
+/// If the request is not consistent, or a set is not n x n.
+pub fn makespans(request: &Request, sets: &[&[u16]]) -> Vec<f64> {
+    let problem = Problem::new(request);
+    let time = |circuits: &&[u16]| {
+        assert_eq!(circuits.len(), problem.n * problem.n, "circuits are n x n");
+        makespan(&problem, circuits)
+    };
+    sets.iter().map(time).collect()
+}
+
 /// Routes the demand over circuits that an allocator has found.
 pub fn finish(problem: &Problem, circuits: Vec<u16>, chosen: Allocator) -> Allocation {
     let makespan = makespan(problem, &circuits);
