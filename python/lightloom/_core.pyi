@@ -54,6 +54,18 @@ def schedule_map_nics(
     numa_nodes: int,
     previous: npt.NDArray[np.uint32],
 ) -> npt.NDArray[np.uint32]: ...
+def schedule_break_even(
+    method: str | None,
+    request: ScheduleRequest,
+    ahead: tuple[npt.NDArray[np.uint64], list[int]],
+    proposals: npt.NDArray[np.uint16],
+    switching: tuple[tuple[int, int], bool],
+) -> tuple[
+    tuple[float, float, float],
+    bool,
+    tuple[npt.NDArray[np.uint16], int],
+    npt.NDArray[np.uint16],
+]: ...
 def schedule_topoopt(
     size: tuple[int, int, int],
     rings: list[tuple[list[int], int]],

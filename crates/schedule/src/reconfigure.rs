@@ -99,17 +99,17 @@ impl Verdict {
 /// The demands for which an allocator is worth asking: each one ahead, then their sum.
 ///
 /// A demand is left out if it, or its transpose, came before.
-pub fn questions(ahead: &[Ahead]) -> Vec<Vec<u64>> {
+pub fn questions(ahead: &[&[u64]]) -> Vec<Vec<u64>> {
     let mut found: Vec<Vec<u64>> = Vec::new();
-    for (index, next) in ahead.iter().enumerate() {
+    for (index, &demand) in ahead.iter().enumerate() {
         if same_before(ahead, index).is_none() {
-            found.push(next.demand.clone());
+            found.push(demand.to_vec());
         }
     }
     if found.len() > 1 {
         let mut sum = vec![0_u64; found[0].len()];
-        for next in ahead {
-            for (total, &bytes) in sum.iter_mut().zip(&next.demand) {
+        for demand in ahead {
+            for (total, &bytes) in sum.iter_mut().zip(*demand) {
                 *total = total.saturating_add(bytes);
             }
         }
@@ -237,23 +237,20 @@ fn circuits<'a>(held: &'a [u16], proposals: &'a [Vec<u16>], state: Option<usize>
 
 /// Seconds of each all-to-all ahead over each set of circuits.
 fn times(request: &Request, ahead: &[Ahead], sets: &[&[u16]]) -> Vec<Vec<f64>> {
+    let demands: Vec<&[u64]> = ahead.iter().map(|next| next.demand.as_slice()).collect();
     let mut found: Vec<Vec<f64>> = Vec::with_capacity(ahead.len());
-    for (index, next) in ahead.iter().enumerate() {
-        let known = same_before(ahead, index).map(|before| found[before].clone());
-        found.push(known.unwrap_or_else(|| {
-            makespans(&Request { demand: &next.demand, previous: None, ..*request }, sets)
-        }));
+    for (index, &demand) in demands.iter().enumerate() {
+        let known = same_before(&demands, index).map(|before| found[before].clone());
+        let asked = Request { demand, previous: None, ..*request };
+        found.push(known.unwrap_or_else(|| makespans(&asked, sets)));
     }
     found
 }
 
 /// An earlier all-to-all with this one's demand or its transpose, hence its times.
-fn same_before(ahead: &[Ahead], index: usize) -> Option<usize> {
-    let demand = &ahead[index].demand;
-    (0..index).find(|&before| {
-        let other = &ahead[before].demand;
-        other == demand || is_transpose(other, demand)
-    })
+fn same_before(demands: &[&[u64]], index: usize) -> Option<usize> {
+    let demand = demands[index];
+    (0..index).find(|&before| demands[before] == demand || is_transpose(demands[before], demand))
 }
 
 fn is_transpose(one: &[u64], other: &[u64]) -> bool {

@@ -214,7 +214,7 @@ Reconfigure = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "reconfigure", "--reconfigure", metavar="WHEN",
-        help="mixnet: never or always.",
+        help="mixnet: never, always, per-layer, break-even or oracle.",
     ),
 ]  # fmt: skip
 First = Annotated[

@@ -34,12 +34,14 @@ from lightloom.schedule.permutations import (
     decompose,
     decompose_all,
 )
+from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
 from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 
 __all__ = [
     "PERMUTATION_METHODS",
     "Allocation",
     "BipartiteCertificate",
+    "BreakEven",
     "Cycles",
     "FabricRoute",
     "GeneralCertificate",
@@ -49,9 +51,11 @@ __all__ = [
     "PermutationSchedule",
     "Region",
     "Ring",
+    "Switching",
     "Topology",
     "allocate",
     "allocate_region",
+    "break_even",
     "changed_pairs",
     "check_colouring",
     "colour_edges",

@@ -131,11 +131,8 @@ def allocate_region(
     previous: npt.ArrayLike | None = None,
 ) -> Allocation:
     """As :func:`allocate`, with the ports described by a :class:`Region`."""
-    if method not in get_args(Method):
-        known = ", ".join(get_args(Method))
-        hint = did_you_mean(str(method), get_args(Method))
-        raise InputError(f"circuits {method!r}: expected one of {known}{hint}")
-    request = _request(demand, region, previous)
+    check_method(method)
+    request = request_of(demand, region, previous)
     return _answer(request, _core.schedule_allocate(method, request))
 
 
@@ -150,14 +147,14 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     DemandError, InputError
         As :func:`allocate`; also if the circuits take more ports than a server has.
     """
-    request = _request(demand, region, None)
+    request = request_of(demand, region, None)
     given = check_circuits(circuits, request[1])
     return _answer(request, _core.schedule_route(request, given))
 
 
 def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
     """Seconds that no circuits can beat, see :class:`Allocation`."""
-    return _core.schedule_port_bound(_request(demand, region, None))
+    return _core.schedule_port_bound(request_of(demand, region, None))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
@@ -213,9 +210,18 @@ def map_nics(
     return _core.schedule_map_nics(given, available, numa_nodes, old)
 
 
-def _request(
+def check_method(method: str) -> None:
+    """Raise InputError unless an allocator is called so."""
+    if method not in get_args(Method):
+        known = ", ".join(get_args(Method))
+        hint = did_you_mean(str(method), get_args(Method))
+        raise InputError(f"circuits {method!r}: expected one of {known}{hint}")
+
+
+def request_of(
     demand: npt.ArrayLike, region: Region, previous: npt.ArrayLike | None
 ) -> _core.ScheduleRequest:
+    """Check a demand and a region and return them as the core takes them."""
     matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
     n = len(matrix)
     if n > _MOST_SERVERS:

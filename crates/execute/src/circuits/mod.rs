@@ -231,7 +231,8 @@ impl<'a> Circuits<'a> {
         let mut proposals = Vec::new();
         let asked = self.request(self.domain(index), &demand, None);
         if !cannot_pay(&asked, &held, ahead, &switching) {
-            for (number, question) in questions(ahead).iter().enumerate() {
+            let demands: Vec<&[u64]> = ahead.iter().map(|next| next.demand.as_slice()).collect();
+            for (number, question) in questions(&demands).iter().enumerate() {
                 // Only a switch now starts from what is held.
                 let previous = (number == 0).then_some(held.as_slice());
                 proposals.push(self.ask(self.ocs.allocator, index as usize, question, previous));

@@ -1,10 +1,18 @@
 //! When circuits are decided: MixNet section 5.1 and appendix B.2.
 //!
-//! Under `always`, an all-to-all whose demand is known beforehand (all but the first of a forward
-//! pass) is decided as soon as the previous one of its group is over, so that switching hides
-//! behind the compute between them; the first one keeps what is there (`reuse`), or is decided when
-//! its last member arrives and waits for the switch (`block`). Under `never` all use the circuits
-//! of the start.
+//! Decisions are taken as soon as the all-to-all before is over, so that switching hides behind the
+//! compute in between:
+//!
+//! - `never`: no decision; the circuits of the start;
+//! - `always`: the allocator's circuits for each all-to-all whose demand is known;
+//! - `per-layer`: one decision for all known all-to-alls of a layer and pass, for their sum;
+//! - `break-even`: other circuits only where they pay over what is ahead (`reconfigure` of
+//!   `lightloom-schedule`);
+//! - `oracle`: the same, had all demand been known.
+//!
+//! The demand of the first all-to-all of a forward pass is not known (but to the oracle): it keeps
+//! what is there (`reuse`), or is decided when its last member arrives and waits for the switch
+//! (`block`).
 //!
 //! Groups that share servers share circuits, which are switched only while no group uses them: a
 //! decision is put off until then, for the demand of all groups that wait for one, and given up

@@ -4,6 +4,7 @@ mod circuits;
 mod exchange;
 mod local;
 mod pipeline;
+mod policies;
 mod refusals;
 mod ring;
 mod whole;

@@ -21,8 +21,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// A request that owns its arrays, so that the interpreter lock can be released.
-struct Owned {
-    servers: usize,
+pub(super) struct Owned {
+    pub(super) servers: usize,
     demand: Vec<u64>,
     ports: Vec<u32>,
     allowed: Option<Vec<bool>>,
@@ -32,7 +32,7 @@ struct Owned {
 }
 
 impl Owned {
-    fn request(&self) -> Request<'_> {
+    pub(super) fn request(&self) -> Request<'_> {
         Request {
             servers: self.servers,
             demand: &self.demand,
@@ -47,7 +47,7 @@ impl Owned {
 }
 
 /// Demand, ports, allowed pairs, circuits that are there, (circuit, EPS) bits per second, split.
-type PyRequest<'py> = (
+pub(super) type PyRequest<'py> = (
     PyReadonlyArray2<'py, u64>,
     PyReadonlyArray1<'py, u32>,
     Option<PyReadonlyArray2<'py, bool>>,
@@ -56,7 +56,7 @@ type PyRequest<'py> = (
     bool,
 );
 
-fn own(request: &PyRequest) -> PyResult<Owned> {
+pub(super) fn own(request: &PyRequest) -> PyResult<Owned> {
     let (demand, ports, allowed, previous, rates_bps, split) = request;
     let owned = Owned {
         servers: ports.as_array().len(),
@@ -91,8 +91,20 @@ fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<
     )
 }
 
-fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
+pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
     Array2::from_shape_vec((servers, servers), values).expect("n x n values")
+}
+
+pub(super) fn allocator_of(method: &str) -> PyResult<Allocator> {
+    Ok(match method {
+        "paper" => Allocator::Paper,
+        "reference" => Allocator::Reference,
+        "greedy" => Allocator::Greedy,
+        "parametric" => Allocator::Parametric,
+        "best" => Allocator::Best,
+        "static" => Allocator::Static,
+        other => return Err(refuse(Invalid(format!("no allocator is called '{other}'")))),
+    })
 }
 
 #[pyfunction]
@@ -101,15 +113,7 @@ fn schedule_allocate<'py>(
     method: &str,
     request: PyRequest<'py>,
 ) -> PyResult<PyAllocation<'py>> {
-    let allocator = match method {
-        "paper" => Allocator::Paper,
-        "reference" => Allocator::Reference,
-        "greedy" => Allocator::Greedy,
-        "parametric" => Allocator::Parametric,
-        "best" => Allocator::Best,
-        "static" => Allocator::Static,
-        other => return Err(refuse(Invalid(format!("no allocator is called '{other}'")))),
-    };
+    let allocator = allocator_of(method)?;
     let owned = own(&request)?;
     let allocation = py.detach(|| lightloom_schedule::allocate(allocator, &owned.request()));
     Ok(give(py, owned.servers, allocation))

@@ -4,6 +4,7 @@ mod allocation;
 mod colouring;
 mod matching;
 mod permutation;
+mod reconfigure;
 mod topoopt;
 
 use lightloom_model::Invalid;
@@ -17,6 +18,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     colouring::register(module)?;
     matching::register(module)?;
     permutation::register(module)?;
+    reconfigure::register(module)?;
     topoopt::register(module)
 }
 

@@ -1,0 +1,204 @@
+//! When circuits are switched: each policy on small graphs.
+
+use super::{US, compute, play};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
+use crate::{Options, Outcome, execute};
+use lightloom_kernel::Silent;
+use lightloom_model::{
+    Duration, FirstAllToAll, Network, Ocs, Reconfigure, SwitchDelay, Task, TaskGraph, TaskKind,
+};
+
+const MS: u64 = 1000 * US;
+
+/// What two tailored circuits save in one all-to-all of the graphs below: 60 MB go over 8 NICs of
+/// 400 Gb/s instead of 4.
+const SAVED: u64 = 150 * US;
+
+fn pairs(pairs: [(usize, usize); 2]) -> Vec<u32> {
+    let mut tokens = vec![0; 16];
+    for (a, b) in pairs {
+        (tokens[a * 4 + b], tokens[b * 4 + a]) = (60_000_000, 60_000_000);
+    }
+    tokens
+}
+
+/// One group on four servers; each block has two pairs that exchange much.
+fn graph(tasks: Vec<Task>) -> TaskGraph {
+    let blocks = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
+    let blocks: Vec<&[u32]> = blocks.iter().map(Vec::as_slice).collect();
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
+    graph.programs[0].tasks = tasks;
+    graph
+}
+
+fn network(reconfigure: Reconfigure, delay: u64) -> Network {
+    let delay = SwitchDelay { fixed: Duration(delay), ..SwitchDelay::default() };
+    Network { ocs: Some(Ocs { reconfigure, delay, ..ocs(4) }), ..mixnet(4) }
+}
+
+fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {
+    play(graph, &network(policy, delay))
+}
+
+fn exchange(block: u32, transposed: bool, first: bool, layer: u16) -> Task {
+    let mut task = Task { layer, micro_batch: 0, ..all_to_all(block, first) };
+    if let TaskKind::AllToAll { transposed: flag, .. } = &mut task.kind {
+        *flag = transposed;
+    }
+    task
+}
+
+/// Forward through so many layers and back, the same time between all all-to-alls.
+fn there_and_back(layers: u16, between: u64) -> TaskGraph {
+    let mut tasks = Vec::new();
+    let passes = (0..layers).map(|l| (l, true)).chain((0..layers).rev().map(|l| (l, false)));
+    for (layer, first) in passes {
+        for transposed in [false, true] {
+            tasks.push(compute(between));
+            tasks.push(exchange(u32::from(layer), transposed, first && !transposed, layer));
+        }
+    }
+    graph(tasks)
+}
+
+#[test]
+fn break_even_switches_exactly_where_it_pays() {
+    let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
+    let never = run(&graph, Reconfigure::Never, 0);
+    // The scatter of the first all-to-all, with its latencies, hides a little more than compute.
+    let hidden = 10 * MS + 40 * US;
+    for (delay, switches) in
+        [(9 * MS, 1), (hidden + SAVED - 60 * US, 1), (hidden + SAVED + 20 * US, 0), (25 * MS, 0)]
+    {
+        let always = run(&graph, Reconfigure::Always, delay);
+        let found = run(&graph, Reconfigure::BreakEven, delay);
+        assert_eq!(found.circuits.reconfigurations, switches, "delay {delay} ps");
+        assert_eq!(found.step, always.step.min(never.step), "delay {delay} ps");
+        assert_eq!((found.circuits.decisions, always.circuits.reconfigurations), (1, 1));
+    }
+}
+
+#[test]
+fn the_seconds_saved_are_those_of_the_model() {
+    let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
+    for policy in [Reconfigure::Always, Reconfigure::BreakEven, Reconfigure::PerLayer] {
+        let saved = run(&graph, policy, 9 * MS).circuits.saved_s;
+        assert!((saved - SAVED as f64 * 1e-12).abs() < 1e-12, "{policy:?}: {saved}");
+    }
+    assert!(run(&graph, Reconfigure::BreakEven, 25 * MS).circuits.saved_s.to_bits() == 0);
+}
+
+#[test]
+fn a_known_backward_pass_pays_for_what_one_all_to_all_does_not() {
+    // One switch of 11.2 ms, of which 1 ms is exposed, serves all eight that follow.
+    let mut tasks = vec![all_to_all(0, true), compute(10_200 * US)];
+    for _ in 0..8 {
+        tasks.extend([all_to_all(1, false), compute(US)]);
+    }
+    let graph = graph(tasks);
+    let one = run(&graph, Reconfigure::BreakEven, 11_200 * US);
+    assert_eq!(one.circuits.reconfigurations, 1);
+    let never = run(&graph, Reconfigure::Never, 0);
+    let gained = never.step.0 - one.step.0;
+    assert!(gained > 8 * SAVED - 1_100 * US && gained < 8 * SAVED, "{gained}");
+}
+
+#[test]
+fn the_oracle_serves_first_all_to_alls_as_well() {
+    let graph = there_and_back(3, 2 * MS);
+    let delay = MS;
+    let [never, always, even, oracle] =
+        [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven, Reconfigure::Oracle]
+            .map(|policy| run(&graph, policy, delay).step.0);
+    // Everything hides: break-even is as fast as always. The first all-to-all has the circulant
+    // under both; the other two of forward have circuits for the layer before, hence the EPS alone,
+    // which takes four times as long as what the oracle has ready. What the EPS carries is copied
+    // to and from two NICs of a server, too.
+    assert_eq!(even, always);
+    assert!(always < never && oracle < even);
+    let missed = SAVED + 2 * 3 * SAVED;
+    let copies = 2 * (2 * 37_500 + 12_500) * US / 1000;
+    assert_eq!((even - oracle) / US, (missed + copies) / US);
+}
+
+#[test]
+fn policies_are_ordered_where_nothing_else_happens() {
+    for between in [0, 100 * US, MS, 10 * MS] {
+        for delay in [0, 25 * US, 120 * US, 400 * US, MS, 25 * MS] {
+            let graph = there_and_back(3, between);
+            let step = |policy| run(&graph, policy, delay).step.0;
+            let (never, always) = (step(Reconfigure::Never), step(Reconfigure::Always));
+            let (even, oracle) = (step(Reconfigure::BreakEven), step(Reconfigure::Oracle));
+            // The model is at line rate, the run has latencies and copies inside servers.
+            let slack = 12 * 25 * US;
+            assert!(even <= never.min(always) + slack, "{between} {delay}: {even} {never}");
+            assert!(oracle <= even + slack, "{between} {delay}: {oracle} {even}");
+        }
+    }
+}
+
+#[test]
+fn per_layer_decides_once_per_layer_and_pass() {
+    // The second layer's backward pass follows its forward pass at once: one decision for both.
+    let graph = there_and_back(2, 40 * MS);
+    let outcome = run(&graph, Reconfigure::PerLayer, 25 * MS);
+    assert_eq!(outcome.circuits.decisions, 3);
+    assert_eq!(run(&graph, Reconfigure::Always, 25 * MS).circuits.decisions, 6);
+    let blocking = network(Reconfigure::PerLayer, 25 * MS);
+    let policy = Ocs { first: FirstAllToAll::Block, ..blocking.ocs.clone().unwrap() };
+    let blocked = play(&graph, &Network { ocs: Some(policy), ..blocking });
+    assert_eq!(blocked.circuits.decisions, 3);
+    // Decided at the gate, each forward pass has its circuits from the first all-to-all on.
+    assert!(blocked.circuits.exposed.0 >= 2 * 25 * MS - MS);
+}
+
+#[test]
+fn break_even_at_the_gate_hides_nothing() {
+    let graph = graph(vec![compute(40 * MS), all_to_all(1, true)]);
+    for (delay, switches) in [(SAVED - US, 1), (SAVED + US, 0)] {
+        let network = network(Reconfigure::BreakEven, delay);
+        let policy = Ocs { first: FirstAllToAll::Block, ..network.ocs.clone().unwrap() };
+        let outcome = play(&graph, &Network { ocs: Some(policy), ..network });
+        assert_eq!(outcome.circuits.reconfigurations, switches);
+        assert_eq!(outcome.circuits.exposed.0, switches * delay);
+    }
+}
+
+#[test]
+fn the_oracle_switches_before_the_very_first_one() {
+    let graph = graph(vec![compute(40 * MS), all_to_all(1, true)]);
+    let outcome = run(&graph, Reconfigure::Oracle, 25 * MS);
+    assert_eq!((outcome.circuits.reconfigurations, outcome.circuits.exposed.0), (1, 0));
+}
+
+#[test]
+fn equal_questions_may_be_shared_under_every_policy() {
+    let graph = there_and_back(3, MS);
+    for (name, policy) in Reconfigure::ALL {
+        let network = network(policy, 300 * US);
+        let run = |share_equal_work| {
+            let options = Options { share_equal_work, timeline_workers: vec![0] };
+            execute(&graph, &network, &options, &mut Silent).unwrap()
+        };
+        let (with, mut without) = (run(true), run(false));
+        without.circuits.shared = with.circuits.shared;
+        assert_eq!(with, without, "{name}");
+        assert_eq!(with, run(true), "{name}: the same twice");
+    }
+}
+
+#[test]
+fn groups_that_share_servers_weigh_their_demand_together() {
+    let mut graph = with_blocks(empty_graph(1, 2, 4), &[&[0; 16], &[0; 16]]);
+    graph.layout.gpus_per_worker = 4;
+    graph.layout.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
+    for (cell, tokens) in graph.blocks.tokens.iter_mut().enumerate() {
+        *tokens = pairs([(0, 2), (1, 3)])[cell % 16] / 2;
+    }
+    graph.programs[0].tasks = vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)];
+    for (delay, switches) in [(9 * MS, 1), (25 * MS, 0)] {
+        let outcome = run(&graph, Reconfigure::BreakEven, delay);
+        assert_eq!(outcome.circuits.reconfigurations, switches);
+        assert_eq!(outcome.circuits.decisions + outcome.circuits.skipped, 1);
+    }
+}
