@@ -18,7 +18,7 @@ pub mod reconfigure;
 pub mod topoopt;
 
 pub use allocation::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, makespans, map_nics,
-    port_bound, route,
+    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, makespans,
+    map_nics, port_bound, route,
 };
 pub use reconfigure::{Ahead, Switching, Verdict, break_even};
