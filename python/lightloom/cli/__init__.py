@@ -26,7 +26,7 @@ Sizes are bytes, rates bits per second per direction.
 
 def build_app() -> typer.Typer:
     """Assemble the application from its commands."""
-    from lightloom.cli import compare, demand, explain, fabrics, models, run, schedule
+    from lightloom.cli import compare, demand, explain, fabrics, models, predict, run, schedule
 
     app = typer.Typer(
         name="lightloom",
@@ -50,7 +50,7 @@ def build_app() -> typer.Typer:
     ) -> None:  # fmt: skip
         pass
 
-    for command in (compare, explain, run, models, demand, schedule, fabrics):
+    for command in (compare, explain, run, models, demand, predict, schedule, fabrics):
         command.register(app)
     return app
 

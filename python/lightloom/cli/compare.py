@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lightloom.cli.show import Outputs, run_and_report
+from lightloom.demand import REGIMES
 from lightloom.errors import InputError
 from lightloom.fabric import Counting, MixNet, Oversub
 from lightloom.hardware.gpus import gpu_names
@@ -145,7 +146,7 @@ Demand = Annotated[
         DEMAND,
         "--demand",
         metavar="REGIME|PATH",
-        help="mixtral, pair, sparse, uniform; a token matrix, or a routing log (.jsonl).",
+        help=f"{', '.join(REGIMES)}; a token matrix, or a routing log (.jsonl).",
     ),
 ]
 Resample = Annotated[

@@ -12,7 +12,10 @@ from lightloom.errors import DemandError, did_you_mean
 from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
 
 #: names that ``synthetic`` accepts; ``uniform`` draws nothing and so has no parameters
-REGIMES = ("mixtral", "pair", "sparse", "uniform")
+REGIMES = ("mixtral", "pair", "sparse", "calm", "volatile", "extreme", "drifting", "uniform")
+
+#: regimes whose topics tie the layers of a step together, for predictors of loads
+TOPIC_REGIMES = ("calm", "volatile", "extreme", "drifting")
 
 #: smallest and largest value of each parameter
 BOUNDS = {

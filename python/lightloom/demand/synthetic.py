@@ -39,7 +39,8 @@ def synthetic(
     Parameters
     ----------
     regime
-        ``mixtral`` (calibrated), ``pair`` and ``sparse`` (stress), or ``uniform`` (balanced).
+        ``mixtral`` (calibrated), ``pair`` and ``sparse`` (stress), ``calm``, ``volatile``,
+        ``extreme`` and ``drifting`` (layers tied by topics), or ``uniform`` (balanced).
     ranks, experts, tokens_per_rank, top_k
         See :class:`~lightloom.demand.source.Shape`.
     seed

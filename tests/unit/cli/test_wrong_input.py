@@ -16,7 +16,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, explain, "
-         "run, models, demand, schedule, fabrics"),
+         "run, models, demand, predict, schedule, fabrics"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (GPUs of the job); for example: lightloom "
          "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
@@ -58,7 +58,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --fabrics rail,rail",
          "two fabrics are called 'rail'; a fabric's own file may have another label"),
         (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (mixtral, pair, sparse, "
-         "uniform) nor a file; did you mean 'mixtral'?"),
+         "calm, volatile, extreme, drifting, uniform) nor a file; did you mean 'mixtral'?"),
         (f"{JOB} --recompute ful",
          "--recompute ful: expected one of none, full, attention; did you mean 'full'?"),
         (f"{JOB} --ep-mode fold",

@@ -1,0 +1,406 @@
+"""How good predictors of expert loads are: top-k overlap, L1, and the time lost to circuits.
+
+Circuits for the first all-to-all of a layer must be chosen before its loads are known. Each
+predictor is told the loads of a trace in the order of a step and predicts each layer before it
+is told. Three things are measured:
+
+- *top-k overlap*: how many of the k busiest experts it finds (MixNet's Figure 19);
+- *L1*: the sum over experts of predicted minus true share, 0 to 2;
+- *regret*: circuits are allocated for the demand that it predicts (who sends how much is known,
+  where to is predicted), the true demand is routed over them, and the time that circuits
+  allocated for the truth would have taken is subtracted.
+
+The same regret of the *static* circuits, which know nothing, says whether prediction matters.
+
+Assumed: the experts lie on the servers of one region in order; a source of the trace sits on a
+server, or, where the trace does not tell, every server sends the same. Times are at line rate, of
+dispatch alone; the delay of reconfiguring is not in them. The allocator ``best`` is near the
+optimum but not exact, so that a regret may come out slightly negative.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.load_trace import LoadTrace
+from lightloom.demand.placement import rank_matrix
+from lightloom.demand.predictors import DemandPredictor, Loads
+from lightloom.errors import DemandError, InputError
+from lightloom.schedule import Region, allocate_region, route
+
+#: steps that are scored, at least: fewer leave the mean L1 uncertain by more than a tenth of the
+#: spread between steps
+MIN_STEPS = 100
+
+#: token copies per expert and step, at least: fewer, and sampling noise alone is an L1 of up to
+#: 0.1, sqrt(2 / (64 pi))
+MIN_COPIES_PER_EXPERT = 64
+
+
+@dataclass(frozen=True)
+class RegionOptions:
+    """The region whose circuits are chosen.
+
+    Parameters
+    ----------
+    experts_per_server
+        Experts on each server; the servers of the region follow.
+    region
+        Ports and rates of a server.
+    token_bytes
+        Bytes of one token copy.
+    method
+        Allocator, see :func:`lightloom.schedule.allocate`.
+    """
+
+    experts_per_server: int
+    region: Region
+    token_bytes: int
+    method: str = "best"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one predictor reached, over all scored steps and layers.
+
+    ``regret_s`` and ``regret_ratio`` are means, the latter of regret over the time that circuits
+    for the truth take; ``worst_regret_ratio`` is the largest. ``time_s`` is processor time of one
+    observation and one prediction together: ``time_s`` the mean, ``best_time_s`` the least. All
+    but the regret is ``None`` for the static circuits, and the regret where no region was given.
+    """
+
+    predictor: str
+    predictions: int
+    top_k_overlap: float | None = None
+    l1: float | None = None
+    regret_s: float | None = None
+    regret_ratio: float | None = None
+    worst_regret_ratio: float | None = None
+    time_s: float | None = None
+    best_time_s: float | None = None
+
+    def as_row(self) -> dict[str, object]:
+        """As a row of a table."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which steps and layers are scored, and by what.
+
+    ``first_step`` steps are observed and not scored; ``first_layer`` is 1 where there are several
+    layers, since nothing precedes layer 0.
+    """
+
+    top_k: int
+    first_step: int
+    first_layer: int
+
+    @classmethod
+    def of(cls, trace: LoadTrace, *, top_k: int | None, window: int) -> Setting:
+        """The setting for a trace: scored once windows are full, or from its middle on.
+
+        Raises
+        ------
+        DemandError
+            If the trace has a single step, or ``top_k`` is not a number of its experts.
+        """
+        if trace.steps < 2:
+            raise DemandError(
+                f"{trace.name}: a log of one step, of which nothing can be predicted; expected "
+                f"{MIN_STEPS} steps and more (a stream without steps can be cut into some)"
+            )
+        if top_k is None:
+            top_k = max(1, trace.experts // 4)
+        if not 1 <= top_k <= trace.experts:
+            raise DemandError(f"top-k: expected 1 to {trace.experts} experts, got {top_k}")
+        return cls(top_k, min(window + 1, trace.steps // 2), min(1, trace.layers - 1))
+
+    def scored_steps(self, trace: LoadTrace) -> int:
+        """Steps that count."""
+        return trace.steps - self.first_step
+
+    def places(self, trace: LoadTrace) -> int:
+        """Predictions that count."""
+        return self.scored_steps(trace) * (trace.layers - self.first_layer)
+
+
+def shortcomings(trace: LoadTrace, setting: Setting) -> list[str]:
+    """Why a trace is too short to judge a predictor by, in words; empty if it is not."""
+    found = []
+    steps = setting.scored_steps(trace)
+    if steps < MIN_STEPS:
+        found.append(f"{steps} scored steps of {trace.steps}, at least {MIN_STEPS} are needed")
+    copies = trace.copies_per_step / trace.experts
+    if copies < MIN_COPIES_PER_EXPERT:
+        found.append(
+            f"{copies:.3g} token copies per expert and step, at least {MIN_COPIES_PER_EXPERT} are "
+            "needed"
+        )
+    return found
+
+
+def top_k_overlap(predicted: Loads, actual: Loads, top_k: int) -> float:
+    """Share of the predicted top k that is in the actual top k.
+
+    Ties in the prediction are broken at random, in the mean; an expert as busy as the k-th is in
+    the actual top k. So a uniform prediction finds k of E where no loads are equal.
+    """
+    bound = np.partition(predicted, -top_k)[-top_k]
+    sure = predicted > bound
+    tied = predicted == bound
+    chance = sure + tied * ((top_k - sure.sum()) / tied.sum())
+    hit = actual >= np.partition(actual, -top_k)[-top_k]
+    return float(chance @ hit / top_k)
+
+
+def l1_distance(predicted: Loads, actual: Loads) -> float:
+    """Sum of the absolute differences of shares, 0 to 2."""
+    return float(np.abs(predicted - actual).sum())
+
+
+def server_rows(counts: npt.NDArray[np.float64], servers: int) -> npt.NDArray[np.float64]:
+    """Token copies that each server sends to each expert, ``(servers, experts)``.
+
+    Sources fill the servers in order; if they do not divide over them, every server is taken to
+    send the same.
+    """
+    sources, experts = counts.shape
+    if sources % servers == 0:
+        grouped: npt.NDArray[np.float64] = counts.reshape(servers, -1, experts).sum(axis=1)
+        return grouped
+    return np.tile(counts.sum(axis=0) / servers, (servers, 1))
+
+
+def region_demand(rows: npt.NDArray[np.float64], token_bytes: int) -> npt.NDArray[np.int64]:
+    """Bytes from server to server, ``(servers, servers)``, from token copies to experts."""
+    size: npt.NDArray[np.int64] = np.rint(rows * token_bytes).astype(np.int64)
+    return rank_matrix(size)
+
+
+@dataclass
+class Truth:
+    """For each scored place: true demand, times of the circuits for it and of static ones, s."""
+
+    options: RegionOptions
+    rows: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    demands: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    best_s: list[float] = field(default_factory=list)
+    static_s: list[float] = field(default_factory=list)
+
+    def add(self, counts: npt.NDArray[np.float64], servers: int) -> None:
+        """Take the next place."""
+        options = self.options
+        rows = server_rows(counts, servers)
+        demand = region_demand(rows, options.token_bytes)
+        best = allocate_region(demand, options.region, method=options.method)
+        static = allocate_region(demand, options.region, method="static")
+        self.rows.append(rows)
+        self.demands.append(demand)
+        self.best_s.append(best.makespan_s)
+        self.static_s.append(static.makespan_s)
+
+    def regret_s(self, place: int, predicted: Loads) -> float:
+        """Seconds that circuits chosen on predicted shares lose at a place."""
+        options = self.options
+        sent = self.rows[place].sum(axis=1)
+        guess = region_demand(sent[:, np.newaxis] * predicted, options.token_bytes)
+        circuits = allocate_region(guess, options.region, method=options.method).circuits
+        taken = route(self.demands[place], circuits, options.region).makespan_s
+        return taken - self.best_s[place]
+
+    def static_score(self) -> Score:
+        """What circuits that know nothing lose."""
+        lost = np.array(self.static_s) - np.array(self.best_s)
+        return Score("static circuits", len(lost), **_regrets(lost, self.best_s))
+
+
+def _regrets(lost: npt.NDArray[np.float64], best_s: Sequence[float]) -> dict[str, float]:
+    best = np.array(best_s)
+    ratio = np.divide(lost, best, out=np.zeros_like(lost), where=best > 0)
+    return {
+        "regret_s": float(lost.mean()),
+        "regret_ratio": float(ratio.mean()),
+        "worst_regret_ratio": float(ratio.max()),
+    }
+
+
+class Evaluation:
+    """Scores predictors on one trace, one after the other.
+
+    Parameters
+    ----------
+    trace
+        Loads of at least two steps.
+    top_k
+        Busiest experts to be found; a quarter of them by default.
+    window
+        Steps that pass before any is scored, as long as half of the trace is left.
+    options
+        The region, for regret; none is computed without.
+
+    Raises
+    ------
+    InputError
+        If the trace is a single step, or the region does not fit its experts.
+    """
+
+    def __init__(
+        self,
+        trace: LoadTrace,
+        *,
+        top_k: int | None = None,
+        window: int = 32,
+        options: RegionOptions | None = None,
+    ) -> None:
+        self.trace = trace
+        self.setting = Setting.of(trace, top_k=top_k, window=window)
+        self.servers = 0 if options is None else _servers(trace, options)
+        self.truth = None if options is None else Truth(options)
+        loads = trace.counts.sum(axis=2)
+        self._shares: npt.NDArray[np.float64] = loads / loads.sum(axis=-1, keepdims=True)
+
+    def prepare(self) -> Iterator[float]:
+        """Allocate circuits for the truth; yields the share that is done.
+
+        Raises
+        ------
+        InputError
+            If the ports or rates of the region cannot be used, or the demand exceeds it.
+        """
+        if self.truth is None:
+            return
+        total = self.setting.places(self.trace)
+        for step, layer in self._places():
+            self.truth.add(self.trace.counts[step, layer], self.servers)
+            yield len(self.truth.best_s) / total
+        if not np.isfinite(self.truth.best_s).all():
+            raise InputError(
+                "some servers cannot reach each other: more peers than circuits, and no EPS; "
+                "give the servers packet NICs or more circuits"
+            )
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        setting, trace = self.setting, self.trace
+        for step in range(setting.first_step, trace.steps):
+            for layer in range(setting.first_layer, trace.layers):
+                yield step, layer
+
+    def run(self, name: str, predictor: DemandPredictor) -> Iterator[float | Score]:
+        """Score a predictor; yields the share that is done, and its score at the end.
+
+        Only :meth:`prepare` must have been exhausted before.
+        """
+        tally = _Tally()
+        steps, layers = self.trace.steps, self.trace.layers
+        for step in range(steps):
+            for layer in range(layers):
+                actual = self._shares[step, layer]
+                started = time.process_time_ns()
+                predicted = predictor.predict(step, layer)
+                predictor.observe(step, layer, actual)
+                spent_s = (time.process_time_ns() - started) * 1e-9
+                if step >= self.setting.first_step and layer >= self.setting.first_layer:
+                    self._score(tally, predicted, actual)
+                    tally.time_s.append(spent_s)
+            yield (step + 1) / steps
+        yield tally.score(name, self.truth)
+
+    def _score(self, tally: _Tally, predicted: Loads, actual: Loads) -> None:
+        if self.truth is not None:
+            tally.lost_s.append(self.truth.regret_s(len(tally.l1), predicted))
+        tally.overlap.append(top_k_overlap(predicted, actual, self.setting.top_k))
+        tally.l1.append(l1_distance(predicted, actual))
+
+    @property
+    def equal_sources(self) -> bool:
+        """Whether every server is taken to send the same."""
+        return bool(self.servers and self.trace.sources % self.servers)
+
+    def optimum_s(self) -> float:
+        """Mean time of the circuits for the truth, s; NaN without a region."""
+        times = [] if self.truth is None else self.truth.best_s
+        return math.fsum(times) / len(times) if times else math.nan
+
+    def static(self) -> Score | None:
+        """The score of circuits that know nothing, if there is a region."""
+        return None if self.truth is None else self.truth.static_score()
+
+
+@dataclass
+class _Tally:
+    """One number per scored place."""
+
+    overlap: list[float] = field(default_factory=list)
+    l1: list[float] = field(default_factory=list)
+    lost_s: list[float] = field(default_factory=list)
+    time_s: list[float] = field(default_factory=list)
+
+    def score(self, name: str, truth: Truth | None) -> Score:
+        regrets = {} if truth is None else _regrets(np.array(self.lost_s), truth.best_s)
+        return Score(
+            name,
+            len(self.l1),
+            top_k_overlap=math.fsum(self.overlap) / len(self.overlap),
+            l1=math.fsum(self.l1) / len(self.l1),
+            time_s=math.fsum(self.time_s) / len(self.time_s),
+            best_time_s=min(self.time_s),
+            **regrets,
+        )
+
+
+def score(
+    trace: LoadTrace,
+    predictors: Mapping[str, DemandPredictor],
+    *,
+    top_k: int | None = None,
+    window: int = 32,
+    options: RegionOptions | None = None,
+) -> list[Score]:
+    """Score predictors on a trace; with a region, static circuits come last.
+
+    See :class:`Evaluation` for the arguments and errors.
+    """
+    evaluation = Evaluation(trace, top_k=top_k, window=window, options=options)
+    for _ in evaluation.prepare():
+        pass
+    found = []
+    for name, predictor in predictors.items():
+        found += [item for item in evaluation.run(name, predictor) if isinstance(item, Score)]
+    static = evaluation.static()
+    return found if static is None else [*found, static]
+
+
+def _servers(trace: LoadTrace, options: RegionOptions) -> int:
+    experts, per_server = trace.experts, options.experts_per_server
+    if per_server < 1 or experts % per_server or experts // per_server < 2:
+        raise DemandError(
+            f"{experts} experts do not fill two or more servers of {per_server} experts each"
+        )
+    return experts // per_server
+
+
+def inputs_of(evaluation: Evaluation) -> dict[str, Any]:
+    """What was scored, as plain data."""
+    trace, setting = evaluation.trace, evaluation.setting
+    return {
+        "trace": trace.name,
+        "synthetic": trace.synthetic,
+        "provenance": trace.provenance,
+        "steps": trace.steps,
+        "layers": trace.layers,
+        "sources": trace.sources if trace.sources_known else None,
+        "experts": trace.experts,
+        "first_scored_step": setting.first_step,
+        "first_scored_layer": setting.first_layer,
+        "top_k": setting.top_k,
+        "sampling_noise_l1": trace.sampling_noise(),
+        "too_short": shortcomings(trace, setting),
+    }
