@@ -50,6 +50,8 @@ def sources(draw):
         extra = draw(st.sampled_from(["none", "topics", "hold_steps"]))
         if extra != "none":
             changes[extra] = draw(st.integers(1, 9))
+        if extra == "hold_steps":
+            changes["topics"] = 0
     return synthetic(regime, **vars(shape), seed=draw(seeds), **changes)
 
 
