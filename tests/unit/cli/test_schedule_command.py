@@ -92,7 +92,8 @@ def folder(tmp_path, monkeypatch):
          "file"),
         (f"{DRAWN} --delay 0 --token-bytes 0", "--token-bytes 0: expected 1 to 4194304"),
         ("schedule --synthetic mixtrall --delay 0", "unknown demand regime 'mixtrall'; did you "
-         "mean 'mixtral'?; known: mixtral, pair, sparse, uniform"),
+         "mean 'mixtral'?; known: mixtral, pair, sparse, calm, volatile, extreme, drifting, "
+         "uniform"),
         ("schedule --synthetic pair --servers 0 --delay 0", "--servers 0: expected 2 to 4096"),
         ("schedule --synthetic pair --servers 1 --delay 0", "--servers 1: expected 2 to 4096"),
         (f"{DRAWN} --delay 0 --tokens 0", "tokens_per_rank: expected a whole number of at "

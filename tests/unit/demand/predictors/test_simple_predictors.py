@@ -102,9 +102,7 @@ def test_without_history_loads_are_uniform(predictor):
 
 def test_a_step_that_was_observed_is_not_predicted(predictor):
     predictor.observe(3, 1, A)
-    with pytest.raises(
-        DemandError, match=r"^layer 1 was observed at step 3; expected a"
-    ):
+    with pytest.raises(DemandError, match=r"^layer 1 was observed at step 3; expected a"):
         predictor.predict(3, 1)
     with pytest.raises(DemandError, match="expected a later step, got 2"):
         predictor.observe(2, 1, A)
