@@ -1,6 +1,7 @@
 """Examples run, print what is beside them, and are those of the README."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,19 @@ def test_an_example_prints_what_is_beside_it(path):
 def test_the_readme_shows_the_example():
     code = (ROOT / "examples" / "compare_fabrics.py").read_text().split('"""\n', 1)[1].strip()
     assert code in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["scheduling.md"])
+def test_code_in_the_docs_runs(name):
+    text = (ROOT / "docs" / name).read_text()
+    samples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert samples
+    for code in samples:
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stderr
+        assert run.stdout
 
 
 def test_the_study_of_the_examples_runs():

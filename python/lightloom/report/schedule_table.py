@@ -179,7 +179,7 @@ def _as_rich(grid: Grid) -> Table:
 def verdict(found: Scheduling) -> list[str]:
     """What to make of it, a sentence each."""
     sentences = []
-    if found.best_allocation is not None and found.held is not None:
+    if found.decision is not None:
         sentences.append(_break_even(found))
     if found.interrupted:
         sentences.append("Interrupted: what was finished is above.")
@@ -187,19 +187,19 @@ def verdict(found: Scheduling) -> list[str]:
 
 
 def _break_even(found: Scheduling) -> str:
-    best, held = found.best_allocation, found.held
+    best, decision = found.best_allocation, found.decision
     assert best is not None
-    assert held is not None
-    delay_s, what = found.question.delay_s, _held(found)
-    gain_s = held.makespan_s - best.split.makespan_s
+    assert decision is not None
+    what, gain_s = _held(found), decision.hold_s - decision.switch_s
     if gain_s <= 0:
         return f"Keep {what}: no other circuits are faster for this demand."
-    if gain_s > delay_s:
+    exposed = show_time(decision.exposed_s)
+    if decision.reconfigure:
         return (
             f"Reconfigure: {best.method} saves {show_time(gain_s)} against {what}, more than the "
-            f"delay of {show_time(delay_s)}."
+            f"delay of {exposed}."
         )
     return (
-        f"Keep {what}, unless the delay of {show_time(delay_s)} is hidden or this demand comes "
-        f"more than {delay_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
+        f"Keep {what}, unless the delay of {exposed} is hidden or this demand comes more than "
+        f"{decision.exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
     )

@@ -51,7 +51,7 @@ def as_json(found: Scheduling) -> dict[str, Any]:
         "not_begun": found.not_begun,
         "circuits": {row.method: _allocation(row) for row in found.allocations},
         "best_circuits": None if best is None else best.method,
-        "held_s": None if found.held is None else found.held.makespan_s,
+        "break_even": None if found.decision is None else _decision(found.decision),
         "interrupted": found.interrupted,
     }
 
@@ -76,6 +76,15 @@ def _allocation(row: AllocationRow) -> dict[str, Any]:
         "over_bound": row.split.over_bound,
         "changed_pairs": row.changed_pairs,
         "time_spent_s": row.took_s,
+    }
+
+
+def _decision(decision: schedule.BreakEven) -> dict[str, Any]:
+    return {
+        "hold_s": decision.hold_s,
+        "switch_s": decision.switch_s,
+        "exposed_s": decision.exposed_s,
+        "reconfigure": decision.reconfigure,
     }
 
 

@@ -136,6 +136,8 @@ class Scheduling:
         Circuits under the port budget.
     held
         The circuits that are there: those given, else the static circulant.
+    decision
+        Whether to leave them for one of the allocations.
     """
 
     question: Question
@@ -144,6 +146,7 @@ class Scheduling:
     not_begun: list[str] = field(default_factory=list)
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
+    decision: schedule.BreakEven | None = None
     interrupted: bool = False
 
     @property
@@ -314,15 +317,17 @@ def check(question: Question, choice: Choice) -> None:
 
 def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
     question = found.question
-    single: Sequence[str] = schedule.PERMUTATION_METHODS
+    # maximal takes long where there are many ports, and is hardly ever the shortest
+    single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in (single if name == "auto" else [name])]
     deadline = time.monotonic() + choice.time_limit_s
     for name in dict.fromkeys(names):
         yield f"schedule {name}", partial(_decompose, found, name, deadline)
-    if question.ports is not None:
+    if question.ports is not None and choice.allocators:
         yield "held circuits", partial(_hold, found)
         for name in choice.allocators:
             yield f"circuits {name}", partial(_allocate, found, name)
+        yield "break-even", partial(_decide, found)
 
 
 def _decompose(found: Scheduling, method: str, deadline: float) -> None:
@@ -367,3 +372,16 @@ def _allocate(found: Scheduling, method: str) -> None:
     )
     changed = schedule.changed_pairs(held, split.circuits)
     found.allocations.append(AllocationRow(method, split, whole, changed, took))
+
+
+def _decide(found: Scheduling) -> None:
+    """Weigh the circuits held against all that were found, if the delay is not hidden."""
+    assert found.held is not None
+    found.decision = schedule.break_even(
+        found.question.demand,
+        found.held.circuits,
+        _region(found.question),
+        switching=schedule.Switching(found.question.delay_s),
+        method=None,
+        proposals=[row.split.circuits for row in found.allocations],
+    )
