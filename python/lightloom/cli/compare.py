@@ -218,6 +218,10 @@ Reconfigure = Annotated[
         help="mixnet: never, always, per-layer, break-even or oracle.",
     ),
 ]  # fmt: skip
+Policies = Annotated[
+    bool,
+    _option(STUDY, "--policies/--no-policies", help="Try every --reconfigure on the first sample."),
+]
 First = Annotated[
     str | None,
     _of(
@@ -357,6 +361,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     seeds: Seeds = 3,
     seed: Seed = 0,
     compute_spread: ComputeSpread = 0.1,
+    policies: Policies = True,
     html: Html = None,
     json: Json = None,
     csv: Csv = None,
@@ -385,7 +390,7 @@ def scenario_from_options(given: dict[str, Any]) -> Scenario:
         plan["pp_layout"] = _whole_numbers(given["pp_layout"])
     fabrics = tuple(part.strip() for part in given["fabrics"].split(",") if part.strip())
     values: dict[str, Any] = {
-        **_present(given, "model gpus steps seeds seed compute_spread recompute network"),
+        **_present(given, "model gpus steps seeds seed compute_spread recompute network policies"),
         **_present(given, "prices power"),
         "fabrics": fabrics,
         "cluster": {

@@ -46,7 +46,8 @@ class MixNet(FabricOptions):
     given. A region is the servers of one EP group unless ``region_servers``; it must fit the ports
     of ``technology``, or ``ocs_ports``. ``circuits`` names the allocator, ``split`` lets a pair
     with circuits send its excess over the packet fabric, ``reconfigure`` says when circuits follow
-    the demand, ``first`` what the first all-to-all of forward does.
+    the demand (``always`` is what the paper does), ``first`` what the first all-to-all of forward
+    does.
 
     The delay is switching + control + link bring-up. ``switch_delay_s`` is a fixed time,
     ``"measured"`` (mean by number of pairs) or ``"measured-p99"``; by default the longest that was
@@ -65,7 +66,7 @@ class MixNet(FabricOptions):
     ocs_ports: Count | None = None
     circuits: Literal["paper", "reference", "static", "greedy", "parametric", "best"] = "best"
     split: Switch = True
-    reconfigure: Policy = "always"
+    reconfigure: Policy = "break-even"
     first: Literal["reuse", "block"] = "reuse"
     switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,

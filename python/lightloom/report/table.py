@@ -40,6 +40,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_result_table(comparison))
     console.print(_breakdown_table(comparison))
     console.print(_mean_table(comparison))
+    if any(result.policies for result in comparison.results):
+        console.print(_policy_table(comparison))
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
     for warning in comparison.warnings:
@@ -189,4 +191,42 @@ def _mean_table(comparison: Comparison) -> Table:
             Text(result.fabric, style="bold"),
             *(f"{factor * value:.2f}" if value else "-" for value in seconds),
         )
+    return table
+
+
+def _policy_table(comparison: Comparison) -> Table:
+    """What the policies of switching circuits come to in the first sample."""
+    table = _table("When circuits are switched: the first sample under each policy")
+    table.add_column(Text("fabric", style="bold"), no_wrap=True, vertical="bottom")
+    headers = [
+        "step\n[s]",
+        "gain\n[%]",
+        "exposed\n[ms]",
+        "reconfi-\ngurations",
+        "saved by\neach [ms]",
+    ]
+    table.add_column(Text("policy", style="bold"), no_wrap=True, vertical="bottom")
+    for header in headers:
+        table.add_column(
+            Text(header, style="bold"), justify="right", no_wrap=True, vertical="bottom"
+        )
+    for result in comparison.results:
+        own = result.parameters.get("reconfigure")
+        for policy in result.policies:
+            never = policy.step_time_s + policy.gain_s
+            table.add_row(
+                Text(result.fabric, style="bold"),
+                Text(f"{policy.policy}{' *' if policy.policy == own else ''}"),
+                Text(f"{policy.step_time_s:.4g}"),
+                Text(f"{100 * policy.gain_s / never:.2f}" if policy.gain_s else "-"),
+                Text(f"{1e3 * policy.exposed_s:,.1f}" if policy.exposed_s else "-"),
+                Text(f"{policy.reconfigurations:,}" if policy.reconfigurations else "-"),
+                Text(f"{1e3 * policy.saved_s:.3f}" if policy.reconfigurations else "-"),
+            )
+    table.caption = Text(
+        "gain over never; exposed: the mean GPU's wait; saved: all-to-alls ahead, at line rate, "
+        "by a reconfiguration; *: as in the tables above",
+        style="dim",
+    )
+    table.caption_justify = "left"
     return table

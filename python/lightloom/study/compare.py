@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from lightloom.fabric import Fabric, MixNet
+from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
 from lightloom.simulate import Run, simulate
 from lightloom.study.builds import Networks, Workloads
 from lightloom.study.job import Job, prepare
+from lightloom.study.policies import variants
 from lightloom.study.results import Comparison, Sample
 from lightloom.study.scenario import Scenario
 from lightloom.study.summary import comparison_of
@@ -127,24 +128,12 @@ def compare(
     return comparison_of(job, done, first)
 
 
-def _variants(fabric: Fabric) -> dict[str, Fabric]:
-    """What is reported beside a fabric's own settings: the other first all-to-all, no switching."""
-    if not isinstance(fabric, MixNet) or fabric.reconfigure == "never":
-        return {}
-    other = "block" if fabric.first == "reuse" else "reuse"
-    label = fabric.name
-    return {
-        f"first={other}": fabric.replace(first=other, label=label),
-        "reconfigure=never": fabric.replace(reconfigure="never", label=label),
-    }
-
-
 def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
     for number, sample in enumerate(job.samples()):
         for fabric in job.fabrics:
             yield Attempt(fabric, sample, with_timeline=with_timeline and number == 0)
             if number == 0:
-                for name, variant in _variants(fabric).items():
+                for name, variant in variants(fabric, job.scenario.policies).items():
                     yield Attempt(variant, sample, name)
 
 

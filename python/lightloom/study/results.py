@@ -6,7 +6,7 @@ changes its meaning; a new key alone does not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SCHEMA_VERSION = 1
@@ -28,6 +28,34 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class PolicyResult:
+    """The first sample's step under one policy of switching circuits.
+
+    Attributes
+    ----------
+    policy
+        ``never``, ``always``, ``per-layer``, ``break-even`` or ``oracle``.
+    step_time_s
+        Step time.
+    gain_s
+        By how much it is shorter than under ``never``; negative if longer.
+    exposed_s
+        Time in which the mean GPU waits for circuits.
+    reconfigurations
+        How often circuits changed, over all regions.
+    saved_s
+        By how much less the all-to-alls ahead take at line rate, mean of a reconfiguration.
+    """
+
+    policy: str
+    step_time_s: float
+    gain_s: float
+    exposed_s: float
+    reconfigurations: int
+    saved_s: float
+
+
+@dataclass(frozen=True)
 class FabricResult:
     """One fabric's outcome over all samples.
 
@@ -35,8 +63,8 @@ class FabricResult:
     steps at the nominal compute speed; the interval spans every sample. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
     member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
-    each of the first two sums to ``step_time_s``. ``variants_s``, ``trace_hash``, ``events`` and
-    ``simulation_wall_s`` are of the first sample.
+    each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``trace_hash``,
+    ``events`` and ``simulation_wall_s`` are of the first sample.
     """
 
     fabric: str
@@ -65,6 +93,7 @@ class FabricResult:
     tied_with_fastest: bool = True
     power_by_component_w: dict[str, float] = field(default_factory=dict)
     straggler_wait_s: float = 0.0
+    policies: tuple[PolicyResult, ...] = ()
 
     @property
     def slower_in_every_sample(self) -> bool:
@@ -113,6 +142,7 @@ class FabricResult:
             "power_by_component_w": self.power_by_component_w,
             "reconfiguration": self.reconfiguration,
             "variants_step_time_s": self.variants_s,
+            "policies": [asdict(policy) for policy in self.policies],
             "parameters": self.parameters,
             "notes": list(self.notes),
             "trace_hash": self.trace_hash,

@@ -92,6 +92,8 @@ class Scenario(Strict):
     compute_spread: Annotated[Number, Field(ge=0, lt=1)] = 0.1
     recompute: Literal["none", "full", "attention"] = "none"
     network: Literal["flow", "packet"] = "flow"
+    #: whether to try every policy of switching circuits on the first sample
+    policies: Switch = True
     prices: File | None = None
     power: File | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics as stats
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.parallel import MemoryOptions, memory_per_stage
 from lightloom.study.job import Job
+from lightloom.study.policies import policies_note, policy_results
 from lightloom.study.results import Comparison, FabricResult, Sample
 from lightloom.units import show_count, show_time
 from lightloom.workload.build import Workload
@@ -75,16 +75,18 @@ def _result(
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
     # Sorted, since runs end in any order.
-    variants = dict(
-        sorted(
-            (variant, d.run.step_time_s)
-            for (name, variant, _), d in runs.items()
-            if name == fabric.name and variant
-        )
-    )
+    first_runs = {
+        variant: d.run
+        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][:2])
+        if name == fabric.name and variant
+    }
+    variants = {variant: run.step_time_s for variant, run in first_runs.items()}
     notes = [*first.network.notes]
     if variants:
         notes.append(_variants_note(first, variants))
+    policies = policy_results(fabric, first.run, first_runs)
+    if policies:
+        notes.append(policies_note(policies))
     return FabricResult(
         fabric=fabric.name,
         kind=fabric.kind,
@@ -105,6 +107,7 @@ def _result(
         },
         cost_by_component_usd=dict(costs.network.by_component_usd),
         power_by_component_w=dict(costs.network_power.by_component_w),
+        policies=policies,
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
         variants_s=variants,
@@ -126,12 +129,13 @@ def _remedy(job: Job) -> str:
 
 
 def _variants_note(own: Done, variants: dict[str, float]) -> str:
-    """The first sample's step under the fabric's own settings and under others."""
-    others = ", ".join(f"with {name} {show_time(seconds)}" for name, seconds in variants.items())
-    text = f"seed {own.attempt.sample.seed}: {show_time(own.run.step_time_s)} as it is, {others}"
-    if variants.get("reconfigure=never", math.inf) <= own.run.step_time_s:
-        text += " (reconfiguring does not pay here)"
-    return text
+    """The first sample's step under the fabric's own settings and under others.
+
+    Other policies are in a table of their own, but for the comparison without it.
+    """
+    tried = [name for name in variants if not name.startswith("reconfigure=")] or list(variants)
+    others = ", ".join(f"with {name} {show_time(variants[name])}" for name in tried)
+    return f"seed {own.attempt.sample.seed}: {show_time(own.run.step_time_s)} as it is, {others}"
 
 
 def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -6,7 +6,9 @@ import io
 import pytest
 from rich.console import Console
 
+from lightloom.report.page import render
 from lightloom.report.table import BREAKDOWN, grouped, print_comparison
+from lightloom.study.results import PolicyResult
 from lightloom.workload.task_graph import Category
 
 
@@ -115,3 +117,32 @@ def test_square_brackets_in_names_are_no_markup(printed, make_comparison):
     text = printed(comparison)
     assert "[red]x[/red]" in text
     assert "warning: [bold]" in text
+
+
+def with_policies(comparison):
+    policies = (
+        PolicyResult("never", 20.0, 0.0, 0.0, 0, 0.0),
+        PolicyResult("break-even", 19.0, 1.0, 0.0125, 4321, 2.5e-3),
+    )
+    *others, last = comparison.results
+    parameters = {**last.parameters, "reconfigure": "break-even"}
+    last = dataclasses.replace(last, policies=policies, parameters=parameters)
+    return dataclasses.replace(comparison, results=(*others, last))
+
+
+def test_policies_have_a_table_of_their_own(printed, make_comparison):
+    text = printed(with_policies(make_comparison()))
+    rows = [line.split() for line in text.splitlines() if line.startswith(" mixnet ")]
+    assert rows[-2:] == [
+        ["mixnet", "never", "20", "-", "-", "-", "-"],
+        ["mixnet", "break-even", "*", "19", "5.00", "12.5", "4,321", "2.500"],
+    ]
+    assert "under each policy" not in printed()
+
+
+def test_policies_are_on_the_page(make_comparison):
+    page = render(with_policies(make_comparison()))
+    assert "what each policy of switching gains" in page
+    assert "<td>5.00</td>" in page
+    assert "break-even <em>used</em>" in page
+    assert "what each policy of switching gains" not in render(make_comparison())

@@ -47,6 +47,7 @@ def test_demand_and_memory(content):
 def test_nested_words(content):
     result = content["results"][1]
     names = [*result["carried_bytes"], *content["inputs"]["samples"][0]]
+    names += result["policies"][0]
     for name in [*names, *result["breakdown_critical_path_s"], *result["reconfiguration"]]:
         assert re.search(rf"\b{name}\b", DOC), name
 
