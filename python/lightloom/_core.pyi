@@ -147,6 +147,38 @@ def schedule_check_general(
     weight: int,
     duals: tuple[npt.NDArray[np.int64], list[tuple[list[int], int]]],
 ) -> None: ...
+RelayCost = tuple[int | None, int, int, int | None]
+RelayRequest = tuple[
+    npt.NDArray[np.uint64], npt.NDArray[np.uint16], tuple[int, int], RelayCost
+]
+RelayAnswer = tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.uint64],
+    tuple[float, float, float, float, float],
+    Literal["pays", "no faster", "latency exceeds gain"],
+]
+
+def schedule_relay(request: RelayRequest) -> RelayAnswer: ...
+def schedule_relay_as(
+    request: RelayRequest,
+    ways: npt.NDArray[np.int32],
+    bytes: npt.NDArray[np.float64],
+    lower_bound: float,
+) -> RelayAnswer: ...
+def schedule_relay_loads(
+    request: RelayRequest, ways: npt.NDArray[np.int32], bytes: npt.NDArray[np.uint64]
+) -> tuple[
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+    float,
+]: ...
+def schedule_relay_bound(
+    request: RelayRequest,
+    arcs: npt.NDArray[np.float64],
+    servers: npt.NDArray[np.float64],
+) -> float: ...
 
 # simulate: crates/python/src/execute.rs
 

@@ -5,6 +5,7 @@
 //! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`reconfigure`]: whether other circuits pay for their switching;
+//! - [`relay`]: routing over circuits, the EPS and third servers, and circuits for such routing;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
@@ -15,6 +16,7 @@ pub mod colouring;
 pub mod matching;
 pub mod permutation;
 pub mod reconfigure;
+pub mod relay;
 pub mod topoopt;
 
 pub use allocation::{

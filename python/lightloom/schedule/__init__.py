@@ -35,10 +35,13 @@ from lightloom.schedule.permutations import (
     decompose_all,
 )
 from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
+from lightloom.schedule.relay_cost import RelayCost
+from lightloom.schedule.relaying import RELAY_KINDS, Relayed, RelayLoads, relay, relay_loads
 from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 
 __all__ = [
     "PERMUTATION_METHODS",
+    "RELAY_KINDS",
     "Allocation",
     "BipartiteCertificate",
     "BreakEven",
@@ -50,6 +53,9 @@ __all__ = [
     "PermutationMethod",
     "PermutationSchedule",
     "Region",
+    "RelayCost",
+    "RelayLoads",
+    "Relayed",
     "Ring",
     "Switching",
     "Topology",
@@ -65,6 +71,8 @@ __all__ = [
     "map_nics",
     "max_weight_matching",
     "port_bound_s",
+    "relay",
+    "relay_loads",
     "route",
     "route_permutation",
     "topoopt_topology",

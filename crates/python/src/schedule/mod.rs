@@ -5,6 +5,7 @@ mod colouring;
 mod matching;
 mod permutation;
 mod reconfigure;
+mod relay;
 mod topoopt;
 
 use lightloom_model::Invalid;
@@ -19,6 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     matching::register(module)?;
     permutation::register(module)?;
     reconfigure::register(module)?;
+    relay::register(module)?;
     topoopt::register(module)
 }
 

@@ -1,0 +1,194 @@
+//! Two-hop relaying: `lightloom.schedule.relaying`.
+
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
+use lightloom_model::{Duration, Invalid, Rate};
+use lightloom_schedule::relay::{
+    Hop, Kind, Loads, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way, dual_bound,
+    relay, relay_as, verify,
+};
+use numpy::ndarray::{Array2, ArrayView1};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use super::refuse;
+
+/// Adds the functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(schedule_relay, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_relay_as, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_relay_loads, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_relay_bound, module)?)?;
+    Ok(())
+}
+
+/// Staging bits per second, chunk bytes, picoseconds per chunk, bytes of memory.
+type PyCost = (Option<u64>, u64, u64, Option<u64>);
+
+/// Demand, circuits, (circuit, EPS) bits per second, cost.
+type PyRequest<'py> =
+    (PyReadonlyArray2<'py, u64>, PyReadonlyArray2<'py, u16>, (u64, u64), PyCost);
+
+/// A request that owns its arrays, so that the interpreter lock can be released.
+struct Owned {
+    servers: usize,
+    demand: Vec<u64>,
+    circuits: Vec<u16>,
+    rates_bps: (u64, u64),
+    cost: PyCost,
+}
+
+impl Owned {
+    fn request(&self) -> RelayRequest<'_> {
+        let (staging, chunk_bytes, chunk_latency, memory_limit) = self.cost;
+        RelayRequest {
+            servers: self.servers,
+            demand: &self.demand,
+            circuits: &self.circuits,
+            circuit_rate: Rate(self.rates_bps.0),
+            eps_rate: Rate(self.rates_bps.1),
+            cost: RelayCost {
+                staging_rate: staging.map(Rate),
+                chunk_bytes,
+                chunk_latency: Duration(chunk_latency),
+                memory_limit,
+            },
+        }
+    }
+}
+
+fn own(request: &PyRequest) -> PyResult<Owned> {
+    let (demand, circuits, rates_bps, cost) = request;
+    let owned = Owned {
+        servers: demand.as_array().nrows(),
+        demand: demand.as_array().iter().copied().collect(),
+        circuits: circuits.as_array().iter().copied().collect(),
+        rates_bps: *rates_bps,
+        cost: *cost,
+    };
+    owned.request().validate().map_err(refuse)?;
+    Ok(owned)
+}
+
+/// Rows of (source, relay or -1, destination, kind), their bytes, (makespan, latency, one hop, with
+/// relays, lower bound) in seconds, the verdict.
+type PyRelayed<'py> = (
+    Bound<'py, PyArray2<i32>>,
+    Bound<'py, PyArray1<u64>>,
+    (f64, f64, f64, f64, f64),
+    &'static str,
+);
+
+fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
+    let cells = found.ways.iter().flat_map(|way| {
+        let relay = way.relay.map_or(-1, |relay| relay as i32);
+        [way.source as i32, relay, way.destination as i32, way.kind as i32]
+    });
+    let rows = Array2::from_shape_vec((found.ways.len(), 4), cells.collect());
+    let bytes: Vec<u64> = found.ways.iter().map(|way| way.bytes).collect();
+    let verdict = match found.verdict {
+        Verdict::Pays => "pays",
+        Verdict::NoFaster => "no faster",
+        Verdict::LatencyExceedsGain => "latency exceeds gain",
+    };
+    (
+        rows.expect("four cells per way").into_pyarray(py),
+        bytes.into_pyarray(py),
+        (found.makespan, found.latency, found.one_hop, found.with_relays, found.lower_bound),
+        verdict,
+    )
+}
+
+#[pyfunction]
+fn schedule_relay<'py>(py: Python<'py>, request: PyRequest<'py>) -> PyResult<PyRelayed<'py>> {
+    let owned = own(&request)?;
+    let found = py.detach(|| relay(&owned.request()));
+    Ok(give(py, found))
+}
+
+/// A row of (source, relay or -1, destination, kind): source, destination, kind, relay.
+fn read_way(row: ArrayView1<i32>) -> PyResult<(u32, u32, Kind, Option<u32>)> {
+    let kind = usize::try_from(row[3]).ok().and_then(|kind| Kind::ALL.get(kind));
+    let kind = kind.ok_or_else(|| refuse(Invalid(format!("no kind of way is {}", row[3]))))?;
+    Ok((row[0] as u32, row[2] as u32, *kind, u32::try_from(row[1]).ok()))
+}
+
+/// Fractions that were found elsewhere to whole bytes.
+#[pyfunction]
+fn schedule_relay_as<'py>(
+    py: Python<'py>,
+    request: PyRequest<'py>,
+    ways: PyReadonlyArray2<'py, i32>,
+    bytes: PyReadonlyArray1<'py, f64>,
+    lower_bound: f64,
+) -> PyResult<PyRelayed<'py>> {
+    let owned = own(&request)?;
+    let mut parts = Vec::new();
+    for (row, &bytes) in ways.as_array().rows().into_iter().zip(bytes.as_array()) {
+        let (from, to, kind, relay) = read_way(row)?;
+        let hop = Hop { kind, relay: relay.unwrap_or(0) };
+        parts.push(Part { from, to, hop, bytes });
+    }
+    let found = py.detach(|| relay_as(&owned.request(), &parts, lower_bound)).map_err(refuse)?;
+    Ok(give(py, found))
+}
+
+/// Bytes over circuits, into the EPS, out of the EPS, and staged; makespan in seconds.
+type PyLoads<'py> = (
+    Bound<'py, PyArray2<u64>>,
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<u64>>,
+    Bound<'py, PyArray1<u64>>,
+    f64,
+);
+
+#[pyfunction]
+fn schedule_relay_loads<'py>(
+    py: Python<'py>,
+    request: PyRequest<'py>,
+    ways: PyReadonlyArray2<'py, i32>,
+    bytes: PyReadonlyArray1<'py, u64>,
+) -> PyResult<PyLoads<'py>> {
+    let owned = own(&request)?;
+    let mut list = Vec::new();
+    for (row, &bytes) in ways.as_array().rows().into_iter().zip(bytes.as_array()) {
+        let (source, destination, kind, relay) = read_way(row)?;
+        list.push(Way { source, destination, kind, relay, bytes });
+    }
+    let loads = py.detach(|| verify(&owned.request(), &list)).map_err(refuse)?;
+    let Loads { arcs, eps_out, eps_in, staging, makespan } = loads;
+    let arcs = Array2::from_shape_vec((owned.servers, owned.servers), arcs).expect("n x n loads");
+    Ok((
+        arcs.into_pyarray(py),
+        eps_out.into_pyarray(py),
+        eps_in.into_pyarray(py),
+        staging.into_pyarray(py),
+        makespan,
+    ))
+}
+
+/// Prices of arcs, and rows of (EPS out, EPS in, staging).
+#[pyfunction]
+fn schedule_relay_bound<'py>(
+    py: Python<'py>,
+    request: PyRequest<'py>,
+    arcs: PyReadonlyArray2<'py, f64>,
+    servers: PyReadonlyArray2<'py, f64>,
+) -> PyResult<f64> {
+    let owned = own(&request)?;
+    let n = owned.servers;
+    let row = |index: usize| servers.as_array().row(index).to_vec();
+    if arcs.as_array().dim() != (n, n) || servers.as_array().dim() != (3, n) {
+        return Err(refuse(Invalid(format!("prices do not fit {n} servers"))));
+    }
+    let prices = Prices {
+        arcs: arcs.as_array().iter().copied().collect(),
+        eps_out: row(0),
+        eps_in: row(1),
+        staging: row(2),
+    };
+    if !prices.are_valid() {
+        return Err(refuse(Invalid::new("prices: expected finite numbers from 0 on")));
+    }
+    Ok(py.detach(|| dual_bound(&owned.request(), &prices)))
+}

@@ -1,0 +1,75 @@
+//! A lower bound from prices: weak duality of the routing programme.
+//!
+//! Let every resource r have a price w_r >= 0 per byte. However the bytes are routed, they pay at
+//! least the cheapest way of each pair: sum_p D_p min_way(w) <= sum_r load_r w_r. In time T resource
+//! r carries at most cap_r T, so T >= sum_p D_p min_way(w) / sum_r cap_r w_r. Any prices will do, so a
+//! bound can be checked without trusting what found them.
+
+use super::request::RelayRequest;
+use super::ways::{Ways, cheapest};
+
+/// Prices per byte of everything that limits the routing, in any unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prices {
+    /// Circuits from server to server, n x n; ignored where there are none.
+    pub arcs: Vec<f64>,
+    /// EPS NICs, sending, n.
+    pub eps_out: Vec<f64>,
+    /// EPS NICs, receiving, n.
+    pub eps_in: Vec<f64>,
+    /// NVSwitches, staging, n; ignored if staging has no limit.
+    pub staging: Vec<f64>,
+}
+
+impl Prices {
+    /// Whether these are finite numbers from 0 on.
+    pub fn are_valid(&self) -> bool {
+        let parts = [&self.arcs, &self.eps_out, &self.eps_in, &self.staging];
+        parts.into_iter().flatten().all(|price| price.is_finite() && *price >= 0.0)
+    }
+}
+
+/// Seconds that no routing can beat, as these prices prove.
+///
+/// # Panics
+/// If the request is not consistent, or the prices do not fit it or are not valid.
+pub fn dual_bound(request: &RelayRequest, prices: &Prices) -> f64 {
+    let ways = Ways::new(request);
+    let parts = [&prices.arcs, &prices.eps_out, &prices.eps_in, &prices.staging];
+    let n = ways.n;
+    assert!(parts.iter().zip([n * n, n, n, n]).all(|(part, size)| part.len() == size), "sizes");
+    assert!(prices.are_valid(), "prices are finite and at least 0");
+    let mut price: Vec<f64> = parts.into_iter().flatten().copied().collect();
+    price.push(0.0);
+    for (price, &inverse) in price.iter_mut().zip(&ways.inverse) {
+        if inverse == 0.0 {
+            *price = 0.0;
+        } else if inverse.is_infinite() {
+            *price = f64::INFINITY;
+        }
+    }
+    bound(&ways, &price) / (request.circuit_rate.0 as f64 / 8.0)
+}
+
+/// As [`dual_bound`], in bytes over one circuit.
+pub fn bound(ways: &Ways, price: &[f64]) -> f64 {
+    let mut paid = 0.0;
+    for from in 0..ways.n {
+        for to in 0..ways.n {
+            let bytes = ways.demand(from, to);
+            if bytes > 0 {
+                match cheapest(ways, price, from, to) {
+                    Some((least, _)) => paid += bytes as f64 * least,
+                    None => return f64::INFINITY,
+                }
+            }
+        }
+    }
+    let mut room = 0.0;
+    for (&price, &inverse) in price.iter().zip(&ways.inverse) {
+        if inverse > 0.0 && inverse.is_finite() {
+            room += price / inverse;
+        }
+    }
+    if paid > 0.0 { paid / room } else { 0.0 }
+}

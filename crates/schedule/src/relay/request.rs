@@ -1,0 +1,169 @@
+//! What relaying is asked and what it answers.
+
+use lightloom_model::{Duration, Invalid, Rate};
+
+/// The demand of one region, the circuits that are there and what relaying costs.
+#[derive(Debug, Clone, Copy)]
+pub struct RelayRequest<'a> {
+    /// Number of servers, n.
+    pub servers: usize,
+    /// Bytes from source to destination, row-major n x n. The diagonal is ignored.
+    pub demand: &'a [u64],
+    /// Parallel duplex circuits of each pair, n x n, symmetric.
+    pub circuits: &'a [u16],
+    /// Rate of one circuit, per direction.
+    pub circuit_rate: Rate,
+    /// Rate of one server into, and out of, the EPS: the sum of its EPS NICs.
+    pub eps_rate: Rate,
+    /// What a relay pays.
+    pub cost: RelayCost,
+}
+
+/// What passing bytes on costs the server that does it.
+///
+/// A byte that is relayed lands in the memory of the GPU whose NIC took it in and crosses the
+/// NVSwitch once, to the GPU whose NIC sends it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RelayCost {
+    /// Rate at which one server can stage, per direction of its NVSwitch; no limit if absent.
+    pub staging_rate: Option<Rate>,
+    /// A relay passes bytes on in chunks of this size: a chunk must have arrived and have been
+    /// staged before it goes on.
+    pub chunk_bytes: u64,
+    /// Time to notice a chunk and to start its copy and its sending.
+    pub chunk_latency: Duration,
+    /// Most bytes that one server may relay, if its staging memory is limited: without pacing, all
+    /// may arrive before any leaves.
+    pub memory_limit: Option<u64>,
+}
+
+impl RelayCost {
+    /// Seconds by which a relayed byte is later than one hop would be: chunks follow each other
+    /// without gaps, so only the first one shows, once on the wire and once across the NVSwitch.
+    pub fn latency(&self, circuit_rate: Rate) -> f64 {
+        let bits = self.chunk_bytes as f64 * 8.0;
+        let staging = self.staging_rate.map_or(0.0, |rate| bits / rate.0 as f64);
+        bits / circuit_rate.0 as f64 + staging + self.chunk_latency.0 as f64 * 1e-12
+    }
+}
+
+impl RelayRequest<'_> {
+    /// Checks that every array has the size that the number of servers asks for.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let n = self.servers;
+        if n > MAX_SERVERS {
+            return Err(Invalid(format!("{n} servers in one region, at most {MAX_SERVERS}")));
+        }
+        for (name, found) in [("demand", self.demand.len()), ("circuits", self.circuits.len())] {
+            if found != n * n {
+                return Err(Invalid(format!("{name} has {found} entries, expected {}", n * n)));
+            }
+        }
+        for a in 0..n {
+            if self.circuits[a * n + a] > 0 {
+                return Err(Invalid(format!("server {a} has circuits to itself")));
+            }
+            if (0..a).any(|b| self.circuits[a * n + b] != self.circuits[b * n + a]) {
+                return Err(Invalid::new("circuits are duplex: expected a symmetric matrix"));
+            }
+        }
+        let total: u128 = self.demand.iter().map(|&bytes| u128::from(bytes)).sum();
+        if total > MAX_BYTES {
+            return Err(Invalid(format!("{total} bytes of demand, at most {MAX_BYTES}")));
+        }
+        if self.circuit_rate.0 == 0 {
+            return Err(Invalid::new("circuit_rate must be above 0 b/s"));
+        }
+        if self.cost.staging_rate == Some(Rate(0)) {
+            return Err(Invalid::new("staging_rate must be above 0 b/s"));
+        }
+        Ok(())
+    }
+}
+
+/// Most servers in one region: dense tables of pairs must stay small.
+const MAX_SERVERS: usize = 1024;
+
+/// Most bytes in all: loads are sums over pairs and must fit 64 bits.
+const MAX_BYTES: u128 = 1 << 63;
+
+/// What carries the bytes of a way, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The circuits of the pair.
+    Circuit,
+    /// The packet switches.
+    Eps,
+    /// Circuits to the relay, circuits from it.
+    CircuitCircuit,
+    /// Circuits to the relay, the packet switches from it.
+    CircuitEps,
+    /// The packet switches to the relay, circuits from it.
+    EpsCircuit,
+}
+
+impl Kind {
+    /// All kinds; a kind's number is its place here.
+    pub const ALL: [Self; 5] =
+        [Self::Circuit, Self::Eps, Self::CircuitCircuit, Self::CircuitEps, Self::EpsCircuit];
+
+    /// Whether a third server passes the bytes on.
+    pub fn is_relayed(self) -> bool {
+        !matches!(self, Self::Circuit | Self::Eps)
+    }
+}
+
+/// Bytes of one pair that go one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Way {
+    /// Where they come from.
+    pub source: u32,
+    /// Where they go.
+    pub destination: u32,
+    /// What carries them.
+    pub kind: Kind,
+    /// The server that passes them on.
+    pub relay: Option<u32>,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Why an answer relays, or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Relaying is faster, its latency included.
+    Pays,
+    /// No routing with relays was found that is faster than one hop, even without latency.
+    NoFaster,
+    /// The latency of relaying is more than what it gains.
+    LatencyExceedsGain,
+}
+
+/// How the demand is divided among ways.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relayed {
+    /// Every way that carries bytes, sorted by source, destination, kind and relay.
+    pub ways: Vec<Way>,
+    /// Seconds until the last byte at line rate, without latency; infinite if a pair has no way.
+    pub makespan: f64,
+    /// Seconds that relaying adds (0 if nothing is relayed).
+    pub latency: f64,
+    /// Seconds until the last byte of the best routing over one hop.
+    pub one_hop: f64,
+    /// Seconds until the last byte with relays, their latency included, whether it pays or not.
+    pub with_relays: f64,
+    /// Seconds that no routing over these circuits, in one or two hops, can beat.
+    pub lower_bound: f64,
+    /// Why this is, or is not, a routing over relays.
+    pub verdict: Verdict,
+}
+
+impl Relayed {
+    /// Bytes that some server passes on.
+    pub fn relayed_bytes(&self) -> u64 {
+        self.ways.iter().filter(|way| way.relay.is_some()).map(|way| way.bytes).sum()
+    }
+}

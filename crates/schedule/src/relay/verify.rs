@@ -1,0 +1,143 @@
+//! Checks a routing and recomputes its loads, trusting nothing but the request.
+
+use super::request::{Kind, RelayRequest, Way};
+use lightloom_model::Invalid;
+
+/// Bytes over everything that limits a routing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loads {
+    /// Over the circuits from server to server, n x n.
+    pub arcs: Vec<u64>,
+    /// Into the EPS, n.
+    pub eps_out: Vec<u64>,
+    /// Out of the EPS, n.
+    pub eps_in: Vec<u64>,
+    /// Passed on by each server, n: also the memory that it needs if all arrives before any leaves.
+    pub staging: Vec<u64>,
+    /// Seconds until the last byte at line rate; infinite if bytes use what is not there.
+    pub makespan: f64,
+}
+
+/// Checks that the ways carry exactly the demand over what is there and within the memory limit.
+///
+/// # Errors
+/// Names the first way or pair that is wrong.
+///
+/// # Panics
+/// If the request is not consistent, see [`RelayRequest::validate`].
+pub fn verify(request: &RelayRequest, ways: &[Way]) -> Result<Loads, Invalid> {
+    if let Err(problem) = request.validate() {
+        panic!("{problem}");
+    }
+    let n = request.servers;
+    let mut carried = vec![0_u64; n * n];
+    let mut loads = Loads {
+        arcs: vec![0; n * n],
+        eps_out: vec![0; n],
+        eps_in: vec![0; n],
+        staging: vec![0; n],
+        makespan: 0.0,
+    };
+    for way in ways {
+        check_way(request, way)?;
+        let cell = way.source as usize * n + way.destination as usize;
+        let sum = carried[cell].checked_add(way.bytes).filter(|&sum| sum <= request.demand[cell]);
+        let (from, to) = (way.source, way.destination);
+        carried[cell] =
+            sum.ok_or_else(|| Invalid(format!("ways from {from} to {to} carry too much")))?;
+        loads.add(way, n);
+    }
+    for (cell, (&carried, &wanted)) in carried.iter().zip(request.demand).enumerate() {
+        let (from, to) = (cell / n, cell % n);
+        if from != to && carried != wanted {
+            let text = format!("ways from {from} to {to} carry {carried} of {wanted} bytes");
+            return Err(Invalid(text));
+        }
+    }
+    if let Some(limit) = request.cost.memory_limit
+        && let Some((server, bytes)) =
+            loads.staging.iter().enumerate().find(|&(_, &bytes)| bytes > limit)
+    {
+        return Err(Invalid(format!("server {server} relays {bytes} bytes, at most {limit}")));
+    }
+    loads.makespan = loads.time(request);
+    Ok(loads)
+}
+
+fn check_way(request: &RelayRequest, way: &Way) -> Result<(), Invalid> {
+    let (n, from, to) = (request.servers, way.source as usize, way.destination as usize);
+    let known = |server: usize| server < n;
+    if !known(from) || !known(to) || from == to {
+        return Err(Invalid(format!("no way leads from {from} to {to}")));
+    }
+    let relayed = way.kind.is_relayed();
+    let relay = way.relay.map(|relay| relay as usize);
+    if relayed != relay.is_some() || relay.is_some_and(|k| !known(k) || k == from || k == to) {
+        return Err(Invalid(format!("a way from {from} to {to} has a wrong relay: {relay:?}")));
+    }
+    let (first, last) = (relay.unwrap_or(to), relay.unwrap_or(from));
+    let joined = |a: usize, b: usize| request.circuits[a * n + b] > 0;
+    let there = match way.kind {
+        Kind::Circuit => joined(from, to),
+        Kind::Eps => true,
+        Kind::CircuitCircuit => joined(from, first) && joined(last, to),
+        Kind::CircuitEps => joined(from, first),
+        Kind::EpsCircuit => joined(last, to),
+    };
+    if there {
+        Ok(())
+    } else {
+        Err(Invalid(format!("a way from {from} to {to} takes a circuit that is not there")))
+    }
+}
+
+impl Loads {
+    fn add(&mut self, way: &Way, n: usize) {
+        let (from, to, bytes) = (way.source as usize, way.destination as usize, way.bytes);
+        let relay = way.relay.map(|relay| relay as usize);
+        if let Some(relay) = relay {
+            self.staging[relay] += bytes;
+        }
+        let middle = relay.unwrap_or(0);
+        match way.kind {
+            Kind::Circuit => self.arcs[from * n + to] += bytes,
+            Kind::Eps => self.over_eps(from, to, bytes),
+            Kind::CircuitCircuit => {
+                self.arcs[from * n + middle] += bytes;
+                self.arcs[middle * n + to] += bytes;
+            }
+            Kind::CircuitEps => {
+                self.arcs[from * n + middle] += bytes;
+                self.over_eps(middle, to, bytes);
+            }
+            Kind::EpsCircuit => {
+                self.over_eps(from, middle, bytes);
+                self.arcs[middle * n + to] += bytes;
+            }
+        }
+    }
+
+    fn over_eps(&mut self, from: usize, to: usize, bytes: u64) {
+        self.eps_out[from] += bytes;
+        self.eps_in[to] += bytes;
+    }
+
+    /// Seconds of the busiest resource.
+    fn time(&self, request: &RelayRequest) -> f64 {
+        let seconds = |bytes: u64, bits: f64| if bytes == 0 { 0.0 } else { bytes as f64 * 8.0 / bits };
+        let circuit = request.circuit_rate.0 as f64;
+        let mut time = 0.0_f64;
+        for (&bytes, &count) in self.arcs.iter().zip(request.circuits) {
+            time = time.max(seconds(bytes, f64::from(count) * circuit));
+        }
+        for &bytes in self.eps_out.iter().chain(&self.eps_in) {
+            time = time.max(seconds(bytes, request.eps_rate.0 as f64));
+        }
+        if let Some(rate) = request.cost.staging_rate {
+            for &bytes in &self.staging {
+                time = time.max(seconds(bytes, rate.0 as f64));
+            }
+        }
+        time
+    }
+}

@@ -1,0 +1,182 @@
+//! The region as resources that ways use: arcs of circuits, ports of the EPS, staging at relays.
+//!
+//! Capacities are in units of one circuit, so a time is bytes over the rate of one circuit.
+
+use super::request::{Kind, RelayRequest};
+
+/// Resources of one way; unused places hold [`Ways::nothing`].
+pub type Uses = [u32; 4];
+
+/// Which ways there are and what they use.
+pub struct Ways<'a> {
+    /// The request.
+    pub request: RelayRequest<'a>,
+    /// Number of servers.
+    pub n: usize,
+    /// Peers over circuits, server after server.
+    peers: Vec<u32>,
+    /// Where the peers of each server begin in `peers`, n + 1.
+    first_peer: Vec<u32>,
+    /// 1 / capacity of each resource in circuits: n x n arcs, n times out to the EPS, n times in
+    /// from it, n times staging, and nothing. 0 where a resource is unlimited; infinite arcs that
+    /// are not there are never used.
+    pub inverse: Vec<f64>,
+    /// Whether there are packet switches.
+    pub has_eps: bool,
+}
+
+impl<'a> Ways<'a> {
+    pub fn new(request: &RelayRequest<'a>) -> Self {
+        if let Err(problem) = request.validate() {
+            panic!("{problem}");
+        }
+        let n = request.servers;
+        let mut inverse = vec![f64::INFINITY; n * n + 3 * n + 1];
+        let (mut peers, mut first_peer) = (Vec::new(), vec![0]);
+        for a in 0..n {
+            for b in 0..n {
+                let count = request.circuits[a * n + b];
+                if count > 0 {
+                    peers.push(b as u32);
+                    inverse[a * n + b] = 1.0 / f64::from(count);
+                }
+            }
+            first_peer.push(peers.len() as u32);
+        }
+        let circuit = request.circuit_rate.0 as f64;
+        let has_eps = request.eps_rate.0 > 0;
+        let eps = if has_eps { circuit / request.eps_rate.0 as f64 } else { 0.0 };
+        let staging = request.cost.staging_rate.map_or(0.0, |rate| circuit / rate.0 as f64);
+        inverse[n * n..n * n + 2 * n].fill(eps);
+        inverse[n * n + 2 * n..n * n + 3 * n].fill(staging);
+        inverse[n * n + 3 * n] = 0.0;
+        Self { request: *request, n, peers, first_peer, inverse, has_eps }
+    }
+
+    /// Servers that this one has circuits to.
+    pub fn peers(&self, server: usize) -> &[u32] {
+        let begin = self.first_peer[server] as usize;
+        &self.peers[begin..self.first_peer[server + 1] as usize]
+    }
+
+    /// The circuits from one server to another.
+    pub fn arc(&self, a: usize, b: usize) -> u32 {
+        (a * self.n + b) as u32
+    }
+
+    /// The EPS NICs of a server, sending.
+    pub fn eps_out(&self, server: usize) -> u32 {
+        (self.n * self.n + server) as u32
+    }
+
+    /// The EPS NICs of a server, receiving.
+    pub fn eps_in(&self, server: usize) -> u32 {
+        (self.n * self.n + self.n + server) as u32
+    }
+
+    /// The NVSwitch of a server, staging.
+    pub fn staging(&self, server: usize) -> u32 {
+        (self.n * self.n + 2 * self.n + server) as u32
+    }
+
+    /// Whether a resource is the staging of some server.
+    pub fn is_staging(&self, resource: usize) -> bool {
+        (self.staging(0)..self.nothing()).contains(&(resource as u32))
+    }
+
+    /// No resource.
+    pub fn nothing(&self) -> u32 {
+        (self.n * self.n + 3 * self.n) as u32
+    }
+
+    /// Bytes from one server to another.
+    pub fn demand(&self, from: usize, to: usize) -> u64 {
+        if from == to { 0 } else { self.request.demand[from * self.n + to] }
+    }
+
+    /// What a way uses.
+    pub fn uses(&self, from: usize, to: usize, hop: Hop) -> Uses {
+        let (relay, no) = (hop.relay as usize, self.nothing());
+        match hop.kind {
+            Kind::Circuit => [self.arc(from, to), no, no, no],
+            Kind::Eps => [self.eps_out(from), self.eps_in(to), no, no],
+            Kind::CircuitCircuit => {
+                [self.arc(from, relay), self.arc(relay, to), self.staging(relay), no]
+            }
+            Kind::CircuitEps => [
+                self.arc(from, relay),
+                self.eps_in(to),
+                self.staging(relay),
+                self.eps_out(relay),
+            ],
+            Kind::EpsCircuit => [
+                self.eps_out(from),
+                self.arc(relay, to),
+                self.staging(relay),
+                self.eps_in(relay),
+            ],
+        }
+    }
+}
+
+/// A way of a pair that is known from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// What carries the bytes.
+    pub kind: Kind,
+    /// The relay; 0 where there is none.
+    pub relay: u32,
+}
+
+impl Hop {
+    /// The circuits of the pair.
+    pub const CIRCUIT: Self = Self { kind: Kind::Circuit, relay: 0 };
+    /// The packet switches.
+    pub const EPS: Self = Self { kind: Kind::Eps, relay: 0 };
+}
+
+/// The cheapest way of a pair, given a price per byte of every resource (infinite for arcs that
+/// are not there).
+pub fn cheapest(ways: &Ways, price: &[f64], from: usize, to: usize) -> Option<(f64, Hop)> {
+    let n = ways.n;
+    let mut best = price[from * n + to];
+    let mut hop = Hop::CIRCUIT;
+    let (out, into) = if ways.has_eps {
+        (price[n * n + from], price[n * n + n + to])
+    } else {
+        (f64::INFINITY, f64::INFINITY)
+    };
+    if out + into < best {
+        best = out + into;
+        hop = Hop::EPS;
+    }
+    for &relay in ways.peers(from) {
+        let k = relay as usize;
+        if k == to {
+            continue;
+        }
+        let first = price[from * n + k] + price[n * n + 2 * n + k];
+        let circuit = first + price[k * n + to];
+        if circuit < best {
+            best = circuit;
+            hop = Hop { kind: Kind::CircuitCircuit, relay };
+        }
+        let eps = first + price[n * n + k] + into;
+        if eps < best {
+            best = eps;
+            hop = Hop { kind: Kind::CircuitEps, relay };
+        }
+    }
+    for &relay in ways.peers(to) {
+        let k = relay as usize;
+        if k == from {
+            continue;
+        }
+        let cost = out + price[n * n + n + k] + price[n * n + 2 * n + k] + price[k * n + to];
+        if cost < best {
+            best = cost;
+            hop = Hop { kind: Kind::EpsCircuit, relay };
+        }
+    }
+    (best < f64::INFINITY).then_some((best, hop))
+}

@@ -1,0 +1,102 @@
+"""What relaying over a third server costs, from ``data/relay.toml`` where the user does not say."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+from importlib import resources
+
+from lightloom import _core
+from lightloom.errors import InputError
+from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
+from lightloom.units import to_bps, to_ps
+
+#: sizes and times are whole numbers of 64 bits in the core
+_MOST_BYTES = 2**62
+_MOST_SECONDS = 1e6
+
+
+class RelayTable(Strict):
+    """The values of the file."""
+
+    nvswitch_gbps: Value
+    chunk_bytes: Value
+    chunk_latency_s: Value
+
+
+class RelayFile(Strict):
+    """The file."""
+
+    sources: dict[str, Source]
+    relay: RelayTable
+
+
+@functools.cache
+def relay_defaults() -> dict[str, Provenance]:
+    """Return each assumption by its name, with its source."""
+    text = resources.files(__package__).joinpath("data/relay.toml").read_text(encoding="utf-8")
+    file = parse_toml(text, RelayFile, "relay.toml")
+    values = {name: getattr(file.relay, name) for name in RelayTable.model_fields}
+    return resolve(values, file.sources)
+
+
+def _default(name: str) -> float:
+    return relay_defaults()[name].value
+
+
+@dataclass(frozen=True)
+class RelayCost:
+    """What a server pays for passing bytes on.
+
+    A relayed byte lands in the memory of the GPU whose NIC took it in and crosses the NVSwitch
+    once, to the GPU whose NIC sends it on. Bytes are passed on in chunks: a chunk must have
+    arrived and have been staged before it goes on. Chunks follow each other without gaps, so of
+    their latency only that of the first one shows.
+
+    Attributes
+    ----------
+    nvswitch_gbps
+        Rate at which one server can stage, per direction; infinite for no limit.
+    chunk_bytes
+        Size of a chunk.
+    chunk_latency_s
+        Time to notice a chunk and to start its copy and its sending.
+    memory_limit_bytes
+        Most bytes that one server may relay (without pacing, all may arrive before any leaves);
+        no limit if None.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    nvswitch_gbps: float = field(default_factory=lambda: _default("nvswitch_gbps"))
+    chunk_bytes: int = field(default_factory=lambda: int(_default("chunk_bytes")))
+    chunk_latency_s: float = field(default_factory=lambda: _default("chunk_latency_s"))
+    memory_limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.nvswitch_gbps > 0:
+            raise InputError(f"nvswitch_gbps: expected a rate above 0, got {self.nvswitch_gbps!r}")
+        if not 0 <= self.chunk_latency_s <= _MOST_SECONDS:
+            raise InputError(
+                f"chunk_latency_s: expected 0 to {_MOST_SECONDS:g} s, got {self.chunk_latency_s!r}"
+            )
+        for name in ("chunk_bytes", "memory_limit_bytes"):
+            size = getattr(self, name)
+            whole = isinstance(size, int) and not isinstance(size, bool)
+            absent = size is None and name == "memory_limit_bytes"
+            if not absent and not (whole and 0 <= size <= _MOST_BYTES):
+                raise InputError(f"{name}: expected a whole number from 0 to 2^62, got {size!r}")
+
+    @staticmethod
+    def free() -> RelayCost:
+        """Return the cost of relaying that costs nothing: what linear programmes assume."""
+        return RelayCost(math.inf, 0, 0.0)
+
+    def core(self) -> _core.RelayCost:
+        """Return the values in the form that the core takes."""
+        staging = None if math.isinf(self.nvswitch_gbps) else max(1, to_bps(self.nvswitch_gbps))
+        return staging, self.chunk_bytes, to_ps(self.chunk_latency_s), self.memory_limit_bytes

@@ -1,0 +1,228 @@
+"""Two-hop relaying: demand over circuits, the EPS, and third servers that pass bytes on.
+
+Where a region has more servers than a server has circuits, most pairs have no circuit of their
+own. A third server may then take bytes in over a circuit (or the EPS) and pass them on over the EPS
+or a circuit. Matrices are servers x servers, row = source, column = destination; circuits are
+duplex. Times are at line rate, flow is fluid; what relaying costs is charged as
+:class:`RelayCost` says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import InputError, did_you_mean
+from lightloom.schedule.circuits import Region, check_circuits, region_arrays
+from lightloom.schedule.relay_cost import RelayCost
+from lightloom.schedule.relay_programme import solve_programme
+
+RelayMethod = Literal["fast", "lp"]
+Kind = Literal["circuit", "eps", "circuit-circuit", "circuit-eps", "eps-circuit"]
+
+#: names of the kinds of ways; the number of a kind is its place here
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_REASONS = {
+    "pays": "relaying is faster, its latency included",
+    "no faster": "no routing with relays is faster than one hop",
+    "latency exceeds gain": "the latency of relaying is more than what it gains",
+}
+
+
+@dataclass(frozen=True)
+class RelayLoads:
+    """Bytes over everything that limits a routing, as a check of its ways finds them.
+
+    Attributes
+    ----------
+    circuit_bytes
+        Over the circuits from server to server, ``(n, n)``.
+    eps_out_bytes, eps_in_bytes
+        Into and out of the EPS per server, ``(n,)``.
+    staging_bytes
+        Passed on by each server, ``(n,)``: also the memory that it needs if all of it may arrive
+        before any leaves.
+    makespan_s
+        Seconds until the last byte at line rate.
+    """
+
+    circuit_bytes: npt.NDArray[np.uint64]
+    eps_out_bytes: npt.NDArray[np.uint64]
+    eps_in_bytes: npt.NDArray[np.uint64]
+    staging_bytes: npt.NDArray[np.uint64]
+    makespan_s: float
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """How the bytes of every pair are divided among its one-hop and two-hop ways.
+
+    Attributes
+    ----------
+    source, relay, destination, kind, size_bytes
+        One entry per way, sorted by source, destination, kind and relay; ``relay`` is -1 for one
+        hop; ``kind`` is a place in :data:`KINDS`.
+    makespan_s
+        Seconds until the last byte at line rate, without latency; infinite if a pair has no way.
+    latency_s
+        Seconds that relaying adds; 0 if nothing is relayed.
+    one_hop_s
+        Seconds until the last byte of the best routing over one hop.
+    with_relays_s
+        Seconds with relays, their latency included, whether that pays or not.
+    lower_bound_s
+        Seconds that no routing of one or two hops over these circuits can beat.
+    pays
+        Whether relaying is faster than one hop; if not, this is the routing over one hop.
+    reason
+        Why it pays or does not.
+    loads
+        Bytes over circuits, EPS and relays.
+    """
+
+    source: npt.NDArray[np.int32]
+    relay: npt.NDArray[np.int32]
+    destination: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.int32]
+    size_bytes: npt.NDArray[np.uint64]
+    makespan_s: float
+    latency_s: float
+    one_hop_s: float
+    with_relays_s: float
+    lower_bound_s: float
+    pays: bool
+    reason: str
+    loads: RelayLoads
+
+    @property
+    def time_s(self) -> float:
+        """Seconds until the last byte, relay latency included."""
+        return self.makespan_s + self.latency_s
+
+    @property
+    def relayed_bytes(self) -> int:
+        """Bytes that some server passes on."""
+        return int(self.loads.staging_bytes.sum(dtype=np.uint64))
+
+    @property
+    def over_bound(self) -> float:
+        """Makespan over the lower bound; 1 is optimal (and 1 if there is nothing to send)."""
+        return self.makespan_s / self.lower_bound_s if self.lower_bound_s > 0 else 1.0
+
+
+def relay(
+    demand: npt.ArrayLike,
+    circuits: npt.ArrayLike,
+    region: Region,
+    *,
+    method: str = "fast",
+    cost: RelayCost | None = None,
+) -> Relayed:
+    """Divide the demand among circuits, the EPS and relays such that the last byte arrives early.
+
+    Parameters
+    ----------
+    demand
+        Bytes from source to destination, ``(n, n)``, whole numbers that add up to 2^63 at most.
+    circuits
+        Parallel duplex circuits of each pair, ``(n, n)``, symmetric.
+    region
+        Ports and rates. Relaying divides the bytes of a pair, so ``split`` must be true.
+    method
+        ``fast`` (descent on the p-norm of the loads, in Rust) or ``lp`` (the exact linear
+        programme, solved by HiGHS; its dual certifies the lower bound).
+    cost
+        What relaying costs; by default the values of ``data/relay.toml``.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not a square matrix of whole numbers.
+    InputError
+        If another argument cannot be used.
+    """
+    if method not in get_args(RelayMethod):
+        known = ", ".join(get_args(RelayMethod))
+        hint = did_you_mean(str(method), get_args(RelayMethod))
+        raise InputError(f"relay method {method!r}: expected one of {known}{hint}")
+    request = relay_request(demand, circuits, region, cost)
+    if method == "fast":
+        found = _core.schedule_relay(request)
+    else:
+        solved = solve_programme(request)
+        bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
+        found = _core.schedule_relay_as(request, solved.ways, solved.size_bytes, bound)
+    return _answer(request, found)
+
+
+def relay_loads(
+    demand: npt.ArrayLike,
+    circuits: npt.ArrayLike,
+    region: Region,
+    relayed: Relayed,
+    *,
+    cost: RelayCost | None = None,
+) -> RelayLoads:
+    """Check a routing and recompute its loads from its ways alone.
+
+    Raises
+    ------
+    InputError
+        If the ways do not carry exactly the demand, use circuits that are not there, or exceed
+        the memory of a relay.
+    """
+    request = relay_request(demand, circuits, region, cost)
+    columns = (relayed.source, relayed.relay, relayed.destination, relayed.kind)
+    ways = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
+    return _loads(request, ways, np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64))
+
+
+def relay_request(
+    demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region, cost: RelayCost | None
+) -> _core.RelayRequest:
+    """Return the arguments in the form that the core takes."""
+    if not region.split:
+        raise InputError("split: relaying divides the bytes of a pair, expected split=True")
+    matrix, ports, rates = region_arrays(demand, region)
+    given = check_circuits(circuits, ports)
+    total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
+    if total > 2**63:
+        raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
+    np.fill_diagonal(matrix, 0)
+    return matrix, given, rates, (cost or RelayCost()).core()
+
+
+def _answer(request: _core.RelayRequest, found: _core.RelayAnswer) -> Relayed:
+    ways, size_bytes, (makespan_s, latency_s, one_hop_s, with_relays_s, bound_s), verdict = found
+    columns = (np.ascontiguousarray(ways[:, column]) for column in range(4))
+    source, relay, destination, kind = columns
+    return Relayed(
+        source=source,
+        relay=relay,
+        destination=destination,
+        kind=kind,
+        size_bytes=size_bytes,
+        makespan_s=makespan_s,
+        latency_s=latency_s,
+        one_hop_s=one_hop_s,
+        with_relays_s=with_relays_s,
+        lower_bound_s=bound_s,
+        pays=verdict == "pays",
+        reason=_REASONS[verdict],
+        loads=_loads(request, ways, size_bytes),
+    )
+
+
+def _loads(
+    request: _core.RelayRequest, ways: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
+) -> RelayLoads:
+    try:
+        return RelayLoads(*_core.schedule_relay_loads(request, ways, size_bytes))
+    except ValueError as error:
+        raise InputError(str(error)) from None
