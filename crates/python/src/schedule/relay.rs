@@ -26,8 +26,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 type PyCost = (Option<u64>, u64, u64, Option<u64>);
 
 /// Demand, circuits, (circuit, EPS) bits per second, cost.
-type PyRequest<'py> =
-    (PyReadonlyArray2<'py, u64>, PyReadonlyArray2<'py, u16>, (u64, u64), PyCost);
+type PyRequest<'py> = (PyReadonlyArray2<'py, u64>, PyReadonlyArray2<'py, u16>, (u64, u64), PyCost);
 
 /// A request that owns its arrays, so that the interpreter lock can be released.
 struct Owned {
@@ -72,12 +71,8 @@ fn own(request: &PyRequest) -> PyResult<Owned> {
 
 /// Rows of (source, relay or -1, destination, kind), their bytes, (makespan, latency, one hop, with
 /// relays, lower bound) in seconds, the verdict.
-type PyRelayed<'py> = (
-    Bound<'py, PyArray2<i32>>,
-    Bound<'py, PyArray1<u64>>,
-    (f64, f64, f64, f64, f64),
-    &'static str,
-);
+type PyRelayed<'py> =
+    (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>, (f64, f64, f64, f64, f64), &'static str);
 
 fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
     let cells = found.ways.iter().flat_map(|way| {

@@ -8,19 +8,30 @@
 //! hundreds. The prices also prove a lower bound, see [`super::dual`], so the descent knows when to
 //! stop.
 
+use super::cheapest::Cheapest;
 use super::dual;
 use super::round::Part;
-use super::ways::{Hop, Uses, Ways, cheapest};
+use super::ways::{Hop, Uses, Ways};
 
 /// Ways that one pair uses at a time. An optimal routing needs hardly more than one per pair on
 /// average (pairs plus resources in all), so this is generous.
-const SLOTS: usize = 8;
+const SLOTS: usize = 4;
 
 /// A stage has p = 2^squarings and at most so many sweeps.
-const STAGES: [(u32, u32); 5] = [(2, 2), (3, 2), (4, 4), (5, 6), (6, 8)];
+const STAGES: [(u32, u32); 3] = [(2, 3), (4, 3), (6, 5)];
+
+/// From this stage on prices prove bounds that are worth their computation.
+const PROVING: u32 = 5;
 
 /// A pair whose dearest way costs no more than this times its cheapest one is left alone.
-const TOLERANCE: f64 = 1.02;
+const TOLERANCE: f64 = 1.2;
+
+/// A pair that pays at most this part of the highest price is left alone.
+const NEGLIGIBLE: f64 = 0.01;
+
+/// Steps of a line search, which ends when both ways cost the same but for this part.
+const NEWTON_STEPS: u32 = 3;
+const EQUAL: f64 = 0.2;
 
 /// The descent ends when the makespan is at most this times the lower bound.
 const CLOSE: f64 = 1.005;
@@ -31,31 +42,27 @@ struct Pair {
     from: u32,
     to: u32,
     hops: [Hop; SLOTS],
+    uses: [Uses; SLOTS],
     bytes: [f64; SLOTS],
     used: usize,
 }
 
 impl Pair {
-    fn new(parts: &[Part]) -> Self {
+    fn new(ways: &Ways, parts: &[Part]) -> Self {
         let mut pair = Self {
             from: parts[0].from,
             to: parts[0].to,
             hops: [Hop::EPS; SLOTS],
+            uses: [[ways.nothing(); 4]; SLOTS],
             bytes: [0.0; SLOTS],
             used: parts.len(),
         };
         for (slot, part) in parts.iter().enumerate() {
             pair.hops[slot] = part.hop;
+            pair.uses[slot] = part.uses(ways);
             pair.bytes[slot] = part.bytes;
         }
         pair
-    }
-
-    fn shift(&mut self, out: usize, (into, hop): (usize, Hop), bytes: f64) {
-        self.bytes[out] -= bytes;
-        self.hops[into] = hop;
-        self.bytes[into] += bytes;
-        self.used = self.used.max(into + 1);
     }
 
     fn parts(&self) -> impl Iterator<Item = Part> + '_ {
@@ -79,6 +86,9 @@ pub struct Descent<'a> {
     /// 1 / (capacity times makespan), so that loads times these are at most about 1.
     inverse: Vec<f64>,
     squarings: u32,
+    cheapest: Cheapest,
+    /// Pairs that pay no more per byte are left alone.
+    negligible: f64,
     /// 1 / bytes that one server may relay.
     memory: f64,
     /// The largest bound that any prices have proved, in bytes over one circuit.
@@ -91,16 +101,30 @@ impl<'a> Descent<'a> {
     /// Starts from a routing of at most [`SLOTS`] parts per pair.
     pub fn new(ways: &'a Ways<'a>, parts: &[Part], bound: f64) -> Self {
         let chunks = parts.chunk_by(|one, next| (one.from, one.to) == (next.from, next.to));
-        let pairs: Vec<Pair> = chunks.map(Pair::new).collect();
+        let mut pairs = Vec::with_capacity(parts.len());
+        pairs.extend(chunks.map(|parts| Pair::new(ways, parts)));
         let mut load = vec![0.0; ways.inverse.len()];
         for part in parts {
-            for resource in ways.uses(part.from as usize, part.to as usize, part.hop) {
+            for resource in part.uses(ways) {
                 load[resource as usize] += part.bytes;
             }
         }
         let (price, inverse) = (vec![0.0; load.len()], vec![0.0; load.len()]);
         let memory = ways.request.cost.memory_limit.map_or(0.0, |limit| 1.0 / limit.max(1) as f64);
-        Self { ways, pairs, load, price, inverse, squarings: 0, memory, bound, sweeps: 0 }
+        let cheapest = Cheapest::new(ways, &price);
+        Self {
+            ways,
+            pairs,
+            load,
+            price,
+            inverse,
+            squarings: 0,
+            cheapest,
+            negligible: 0.0,
+            memory,
+            bound,
+            sweeps: 0,
+        }
     }
 
     /// The routing reached.
@@ -111,7 +135,9 @@ impl<'a> Descent<'a> {
     /// Time of the busiest resource, in bytes over one circuit.
     pub fn makespan(&self) -> f64 {
         let times = self.load.iter().zip(&self.ways.inverse);
-        times.map(|(&load, &inverse)| if load > 0.0 { load * inverse } else { 0.0 }).fold(0.0, f64::max)
+        times
+            .map(|(&load, &inverse)| if load > 0.0 { load * inverse } else { 0.0 })
+            .fold(0.0, f64::max)
     }
 
     /// Runs all stages, or until the makespan is close to the bound.
@@ -129,7 +155,9 @@ impl<'a> Descent<'a> {
                     break;
                 }
             }
-            self.bound = self.bound.max(dual::bound(self.ways, &self.price));
+            if squarings >= PROVING {
+                self.bound = self.bound.max(dual::bound(self.ways, &self.price));
+            }
         }
     }
 
@@ -140,6 +168,7 @@ impl<'a> Descent<'a> {
     fn reprice(&mut self, squarings: u32) {
         self.squarings = squarings;
         let makespan = self.makespan();
+        let mut busiest = 0.0_f64;
         for resource in 0..self.load.len() {
             let inverse = self.ways.inverse[resource];
             self.inverse[resource] = inverse / makespan;
@@ -147,9 +176,17 @@ impl<'a> Descent<'a> {
                 // what fills the memory is as dear as what lasts as long as the makespan
                 self.inverse[resource] = self.inverse[resource].max(self.memory);
             }
-            self.price[resource] =
-                if inverse.is_finite() { self.price_at(resource, self.load[resource]) } else { inverse };
+            self.price[resource] = if inverse.is_finite() {
+                self.price_at(resource, self.load[resource])
+            } else {
+                inverse
+            };
+            if inverse.is_finite() {
+                busiest = busiest.max(self.price[resource]);
+            }
         }
+        self.negligible = NEGLIGIBLE * busiest;
+        self.cheapest.renew(self.ways, &self.price);
     }
 
     fn price_at(&self, resource: usize, load: f64) -> f64 {
@@ -169,50 +206,58 @@ impl<'a> Descent<'a> {
         moved
     }
 
-    /// Moves bytes of a pair to its cheapest way.
+    /// Moves bytes of a pair from its dearest way to its cheapest one.
     fn visit(&mut self, index: usize) -> bool {
-        let pair = self.pairs[index];
-        let (from, to) = (pair.from as usize, pair.to as usize);
-        let Some((_, hop)) = cheapest(self.ways, &self.price, from, to) else { return false };
-        let into = self.slot_for(&pair, hop);
-        let target = self.ways.uses(from, to, into.1);
-        let mut moved = false;
-        for other in 0..pair.used {
-            let bytes = pair.bytes[other];
-            if other == into.0 || bytes <= 0.0 {
-                continue;
-            }
-            let source = self.ways.uses(from, to, pair.hops[other]);
-            if self.cost(&source) <= self.cost(&target) * TOLERANCE {
-                continue;
-            }
-            let shift = self.line_search(source, target, bytes);
-            if shift > 0.0 {
-                self.add(&source, -shift);
-                self.add(&target, shift);
-                self.pairs[index].shift(other, into, shift);
-                moved = true;
+        let pair = &self.pairs[index];
+        let (mut dearest, mut out) = (self.negligible, None);
+        for slot in 0..pair.used {
+            let cost = self.cost(&pair.uses[slot]);
+            if cost > dearest && pair.bytes[slot] > 0.0 {
+                (dearest, out) = (cost, Some(slot));
             }
         }
-        moved
+        let Some(out) = out else { return false };
+        let (from, to) = (pair.from as usize, pair.to as usize);
+        let (price, hop) = self.cheapest.find(self.ways, &self.price, (from, to));
+        if dearest <= price * TOLERANCE {
+            return false;
+        }
+        let into = self.slot_for(index, hop);
+        let pair = &self.pairs[index];
+        let (source, target) = (pair.uses[out], pair.uses[into]);
+        let shift = self.line_search(&source, &target, pair.bytes[out]);
+        if into == out || shift <= 0.0 {
+            return false;
+        }
+        self.add(&source, -shift);
+        self.add(&target, shift);
+        let pair = &mut self.pairs[index];
+        pair.bytes[out] -= shift;
+        pair.bytes[into] += shift;
+        true
     }
 
-    /// The slot of this way, or an empty one for it; if there is none, the slot and way of the
-    /// cheapest one in use.
-    fn slot_for(&self, pair: &Pair, hop: Hop) -> (usize, Hop) {
+    /// The slot of this way, or an empty one for it; if there is none, that of the cheapest way in
+    /// use.
+    fn slot_for(&mut self, index: usize, hop: Hop) -> usize {
+        let pair = &self.pairs[index];
         let used = 0..pair.used;
-        let same = used.clone().find(|&slot| pair.hops[slot] == hop && pair.bytes[slot] > 0.0);
-        let empty = || used.clone().find(|&slot| pair.bytes[slot] <= 0.0);
-        let next = || (pair.used < SLOTS).then_some(pair.used);
-        if let Some(slot) = same.or_else(empty).or_else(next) {
-            return (slot, hop);
+        if let Some(slot) = used.clone().find(|&slot| pair.hops[slot] == hop) {
+            return slot;
         }
-        let cost = |slot: usize| {
-            self.cost(&self.ways.uses(pair.from as usize, pair.to as usize, pair.hops[slot]))
+        let empty = used.clone().find(|&slot| pair.bytes[slot] <= 0.0);
+        let next = (pair.used < SLOTS).then_some(pair.used);
+        let Some(slot) = empty.or(next) else {
+            let cost = |slot: usize| self.cost(&pair.uses[slot]);
+            let cheapest = used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
+            return cheapest.expect("all slots are in use");
         };
-        let slot = used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
-        let slot = slot.expect("all slots are in use");
-        (slot, pair.hops[slot])
+        let uses = self.ways.uses(pair.from as usize, pair.to as usize, hop);
+        let pair = &mut self.pairs[index];
+        pair.hops[slot] = hop;
+        pair.uses[slot] = uses;
+        pair.used = pair.used.max(slot + 1);
+        slot
     }
 
     fn cost(&self, uses: &Uses) -> f64 {
@@ -222,40 +267,107 @@ impl<'a> Descent<'a> {
     fn add(&mut self, uses: &Uses, bytes: f64) {
         for &resource in uses {
             let resource = resource as usize;
-            self.load[resource] = (self.load[resource] + bytes).max(0.0);
-            self.price[resource] = self.price_at(resource, self.load[resource]);
+            if self.inverse[resource] > 0.0 {
+                self.load[resource] = (self.load[resource] + bytes).max(0.0);
+                self.price[resource] = self.price_at(resource, self.load[resource]);
+            }
         }
     }
 
     /// Bytes, at most all, to move from one way to another such that both cost the same.
-    fn line_search(&self, mut source: Uses, mut target: Uses, all: f64) -> f64 {
-        let nothing = self.ways.nothing();
-        for resource in &mut source {
-            if let Some(same) = target.iter_mut().find(|other| *other == resource) {
-                (*resource, *same) = (nothing, nothing);
-            }
-        }
-        let difference = |shift: f64| {
-            let at = |resource: u32, shift: f64| {
-                let resource = resource as usize;
-                self.price_at(resource, self.load[resource] + shift)
-            };
-            let dear: f64 = source.iter().map(|&resource| at(resource, -shift)).sum();
-            let cheap: f64 = target.iter().map(|&resource| at(resource, shift)).sum();
-            cheap - dear
-        };
-        if difference(all) <= 0.0 {
-            return all;
-        }
+    ///
+    /// Newton's method on the difference of the two costs, which grows with what is moved, within
+    /// the interval that is known to hold its root. It begins where the busiest resources of both
+    /// would be equally busy, which is the root for p without end.
+    fn line_search(&self, source: &Uses, target: &Uses, all: f64) -> f64 {
+        let falling = self.limits(source, target);
+        let rising = self.limits(target, source);
         let (mut low, mut high) = (0.0, all);
-        for _ in 0..6 {
-            let middle = f64::midpoint(low, high);
-            if difference(middle) > 0.0 {
-                high = middle;
+        let mut shift = balance(falling.each(), rising.each(), all);
+        for _ in 0..NEWTON_STEPS {
+            let (saved, saved_slope) = self.price_of(&falling, -shift);
+            let (cost, slope) = self.price_of(&rising, shift);
+            let difference = cost - saved;
+            if difference > 0.0 {
+                high = shift;
+            } else if shift >= all {
+                break;
             } else {
-                low = middle;
+                low = shift;
+            }
+            if difference.abs() <= EQUAL * saved {
+                break;
+            }
+            let next = shift - difference / (slope + saved_slope);
+            let inside = next > low && (next < high || high >= all);
+            shift = if inside { next.min(all) } else { f64::midpoint(low, high) };
+        }
+        shift
+    }
+
+    /// The resources of one way that limit it and that the other does not use.
+    fn limits(&self, uses: &Uses, others: &Uses) -> Limits {
+        let mut limits = Limits { limits: [Limit::default(); 4], count: 0 };
+        for &resource in uses {
+            let inverse = self.inverse[resource as usize];
+            if inverse > 0.0 && !others.contains(&resource) {
+                let busy = self.load[resource as usize] * inverse;
+                limits.limits[limits.count] = Limit { busy, inverse };
+                limits.count += 1;
             }
         }
-        low
+        limits
     }
+
+    /// Price of these resources after a change of their load, and how fast it grows.
+    fn price_of(&self, limits: &Limits, change: f64) -> (f64, f64) {
+        let (mut price, mut slope) = (0.0, 0.0);
+        for limit in limits.each() {
+            let busy = limit.busy + change * limit.inverse;
+            if busy > 0.0 {
+                let mut power = busy;
+                for _ in 0..self.squarings {
+                    power *= power;
+                }
+                let cost = power * limit.inverse;
+                price += cost;
+                slope += cost * limit.inverse / busy;
+            }
+        }
+        (price, slope * f64::from(1_u32 << self.squarings))
+    }
+}
+
+/// How busy a resource is, and how much busier a byte makes it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Limit {
+    busy: f64,
+    inverse: f64,
+}
+
+struct Limits {
+    limits: [Limit; 4],
+    count: usize,
+}
+
+impl Limits {
+    fn each(&self) -> &[Limit] {
+        &self.limits[..self.count]
+    }
+}
+
+/// Bytes, at most all, to move such that the busiest resource that becomes less busy is as busy as
+/// the first one that becomes busier than it.
+fn balance(falling: &[Limit], rising: &[Limit], all: f64) -> f64 {
+    let mut busiest = Limit::default();
+    for fall in falling {
+        if fall.busy > busiest.busy {
+            busiest = *fall;
+        }
+    }
+    let mut least = all;
+    for rise in rising {
+        least = least.min((busiest.busy - rise.busy) / (busiest.inverse + rise.inverse));
+    }
+    least.max(0.0)
 }

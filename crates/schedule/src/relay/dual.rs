@@ -5,8 +5,9 @@
 //! r carries at most cap_r T, so T >= sum_p D_p min_way(w) / sum_r cap_r w_r. Any prices will do, so a
 //! bound can be checked without trusting what found them.
 
+use super::cheapest::Cheapest;
 use super::request::RelayRequest;
-use super::ways::{Ways, cheapest};
+use super::ways::Ways;
 
 /// Prices per byte of everything that limits the routing, in any unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,15 +54,13 @@ pub fn dual_bound(request: &RelayRequest, prices: &Prices) -> f64 {
 
 /// As [`dual_bound`], in bytes over one circuit.
 pub fn bound(ways: &Ways, price: &[f64]) -> f64 {
+    let mut cheapest = Cheapest::new(ways, price);
     let mut paid = 0.0;
     for from in 0..ways.n {
         for to in 0..ways.n {
             let bytes = ways.demand(from, to);
             if bytes > 0 {
-                match cheapest(ways, price, from, to) {
-                    Some((least, _)) => paid += bytes as f64 * least,
-                    None => return f64::INFINITY,
-                }
+                paid += bytes as f64 * cheapest.find(ways, price, (from, to)).0;
             }
         }
     }

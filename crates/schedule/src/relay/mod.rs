@@ -12,6 +12,7 @@
 //! [`RelayCost`] says. Leaves out three hops, two passes over the EPS (which never help, as one pass
 //! takes a subset of the same ports) and contention with other traffic of the region.
 
+mod cheapest;
 mod descent;
 mod dual;
 mod request;

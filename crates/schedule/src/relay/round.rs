@@ -1,7 +1,7 @@
 //! From fractions to whole bytes, and within the memory that relays have.
 
 use super::request::{Kind, Way};
-use super::ways::{Hop, Ways};
+use super::ways::{Hop, Uses, Ways};
 
 /// Bytes of a pair that go one way, not whole yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,20 +27,29 @@ pub fn whole_ways(ways: &Ways, parts: &[Part]) -> Vec<Way> {
         for part in pair {
             let bytes = (part.bytes as u64).min(left);
             left -= bytes;
-            whole.push(part.way(bytes));
+            if bytes > 0 {
+                whole.push(part.way(bytes));
+            }
+        }
+        if whole.len() == begin {
+            whole.push(pair[0].way(0));
         }
         let largest = (begin..whole.len()).max_by_key(|&index| whole[index].bytes);
         whole[largest.expect("chunks are not empty")].bytes += left;
+        whole[begin..].sort_unstable();
     }
     if let Some(limit) = ways.request.cost.memory_limit {
         spare_memory(ways, limit, &mut whole);
     }
-    whole.sort_unstable();
-    whole.retain(|way| way.bytes > 0);
     whole
 }
 
 impl Part {
+    /// What its way uses.
+    pub(super) fn uses(&self, ways: &Ways) -> Uses {
+        ways.uses(self.from as usize, self.to as usize, self.hop)
+    }
+
     fn way(&self, bytes: u64) -> Way {
         Way {
             source: self.from,
@@ -70,9 +79,8 @@ fn spare_memory(ways: &Ways, limit: u64, whole: &mut Vec<Way>) {
         // at most `bytes`, as limit < total
         let kept = (u128::from(way.bytes) * u128::from(limit) / u128::from(total)) as u64;
         whole[index].bytes = kept;
-        let joined = ways.request.circuits
-            [way.source as usize * ways.n + way.destination as usize]
-            > 0;
+        let joined =
+            ways.request.circuits[way.source as usize * ways.n + way.destination as usize] > 0;
         let kind = if joined { Kind::Circuit } else { Kind::Eps };
         whole.push(Way { kind, relay: None, bytes: way.bytes - kept, ..way });
     }
@@ -85,4 +93,5 @@ fn spare_memory(ways: &Ways, limit: u64, whole: &mut Vec<Way>) {
         }
         same
     });
+    whole.retain(|way| way.bytes > 0);
 }

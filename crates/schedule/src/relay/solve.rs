@@ -1,10 +1,11 @@
 //! The fast method: one hop first, then descent, then whole bytes.
 
+use super::cheapest::Cheapest;
 use super::descent::Descent;
 use super::request::{Kind, RelayRequest, Relayed, Verdict, Way};
 use super::round::{Part, whole_ways};
 use super::verify::verify;
-use super::ways::{Hop, Ways, cheapest};
+use super::ways::{Hop, Ways};
 use crate::allocation::{self, Request};
 use lightloom_model::Invalid;
 
@@ -103,9 +104,11 @@ fn one_hop(ways: &Ways) -> Vec<Part> {
 fn with_relays(ways: &Ways, direct: &[Part]) -> Vec<Part> {
     let mut parts = direct.to_vec();
     if !ways.has_eps {
+        let mut cheapest = Cheapest::new(ways, &ways.inverse);
         for part in parts.iter_mut().filter(|part| part.hop.kind == Kind::Eps) {
             let (from, to) = (part.from as usize, part.to as usize);
-            if let Some((_, hop)) = cheapest(ways, &ways.inverse, from, to) {
+            let (price, hop) = cheapest.find(ways, &ways.inverse, (from, to));
+            if price < f64::INFINITY {
                 part.hop = hop;
             }
         }

@@ -124,7 +124,8 @@ impl Loads {
 
     /// Seconds of the busiest resource.
     fn time(&self, request: &RelayRequest) -> f64 {
-        let seconds = |bytes: u64, bits: f64| if bytes == 0 { 0.0 } else { bytes as f64 * 8.0 / bits };
+        let seconds =
+            |bytes: u64, bits: f64| if bytes == 0 { 0.0 } else { bytes as f64 * 8.0 / bits };
         let circuit = request.circuit_rate.0 as f64;
         let mut time = 0.0_f64;
         for (&bytes, &count) in self.arcs.iter().zip(request.circuits) {

@@ -17,6 +17,10 @@ pub struct Ways<'a> {
     peers: Vec<u32>,
     /// Where the peers of each server begin in `peers`, n + 1.
     first_peer: Vec<u32>,
+    /// Servers that have circuits to both ends, pair after pair.
+    common: Vec<u32>,
+    /// Where those of each pair begin in `common`, n x n + 1.
+    first_common: Vec<u32>,
     /// 1 / capacity of each resource in circuits: n x n arcs, n times out to the EPS, n times in
     /// from it, n times staging, and nothing. 0 where a resource is unlimited; infinite arcs that
     /// are not there are never used.
@@ -43,6 +47,17 @@ impl<'a> Ways<'a> {
             }
             first_peer.push(peers.len() as u32);
         }
+        let (mut common, mut first_common) = (Vec::new(), vec![0]);
+        let peers_of = |a: usize| &peers[first_peer[a] as usize..first_peer[a + 1] as usize];
+        for a in 0..n {
+            for b in 0..n {
+                if a != b && request.demand[a * n + b] > 0 {
+                    let joined = |&&k: &&u32| request.circuits[k as usize * n + b] > 0;
+                    common.extend(peers_of(a).iter().filter(joined));
+                }
+                first_common.push(common.len() as u32);
+            }
+        }
         let circuit = request.circuit_rate.0 as f64;
         let has_eps = request.eps_rate.0 > 0;
         let eps = if has_eps { circuit / request.eps_rate.0 as f64 } else { 0.0 };
@@ -50,13 +65,19 @@ impl<'a> Ways<'a> {
         inverse[n * n..n * n + 2 * n].fill(eps);
         inverse[n * n + 2 * n..n * n + 3 * n].fill(staging);
         inverse[n * n + 3 * n] = 0.0;
-        Self { request: *request, n, peers, first_peer, inverse, has_eps }
+        Self { request: *request, n, peers, first_peer, common, first_common, inverse, has_eps }
     }
 
     /// Servers that this one has circuits to.
     pub fn peers(&self, server: usize) -> &[u32] {
         let begin = self.first_peer[server] as usize;
         &self.peers[begin..self.first_peer[server + 1] as usize]
+    }
+
+    /// Servers that can pass bytes of a pair on from circuit to circuit; none if it has no demand.
+    pub fn common(&self, from: usize, to: usize) -> &[u32] {
+        let pair = from * self.n + to;
+        &self.common[self.first_common[pair] as usize..self.first_common[pair + 1] as usize]
     }
 
     /// The circuits from one server to another.
@@ -103,18 +124,12 @@ impl<'a> Ways<'a> {
             Kind::CircuitCircuit => {
                 [self.arc(from, relay), self.arc(relay, to), self.staging(relay), no]
             }
-            Kind::CircuitEps => [
-                self.arc(from, relay),
-                self.eps_in(to),
-                self.staging(relay),
-                self.eps_out(relay),
-            ],
-            Kind::EpsCircuit => [
-                self.eps_out(from),
-                self.arc(relay, to),
-                self.staging(relay),
-                self.eps_in(relay),
-            ],
+            Kind::CircuitEps => {
+                [self.arc(from, relay), self.eps_in(to), self.staging(relay), self.eps_out(relay)]
+            }
+            Kind::EpsCircuit => {
+                [self.eps_out(from), self.arc(relay, to), self.staging(relay), self.eps_in(relay)]
+            }
         }
     }
 }
@@ -133,50 +148,4 @@ impl Hop {
     pub const CIRCUIT: Self = Self { kind: Kind::Circuit, relay: 0 };
     /// The packet switches.
     pub const EPS: Self = Self { kind: Kind::Eps, relay: 0 };
-}
-
-/// The cheapest way of a pair, given a price per byte of every resource (infinite for arcs that
-/// are not there).
-pub fn cheapest(ways: &Ways, price: &[f64], from: usize, to: usize) -> Option<(f64, Hop)> {
-    let n = ways.n;
-    let mut best = price[from * n + to];
-    let mut hop = Hop::CIRCUIT;
-    let (out, into) = if ways.has_eps {
-        (price[n * n + from], price[n * n + n + to])
-    } else {
-        (f64::INFINITY, f64::INFINITY)
-    };
-    if out + into < best {
-        best = out + into;
-        hop = Hop::EPS;
-    }
-    for &relay in ways.peers(from) {
-        let k = relay as usize;
-        if k == to {
-            continue;
-        }
-        let first = price[from * n + k] + price[n * n + 2 * n + k];
-        let circuit = first + price[k * n + to];
-        if circuit < best {
-            best = circuit;
-            hop = Hop { kind: Kind::CircuitCircuit, relay };
-        }
-        let eps = first + price[n * n + k] + into;
-        if eps < best {
-            best = eps;
-            hop = Hop { kind: Kind::CircuitEps, relay };
-        }
-    }
-    for &relay in ways.peers(to) {
-        let k = relay as usize;
-        if k == from {
-            continue;
-        }
-        let cost = out + price[n * n + n + k] + price[n * n + 2 * n + k] + price[k * n + to];
-        if cost < best {
-            best = cost;
-            hop = Hop { kind: Kind::EpsCircuit, relay };
-        }
-    }
-    (best < f64::INFINITY).then_some((best, hop))
 }
