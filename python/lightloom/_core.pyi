@@ -148,9 +148,7 @@ def schedule_check_general(
     duals: tuple[npt.NDArray[np.int64], list[tuple[list[int], int]]],
 ) -> None: ...
 RelayCost = tuple[int | None, int, int, int | None]
-RelayRequest = tuple[
-    npt.NDArray[np.uint64], npt.NDArray[np.uint16], tuple[int, int], RelayCost
-]
+RelayRequest = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], tuple[int, int], RelayCost]
 RelayAnswer = tuple[
     npt.NDArray[np.int32],
     npt.NDArray[np.uint64],

@@ -10,6 +10,7 @@ the capacities are the prices of a lower bound that needs no trust in the solver
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,8 @@ def solve_programme(request: _core.RelayRequest) -> Solved:
         above = vstack([above, hstack([uses[-n:], csr_array((n, 1))])])
         right = np.concatenate([right, np.full(n, cost[3] / scale)])
     one = (np.ones(len(ways)), (pair_of, np.arange(len(ways))))
-    solved = linprog(
+    solver: Any = linprog  # its type stubs know no sparse matrices
+    solved = solver(
         np.append(np.zeros(len(ways)), 1.0),
         A_ub=above,
         b_ub=right,
@@ -96,14 +98,15 @@ def _ways(
     pairs: list[tuple[int, int]], circuits: npt.NDArray[np.uint16], has_eps: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Return rows of source, relay, destination, kind, and the pair of each row."""
-    rows, pair_of = [], []
+    rows: list[tuple[int, int, int, int]] = []
+    pair_of: list[int] = []
     for index, (source, destination) in enumerate(pairs):
         begin = len(rows)
         if circuits[source, destination]:
             rows.append((source, -1, destination, _CIRCUIT))
         if has_eps:
             rows.append((source, -1, destination, _EPS))
-        for relay in np.flatnonzero(circuits[source]):
+        for relay in np.flatnonzero(circuits[source]).tolist():
             if relay == destination:
                 continue
             if circuits[relay, destination]:
@@ -111,7 +114,9 @@ def _ways(
             if has_eps:
                 rows.append((source, relay, destination, _CIRCUIT_EPS))
         if has_eps:
-            relays = [relay for relay in np.flatnonzero(circuits[:, destination]) if relay != source]
+            relays = [
+                relay for relay in np.flatnonzero(circuits[:, destination]) if relay != source
+            ]
             rows.extend((source, relay, destination, _EPS_CIRCUIT) for relay in relays)
         pair_of.extend([index] * (len(rows) - begin))
     return np.array(rows, dtype=np.int32).reshape(-1, 4), np.array(pair_of, dtype=np.int64)

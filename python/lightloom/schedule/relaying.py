@@ -9,7 +9,6 @@ duplex. Times are at line rate, flow is fluid; what relaying costs is charged as
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 

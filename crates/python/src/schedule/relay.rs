@@ -76,8 +76,8 @@ type PyRelayed<'py> =
 
 fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
     let cells = found.ways.iter().flat_map(|way| {
-        let relay = way.relay.map_or(-1, |relay| relay as i32);
-        [way.source as i32, relay, way.destination as i32, way.kind as i32]
+        let relay = way.relay.map_or(-1, u32::cast_signed);
+        [way.source.cast_signed(), relay, way.destination.cast_signed(), way.kind as i32]
     });
     let rows = Array2::from_shape_vec((found.ways.len(), 4), cells.collect());
     let bytes: Vec<u64> = found.ways.iter().map(|way| way.bytes).collect();

@@ -1,12 +1,12 @@
 //! Least p-norm of the loads, pair by pair, for growing p.
 //!
-//! The makespan is the largest load u_r = bytes_r / capacity_r. It is approached through
-//! sum_r u_r^(p + 1), whose derivative gives every resource a price per byte, u_r^p / capacity_r. A
-//! sweep visits every pair and moves bytes from its dearer ways to its cheapest one until both cost
-//! the same (an exact line search, so the sum never grows), with prices that are up to date at any
-//! time. Hence a few sweeps suffice where routing all pairs against the same prices would need
-//! hundreds. The prices also prove a lower bound, see [`super::dual`], so the descent knows when to
-//! stop.
+//! The makespan is that of the busiest resource, where u = bytes / capacity. It is approached
+//! through the sum of `u^(p + 1)` over all resources, whose derivative gives every resource a price
+//! per byte, `u^p / capacity`. A sweep visits every pair and moves bytes from its dearest way to
+//! its cheapest one until both cost the same (by line search, so the sum falls), with prices that
+//! are up to date at any time. Hence a few sweeps suffice where routing all pairs against the same
+//! prices would need hundreds. The prices also prove a lower bound, see [`super::dual`], so the
+//! descent knows when to stop.
 
 use super::cheapest::Cheapest;
 use super::dual;
@@ -15,13 +15,22 @@ use super::ways::{Hop, Uses, Ways};
 
 /// Ways that one pair uses at a time. An optimal routing needs hardly more than one per pair on
 /// average (pairs plus resources in all), so this is generous.
-const SLOTS: usize = 4;
+const SLOTS: usize = 8;
 
-/// A stage has p = 2^squarings and at most so many sweeps.
-const STAGES: [(u32, u32); 3] = [(2, 3), (4, 3), (6, 5)];
+/// Stages: p = 2^squarings, and the part of all work to spend, in hundredths.
+const STAGES: [(u32, usize); 3] = [(2, 27), (4, 27), (6, 46)];
 
-/// From this stage on prices prove bounds that are worth their computation.
-const PROVING: u32 = 5;
+/// Work in all, in visits of pairs that pay a price worth looking at: so many, and so many per
+/// pair.
+const VISITS: usize = 3000;
+const VISITS_PER_PAIR: usize = 8;
+
+/// Most sweeps of one stage.
+const SWEEPS: u32 = 50;
+
+/// From this stage on prices prove bounds that are worth their computation, every so many sweeps.
+const PROVING: u32 = 4;
+const PROOF_EVERY: u32 = 4;
 
 /// A pair whose dearest way costs no more than this times its cheapest one is left alone.
 const TOLERANCE: f64 = 1.2;
@@ -93,8 +102,8 @@ pub struct Descent<'a> {
     memory: f64,
     /// The largest bound that any prices have proved, in bytes over one circuit.
     pub bound: f64,
-    /// Sweeps done.
-    pub sweeps: u32,
+    /// Visits of this stage that found a price worth looking at.
+    visits: usize,
 }
 
 impl<'a> Descent<'a> {
@@ -123,7 +132,7 @@ impl<'a> Descent<'a> {
             negligible: 0.0,
             memory,
             bound,
-            sweeps: 0,
+            visits: 0,
         }
     }
 
@@ -142,23 +151,39 @@ impl<'a> Descent<'a> {
 
     /// Runs all stages, or until the makespan is close to the bound.
     pub fn run(&mut self) {
-        for (squarings, sweeps) in STAGES {
+        let work = VISITS + VISITS_PER_PAIR * self.pairs.len();
+        for (squarings, part) in STAGES {
             self.reprice(squarings);
-            for _ in 0..sweeps {
+            self.visits = 0;
+            for sweep in 1..=SWEEPS {
                 if self.is_close() {
                     return;
                 }
                 let moved = self.sweep();
-                self.sweeps += 1;
                 self.reprice(squarings);
-                if !moved {
+                let done = !moved || self.visits >= work * part / 100;
+                if squarings >= PROVING && (done || sweep % PROOF_EVERY == 0) {
+                    self.bound = self.bound.max(self.proven());
+                }
+                if done {
                     break;
                 }
             }
-            if squarings >= PROVING {
-                self.bound = self.bound.max(dual::bound(self.ways, &self.price));
+        }
+    }
+
+    /// The bound that the prices of now prove. Memory does not grow with time, so it has no part.
+    fn proven(&self) -> f64 {
+        if self.memory == 0.0 {
+            return dual::bound(self.ways, &self.price);
+        }
+        let mut price = self.price.clone();
+        for (resource, price) in price.iter_mut().enumerate() {
+            if self.ways.inverse[resource] == 0.0 {
+                *price = 0.0;
             }
         }
+        dual::bound(self.ways, &price)
     }
 
     fn is_close(&self) -> bool {
@@ -217,6 +242,7 @@ impl<'a> Descent<'a> {
             }
         }
         let Some(out) = out else { return false };
+        self.visits += 1;
         let (from, to) = (pair.from as usize, pair.to as usize);
         let (price, hop) = self.cheapest.find(self.ways, &self.price, (from, to));
         if dearest <= price * TOLERANCE {

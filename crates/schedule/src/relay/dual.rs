@@ -1,9 +1,10 @@
 //! A lower bound from prices: weak duality of the routing programme.
 //!
-//! Let every resource r have a price w_r >= 0 per byte. However the bytes are routed, they pay at
-//! least the cheapest way of each pair: sum_p D_p min_way(w) <= sum_r load_r w_r. In time T resource
-//! r carries at most cap_r T, so T >= sum_p D_p min_way(w) / sum_r cap_r w_r. Any prices will do, so a
-//! bound can be checked without trusting what found them.
+//! Let every resource r have a price `w(r)` >= 0 per byte. However the bytes are routed, they pay
+//! at least the cheapest way of each pair: the sum of `demand * least(w)` over pairs is at most the
+//! sum of `load(r) w(r)` over resources. In time T resource r carries at most `capacity(r) T`, so T
+//! is at least the former sum over the sum of `capacity(r) w(r)`. Any prices will do, so a bound
+//! can be checked without trusting what found them.
 
 use super::cheapest::Cheapest;
 use super::request::RelayRequest;
@@ -18,7 +19,7 @@ pub struct Prices {
     pub eps_out: Vec<f64>,
     /// EPS NICs, receiving, n.
     pub eps_in: Vec<f64>,
-    /// NVSwitches, staging, n; ignored if staging has no limit.
+    /// The NVSwitch of each server, staging, n; ignored if staging has no limit.
     pub staging: Vec<f64>,
 }
 
