@@ -147,6 +147,7 @@ def schedule_check_general(
     weight: int,
     duals: tuple[npt.NDArray[np.int64], list[tuple[list[int], int]]],
 ) -> None: ...
+
 RelayCost = tuple[int | None, int, int, int | None]
 RelayRequest = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], tuple[int, int], RelayCost]
 RelayAnswer = tuple[

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::relay::{RelayCost, RelayRequest, relay};
-use lightloom_schedule::{Request, allocate, port_bound};
+use lightloom_schedule::{EpsRates, Request, allocate, port_bound};
 
 #[path = "../tests/common/regimes.rs"]
 mod regimes;
@@ -32,7 +32,7 @@ fn main() {
                         ports: &vec![6; n],
                         allowed: None,
                         circuit_rate: rate,
-                        eps_rate: Rate(2 * rate.0),
+                        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
                         split: true,
                         previous: None,
                     };
@@ -42,7 +42,7 @@ fn main() {
                         demand: &demand,
                         circuits: &circuits,
                         circuit_rate: rate,
-                        eps_rate: Rate(2 * rate.0),
+                        eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
                         cost: RelayCost::default(),
                     };
                     for _ in 0..5 {

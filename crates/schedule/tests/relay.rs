@@ -8,7 +8,7 @@ use lightloom_schedule::relay::{
     Hop, Kind, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way, dual_bound, relay,
     relay_as, verify,
 };
-use lightloom_schedule::{Request, allocate};
+use lightloom_schedule::{EpsRates, Request, allocate};
 use proptest::prelude::*;
 
 const BITS: u64 = 400_000_000_000;
@@ -51,7 +51,7 @@ impl Case {
             demand: &self.demand,
             circuits: &self.circuits,
             circuit_rate: Rate(BITS),
-            eps_rate: Rate(self.eps),
+            eps_rates: EpsRates::Equal(Rate(self.eps)),
             cost: self.cost,
         }
     }
@@ -177,7 +177,7 @@ fn every_regime_comes_close_to_its_bound() {
                 ports: &vec![6; n],
                 allowed: None,
                 circuit_rate: Rate(BITS),
-                eps_rate: Rate(2 * BITS),
+                eps_rates: EpsRates::Equal(Rate(2 * BITS)),
                 split: true,
                 previous: None,
             };

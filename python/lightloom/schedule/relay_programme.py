@@ -106,7 +106,7 @@ def _ways(
             rows.append((source, -1, destination, _CIRCUIT))
         if has_eps:
             rows.append((source, -1, destination, _EPS))
-        for relay in np.flatnonzero(circuits[source]).tolist():
+        for relay in _places(circuits[source]):
             if relay == destination:
                 continue
             if circuits[relay, destination]:
@@ -114,12 +114,14 @@ def _ways(
             if has_eps:
                 rows.append((source, relay, destination, _CIRCUIT_EPS))
         if has_eps:
-            relays = [
-                relay for relay in np.flatnonzero(circuits[:, destination]) if relay != source
-            ]
+            relays = [relay for relay in _places(circuits[:, destination]) if relay != source]
             rows.extend((source, relay, destination, _EPS_CIRCUIT) for relay in relays)
         pair_of.extend([index] * (len(rows) - begin))
     return np.array(rows, dtype=np.int32).reshape(-1, 4), np.array(pair_of, dtype=np.int64)
+
+
+def _places(row: npt.NDArray[np.uint16]) -> list[int]:
+    return [int(place) for place in np.flatnonzero(row)]
 
 
 def _uses(ways: npt.NDArray[np.int32], n: int) -> csr_array:

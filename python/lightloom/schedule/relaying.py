@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean
-from lightloom.schedule.circuits import Region, check_circuits, region_arrays
+from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relay_programme import solve_programme
 
@@ -25,7 +25,7 @@ RelayMethod = Literal["fast", "lp"]
 Kind = Literal["circuit", "eps", "circuit-circuit", "circuit-eps", "eps-circuit"]
 
 #: names of the kinds of ways; the number of a kind is its place here
-KINDS: tuple[Kind, ...] = get_args(Kind)
+RELAY_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _REASONS = {
     "pays": "relaying is faster, its latency included",
@@ -66,7 +66,7 @@ class Relayed:
     ----------
     source, relay, destination, kind, size_bytes
         One entry per way, sorted by source, destination, kind and relay; ``relay`` is -1 for one
-        hop; ``kind`` is a place in :data:`KINDS`.
+        hop; ``kind`` is a place in :data:`RELAY_KINDS`.
     makespan_s
         Seconds until the last byte at line rate, without latency; infinite if a pair has no way.
     latency_s
@@ -188,7 +188,7 @@ def relay_request(
     """Return the arguments in the form that the core takes."""
     if not region.split:
         raise InputError("split: relaying divides the bytes of a pair, expected split=True")
-    matrix, ports, rates = region_arrays(demand, region)
+    matrix, ports, _, _, rates, _ = request_of(demand, region, None)
     given = check_circuits(circuits, ports)
     total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
     if total > 2**63:

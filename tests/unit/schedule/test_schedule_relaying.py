@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule import KINDS, Region, RelayCost, allocate_region, relay, relay_loads
+from lightloom.schedule import RELAY_KINDS, Region, RelayCost, allocate_region, relay, relay_loads
 
 REGION = Region(ports=6, circuit_gbps=400, eps_gbps=800)
 BYTES_PER_S = 400e9 / 8
@@ -40,7 +40,7 @@ def test_answer_carries_exactly_the_demand(demand, circuits, method):
     np.add.at(carried, (found.source, found.destination), found.size_bytes)
     np.testing.assert_array_equal(carried, demand)
     assert found.size_bytes.dtype == np.uint64
-    one_hop = np.isin(found.kind, [KINDS.index("circuit"), KINDS.index("eps")])
+    one_hop = np.isin(found.kind, [RELAY_KINDS.index("circuit"), RELAY_KINDS.index("eps")])
     np.testing.assert_array_equal(found.relay < 0, one_hop)
     assert found.relayed_bytes == found.size_bytes[found.relay >= 0].sum()
     assert found.lower_bound_s <= found.makespan_s < found.one_hop_s

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use lightloom_model::{Duration, Invalid, Rate};
+use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
     Hop, Kind, Loads, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way, dual_bound,
     relay, relay_as, verify,
@@ -45,7 +46,7 @@ impl Owned {
             demand: &self.demand,
             circuits: &self.circuits,
             circuit_rate: Rate(self.rates_bps.0),
-            eps_rate: Rate(self.rates_bps.1),
+            eps_rates: EpsRates::Equal(Rate(self.rates_bps.1)),
             cost: RelayCost {
                 staging_rate: staging.map(Rate),
                 chunk_bytes,

@@ -62,33 +62,31 @@ impl Cheapest {
                 (best, hop) = (price, Hop { kind, relay });
             }
         };
-        if ways.has_eps {
-            let (out, into) = (eps_out[from], eps_in[to]);
-            offer(out + into, Kind::Eps, 0);
-            let mut relay = other_than(&self.out[from], to);
-            if relay.price < f64::INFINITY {
-                let k = relay.server as usize;
-                let now = row[k] + staging[k] + eps_out[k];
-                if now > relay.price * STALE {
-                    self.out[from] = best_out(ways, price, from);
-                    relay = other_than(&self.out[from], to);
-                } else {
-                    relay.price = now;
-                }
-                offer(relay.price + into, Kind::CircuitEps, relay.server);
+        let (out, into) = (eps_out[from], eps_in[to]);
+        offer(out + into, Kind::Eps, 0);
+        let mut relay = other_than(&self.out[from], to);
+        if relay.price < f64::INFINITY {
+            let k = relay.server as usize;
+            let now = row[k] + staging[k] + eps_out[k];
+            if now > relay.price * STALE {
+                self.out[from] = best_out(ways, price, from);
+                relay = other_than(&self.out[from], to);
+            } else {
+                relay.price = now;
             }
-            let mut relay = other_than(&self.into[to], from);
-            if relay.price < f64::INFINITY {
-                let k = relay.server as usize;
-                let now = eps_in[k] + staging[k] + arcs[k * n + to];
-                if now > relay.price * STALE {
-                    self.into[to] = best_into(ways, price, to);
-                    relay = other_than(&self.into[to], from);
-                } else {
-                    relay.price = now;
-                }
-                offer(out + relay.price, Kind::EpsCircuit, relay.server);
+            offer(relay.price + into, Kind::CircuitEps, relay.server);
+        }
+        let mut relay = other_than(&self.into[to], from);
+        if relay.price < f64::INFINITY {
+            let k = relay.server as usize;
+            let now = eps_in[k] + staging[k] + arcs[k * n + to];
+            if now > relay.price * STALE {
+                self.into[to] = best_into(ways, price, to);
+                relay = other_than(&self.into[to], from);
+            } else {
+                relay.price = now;
             }
+            offer(out + relay.price, Kind::EpsCircuit, relay.server);
         }
         for &relay in ways.common(from, to) {
             let k = relay as usize;

@@ -1,5 +1,6 @@
 //! What relaying is asked and what it answers.
 
+use crate::allocation::EpsRates;
 use lightloom_model::{Duration, Invalid, Rate};
 
 /// The demand of one region, the circuits that are there and what relaying costs.
@@ -13,8 +14,8 @@ pub struct RelayRequest<'a> {
     pub circuits: &'a [u16],
     /// Rate of one circuit, per direction.
     pub circuit_rate: Rate,
-    /// Rate of one server into, and out of, the EPS: the sum of its EPS NICs.
-    pub eps_rate: Rate,
+    /// Rate of each server into, and out of, the EPS: the sum of its EPS NICs.
+    pub eps_rates: EpsRates<'a>,
     /// What a relay pays.
     pub cost: RelayCost,
 }
@@ -61,6 +62,11 @@ impl RelayRequest<'_> {
             if found != n * n {
                 return Err(Invalid(format!("{name} has {found} entries, expected {}", n * n)));
             }
+        }
+        if let EpsRates::Each(rates) = self.eps_rates
+            && rates.len() != n
+        {
+            return Err(Invalid(format!("eps_rates has {} entries, expected {n}", rates.len())));
         }
         for a in 0..n {
             if self.circuits[a * n + a] > 0 {

@@ -18,7 +18,10 @@ use lightloom_model::Invalid;
 pub fn relay(request: &RelayRequest) -> Relayed {
     let ways = Ways::new(request);
     let direct = one_hop(&ways);
-    let mut descent = Descent::new(&ways, &with_relays(&ways, &direct), port_bound(&ways));
+    let Some(start) = with_relays(&ways, &direct) else {
+        return judge(&ways, &direct, &direct, f64::INFINITY);
+    };
+    let mut descent = Descent::new(&ways, &start, port_bound(&ways));
     descent.run();
     let lower_bound = descent.bound / (request.circuit_rate.0 as f64 / 8.0);
     judge(&ways, &direct, &descent.parts(), lower_bound)
@@ -78,7 +81,7 @@ fn one_hop(ways: &Ways) -> Vec<Part> {
             ports: &vec![0; ways.n],
             allowed: None,
             circuit_rate: request.circuit_rate,
-            eps_rate: request.eps_rate,
+            eps_rates: request.eps_rates,
             split: true,
             previous: None,
         },
@@ -100,28 +103,33 @@ fn one_hop(ways: &Ways) -> Vec<Part> {
     parts
 }
 
-/// Without an EPS, pairs without circuits start over any relay.
-fn with_relays(ways: &Ways, direct: &[Part]) -> Vec<Part> {
+/// As `direct`, but that pairs without circuits and EPS start over any relay; nothing if a pair has
+/// no way at all.
+fn with_relays(ways: &Ways, direct: &[Part]) -> Option<Vec<Part>> {
     let mut parts = direct.to_vec();
-    if !ways.has_eps {
-        let mut cheapest = Cheapest::new(ways, &ways.inverse);
-        for part in parts.iter_mut().filter(|part| part.hop.kind == Kind::Eps) {
-            let (from, to) = (part.from as usize, part.to as usize);
+    let mut cheapest = Cheapest::new(ways, &ways.inverse);
+    for part in parts.iter_mut().filter(|part| part.hop.kind == Kind::Eps) {
+        let (from, to) = (part.from as usize, part.to as usize);
+        let there = [ways.eps_out(from), ways.eps_in(to)]
+            .iter()
+            .all(|&port| ways.inverse[port as usize].is_finite());
+        if !there {
             let (price, hop) = cheapest.find(ways, &ways.inverse, (from, to));
-            if price < f64::INFINITY {
-                part.hop = hop;
+            if price == f64::INFINITY {
+                return None;
             }
+            part.hop = hop;
         }
     }
-    parts
+    Some(parts)
 }
 
 /// Bytes of the busiest server over all its ports, in bytes over one circuit.
 fn port_bound(ways: &Ways) -> f64 {
     let n = ways.n;
-    let eps = if ways.has_eps { 1.0 / ways.inverse[ways.eps_out(0) as usize] } else { 0.0 };
     let mut bound = 0.0_f64;
     for server in 0..n {
+        let eps = 1.0 / ways.inverse[ways.eps_out(server) as usize];
         let peers = ways.peers(server).iter();
         let circuits: f64 =
             peers.map(|&peer| f64::from(ways.request.circuits[server * n + peer as usize])).sum();

@@ -131,8 +131,9 @@ impl Loads {
         for (&bytes, &count) in self.arcs.iter().zip(request.circuits) {
             time = time.max(seconds(bytes, f64::from(count) * circuit));
         }
-        for &bytes in self.eps_out.iter().chain(&self.eps_in) {
-            time = time.max(seconds(bytes, request.eps_rate.0 as f64));
+        for server in 0..request.servers {
+            let bytes = self.eps_out[server].max(self.eps_in[server]);
+            time = time.max(seconds(bytes, request.eps_rates.of(server).0 as f64));
         }
         if let Some(rate) = request.cost.staging_rate {
             for &bytes in &self.staging {

@@ -22,11 +22,9 @@ pub struct Ways<'a> {
     /// Where those of each pair begin in `common`, n x n + 1.
     first_common: Vec<u32>,
     /// 1 / capacity of each resource in circuits: n x n arcs, n times out to the EPS, n times in
-    /// from it, n times staging, and nothing. 0 where a resource is unlimited; infinite arcs that
-    /// are not there are never used.
+    /// from it, n times staging, and nothing. 0 where a resource is unlimited, infinite where it
+    /// is not there.
     pub inverse: Vec<f64>,
-    /// Whether there are packet switches.
-    pub has_eps: bool,
 }
 
 impl<'a> Ways<'a> {
@@ -59,13 +57,17 @@ impl<'a> Ways<'a> {
             }
         }
         let circuit = request.circuit_rate.0 as f64;
-        let has_eps = request.eps_rate.0 > 0;
-        let eps = if has_eps { circuit / request.eps_rate.0 as f64 } else { 0.0 };
         let staging = request.cost.staging_rate.map_or(0.0, |rate| circuit / rate.0 as f64);
-        inverse[n * n..n * n + 2 * n].fill(eps);
+        for server in 0..n {
+            let rate = request.eps_rates.of(server).0;
+            if rate > 0 {
+                inverse[n * n + server] = circuit / rate as f64;
+                inverse[n * n + n + server] = circuit / rate as f64;
+            }
+        }
         inverse[n * n + 2 * n..n * n + 3 * n].fill(staging);
         inverse[n * n + 3 * n] = 0.0;
-        Self { request: *request, n, peers, first_peer, common, first_common, inverse, has_eps }
+        Self { request: *request, n, peers, first_peer, common, first_common, inverse }
     }
 
     /// Servers that this one has circuits to.
