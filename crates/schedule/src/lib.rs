@@ -6,6 +6,7 @@
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`reconfigure`]: whether other circuits pay for their switching;
 //! - [`relay`]: routing over circuits, the EPS and third servers, and circuits for such routing;
+//! - [`rotornet`], [`helios`], [`xnest_plus`]: how these systems set their switches;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
@@ -13,11 +14,16 @@
 
 pub mod allocation;
 pub mod colouring;
+mod demand;
+pub mod epochs;
+pub mod helios;
 pub mod matching;
 pub mod permutation;
 pub mod reconfigure;
 pub mod relay;
+pub mod rotornet;
 pub mod topoopt;
+pub mod xnest_plus;
 
 pub use allocation::{
     Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, makespans,

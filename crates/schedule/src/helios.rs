@@ -1,0 +1,57 @@
+//! Helios (Farrington et al., SIGCOMM 2010): matchings of largest weight, epoch by epoch.
+//!
+//! Circuits are duplex, so demand is taken symmetrically: a pair is worth the bytes that a circuit
+//! would carry in one epoch, both directions together. With several switches the first gets the
+//! heaviest matching (Edmonds, 1965), what it would carry is subtracted, and so on.
+//!
+//! Leaves out the packet switches beside the circuits; `allocation::route` divides demand between
+//! circuits that are there and an EPS.
+
+use crate::demand::check_square;
+use crate::epochs::{EpochRun, Epochs, NONE, play};
+use crate::matching::match_general;
+use lightloom_model::Invalid;
+
+/// The matchings of one epoch, heaviest first: partner of each node, [`NONE`] if dark.
+///
+/// `room` is what a circuit carries in the epoch, per direction.
+///
+/// # Errors
+/// If sizes do not fit or an entry is beyond 2^53 bytes.
+pub fn helios_matchings(
+    demand: &[u64],
+    nodes: usize,
+    switches: usize,
+    room: u64,
+) -> Result<Vec<Vec<u32>>, Invalid> {
+    check_square(demand, nodes)?;
+    Ok(matchings(demand.to_vec(), nodes, switches, room))
+}
+
+/// Serves a demand epoch by epoch.
+///
+/// # Errors
+/// If sizes do not fit, or epochs are so short that a million do not serve the demand.
+pub fn helios(demand: &[u64], sizes: &Epochs) -> Result<EpochRun, Invalid> {
+    play(demand, sizes, |left| matchings(left.to_vec(), sizes.nodes, sizes.switches, sizes.epoch))
+}
+
+fn matchings(mut left: Vec<u64>, n: usize, switches: usize, room: u64) -> Vec<Vec<u32>> {
+    let mut found = Vec::with_capacity(switches);
+    for _ in 0..switches {
+        let mut weights = vec![0_i64; n * n];
+        for a in 0..n {
+            for b in (0..n).filter(|&b| b != a) {
+                let both = left[a * n + b].min(room) + left[b * n + a].min(room);
+                weights[a * n + b] = both.cast_signed();
+            }
+        }
+        let mate = match_general(n, &weights).expect("a symmetric matrix").mate;
+        for (node, &peer) in mate.iter().enumerate().filter(|pair| *pair.1 != NONE) {
+            let cell = &mut left[node * n + peer as usize];
+            *cell = cell.saturating_sub(room);
+        }
+        found.push(mate);
+    }
+    found
+}

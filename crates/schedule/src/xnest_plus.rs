@@ -1,0 +1,184 @@
+//! X-NEST+ (Gu et al.): a few fixed configurations, and how many switches hold each.
+//!
+//! The traffic matrix is split "in a diagonally symmetric manner" into sub-matrices, each with its
+//! configuration of a switch. The paper's figure (k = 6) can be read in two ways, see [`Reading`].
+//! The number of switches per configuration follows the sub-matrices' shares W of the traffic.
+//! As printed, `N = round(W * switches / 2)`, the numbers need not add up; here each switch goes to
+//! the configuration with the largest W / N, which makes the largest W / N as small as can be.
+//!
+//! Half of the switches turn at a time, and none whose configuration stays. Leaves out the packet
+//! switches and the paths of several hops that the paper uses beside the circuits.
+
+use crate::demand::check_square;
+use crate::epochs::{EpochRun, Epochs, NONE, play};
+use lightloom_model::Invalid;
+
+/// How the traffic matrix of k nodes is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// Each sub-matrix is a symmetric pairing of all nodes: k - 1 of them if k is even (the circle
+    /// method), k with one node alone in each if it is odd. Circuits are duplex.
+    #[default]
+    Pairings,
+    /// Each sub-matrix is two diagonals, `i -> i + d` and `i -> i - d`: k / 2 of them. A switch
+    /// holds one of the two, so its transmitters and receivers have different peers.
+    Diagonals,
+}
+
+/// The configurations of each sub-matrix: peer of each node, [`NONE`] if alone. One for a pairing
+/// or the diagonal k / 2, else two.
+pub fn sub_matrices(nodes: usize, reading: Reading) -> Vec<Vec<Vec<u32>>> {
+    let shift = |d: usize| (0..nodes).map(|node| ((node + d) % nodes) as u32).collect::<Vec<u32>>();
+    match reading {
+        _ if nodes < 2 => vec![],
+        Reading::Pairings => pairings(nodes).into_iter().map(|pairing| vec![pairing]).collect(),
+        Reading::Diagonals => (1..=nodes / 2)
+            .map(|d| if 2 * d == nodes { vec![shift(d)] } else { vec![shift(d), shift(nodes - d)] })
+            .collect(),
+    }
+}
+
+/// The circle method: one node stands still (or, if their number is odd, nobody does), the others
+/// sit on a circle; round t pairs those at equal distance from seat t.
+fn pairings(nodes: usize) -> Vec<Vec<u32>> {
+    let seats = nodes - (nodes + 1) % 2;
+    let mut rounds = Vec::with_capacity(seats);
+    for round in 0..seats {
+        let mut peers = vec![NONE; nodes];
+        for node in 0..seats {
+            let peer = (2 * round + seats - node) % seats;
+            if peer != node {
+                peers[node] = peer as u32;
+            } else if seats < nodes {
+                peers[node] = seats as u32;
+                peers[seats] = node as u32;
+            }
+        }
+        rounds.push(peers);
+    }
+    rounds
+}
+
+/// How many of `switches` each configuration gets: one after another goes to the largest weight per
+/// switch, where a weight without a switch comes first. None for weight 0, unless all weights are.
+pub fn switches_for(weights: &[u64], switches: usize) -> Vec<u32> {
+    let mut counts = vec![0_u32; weights.len()];
+    for _ in 0..switches {
+        // Those with traffic and no switch first; then x / m > y / n as x n > y m.
+        let more = |&a: &usize, &b: &usize| {
+            let (m, n) = (u128::from(counts[a]), u128::from(counts[b]));
+            let (x, y) = (u128::from(weights[a]), u128::from(weights[b]));
+            let ratio = if m == n { x.cmp(&y) } else { (x * n).cmp(&(y * m)) };
+            let first = (m == 0 && x > 0).cmp(&(n == 0 && y > 0));
+            first.then((x > 0).cmp(&(y > 0))).then(ratio).then(n.cmp(&m)).then(b.cmp(&a))
+        };
+        if let Some(next) = (0..weights.len()).max_by(more) {
+            counts[next] += 1;
+        }
+    }
+    counts
+}
+
+/// What the switches hold next, and which turn in which half.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XnestPlan {
+    /// Bytes of each sub-matrix.
+    pub weights: Vec<u64>,
+    /// Switches of each sub-matrix; their sum is the number of switches.
+    pub counts: Vec<u32>,
+    /// The sub-matrix, and which of its configurations, that each switch holds.
+    pub settings: Vec<(u32, u32)>,
+    /// The switches that turn first, then those that turn while the first carry again. Empty if
+    /// nothing changes.
+    pub phases: [Vec<u32>; 2],
+}
+
+/// Plans the switches for a demand; `previous` is what they hold now.
+///
+/// # Errors
+/// If sizes do not fit.
+pub fn xnest_plan(
+    demand: &[u64],
+    nodes: usize,
+    reading: Reading,
+    switches: usize,
+    previous: Option<&[(u32, u32)]>,
+) -> Result<XnestPlan, Invalid> {
+    check_square(demand, nodes)?;
+    if nodes < 2 || switches == 0 {
+        return Err(Invalid::new("there must be two nodes and a switch"));
+    }
+    if let Some(given) = previous.map(<[_]>::len).filter(|&given| given != switches) {
+        return Err(Invalid(format!("{given} previous settings for {switches} switches")));
+    }
+    let matrices = sub_matrices(nodes, reading);
+    Ok(plan(demand, &matrices, switches, previous))
+}
+
+/// Serves a demand epoch by epoch, planned anew from what is left.
+///
+/// # Errors
+/// If sizes do not fit, or epochs are so short that a million do not serve the demand.
+pub fn xnest_plus(demand: &[u64], sizes: &Epochs, reading: Reading) -> Result<EpochRun, Invalid> {
+    let matrices = sub_matrices(sizes.nodes, reading);
+    let mut before: Option<Vec<(u32, u32)>> = None;
+    play(demand, sizes, |left| {
+        let next = plan(left, &matrices, sizes.switches, before.as_deref());
+        let held =
+            |&(matrix, which): &(u32, u32)| matrices[matrix as usize][which as usize].clone();
+        let matchings = next.settings.iter().map(held).collect();
+        before = Some(next.settings);
+        matchings
+    })
+}
+
+fn plan(
+    demand: &[u64],
+    matrices: &[Vec<Vec<u32>>],
+    switches: usize,
+    previous: Option<&[(u32, u32)]>,
+) -> XnestPlan {
+    let bytes = |configuration: &[u32]| {
+        let n = configuration.len();
+        let peers = configuration.iter().enumerate().filter(|pair| *pair.1 != NONE);
+        peers.map(|(node, &peer)| demand[node * n + peer as usize]).sum::<u64>()
+    };
+    let parts: Vec<Vec<u64>> =
+        matrices.iter().map(|matrix| matrix.iter().map(|one| bytes(one)).collect()).collect();
+    let weights: Vec<u64> = parts.iter().map(|own| own.iter().sum()).collect();
+    let counts = switches_for(&weights, switches);
+    let mut wanted = Vec::with_capacity(switches);
+    for (matrix, (own, &count)) in (0..).zip(parts.iter().zip(&counts)) {
+        let split = switches_for(own, count as usize);
+        for (which, &number) in (0..).zip(&split) {
+            wanted.extend(std::iter::repeat_n((matrix, which), number as usize));
+        }
+    }
+    let (settings, turned) = place(wanted, switches, previous);
+    let half = switches.div_ceil(2) as u32;
+    let (first, second) = turned.into_iter().partition(|&switch| switch < half);
+    XnestPlan { weights, counts, settings, phases: [first, second] }
+}
+
+/// Gives settings to switches: those that are held stay, the others go to the two halves in turn,
+/// so that copies of one configuration do not all turn together. Also returns who turns.
+fn place(
+    wanted: Vec<(u32, u32)>,
+    switches: usize,
+    previous: Option<&[(u32, u32)]>,
+) -> (Vec<(u32, u32)>, Vec<u32>) {
+    let mut open: Vec<Option<(u32, u32)>> = wanted.into_iter().map(Some).collect();
+    let mut settings: Vec<Option<(u32, u32)>> = vec![None; switches];
+    for (setting, old) in settings.iter_mut().zip(previous.unwrap_or_default()) {
+        *setting = open.iter_mut().find(|new| **new == Some(*old)).and_then(Option::take);
+    }
+    let half = switches.div_ceil(2);
+    let in_turn = (0..half).flat_map(|i| [i, half + i]).filter(|&switch| switch < switches);
+    let free: Vec<usize> = in_turn.filter(|&switch| settings[switch].is_none()).collect();
+    for (&switch, new) in free.iter().zip(open.into_iter().flatten()) {
+        settings[switch] = Some(new);
+    }
+    let mut turned: Vec<u32> = free.into_iter().map(|switch| switch as u32).collect();
+    turned.sort_unstable();
+    (settings.into_iter().map(|setting| setting.expect("one per switch")).collect(), turned)
+}
