@@ -178,6 +178,40 @@ def schedule_relay_bound(
     arcs: npt.NDArray[np.float64],
     servers: npt.NDArray[np.float64],
 ) -> float: ...
+RotorOptions = tuple[int, int | None, int, bool, bool]
+
+def schedule_rotornet(
+    demand: npt.NDArray[np.uint64], options: RotorOptions
+) -> tuple[
+    tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
+    npt.NDArray[np.uint64],
+    tuple[int, int],
+]: ...
+def schedule_check_rotornet(
+    demand: npt.NDArray[np.uint64],
+    options: RotorOptions,
+    slots: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
+    moves: npt.NDArray[np.uint64],
+    claims: tuple[int, int],
+) -> None: ...
+
+EpochSizes = tuple[int, int, int]
+EpochAnswer = tuple[npt.NDArray[np.int32], int, int, int]
+
+def schedule_helios(demand: npt.NDArray[np.uint64], sizes: EpochSizes) -> EpochAnswer: ...
+def schedule_helios_matchings(
+    demand: npt.NDArray[np.uint64], switches: int, room: int
+) -> npt.NDArray[np.int32]: ...
+def schedule_xnest_plus(
+    demand: npt.NDArray[np.uint64], sizes: EpochSizes, diagonals: bool
+) -> EpochAnswer: ...
+def schedule_xnest_plan(
+    demand: npt.NDArray[np.uint64],
+    switches: int,
+    diagonals: bool,
+    previous: list[tuple[int, int]] | None,
+) -> tuple[list[int], list[int], list[tuple[int, int]], tuple[list[int], list[int]]]: ...
+def schedule_sub_matrices(nodes: int, diagonals: bool) -> list[npt.NDArray[np.int32]]: ...
 
 # simulate: crates/python/src/execute.rs
 

@@ -21,6 +21,7 @@ from lightloom.schedule.colouring import (
     colour_edges,
     route_permutation,
 )
+from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
 from lightloom.schedule.matching import (
     BipartiteCertificate,
     GeneralCertificate,
@@ -37,7 +38,9 @@ from lightloom.schedule.permutations import (
 from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relaying import RELAY_KINDS, Relayed, RelayLoads, relay, relay_loads
+from lightloom.schedule.rotornet import RotorSchedule, rotornet_schedule
 from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
+from lightloom.schedule.xnest_plus import XnestPlan, xnest_epochs, xnest_plan, xnest_sub_matrices
 
 __all__ = [
     "PERMUTATION_METHODS",
@@ -46,6 +49,7 @@ __all__ = [
     "BipartiteCertificate",
     "BreakEven",
     "Cycles",
+    "EpochRun",
     "FabricRoute",
     "GeneralCertificate",
     "Matching",
@@ -57,8 +61,10 @@ __all__ = [
     "RelayLoads",
     "Relayed",
     "Ring",
+    "RotorSchedule",
     "Switching",
     "Topology",
+    "XnestPlan",
     "allocate",
     "allocate_region",
     "break_even",
@@ -68,12 +74,18 @@ __all__ = [
     "cycles_in_order",
     "decompose",
     "decompose_all",
+    "helios_epochs",
+    "helios_matchings",
     "map_nics",
     "max_weight_matching",
     "port_bound_s",
     "relay",
     "relay_loads",
+    "rotornet_schedule",
     "route",
     "route_permutation",
     "topoopt_topology",
+    "xnest_epochs",
+    "xnest_plan",
+    "xnest_sub_matrices",
 ]

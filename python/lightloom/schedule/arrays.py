@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError
-from lightloom.units import to_bps
+from lightloom.units import PS_PER_S, parse_quantity, to_bps, to_ps
 
 #: rates are whole bits per second in 64 bits in the core
 _MOST_GBPS = 1e9
+_MOST_TIME_BYTES = 2**62 - 1
 
 
 def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
@@ -94,3 +95,15 @@ def rate_bps(gbps: float, name: str, least: float) -> int:
     if not number or not math.isfinite(gbps) or not least <= gbps <= _MOST_GBPS:
         raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {gbps!r}")
     return to_bps(float(gbps))
+
+
+def time_bytes(seconds: float | str, name: str, bits_per_s: int, least: int = 0) -> int:
+    """Return the bytes that a port could send in a time, rounded up; at least ``least``."""
+    given = parse_quantity(seconds, "second", name)
+    if given < 0 or (least and not given):
+        expected = "more than 0" if least else "0 or more"
+        raise InputError(f"{name}: expected {expected}, got {seconds!r}")
+    size = -(-to_ps(given) * bits_per_s // (8 * PS_PER_S))
+    if size > _MOST_TIME_BYTES:
+        raise InputError(f"{name}: {seconds!r} is too long")
+    return max(size, least)

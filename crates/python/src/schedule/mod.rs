@@ -6,6 +6,7 @@ mod matching;
 mod permutation;
 mod reconfigure;
 mod relay;
+mod systems;
 mod topoopt;
 
 use lightloom_model::Invalid;
@@ -21,6 +22,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     permutation::register(module)?;
     reconfigure::register(module)?;
     relay::register(module)?;
+    systems::register(module)?;
     topoopt::register(module)
 }
 

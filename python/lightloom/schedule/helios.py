@@ -1,0 +1,126 @@
+"""Helios (Farrington et al., SIGCOMM 2010): matchings of largest weight, epoch by epoch.
+
+Circuits are duplex, so demand is taken symmetrically: a pair is worth the bytes that a circuit
+would carry in one epoch, both directions together. Bytes take one hop; the packet switches beside
+the circuits are left out (see :func:`lightloom.schedule.route`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError
+from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
+from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
+
+
+@dataclass(frozen=True)
+class EpochRun:
+    """Epochs in which each switch holds one matching, until the last byte is sent.
+
+    Attributes
+    ----------
+    matchings
+        Node that each node sends to over each switch, -1 if dark, ``(epochs, switches, n)``.
+    turned
+        How often a switch was set, the first time included; a switch whose matching stays carries
+        bytes through the whole epoch.
+    length_bytes
+        Bytes that one circuit could carry until the last byte is sent.
+    largest_line_bytes
+        The most bytes that a node sends or receives.
+    """
+
+    matchings: npt.NDArray[np.int32]
+    turned: int
+    length_bytes: int
+    largest_line_bytes: int
+    switches: int
+    rate_bps: int
+
+    @property
+    def length_s(self) -> float:
+        """Seconds until the last byte is sent."""
+        return self.length_bytes * 8 / self.rate_bps
+
+    @property
+    def over_bound(self) -> float:
+        """Length over the largest line at the rate of all its ports; 1 is optimal."""
+        line = self.largest_line_bytes
+        return self.length_bytes * self.switches / line if line else 1.0
+
+
+def helios_epochs(
+    demand: npt.ArrayLike,
+    *,
+    epoch_s: float | str,
+    switches: int = 1,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+) -> EpochRun:
+    """Serve demand epoch by epoch, each switch by the heaviest matching of what is left.
+
+    Parameters
+    ----------
+    demand
+        Bytes from row to column, ``(n, n)``, whole numbers up to 2^53; the diagonal is ignored.
+    epoch_s
+        Time that circuits carry bytes in an epoch, after the delay.
+    switches
+        Circuit switches; each node has a port at each.
+    delay_s
+        Time that a switch takes to turn.
+    rate_gbps
+        Rate of a port.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix, or a million epochs do not serve it.
+    InputError
+        If another argument cannot be used.
+    """
+    matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
+    try:
+        found = _core.schedule_helios(matrix, sizes)
+    except ValueError as error:
+        raise DemandError(f"demand: {error}") from None
+    return EpochRun(*found, sizes[0], bits)
+
+
+def helios_matchings(
+    demand: npt.ArrayLike,
+    *,
+    epoch_s: float | str,
+    switches: int = 1,
+    rate_gbps: float = 400.0,
+) -> npt.NDArray[np.int32]:
+    """Return the matchings of one epoch, ``(switches, n)``: partner of each node, or -1.
+
+    Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several switches:
+    what one circuit would carry is subtracted before the next matching.
+    """
+    matrix, sizes, _ = epoch_arguments(demand, epoch_s, switches, 0.0, rate_gbps)
+    try:
+        return _core.schedule_helios_matchings(matrix, sizes[0], sizes[1])
+    except ValueError as error:
+        raise DemandError(f"demand: {error}") from None
+
+
+def epoch_arguments(
+    demand: npt.ArrayLike,
+    epoch_s: float | str,
+    switches: int,
+    delay_s: float | str,
+    rate_gbps: float,
+) -> tuple[npt.NDArray[np.uint64], tuple[int, int, int], int]:
+    """Return demand, (switches, bytes of an epoch, bytes of a delay) and bits per second."""
+    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
+    epoch = time_bytes(epoch_s, "epoch_s", bits, least=1)
+    delay = time_bytes(delay_s, "delay_s", bits)
+    return matrix, (whole_number(switches, "switches", 1, MOST_SWITCHES), epoch, delay), bits

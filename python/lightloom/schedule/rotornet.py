@@ -1,0 +1,139 @@
+"""RotorNet's round robin (Mellette et al., SIGCOMM 2017), in ``crates/schedule``.
+
+The n - 1 shifts ``i -> i + s`` follow each other, as many at a time as there are switches. They
+ignore the demand: slots are all equally long, or end when nothing is left to send. With relaying
+(RotorLB) the room that is left in a slot takes bytes to nodes that can deliver them in their next
+one. Switches turn together; propagation is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError
+from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
+
+#: the whole numbers that a double holds exactly
+MOST_BYTES = 2**53
+MOST_SWITCHES = 1024
+
+
+@dataclass(frozen=True)
+class RotorSchedule:
+    """Slots of a round robin, and every byte that is sent in them.
+
+    Attributes
+    ----------
+    turns
+        Position in the round robin of each slot, ``(k,)``: at turn t switch w of s joins node i
+        to ``i + 1 + (t s + w) mod (n - 1)``.
+    holds_bytes
+        Bytes that a circuit could carry in each slot, ``(k,)``.
+    moves
+        ``(m, 6)``: slot, the two ends of the circuit, source, destination, bytes.
+    length_bytes
+        All holds and a delay before each.
+    largest_line_bytes
+        The most bytes that a node sends or receives.
+    """
+
+    turns: npt.NDArray[np.uint64]
+    holds_bytes: npt.NDArray[np.uint64]
+    moves: npt.NDArray[np.uint64]
+    length_bytes: int
+    largest_line_bytes: int
+    switches: int
+    slot_bytes: int | None
+    delay_bytes: int
+    held: bool
+    relay: bool
+    rate_bps: int
+
+    @property
+    def length_s(self) -> float:
+        """Seconds until the end of the last slot."""
+        return self.length_bytes * 8 / self.rate_bps
+
+    @property
+    def over_bound(self) -> float:
+        """Length over the largest line at the rate of all its ports; 1 is optimal."""
+        line = self.largest_line_bytes
+        return self.length_bytes * self.switches / line if line else 1.0
+
+    @property
+    def relayed_bytes(self) -> int:
+        """Bytes that took two hops."""
+        first_hops = self.moves[:, 2] != self.moves[:, 4]
+        return int(self.moves[first_hops, 5].sum())
+
+    def check(self, demand: npt.ArrayLike) -> None:
+        """Follow every byte, independently of how the schedule was found.
+
+        Raises
+        ------
+        InputError
+            The first thing that is wrong.
+        """
+        matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+        options = (self.switches, self.slot_bytes, self.delay_bytes, self.held, self.relay)
+        slots = (self.turns, self.holds_bytes)
+        claims = (self.length_bytes, self.largest_line_bytes)
+        try:
+            _core.schedule_check_rotornet(matrix, options, slots, self.moves, claims)
+        except ValueError as error:
+            raise InputError(f"rotornet: {error}") from None
+
+
+def rotornet_schedule(
+    demand: npt.ArrayLike,
+    *,
+    switches: int = 1,
+    slot_s: float | str | None = None,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    held: bool = False,
+    relay: bool = False,
+) -> RotorSchedule:
+    """Serve demand by a round robin of fixed matchings.
+
+    Parameters
+    ----------
+    demand
+        Bytes from row to column, ``(n, n)``, whole numbers up to 2^53; the diagonal is ignored.
+    switches
+        Rotor switches; each node has a port at each.
+    slot_s
+        Longest slot. By default the largest entry takes one; with ``relay`` the mean entry of
+        the longest line takes ten. Relaying does nothing in slots that hold the largest entry.
+    delay_s
+        Time that the switches take to turn, before each slot.
+    rate_gbps
+        Rate of a port.
+    held
+        Whether a slot ends when nothing is left for the nodes now connected; else all slots are
+        equally long.
+    relay
+        Whether spare room takes bytes to relays.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix, or a million slots do not serve it.
+    InputError
+        If another argument cannot be used.
+    """
+    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
+    slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, least=1)
+    delay = time_bytes(delay_s, "delay_s", bits)
+    switches = whole_number(switches, "switches", 1, MOST_SWITCHES)
+    options = (switches, slot, delay, bool(held), bool(relay))
+    try:
+        (turns, holds), moves, (length, line) = _core.schedule_rotornet(matrix, options)
+    except ValueError as error:
+        raise DemandError(f"demand: {error}") from None
+    return RotorSchedule(turns, holds, moves, length, line, *options, bits)

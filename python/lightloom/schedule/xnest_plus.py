@@ -1,0 +1,160 @@
+"""X-NEST+ (Gu et al.): a few fixed configurations, and how many switches hold each.
+
+The traffic matrix is split into sub-matrices, each with its configuration of a switch; the number
+of switches that hold a configuration follows its share of the traffic. As printed,
+``round(W * switches / 2)``, the numbers need not add up to the switches that there are; here each
+switch goes to the sub-matrix with most traffic per switch, which makes the most as small as can
+be. Bytes take one hop; the packet switches beside the circuits are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.schedule.arrays import square_matrix, whole_number
+from lightloom.schedule.helios import EpochRun, epoch_arguments
+from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
+
+Reading = Literal["pairings", "diagonals"]
+
+
+@dataclass(frozen=True)
+class XnestPlan:
+    """What the switches hold next, and which of them turn.
+
+    Attributes
+    ----------
+    weights_bytes
+        Bytes of each sub-matrix.
+    counts
+        Switches of each sub-matrix; they add up to the number of switches.
+    settings
+        Of each switch: its sub-matrix, and which of that one's configurations.
+    phases
+        Switches that turn first, and those of the other half, which turn when the first carry
+        bytes again. Both are empty if the topology stays.
+    """
+
+    weights_bytes: tuple[int, ...]
+    counts: tuple[int, ...]
+    settings: tuple[tuple[int, int], ...]
+    phases: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def xnest_sub_matrices(
+    nodes: int, *, reading: str = "pairings"
+) -> tuple[npt.NDArray[np.int32], ...]:
+    """Return the configurations of each sub-matrix, ``(1 or 2, nodes)``: peer of each node, or -1.
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes (top-of-rack switches of a pod).
+    reading
+        How the paper's figure is read. ``"pairings"``: each sub-matrix pairs all nodes (the
+        circle method: n - 1 of them if n is even, else n with one node alone in each).
+        ``"diagonals"``: each holds the two diagonals at one distance, one configuration each.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    """
+    nodes = whole_number(nodes, "nodes", 2, 1024)
+    return tuple(_core.schedule_sub_matrices(nodes, _diagonals(reading)))
+
+
+def xnest_plan(
+    demand: npt.ArrayLike,
+    *,
+    switches: int,
+    reading: str = "pairings",
+    previous: Sequence[tuple[int, int]] | None = None,
+) -> XnestPlan:
+    """Plan the configurations of the switches for a demand.
+
+    Parameters
+    ----------
+    demand
+        Bytes from row to column, ``(n, n)``, whole numbers up to 2^53; the diagonal is ignored.
+    switches
+        Number of switches; each node has a port at each.
+    reading
+        See :func:`xnest_sub_matrices`.
+    previous
+        The ``settings`` of an earlier plan: a switch whose configuration is still wanted stays.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix.
+    InputError
+        If another argument cannot be used.
+    """
+    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+    switches = whole_number(switches, "switches", 1, MOST_SWITCHES)
+    diagonals = _diagonals(reading)
+    held = None
+    if previous is not None:
+        rows = np.asarray(previous)
+        if rows.shape != (switches, 2) or rows.dtype.kind not in "iu" or rows.min() < 0:
+            raise InputError(
+                f"previous: expected {switches} pairs of whole numbers, got {previous!r:.80}"
+            )
+        held = [(int(matrix_id), int(which)) for matrix_id, which in rows]
+    try:
+        found = _core.schedule_xnest_plan(matrix, switches, diagonals, held)
+    except ValueError as error:
+        raise DemandError(f"demand: {error}") from None
+    weights, counts, settings, (first, second) = found
+    phases = (tuple(first), tuple(second))
+    return XnestPlan(tuple(weights), tuple(counts), tuple(settings), phases)
+
+
+def xnest_epochs(
+    demand: npt.ArrayLike,
+    *,
+    epoch_s: float | str,
+    switches: int = 2,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    reading: str = "pairings",
+) -> EpochRun:
+    """Serve demand epoch by epoch, the switches planned anew for what is left.
+
+    Parameters
+    ----------
+    demand, epoch_s, switches, delay_s, rate_gbps
+        As :func:`lightloom.schedule.helios_epochs`.
+    reading
+        See :func:`xnest_sub_matrices`.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix, or a million epochs do not serve it.
+    InputError
+        If another argument cannot be used.
+    """
+    diagonals = _diagonals(reading)
+    matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
+    try:
+        found = _core.schedule_xnest_plus(matrix, sizes, diagonals)
+    except ValueError as error:
+        raise DemandError(f"demand: {error}") from None
+    return EpochRun(*found, sizes[0], bits)
+
+
+def _diagonals(reading: str) -> bool:
+    if reading not in get_args(Reading):
+        known = " or ".join(get_args(Reading))
+        hint = did_you_mean(str(reading), get_args(Reading))
+        raise InputError(f"reading {reading!r}: expected {known}{hint}")
+    return reading == "diagonals"
