@@ -101,8 +101,8 @@ def helios_matchings(
 ) -> npt.NDArray[np.int32]:
     """Return the matchings of one epoch, ``(switches, n)``: partner of each node, or -1.
 
-    Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several switches:
-    what one circuit would carry is subtracted before the next matching.
+    Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several
+    switches: what one circuit would carry is subtracted before the next matching.
     """
     matrix, sizes, _ = epoch_arguments(demand, epoch_s, switches, 0.0, rate_gbps)
     try:

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, did_you_mean
-from lightloom.schedule.arrays import rate_bps, whole_matrix
-from lightloom.units import PS_PER_S, parse_quantity, to_ps
+from lightloom.schedule.arrays import rate_bps, time_bytes, whole_matrix
+from lightloom.units import parse_quantity
 
 SingleMethod = Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"]
 PermutationMethod = Literal[SingleMethod, "auto"]
@@ -194,7 +194,7 @@ def decompose(
         hint = did_you_mean(str(method), _NAMES)
         raise InputError(f"method {method!r}: expected one of {known}{hint}")
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
-    delay_bytes = _delay_bytes(delay_s, bits) if delay_s else 0
+    delay_bytes = time_bytes(delay_s, "delay_s", bits) if delay_s else 0
     if time_limit_s is not None:
         time_limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")
         if time_limit_s < 0:
@@ -248,14 +248,3 @@ def _plain(demand: npt.ArrayLike) -> npt.NDArray[np.uint64]:
             # Negative numbers become too large ones, which the core refuses.
             return demand.view(_U64)
     return whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
-
-
-def _delay_bytes(delay_s: float | str, bits: int) -> int:
-    """Bytes of a delay, rounded up."""
-    seconds = parse_quantity(delay_s, "second", "delay_s")
-    if seconds < 0:
-        raise InputError(f"delay_s: expected 0 or more, got {delay_s!r}")
-    delay_bytes = -(-to_ps(seconds) * bits // (8 * PS_PER_S))
-    if delay_bytes >= 2**62:
-        raise InputError(f"delay_s: {delay_s!r} is too long")
-    return delay_bytes
