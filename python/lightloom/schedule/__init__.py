@@ -7,6 +7,7 @@ real switch and Python. Every function is deterministic and releases the interpr
 from lightloom.schedule.circuits import (
     Allocation,
     Method,
+    Question,
     Region,
     allocate,
     allocate_region,
@@ -56,6 +57,7 @@ __all__ = [
     "Method",
     "PermutationMethod",
     "PermutationSchedule",
+    "Question",
     "Region",
     "RelayCost",
     "RelayLoads",
