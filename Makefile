@@ -29,6 +29,7 @@ bench: .venv/installed-test
 	cargo bench --workspace --exclude lightloom-python
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/demand.py
+	$(BIN)/python benches/prediction.py
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden

@@ -45,7 +45,7 @@ def test_predictions_of_copilot_are_shares(trace):
     assert predicted.sum(axis=-1) == pytest.approx(np.ones(predicted.shape[:2]))
 
 
-@pytest.mark.parametrize("name", ["uniform", "previous-layer", "last-step", "ewma"])
+@pytest.mark.parametrize("name", ["uniform", "previous-layer", "last-step", "ewma", "ridge"])
 @settings(max_examples=60)
 @given(traces(), st.randoms(use_true_random=False))
 def test_renaming_experts_commutes(name, trace, random):
@@ -53,23 +53,22 @@ def test_renaming_experts_commutes(name, trace, random):
     random.shuffle(order)
     predicted = play(make_predictor(name, len(order), window=4), trace)
     renamed = play(make_predictor(name, len(order), window=4), trace[..., order])
-    assert renamed == pytest.approx(predicted[..., order], abs=1e-9)
+    assert renamed == pytest.approx(predicted[..., order], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["copilot-gradient", "ridge"])
 @pytest.mark.parametrize("seed", range(8))
-def test_renaming_experts_commutes_where_something_is_fitted(name, seed):
-    """On draws without ties: between equally good candidates rounding may decide."""
+def test_renaming_experts_commutes_for_fitted_transitions(seed):
+    """On draws without ties, where the iterations take the same course."""
     rng = np.random.default_rng(seed)
     trace = rng.dirichlet(np.full(7, 3.0), size=(20, 3))
     order = rng.permutation(7)
-    predicted = play(make_predictor(name, 7, window=8), trace)
-    renamed = play(make_predictor(name, 7, window=8), trace[..., order])
+    predicted = play(make_predictor("copilot-gradient", 7, window=8), trace)
+    renamed = play(make_predictor("copilot-gradient", 7, window=8), trace[..., order])
     assert renamed == pytest.approx(predicted[..., order], abs=1e-7)
 
 
 @pytest.mark.parametrize("name", FAST)
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(traces(), st.floats(1e-6, 1e6))
 def test_scale_of_loads_does_not_matter(name, trace, scale):
     experts = trace.shape[-1]
@@ -78,7 +77,5 @@ def test_scale_of_loads_does_not_matter(name, trace, scale):
     for step, layers in enumerate(trace):
         for layer, loads in enumerate(layers):
             found = scaled.predict(step, layer)
-            # repeated loads make candidates tie, and rounding may then choose another
-            if name != "ridge":
-                assert found == pytest.approx(predicted[step, layer], abs=1e-6)
+            assert found == pytest.approx(predicted[step, layer], abs=1e-6)
             scaled.observe(step, layer, loads * scale)

@@ -376,6 +376,9 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
         f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
         f"{show_time(inputs['optimum_s'])} of circuits chosen on the truth",
     ]
+    lines.append(
+        "held: the same where static circuits are there before, and change only for a gain"
+    )
     if evaluation.equal_sources:
         lines.append("the trace does not tell servers apart: each sends the same")
     if trace.synthetic:
@@ -387,7 +390,15 @@ def _table(evaluation: Evaluation, scores: list[Score]) -> Table:
     table = Table(title="Predictors", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("predictor", no_wrap=True)
     top = f"top-{evaluation.setting.top_k}\noverlap"
-    heads = (top, "L1", "regret\n[us]", "of opti-\nmum [%]", "worst\n[%]", "time\n[ms]")
+    heads = (
+        top,
+        "L1",
+        "regret\n[us]",
+        "of opti-\nmum [%]",
+        "worst\n[%]",
+        "held\n[%]",
+        "time\n[ms]",
+    )
     for head in heads:
         table.add_column(Text(head), justify="right", no_wrap=True)
     for score in scores:
@@ -397,6 +408,7 @@ def _table(evaluation: Evaluation, scores: list[Score]) -> Table:
             _cell(score.regret_s, "{:.2f}", 1e6),
             _cell(score.regret_ratio, "{:.2f}", 100),
             _cell(score.worst_regret_ratio, "{:.1f}", 100),
+            _cell(score.held_regret_ratio, "{:.2f}", 100),
             _cell(score.best_time_s, "{:.3f}", 1e3),
         ]
         table.add_row(score.predictor, *cells)

@@ -8,7 +8,9 @@ is told. Three things are measured:
 - *L1*: the sum over experts of predicted minus true share, 0 to 2;
 - *regret*: circuits are allocated for the demand that it predicts (who sends how much is known,
   where to is predicted), the true demand is routed over them, and the time that circuits
-  allocated for the truth would have taken is subtracted.
+  allocated for the truth would have taken is subtracted;
+- *held regret*: the same if the static circuits are there before and the allocator is told, so
+  that it changes them only where the prediction sees a gain.
 
 The same regret of the *static* circuits, which know nothing, says whether prediction matters.
 
@@ -71,9 +73,10 @@ class Score:
     """What one predictor reached, over all scored steps and layers.
 
     ``regret_s`` and ``regret_ratio`` are means, the latter of regret over the time that circuits
-    for the truth take; ``worst_regret_ratio`` is the largest. ``time_s`` is processor time of one
-    observation and one prediction together: ``time_s`` the mean, ``best_time_s`` the least. All
-    but the regret is ``None`` for the static circuits, and the regret where no region was given.
+    for the truth take; ``worst_regret_ratio`` is the largest; ``held_regret_ratio`` is the mean
+    where static circuits were there before. Processor time of one observation and one prediction
+    together: ``time_s`` the mean, ``best_time_s`` the least. Static circuits have nothing but the
+    regret, and no regret is known without a region.
     """
 
     predictor: str
@@ -83,6 +86,7 @@ class Score:
     regret_s: float | None = None
     regret_ratio: float | None = None
     worst_regret_ratio: float | None = None
+    held_regret_ratio: float | None = None
     time_s: float | None = None
     best_time_s: float | None = None
 
@@ -187,13 +191,14 @@ def region_demand(rows: npt.NDArray[np.float64], token_bytes: int) -> npt.NDArra
 
 @dataclass
 class Truth:
-    """For each scored place: true demand, times of the circuits for it and of static ones, s."""
+    """For each scored place: true demand, static circuits, times of both kinds of circuits, s."""
 
     options: RegionOptions
     rows: list[npt.NDArray[np.float64]] = field(default_factory=list)
     demands: list[npt.NDArray[np.int64]] = field(default_factory=list)
     best_s: list[float] = field(default_factory=list)
     static_s: list[float] = field(default_factory=list)
+    static: npt.NDArray[np.uint16] | None = None
 
     def add(self, counts: npt.NDArray[np.float64], servers: int) -> None:
         """Take the next place."""
@@ -206,30 +211,40 @@ class Truth:
         self.demands.append(demand)
         self.best_s.append(best.makespan_s)
         self.static_s.append(static.makespan_s)
+        self.static = static.circuits
 
-    def regret_s(self, place: int, predicted: Loads) -> float:
-        """Seconds that circuits chosen on predicted shares lose at a place."""
+    def regret_s(self, place: int, predicted: Loads, *, held: bool = False) -> float:
+        """Seconds that circuits chosen on predicted shares lose at a place.
+
+        With ``held`` the static circuits are there before.
+        """
         options = self.options
         sent = self.rows[place].sum(axis=1)
         guess = region_demand(sent[:, np.newaxis] * predicted, options.token_bytes)
-        circuits = allocate_region(guess, options.region, method=options.method).circuits
-        taken = route(self.demands[place], circuits, options.region).makespan_s
+        previous = self.static if held else None
+        found = allocate_region(guess, options.region, method=options.method, previous=previous)
+        taken = route(self.demands[place], found.circuits, options.region).makespan_s
         return taken - self.best_s[place]
+
+    def score(self, lost_s: Sequence[float], held_s: Sequence[float]) -> dict[str, float]:
+        """Regrets from the seconds lost at each place."""
+        lost, held, best = (np.array(times) for times in (lost_s, held_s, self.best_s))
+        # where nothing is to be sent, nothing is lost
+        ratio, held_ratio = (
+            np.divide(times, best, out=np.zeros_like(best), where=best > 0)
+            for times in (lost, held)
+        )
+        return {
+            "regret_s": float(lost.mean()),
+            "regret_ratio": float(ratio.mean()),
+            "worst_regret_ratio": float(ratio.max()),
+            "held_regret_ratio": float(held_ratio.mean()),
+        }
 
     def static_score(self) -> Score:
         """What circuits that know nothing lose."""
-        lost = np.array(self.static_s) - np.array(self.best_s)
-        return Score("static circuits", len(lost), **_regrets(lost, self.best_s))
-
-
-def _regrets(lost: npt.NDArray[np.float64], best_s: Sequence[float]) -> dict[str, float]:
-    best = np.array(best_s)
-    ratio = np.divide(lost, best, out=np.zeros_like(lost), where=best > 0)
-    return {
-        "regret_s": float(lost.mean()),
-        "regret_ratio": float(ratio.mean()),
-        "worst_regret_ratio": float(ratio.max()),
-    }
+        lost = [taken - best for taken, best in zip(self.static_s, self.best_s, strict=True)]
+        return Score("static circuits", len(lost), **self.score(lost, lost))
 
 
 class Evaluation:
@@ -315,7 +330,9 @@ class Evaluation:
 
     def _score(self, tally: _Tally, predicted: Loads, actual: Loads) -> None:
         if self.truth is not None:
-            tally.lost_s.append(self.truth.regret_s(len(tally.l1), predicted))
+            place = len(tally.l1)
+            tally.lost_s.append(self.truth.regret_s(place, predicted))
+            tally.held_s.append(self.truth.regret_s(place, predicted, held=True))
         tally.overlap.append(top_k_overlap(predicted, actual, self.setting.top_k))
         tally.l1.append(l1_distance(predicted, actual))
 
@@ -341,10 +358,11 @@ class _Tally:
     overlap: list[float] = field(default_factory=list)
     l1: list[float] = field(default_factory=list)
     lost_s: list[float] = field(default_factory=list)
+    held_s: list[float] = field(default_factory=list)
     time_s: list[float] = field(default_factory=list)
 
     def score(self, name: str, truth: Truth | None) -> Score:
-        regrets = {} if truth is None else _regrets(np.array(self.lost_s), truth.best_s)
+        regrets: dict[str, float] = {} if truth is None else truth.score(self.lost_s, self.held_s)
         return Score(
             name,
             len(self.l1),

@@ -127,7 +127,19 @@ def test_regret_is_the_time_over_circuits_for_the_prediction():
     assert expected > 0
     assert truth.regret_s(0, wrong) == pytest.approx(expected)
     static = allocate_region(demand, options.region, method="static").makespan_s
-    assert truth.static_score().regret_s == pytest.approx(static - truth.best_s[0])
+    found = truth.static_score()
+    assert found.regret_s == pytest.approx(static - truth.best_s[0])
+    assert found.regret_ratio == pytest.approx(static / truth.best_s[0] - 1)
+    assert found.held_regret_ratio == found.worst_regret_ratio == found.regret_ratio
+
+
+def test_held_circuits_stay_where_the_prediction_sees_no_gain():
+    """Equal loads leave nothing to gain over the circulant, whatever the truth is."""
+    trace = drawn("sparse", steps=2, ranks=8, experts=8)
+    truth = Truth(RegionOptions(1, Region(6, 400, 800), 8192))
+    truth.add(trace.counts[1, 1], 8)
+    lost = truth.static_s[0] - truth.best_s[0]
+    assert truth.regret_s(0, np.full(8, 1 / 8), held=True) == pytest.approx(lost)
 
 
 def every_circuits(servers, ports):

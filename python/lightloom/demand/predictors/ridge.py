@@ -14,8 +14,10 @@ without ever writing down its experts x experts entries: one k x k system instea
 Gammerman and Vovk, ICML 1998). Sums to one follow from those of the data; negatives are cut off.
 
 How much to trust the fit differs between models and over training: candidates with several ``r``,
-and means of several rates alone, all predict, and the one whose past predictions were best (L1,
-older errors forgotten) is used. Each candidate is judged on steps that it had not seen.
+and means of several rates alone, all predict, and what is used is their mean with weights that fall
+exponentially with their past error (L1, older errors forgotten; Littlestone and Warmuth, "The
+weighted majority algorithm", 1994). Each is judged on steps that it had not seen. On generated
+traces the mean beats the single best candidate, even one chosen in hindsight.
 
 It leaves out where the surprises come from: only the layer before is looked at.
 """
@@ -39,7 +41,10 @@ RATES = (0.1, 0.25, 0.5, 1.0)
 _BASE = 1
 
 #: what an error of a candidate counts one step later
-_FORGET = 0.9
+_FORGET = 0.97
+
+#: how fast weight falls with error: a candidate 5 % worse than the best has 1/e of its weight
+_SHARPNESS = 20.0
 
 #: pairs from which on a fit is tried
 _FEWEST = 4
@@ -49,9 +54,9 @@ MAX_WINDOW = 1024
 
 
 class Ridge:
-    """Kernel ridge regression on surprises, chosen against means by one-step-behind validation.
+    """Kernel ridge regression on surprises, weighed against means by one-step-behind validation.
 
-    The first layer, which has no previous one, and the first steps use the best mean; the very
+    The first layer, which has no previous one, and the first steps use means alone; the very
     first step the previous layer's loads, or uniform.
 
     Parameters
@@ -92,8 +97,8 @@ class Ridge:
         state = self._layers.get(layer)
         if state is None:
             return self._history.fall_back(step, layer)
-        best: Loads = self._candidates(state, step, layer)[state.best].copy()
-        return best
+        mixed: Loads = state.weights() @ self._candidates(state, step, layer)
+        return mixed
 
     def _surprise(self, step: int, layer: int) -> Loads | None:
         """Surprise of a layer at a step, if known."""
@@ -141,10 +146,12 @@ class _Layer:
         made.surprises[step] = np.zeros_like(shares)
         return made
 
-    @property
-    def best(self) -> int:
-        """The candidate with the smallest error; the base mean before there is any."""
-        return int(self.errors.argmin()) if self.count > 1 else _BASE
+    def weights(self) -> Loads:
+        """Weights of the candidates by their errors; equal before there are any."""
+        least = float(self.errors.min())
+        found: Loads = np.exp(-_SHARPNESS * (self.errors - least) / max(least, _NO_ERROR))
+        found /= found.sum()
+        return found
 
     def judge(self, candidates: Loads, shares: Loads) -> None:
         """Charge each candidate its error."""
@@ -161,6 +168,9 @@ class _Layer:
             del self.surprises[next(iter(self.surprises))]
         self.ready = None
 
+
+#: errors below are rounding
+_NO_ERROR = 1e-12
 
 _RATES = np.array(RATES)
 _STRENGTHS = np.array(STRENGTHS)

@@ -1,4 +1,4 @@
-"""Ridge: the window, the fit against its textbook form, and which candidate it trusts."""
+"""Ridge: the window, the fit against its textbook form, and which candidates it trusts."""
 
 import numpy as np
 import pytest
