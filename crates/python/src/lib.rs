@@ -2,7 +2,6 @@
 
 use pyo3::prelude::*;
 
-mod allocator;
 mod demand;
 mod execute;
 mod schedule;

@@ -26,6 +26,7 @@ from lightloom.report.page_schedule import write_schedule_drawing, write_schedul
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
 from lightloom.study.files import STDOUT, RowWriter, check_all_writable, write_binary, write_json
+from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.port_times import busiest, port_times
 from lightloom.study.schedule_results import as_arrays, as_json, as_rows
 from lightloom.study.scheduling import (
@@ -78,6 +79,8 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     eps_rate: options.EpsRate = None,
     circuits: options.Allocators = None,
     previous: options.Previous = None,
+    relay: options.Relay = False,
+    systems: options.Systems = True,
     json: options.Json = None,
     csv: options.Csv = None,
     out: options.Out = None,
@@ -94,6 +97,8 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
         methods=_names("--method", method),
         allocators=_names("--circuits", circuits or "all"),
         time_limit_s=_quantity("--time-limit", time_limit, _SECONDS),
+        systems=tuple(SYSTEMS) if systems else (),
+        relay=relay,
     )
     ports = _ports(given, rate_gbps)
     name, matrix = _demand(given)
@@ -215,8 +220,8 @@ def _demand(given: dict[str, Any]) -> tuple[str, npt.NDArray[np.uint64]]:
 def _ports(given: dict[str, Any], rate_gbps: float) -> Ports | None:
     degree = given["degree"]
     if degree is None:
-        for name in ("eps_rate", "circuits", "previous"):
-            if given[name] is not None:
+        for name in ("eps_rate", "circuits", "previous", "relay"):
+            if given[name] not in {None, False}:
                 flag = name.replace("_", "-")
                 raise InputError(
                     f"--{flag} is for circuits; give --degree as well, or leave it out"
@@ -246,7 +251,7 @@ def _whole(flag: str, value: int, least: int, most: int) -> int:
 
 
 def _names(flag: str, text: str) -> tuple[str, ...]:
-    """The methods of an option; ``auto`` and ``all`` are every one."""
+    """The methods of an option; ``all`` allocators are every one."""
     known: tuple[str, ...] = (
         (*schedulers.PERMUTATION_METHODS, "auto")
         if flag == "--method"
@@ -257,7 +262,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     if wrong is not None or not names:
         hint = did_you_mean(wrong, known) if wrong else ""
         raise InputError(f"{flag} {wrong or text}: expected of {', '.join(known)}{hint}")
-    return known[:-1] if known[-1] in names else names
+    return known[:-1] if "all" in names else names
 
 
 def _print_drawings(found: Scheduling, console: Console) -> None:

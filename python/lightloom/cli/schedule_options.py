@@ -96,6 +96,13 @@ Previous = Annotated[
         show_default="a static circulant",
     ),
 ]
+Relay = Annotated[bool, _option(_CIRCUITS, "--relay", help="Relay over third servers as well.")]
+Systems = Annotated[
+    bool,
+    _option(
+        _SWITCH, "--systems/--no-systems", help="What RotorNet, Helios and X-NEST+ do as well."
+    ),
+]
 Json = Annotated[
     str | None, _option(_OUTPUT, "--json", metavar="PATH|-", help="Everything but the slots.")
 ]

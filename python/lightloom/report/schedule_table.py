@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.schedule_text import time_unit
+from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.schedule_results import dark_share
-from lightloom.study.scheduling import Scheduling
+from lightloom.study.scheduling import AllocationRow, Scheduling
 from lightloom.units import show_bytes, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
@@ -60,6 +61,8 @@ def grids(found: Scheduling) -> list[Grid]:
     tables = []
     if found.schedules:
         tables.append(_schedules(found))
+    if found.systems:
+        tables.append(_systems(found))
     if found.allocations:
         tables.append(_allocations(found))
     return tables
@@ -76,7 +79,7 @@ def _schedules(found: Scheduling) -> Grid:
     )
     rows = [
         [
-            name,
+            f"auto ({row.chosen})" if name == "auto" else name,
             _seconds(row.length_s, unit_s),
             f"{row.over_bound:.3f}",
             f"{row.configurations:,}",
@@ -85,7 +88,9 @@ def _schedules(found: Scheduling) -> Grid:
         ]
         for name, row in found.schedules.items()
     ]
-    rows += [[name, "-", "-", "-", "-", "time limit"] for name in found.not_begun]
+    rows += [
+        [name, "-", "-", "-", "-", "time limit"] for name in found.not_begun if name not in SYSTEMS
+    ]
     return Grid(
         title=f"Schedules of permutations: {question.rate_gbps:g} Gb/s per port, "
         f"{show_time(question.delay_s)} per reconfiguration, which stops {stops}",
@@ -95,12 +100,47 @@ def _schedules(found: Scheduling) -> Grid:
             ("over\nbound", ""),
             ("configu-\nrations", ""),
             ("dark", "% of time"),
-            ("computed in", "us"),
+            ("computed", "us"),
         ],
         rows=rows,
         best=list(found.schedules).index(found.winner) if found.winner else -1,
-        caption=f"* shortest, what auto picks; bound: {bound}; dark: the mean port's wait for "
-        "reconfigurations",
+        caption=f"* shortest; bound: {bound}; dark: the mean port's wait for reconfigurations",
+    )
+
+
+def _systems(found: Scheduling) -> Grid:
+    question = found.question
+    switches = 1 if question.ports is None else question.ports.degree
+    unit_s, unit = time_unit(max(row.length_s for row in found.systems.values()))
+    rows = [
+        [
+            name,
+            _seconds(row.length_s, unit_s),
+            f"{row.over_bound:.3f}",
+            f"{row.slots:,}",
+            "-" if row.epoch_s is None else f"{row.epoch_s / unit_s:.3g}",
+            f"{row.relayed_bytes / 1e9:,.3g}" if row.relayed_bytes else "-",
+            f"{1e6 * row.time_spent_s:,.0f}",
+        ]
+        for name, row in found.systems.items()
+    ]
+    rows += [[name, *["-"] * 5, "time limit"] for name in found.not_begun if name in SYSTEMS]
+    return Grid(
+        title=f"Other systems: {switches} switch{'es' * (switches > 1)} of "
+        f"{question.rate_gbps:g} Gb/s ports, {show_time(question.delay_s)} to turn",
+        headers=[
+            ("system", ""),
+            ("length", unit),
+            ("over\nbound", ""),
+            ("slots", ""),
+            ("epoch", unit),
+            ("relayed", "GB"),
+            ("computed", "us"),
+        ],
+        rows=rows,
+        best=-1,
+        caption="bound: the largest line over all its ports, without delay; epoch: the best of "
+        "five lengths",
     )
 
 
@@ -110,6 +150,7 @@ def _allocations(found: Scheduling) -> Grid:
     rows = found.allocations
     finite = [row.split.makespan_s for row in rows if row.split.makespan_s < float("inf")]
     unit_s, unit = time_unit(max(finite, default=1.0))
+    relayed = rows[0].relayed is not None
     return Grid(
         title=f"Circuits: {ports.degree} ports of {found.question.rate_gbps:g} Gb/s and "
         f"{ports.eps_gbps:g} Gb/s EPS per server",
@@ -118,9 +159,10 @@ def _allocations(found: Scheduling) -> Grid:
             ("number", ""),
             ("no split", unit),
             ("split", unit),
-            ("over\nport bound", ""),
+            ("over\nbound", ""),
             ("pairs\nchanged", ""),
-            ("computed in", "us"),
+            *([("relayed", unit)] if relayed else []),
+            ("computed", "us"),
         ],
         rows=[
             [
@@ -130,13 +172,16 @@ def _allocations(found: Scheduling) -> Grid:
                 _seconds(row.split.makespan_s, unit_s),
                 f"{row.split.over_bound:.3f}",
                 f"{row.changed_pairs:,}",
+                *([] if row.relayed is None else [_seconds(row.relayed.time_s, unit_s)]),
                 f"{1e6 * row.took_s:,.0f}",
             ]
             for row in rows
         ],
         best=next((number for number, row in enumerate(rows) if row is best), -1),
-        caption="* fastest; no split: a pair with circuits uses only these (MixNet); split: it "
-        f"may spill its excess to the EPS; pairs changed from {_held(found)}",
+        caption="* fastest; bound: the largest line over all ports of its server; no split: a "
+        "pair with circuits uses only these (MixNet); split: it may spill its excess to the EPS; "
+        f"pairs changed from {_held(found)}"
+        + ("; relayed: split, and over third servers where that is faster" if relayed else ""),
     )
 
 
@@ -181,6 +226,8 @@ def verdict(found: Scheduling) -> list[str]:
     sentences = []
     if found.decision is not None:
         sentences.append(_break_even(found))
+    if found.best_relayed is not None:
+        sentences.append(_relaying(found, found.best_relayed))
     if found.interrupted:
         sentences.append("Interrupted: what was finished is above.")
     return sentences
@@ -202,4 +249,17 @@ def _break_even(found: Scheduling) -> str:
     return (
         f"Keep {what}, unless the delay of {exposed} is hidden or this demand comes more than "
         f"{decision.exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
+    )
+
+
+def _relaying(found: Scheduling, row: AllocationRow) -> str:
+    relayed, held = row.relayed, found.held_relayed
+    assert relayed is not None
+    assert held is not None
+    if not relayed.pays and not held.pays:
+        return f"Relaying does not pay: {relayed.reason}."
+    return (
+        f"Relaying: {show_time(held.time_s)} instead of {show_time(held.one_hop_s)} over "
+        f"{_held(found)}, {show_time(relayed.time_s)} over the circuits of {row.method}, where "
+        f"{show_bytes(relayed.relayed_bytes)} take two hops."
     )

@@ -7,7 +7,6 @@ real switch and Python. Every function is deterministic and releases the interpr
 from lightloom.schedule.circuits import (
     Allocation,
     Method,
-    Question,
     Region,
     allocate,
     allocate_region,
@@ -57,7 +56,6 @@ __all__ = [
     "Method",
     "PermutationMethod",
     "PermutationSchedule",
-    "Question",
     "Region",
     "RelayCost",
     "RelayLoads",

@@ -47,6 +47,7 @@ def as_json(found: Scheduling) -> dict[str, Any]:
         "inputs": inputs,
         "nature": vars(found.nature),
         "schedules": {name: _schedule(row) for name, row in found.schedules.items()},
+        "systems": {name: vars(row) for name, row in found.systems.items()},
         "winner": found.winner,
         "not_begun": found.not_begun,
         "circuits": {row.method: _allocation(row) for row in found.allocations},
@@ -68,6 +69,15 @@ def _schedule(row: schedule.PermutationSchedule) -> dict[str, Any]:
 
 
 def _allocation(row: AllocationRow) -> dict[str, Any]:
+    relayed = (
+        {}
+        if row.relayed is None
+        else {
+            "relayed_s": row.relayed.time_s,
+            "relayed_bytes": row.relayed.relayed_bytes,
+            "relaying_pays": row.relayed.pays,
+        }
+    )
     return {
         "circuits": row.split.circuit_count,
         "no_split_s": row.whole.makespan_s,
@@ -76,6 +86,7 @@ def _allocation(row: AllocationRow) -> dict[str, Any]:
         "over_bound": row.split.over_bound,
         "changed_pairs": row.changed_pairs,
         "time_spent_s": row.took_s,
+        **relayed,
     }
 
 
@@ -94,6 +105,10 @@ def as_rows(found: Scheduling) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {"kind": "schedule", "method": name, "best": name == found.winner} | _schedule(row)
         for name, row in found.schedules.items()
+    ]
+    rows += [
+        {"kind": "system", "method": name, "best": False} | vars(row)
+        for name, row in found.systems.items()
     ]
     rows += [
         {"kind": "circuits", "method": row.method, "best": row is best} | _allocation(row)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from lightloom import schedule
 from lightloom.demand.unevenness import rank_one_distance, skew
 from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.study.other_systems import Fabric, SystemRow, other_system
 
 Bytes = npt.NDArray[np.uint64]
 Told = Callable[[float, str], None]
@@ -113,6 +114,8 @@ class AllocationRow:
         Port pairs that the switch touches to get from the held circuits to those of ``split``.
     took_s
         Time to compute the circuits of ``split``.
+    relayed
+        How third servers relay over the circuits of ``split``, if that was asked for.
     """
 
     method: str
@@ -120,6 +123,7 @@ class AllocationRow:
     whole: schedule.Allocation
     changed_pairs: int
     took_s: float
+    relayed: schedule.Relayed | None = None
 
 
 @dataclass
@@ -130,12 +134,16 @@ class Scheduling:
     ----------
     schedules
         Schedules of permutations by their method.
+    systems
+        What other systems do, by their name.
     not_begun
-        Methods that the time limit left out.
+        Methods and systems that the time limit left out.
     allocations
         Circuits under the port budget.
     held
         The circuits that are there: those given, else the static circulant.
+    held_relayed
+        How third servers relay over these, if that was asked for.
     decision
         Whether to leave them for one of the allocations.
     """
@@ -143,9 +151,11 @@ class Scheduling:
     question: Question
     nature: Nature
     schedules: dict[str, schedule.PermutationSchedule] = field(default_factory=dict)
+    systems: dict[str, SystemRow] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
+    held_relayed: schedule.Relayed | None = None
     decision: schedule.BreakEven | None = None
     interrupted: bool = False
 
@@ -169,6 +179,17 @@ class Scheduling:
             key=lambda row: (row.split.makespan_s, row.changed_pairs),
             default=None,
         )
+
+    @property
+    def best_relayed(self) -> AllocationRow | None:
+        """The allocation over which relaying is fastest, if it was asked for."""
+        rows = [row for row in self.allocations if row.relayed is not None]
+        return min(rows, key=_relayed_s, default=None)
+
+
+def _relayed_s(row: AllocationRow) -> tuple[float, int]:
+    assert row.relayed is not None
+    return row.relayed.time_s, row.changed_pairs
 
 
 def without_diagonal(demand: Bytes) -> tuple[Bytes, int]:
@@ -217,16 +238,22 @@ class Choice:
     Attributes
     ----------
     methods
-        Of :func:`lightloom.schedule.decompose`, in this order; ``auto`` is all single ones.
+        Of :func:`lightloom.schedule.decompose`, in this order; ``auto`` is all others and itself.
     allocators
         Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
     time_limit_s
-        Time after which no other schedule of permutations is begun.
+        Time after which no other schedule of permutations, and no other system, is begun.
+    systems
+        Of :data:`~lightloom.study.other_systems.SYSTEMS`; read for square demand only.
+    relay
+        Whether third servers may relay; read with ``ports`` only.
     """
 
     methods: Sequence[str]
     allocators: Sequence[str]
     time_limit_s: float = math.inf
+    systems: Sequence[str] = ()
+    relay: bool = False
 
 
 def compare_schedules(
@@ -319,14 +346,17 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
     question = found.question
     # maximal takes long where there are many ports, and is hardly ever the shortest
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
-    names = [m for name in choice.methods for m in (single if name == "auto" else [name])]
+    names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     deadline = time.monotonic() + choice.time_limit_s
     for name in dict.fromkeys(names):
         yield f"schedule {name}", partial(_decompose, found, name, deadline)
+    if question.demand.shape[0] == question.demand.shape[1]:
+        for name in choice.systems:
+            yield name, partial(_try_system, found, name, deadline)
     if question.ports is not None and choice.allocators:
-        yield "held circuits", partial(_hold, found)
+        yield "held circuits", partial(_hold, found, choice.relay)
         for name in choice.allocators:
-            yield f"circuits {name}", partial(_allocate, found, name)
+            yield f"circuits {name}", partial(_allocate, found, name, choice.relay)
         yield "break-even", partial(_decide, found)
 
 
@@ -341,8 +371,20 @@ def _decompose(found: Scheduling, method: str, deadline: float) -> None:
         delay_s=question.delay_s,
         rate_gbps=question.rate_gbps,
         method=method,
+        time_limit_s=max(0.0, deadline - time.monotonic()) if math.isfinite(deadline) else None,
         partial=question.partial,
     )
+
+
+def _try_system(found: Scheduling, name: str, deadline: float) -> None:
+    """What another system does with a switch per port, or a single one."""
+    if time.monotonic() >= deadline:
+        found.not_begun.append(name)
+        return
+    question = found.question
+    switches = 1 if question.ports is None else question.ports.degree
+    fabric = Fabric(switches, question.rate_gbps, question.delay_s)
+    found.systems[name] = other_system(name, question.demand, fabric)
 
 
 def _region(question: Question) -> schedule.Region:
@@ -351,7 +393,7 @@ def _region(question: Question) -> schedule.Region:
     return schedule.Region(ports.degree, question.rate_gbps, ports.eps_gbps, split=True)
 
 
-def _hold(found: Scheduling) -> None:
+def _hold(found: Scheduling, relay: bool) -> None:
     """The circuits that are there: those given, else the static circulant."""
     question, region = found.question, _region(found.question)
     assert question.ports is not None
@@ -359,9 +401,11 @@ def _hold(found: Scheduling) -> None:
         found.held = schedule.allocate_region(question.demand, region, method="static")
     else:
         found.held = schedule.route(question.demand, question.ports.previous, region)
+    if relay:
+        found.held_relayed = schedule.relay(question.demand, found.held.circuits, region)
 
 
-def _allocate(found: Scheduling, method: str) -> None:
+def _allocate(found: Scheduling, method: str, relay: bool) -> None:
     assert found.held is not None
     region, demand, held = _region(found.question), found.question.demand, found.held.circuits
     started = time.perf_counter()
@@ -371,7 +415,8 @@ def _allocate(found: Scheduling, method: str) -> None:
         demand, replace(region, split=False), method=method, previous=held
     )
     changed = schedule.changed_pairs(held, split.circuits)
-    found.allocations.append(AllocationRow(method, split, whole, changed, took))
+    relayed = schedule.relay(demand, split.circuits, region) if relay else None
+    found.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
 
 
 def _decide(found: Scheduling) -> None:

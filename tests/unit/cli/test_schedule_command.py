@@ -67,6 +67,8 @@ def folder(tmp_path, monkeypatch):
          "well, or leave it out"),
         ("schedule a.npy --delay 0 --previous held.npy", "--previous is for circuits; give "
          "--degree as well, or leave it out"),
+        ("schedule a.npy --delay 0 --relay", "--relay is for circuits; give --degree as well, or "
+         "leave it out"),
         ("schedule a.npy --delay 0 --circuits best", "--circuits is for circuits; give --degree "
          "as well, or leave it out"),
         ("schedule a.npy --delay 0 --degree 2 --eps-rate -1",
@@ -143,7 +145,7 @@ def test_golden_table(lightloom, golden, folder):
     lines = [line.rstrip() for line in outcome.out.splitlines()]
     # the last column of a table, and the padding that is as wide
     untimed = [
-        re.sub(r"(?<=\d) {2,}[\d,]+$", " #", line) if "." in line else line for line in lines
+        re.sub(r"(?<=[\d-]) {2,}[\d,]+$", " #", line) if "." in line else line for line in lines
     ]
     rules = [re.sub("─+", "─", line) for line in untimed]
     golden("schedule.txt", "\n".join(rules) + "\n")
@@ -214,8 +216,17 @@ def test_the_diagonal_is_left_out_and_said(lightloom, folder):
 def test_chosen_methods_alone(lightloom):
     out = lightloom("schedule a.npy --delay 0 --method bvn,critical,bvn --degree 1 --circuits best")
     assert out.out.count(" bvn ") == 1
-    for name in ("maximal", "round-robin", "reference"):
+    for name in ("maximal", "round-robin", "reference", "auto"):
         assert f" {name} " not in out.out
+
+
+def test_other_systems_and_relaying_are_asked_for(lightloom):
+    job = "schedule a.npy --delay 1us --degree 1"
+    plain, more = lightloom(job).out, lightloom(f"{job} --relay --no-systems").out
+    assert "RotorNet, relaying" in plain
+    assert "relayed: split" not in plain
+    assert "RotorNet" not in more
+    assert "relayed: split" in more
 
 
 def test_rectangles_have_schedules_without_circuits(lightloom):

@@ -20,6 +20,7 @@ from lightloom.report.page_schedule import (
 from lightloom.report.plots_schedule import colour, gantt
 from lightloom.report.schedule_table import nature_text, print_scheduling, verdict
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
+from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.port_times import DARK, PortTimes, port_times
 from lightloom.study.scheduling import (
     Choice,
@@ -30,7 +31,7 @@ from lightloom.study.scheduling import (
     nature,
 )
 
-ALL = Choice(methods=("auto",), allocators=("static", "best"))
+ALL = Choice(methods=("auto",), allocators=("static", "best"), systems=tuple(SYSTEMS), relay=True)
 
 
 def drawn(regime, servers, **more):
@@ -82,7 +83,7 @@ def test_everything_fits_the_width(found):
             assert len(line) <= 80
     tables = text_of(print_scheduling, found).splitlines()
     assert [line for line in tables if re.match(r" \* |\* ", line)]
-    assert all(len(line) <= 80 for line in tables if not line.startswith(("pair", "Keep", "Recon")))
+    assert all(len(line) <= 80 for line in tables if not line.startswith(("pair", "Keep", "Re")))
 
 
 def test_circuits_in_numbers_and_shades():
@@ -123,7 +124,12 @@ def test_nature_in_words(found):
 
 
 def test_verdict_in_words(found):
-    [sentence] = verdict(found)
+    sentence, relaying = verdict(found)
+    assert re.fullmatch(
+        r"Relaying: [\d.]+ [mu]s instead of [\d.]+ [mu]s over the static circulant, [\d.]+ [mu]s "
+        r"over the circuits of \w+, where [\d.]+ MB take two hops\.",
+        relaying,
+    )
     assert re.fullmatch(
         r"Reconfigure: best saves [\d.]+ us against the static circulant, more than the delay of "
         r"10 us\.",
@@ -141,9 +147,9 @@ def test_verdict_in_words(found):
     same = compare_schedules(
         Question("x", found.question.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
     )
-    assert verdict(same) == [
+    assert verdict(same)[0] == (
         "Keep the circuits given: no other circuits are faster for this demand."
-    ]
+    )
     same.interrupted = True
     assert verdict(same)[-1] == "Interrupted: what was finished is above."
 
@@ -152,6 +158,21 @@ def test_a_time_limit_is_said_in_the_table(found):
     short = compare_schedules(found.question, Choice(("auto",), (), time_limit_s=0.0))
     lines = [line for line in text_of(print_scheduling, short).splitlines() if "critical" in line]
     assert lines[0].split() == ["critical", "-", "-", "-", "-", "time", "limit"]
+    cut = Scheduling(found.question, found.nature, systems=dict(found.systems))
+    row = cut.systems.pop("Helios")
+    cut.not_begun = ["Helios"]
+    lines = [line for line in text_of(print_scheduling, cut).splitlines() if "Helios" in line]
+    assert lines[0].split() == ["Helios", "-", "-", "-", "-", "-", "time", "limit"]
+    assert row.length_s > 0
+
+
+def test_relaying_that_does_not_pay_says_why():
+    demand = np.full((3, 3), 10**6, dtype=np.uint64)
+    asked = Question("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
+    found = compare_schedules(asked, Choice(("bvn",), ("static",), relay=True))
+    assert verdict(found)[-1] == (
+        "Relaying does not pay: no routing with relays is faster than one hop."
+    )
 
 
 def test_drawing_has_every_span(found):
@@ -192,7 +213,7 @@ def test_page_has_tables_and_drawings(found, tmp_path):
     assert text == render_schedule(found)
     assert "pair &lt;8&gt;" in text
     assert "<8>" not in text
-    assert text.count("<table>") == 2
+    assert text.count("<table>") == 3
     assert text.count("<svg") >= 4
     assert "http" not in text.replace("http://www.w3.org", "")
     assert f"* {found.winner}" in text

@@ -10,6 +10,7 @@ import pytest
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError
 from lightloom.study import scheduling
+from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.schedule_results import as_arrays, as_json, as_rows, dark_share
 from lightloom.study.scheduling import (
     Choice,
@@ -30,7 +31,7 @@ def question(demand=DEMAND, delay_s=1e-9, **more):
 
 def test_every_method_beside_the_library():
     found = compare_schedules(question(ports=Ports(2, 8.0)), ALL)
-    assert set(found.schedules) == set(schedule.PERMUTATION_METHODS)
+    assert set(found.schedules) == {*schedule.PERMUTATION_METHODS, "auto"}
     for name, row in found.schedules.items():
         direct = schedule.decompose(DEMAND, delay_s=1e-9, rate_gbps=8.0, method=name)
         assert row.length_bytes == direct.length_bytes
@@ -127,9 +128,59 @@ def test_nothing_to_send_is_a_demand_error():
 def test_the_time_limit_leaves_methods_out():
     found = compare_schedules(question(), Choice(("auto",), (), time_limit_s=0.0))
     assert list(found.schedules) == ["round-robin"]
-    assert {"round-robin", *found.not_begun} == set(schedule.PERMUTATION_METHODS)
-    assert found.not_begun[-1] == "maximal"
+    assert {"round-robin", *found.not_begun} == {*schedule.PERMUTATION_METHODS, "auto"}
+    assert found.not_begun[-2:] == ["maximal", "auto"]
     assert found.winner == "round-robin"
+
+
+def test_the_time_limit_leaves_systems_out():
+    found = compare_schedules(question(), Choice(("bvn",), (), 0.0, tuple(SYSTEMS)))
+    assert not found.systems
+    assert found.not_begun == list(SYSTEMS)
+
+
+def test_other_systems_have_a_switch_per_port():
+    choice = Choice(("bvn",), ("static",), systems=tuple(SYSTEMS))
+    one, two = (
+        compare_schedules(question(delay_s=0.0, ports=ports), choice)
+        for ports in (None, Ports(2, 8.0))
+    )
+    assert list(one.systems) == list(two.systems) == list(SYSTEMS)
+    equal = schedule.rotornet_schedule(DEMAND, rate_gbps=8.0)
+    assert one.systems["RotorNet, equal slots"].length_s == equal.length_s
+    for name, row in two.systems.items():
+        # the largest line, 1,300 bytes, at 1 GB/s per port
+        assert row.length_s >= 1300e-9 / 2 * (1 - 1e-9)
+        assert row.length_s == pytest.approx(row.over_bound * 1300e-9 / 2)
+        assert row.length_s <= one.systems[name].length_s * (1 + 1e-9)
+    epochs = one.systems["Helios"]
+    direct = schedule.helios_epochs(DEMAND, epoch_s=epochs.epoch_s, rate_gbps=8.0)
+    assert direct.length_s == epochs.length_s
+    content = as_json(one)["systems"]["Helios"]
+    assert content["length_s"] == epochs.length_s
+    assert [row["method"] for row in as_rows(one)] == ["bvn", *SYSTEMS]
+    wide = compare_schedules(question(DEMAND[:2]), choice)
+    assert not wide.systems
+
+
+def test_relaying_beside_each_allocation():
+    demand = np.full((6, 6), 10**6, dtype=np.uint64)
+    demand[0, 3] = demand[3, 0] = 10**8
+    np.fill_diagonal(demand, 0)
+    asked = Question("it", demand, 400.0, 1e-6, ports=Ports(2, 400.0))
+    found = compare_schedules(asked, Choice(("bvn",), ("static", "best"), relay=True))
+    region = schedule.Region(2, 400.0, 400.0)
+    for row in found.allocations:
+        direct = schedule.relay(demand, row.split.circuits, region)
+        assert row.relayed.time_s == direct.time_s
+        assert row.relayed.time_s <= row.split.makespan_s * (1 + 1e-6)
+    assert found.held_relayed.time_s == found.allocations[0].relayed.time_s
+    times = [row.relayed.time_s for row in found.allocations]
+    assert found.best_relayed.relayed.time_s == min(times)
+    assert as_json(found)["circuits"]["static"]["relayed_s"] == times[0]
+    without = compare_schedules(asked, ALL)
+    assert without.best_relayed is None
+    assert "relayed_s" not in as_json(without)["circuits"]["static"]
 
 
 def test_an_interrupt_keeps_what_finished():

@@ -1,0 +1,114 @@
+"""One demand under the schedulers of other systems: RotorNet, Helios, X-NEST+.
+
+They set each of several switches to one matching at a time and send nothing over packet switches.
+A system that works in epochs gets the best of a few lengths of epochs, so that it is not judged by
+a bad setting. Their bound is the largest line at the rate of all its ports, without any delay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import schedule
+
+Bytes = npt.NDArray[np.uint64]
+#: epochs that are tried, as shares of the time that the largest line takes over all its ports
+_EPOCHS = (1.0, 0.5, 0.25, 0.125, 0.0625)
+
+
+@dataclass(frozen=True)
+class SystemRow:
+    """How long a system takes.
+
+    Attributes
+    ----------
+    length_s
+        Seconds until the last byte, delays included.
+    over_bound
+        Length over the time of the largest line over all its ports.
+    slots
+        Slots or epochs.
+    epoch_s
+        Length of an epoch; ``None`` for systems without.
+    relayed_bytes
+        Bytes that took two hops.
+    """
+
+    length_s: float
+    over_bound: float
+    slots: int
+    epoch_s: float | None
+    relayed_bytes: int
+    time_spent_s: float
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Switches that every node has a port at."""
+
+    switches: int
+    rate_gbps: float
+    delay_s: float
+
+
+def other_system(name: str, demand: Bytes, fabric: Fabric) -> SystemRow:
+    """Serve a square demand as the system of a name in :data:`SYSTEMS` does.
+
+    Raises
+    ------
+    DemandError
+        If it takes a million slots.
+    """
+    return SYSTEMS[name](demand, fabric)
+
+
+def _rotornet(demand: Bytes, fabric: Fabric, *, held: bool, relay: bool) -> SystemRow:
+    started = time.perf_counter()
+    found = schedule.rotornet_schedule(
+        demand,
+        switches=fabric.switches,
+        delay_s=fabric.delay_s,
+        rate_gbps=fabric.rate_gbps,
+        held=held,
+        relay=relay,
+    )
+    took = time.perf_counter() - started
+    slots = len(found.holds_bytes)
+    return SystemRow(found.length_s, found.over_bound, slots, None, found.relayed_bytes, took)
+
+
+def _epochs(demand: Bytes, fabric: Fabric, run: Callable[..., schedule.EpochRun]) -> SystemRow:
+    largest = max(float(demand.sum(axis=axis, dtype=np.float64).max()) for axis in (0, 1))
+    line_s = largest * 8e-9 / (fabric.rate_gbps * fabric.switches)
+    rows = []
+    for share in _EPOCHS:
+        epoch_s = max(share * line_s, 1e-9)
+        started = time.perf_counter()
+        found = run(
+            demand,
+            epoch_s=epoch_s,
+            switches=fabric.switches,
+            delay_s=fabric.delay_s,
+            rate_gbps=fabric.rate_gbps,
+        )
+        took = time.perf_counter() - started
+        rows.append(
+            SystemRow(found.length_s, found.over_bound, len(found.matchings), epoch_s, 0, took)
+        )
+    return min(rows, key=lambda row: row.length_s)
+
+
+#: each system, by its name in tables
+SYSTEMS: dict[str, Callable[[Bytes, Fabric], SystemRow]] = {
+    "RotorNet, equal slots": partial(_rotornet, held=False, relay=False),
+    "RotorNet, held to demand": partial(_rotornet, held=True, relay=False),
+    "RotorNet, relaying": partial(_rotornet, held=False, relay=True),
+    "Helios": partial(_epochs, run=schedule.helios_epochs),
+    "X-NEST+": partial(_epochs, run=schedule.xnest_epochs),
+}
