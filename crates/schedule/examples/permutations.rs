@@ -58,43 +58,50 @@ fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
     shares.iter().map(|share| (share / longest * 5e8) as u64).collect()
 }
 
+/// Mean and worst length over bound, slots per draw, and the best time.
+fn measure(kind: &str, lines: usize, delay_us: u64, method: Method, options: &Options) -> String {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let (mut worst, mut sum, mut slots, mut best) = (0.0_f64, 0.0, 0, f64::INFINITY);
+    for _ in 0..options.draws {
+        let bytes = demand(kind, lines, &mut random);
+        // 400 Gb/s are 50,000 bytes per microsecond.
+        let demand = Demand::new(lines, lines, &bytes, delay_us * 50_000, options.partial);
+        let demand = demand.expect("valid");
+        let start = Instant::now();
+        let found = decompose(&demand, method, None);
+        best = best.min(start.elapsed().as_secs_f64());
+        check(&demand, &found).expect("valid");
+        let ratio = found.length as f64 / found.lower_bound as f64;
+        worst = worst.max(ratio);
+        sum += ratio;
+        slots += found.plan.configurations();
+    }
+    let (mean, slots) = (sum / options.draws as f64, slots / options.draws);
+    format!("  {} {mean:.3} {worst:.3} {slots:5} {:8.1} us", method.name(), best * 1e6)
+}
+
+struct Options {
+    draws: usize,
+    partial: bool,
+}
+
+fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
+    text.split(',').map(|word| word.parse().ok().expect("whole numbers with commas")).collect()
+}
+
+/// Arguments: draws, sizes, methods, delays in microseconds, `partial`.
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let draws: usize = arguments.next().map_or(4, |text| text.parse().expect("a number"));
-    let sizes: Vec<usize> = arguments.next().map_or(vec![8, 16, 32, 64], |text| {
-        text.split(',').map(|size| size.parse().expect("numbers")).collect()
-    });
-    let methods: Vec<Method> = arguments
-        .next()
-        .map_or(Method::SINGLE.into_iter().chain([Method::Auto]).collect(), |text| {
-            text.split(',').map(|name| Method::named(name).expect("a method")).collect()
-        });
-    let delays: Vec<u64> = arguments.next().map_or(vec![0, 1, 10, 100, 1_000, 25_000], |text| {
-        text.split(',').map(|size| size.parse().expect("numbers")).collect()
-    });
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let or = |index: usize, default: &str| given.get(index).cloned().unwrap_or(default.to_owned());
+    let options = Options { draws: numbers(&or(0, "4"))[0], partial: or(4, "") == "partial" };
+    let methods = or(2, "round-robin,open-shop,bvn,threshold,maximal,critical,auto");
     for kind in ["moe", "pair", "sparse", "uniform"] {
-        for &n in &sizes {
-            for &delay in &delays {
-                print!("{kind:8} {n:4} {delay:6} us");
-                for &method in &methods {
-                    let mut random = Random(0x9E37_79B9_7F4A_7C15);
-                    let (mut worst, mut sum, mut slots) = (0.0_f64, 0.0, 0);
-                    let mut best = f64::INFINITY;
-                    for _ in 0..draws {
-                        let bytes = demand(kind, n, &mut random);
-                        let demand = Demand::new(n, n, &bytes, delay * 50_000, false).unwrap();
-                        let start = Instant::now();
-                        let found = decompose(&demand, method, None);
-                        best = best.min(start.elapsed().as_secs_f64());
-                        check(&demand, &found).unwrap();
-                        let ratio = found.length as f64 / found.lower_bound as f64;
-                        worst = worst.max(ratio);
-                        sum += ratio;
-                        slots += found.plan.configurations();
-                    }
-                    let name = method.name();
-                    let (mean, slots) = (sum / draws as f64, slots / draws);
-                    print!("  {name} {mean:.3} {worst:.3} {slots:5} {:9.1}us", best * 1e6);
+        for &lines in &numbers(&or(1, "8,16,32,64")) {
+            for &delay_us in &numbers(&or(3, "0,1,10,100,1000,25000")) {
+                print!("{kind:8} {lines:4} {delay_us:6} us");
+                for name in methods.split(',') {
+                    let method = Method::named(name).expect("a method");
+                    print!("{}", measure(kind, lines, delay_us, method, &options));
                 }
                 println!();
             }

@@ -45,7 +45,9 @@ def whole_matrix(
             f"{name}[{row}, {column}] is {given[row, column]}: "
             f"expected a whole number from 0 to {most}"
         )
-    return np.ascontiguousarray(given.astype(np.uint64))
+    # nothing at all may be of any kind, even one that does not turn into numbers
+    numbers = given if given.size else np.zeros(given.shape)
+    return np.ascontiguousarray(numbers.astype(np.uint64))
 
 
 def square_matrix(
@@ -103,7 +105,7 @@ def time_bytes(seconds: float | str, name: str, bits_per_s: int, least: int = 0)
     if given < 0 or (least and not given):
         expected = "more than 0" if least else "0 or more"
         raise InputError(f"{name}: expected {expected}, got {seconds!r}")
-    size = -(-to_ps(given) * bits_per_s // (8 * PS_PER_S))
-    if size > _MOST_TIME_BYTES:
+    # before it is whole, because not every float has a whole number of picoseconds
+    if given * bits_per_s / 8 > _MOST_TIME_BYTES:
         raise InputError(f"{name}: {seconds!r} is too long")
-    return max(size, least)
+    return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), least)

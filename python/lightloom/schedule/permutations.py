@@ -53,12 +53,15 @@ class PermutationSchedule:
     length_bytes
         Bytes that a port could send from the first reconfiguration to the last byte.
     lower_bound_bytes
-        Bytes that no schedule can beat. All-stop: the largest line sum plus one delay for each
-        peer of the line with most peers. Partial: the largest, over lines, of sum plus delays.
+        Bytes that no schedule can beat. All-stop: at least the largest line sum plus one delay
+        for each peer of the line with most peers, more where pairs of different size must share
+        slots. Partial: the largest, over lines, of sum plus delays.
     delay_bytes
         Bytes that a port could send while the crossbar changes.
     rate_bps
         Bits per second of each port.
+    partial
+        Whether reconfiguration may be partial; slots are all-stop nonetheless.
     chosen
         The method whose matchings these are; ``auto`` settles on another's.
     time_spent_s
@@ -72,13 +75,9 @@ class PermutationSchedule:
     lower_bound_bytes: int
     delay_bytes: int
     rate_bps: int
+    partial: bool
     chosen: SingleMethod
     time_spent_s: float
-
-    @property
-    def partial(self) -> bool:
-        """Whether only the ports of a new circuit stop."""
-        return self.transfers is not None
 
     @cached_property
     def _shown(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
@@ -91,8 +90,7 @@ class PermutationSchedule:
     def permutations(self) -> npt.NDArray[np.int32]:
         """Column that each row sends to in each slot, or -1, ``(k, rows)``.
 
-        With partial reconfiguration a slot is the time between two events, and ports that turn
-        send nothing.
+        Of transfers, a slot is the time between two events, and ports that turn send nothing.
         """
         return self._shown[0]
 
@@ -123,7 +121,7 @@ class PermutationSchedule:
 
     @property
     def configurations(self) -> int:
-        """How often the crossbar is set: slots, or circuits made if reconfiguration is partial."""
+        """How often the crossbar is set: slots, or the circuits of transfers."""
         shown = self.slots[1] if self.slots is not None else self.transfers
         assert shown is not None
         return len(shown)
@@ -194,15 +192,15 @@ def decompose(
         hint = did_you_mean(str(method), _NAMES)
         raise InputError(f"method {method!r}: expected one of {known}{hint}")
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
-    delay_bytes = time_bytes(delay_s, "delay_s", bits) if delay_s else 0
+    delay_bytes = time_bytes(delay_s, "delay_s", bits) if delay_s != 0 else 0
     if time_limit_s is not None:
         time_limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")
         if time_limit_s < 0:
             raise InputError(f"time_limit_s: expected 0 or more, got {time_limit_s!r}")
     matrix = _plain(demand)
-    options = (delay_bytes, bool(partial))
+    partial = bool(partial)
     try:
-        found = _core.schedule_decompose(matrix, options, method, time_limit_s)
+        found = _core.schedule_decompose(matrix, (delay_bytes, partial), method, time_limit_s)
     except ValueError as error:
         # Views and conversions are checked here, once the fast path has failed.
         whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
@@ -210,7 +208,7 @@ def decompose(
     slots, transfers, (length, bound), chosen, spent = found
     shape = (matrix.shape[0], matrix.shape[1])
     return PermutationSchedule(
-        slots, transfers, shape, length, bound, delay_bytes, bits, chosen, spent
+        slots, transfers, shape, length, bound, delay_bytes, bits, partial, chosen, spent
     )
 
 

@@ -35,7 +35,9 @@ def test_seconds_follow_from_bytes(demand):
     assert found.holds_bytes.sum() == longest
     assert found.holds_s.sum() == pytest.approx(longest * 8 / 100e9)
     assert found.length_s == pytest.approx(found.holds_s.sum() + found.configurations * 10e-6)
-    assert found.lower_bound_s == pytest.approx(longest * 8 / 100e9 + 6 * 10e-6)
+    assert found.lower_bound_s >= longest * 8 / 100e9 + 6 * 10e-6
+    free = decompose(demand, method="bvn", rate_gbps=100)
+    assert free.lower_bound_s == free.length_s == pytest.approx(longest * 8 / 100e9)
 
 
 def test_delays_are_rounded_up():
@@ -48,7 +50,7 @@ def test_portfolio_has_every_method(demand):
     found = decompose_all(demand, delay_s=1e-5)
     assert list(found) == METHODS
     shortest = min(found[method].length_bytes for method in PERMUTATION_METHODS)
-    assert found["auto"].length_bytes == shortest
+    assert found["auto"].length_bytes <= shortest
 
 
 def test_partial_reconfiguration_makes_each_circuit_once():

@@ -1,23 +1,85 @@
 //! The shortest schedule of all methods, cheapest method first.
 //!
-//! It stops as soon as a schedule meets the lower bound or the time is up.
+//! It stops as soon as a schedule meets the lower bound or the time is up. With a delay, cyclic
+//! shifts are improved by exchanges, the critical-line method is tried with every rule, and groups
+//! of slots are rebuilt: for small demand always, for large demand as long as a time limit allows.
 
 use std::time::Instant;
 
-use super::{Demand, Method, Schedule, decompose as decompose_by};
+use super::critical::{RULES, by_rule};
+use super::improve::improve;
+use super::rebuild::rebuild;
+use super::{Demand, Method, Plan, Schedule, plan_by};
+
+/// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
+const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
+
+/// Lines up to which groups of slots are rebuilt even without a time limit.
+const SMALL: usize = 16;
 
 pub fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
-    let mut best: Option<Schedule> = None;
-    for method in Method::SINGLE {
-        if let Some(found) = &best
-            && (found.length == found.lower_bound || until.is_some_and(|t| Instant::now() >= t))
-        {
-            break;
+    let bound = demand.lower_bound();
+    // With partial reconfiguration the open shop is nearly always the shortest by far.
+    let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };
+    let mut search = Search { demand, until, best: schedule(cheapest, demand, bound) };
+    search.all();
+    search.best
+}
+
+fn schedule(method: Method, demand: &Demand, bound: u64) -> Schedule {
+    Schedule::of(method, plan_by(demand, method), demand, bound)
+}
+
+struct Search<'a> {
+    demand: &'a Demand<'a>,
+    until: Option<Instant>,
+    best: Schedule,
+}
+
+impl Search<'_> {
+    fn all(&mut self) {
+        let demand = self.demand;
+        // Without delay this is optimal.
+        if self.goes_on() {
+            self.offer(Method::Bvn, plan_by(demand, Method::Bvn));
         }
-        let found = decompose_by(demand, method, until);
-        if best.as_ref().is_none_or(|best| found.length < best.length) {
-            best = Some(found);
+        if self.goes_on()
+            && let Plan::Slots(slots) = plan_by(demand, Method::RoundRobin)
+        {
+            self.offer(Method::RoundRobin, Plan::Slots(improve(demand, &slots, self.until)));
+        }
+        for rule in RULES {
+            if self.goes_on()
+                && let Some(slots) = by_rule(demand, rule, self.until)
+            {
+                self.offer(Method::Critical, Plan::Slots(slots));
+            }
+        }
+        for method in LAST {
+            if self.goes_on() {
+                self.offer(method, plan_by(demand, method));
+            }
+        }
+        // Worth its time where it is short, or where the caller has time.
+        let small = demand.rows.max(demand.columns) <= SMALL;
+        if self.goes_on()
+            && (small || self.until.is_some())
+            && let Plan::Slots(slots) = &self.best.plan
+        {
+            let slots = rebuild(demand, slots, self.until);
+            self.offer(self.best.method, Plan::Slots(slots));
         }
     }
-    best.expect("there are methods")
+
+    fn goes_on(&self) -> bool {
+        let in_time = self.until.is_none_or(|until| Instant::now() < until);
+        in_time && self.best.length > self.best.lower_bound
+    }
+
+    fn offer(&mut self, method: Method, plan: Plan) {
+        let found = Schedule::of(method, plan, self.demand, self.best.lower_bound);
+        if found.length < self.best.length {
+            self.best = found;
+        }
+    }
 }

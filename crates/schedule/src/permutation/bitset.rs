@@ -48,6 +48,18 @@ impl<const W: usize> Bits<W> {
         Some(64 * word + self.0[word].trailing_zeros() as usize)
     }
 
+    /// Calls a function with each line, lowest first.
+    #[inline]
+    pub fn each(&self, mut function: impl FnMut(usize)) {
+        for (word, &bits) in self.0.iter().enumerate() {
+            let mut left = bits;
+            while left != 0 {
+                function(64 * word + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        }
+    }
+
     /// Its lines, lowest first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<W> {

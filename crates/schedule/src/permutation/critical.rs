@@ -1,22 +1,69 @@
 //! Delay-aware greedy: each slot shortens the critical lines as much as its delay allows.
 //!
 //! The load of a line is what it has left to send plus a delay for each peer that it has left.
-//! Each slot is a greedy matching by bytes, where pairs on lines of more than nine tenths of the
-//! largest load come first; it is held for the time, among those after which a pair has finished,
-//! that wastes the smallest share: hold plus delay, minus what the largest load falls by.
+//! Each slot is a matching by bytes, where pairs on lines close to the largest load come first; it
+//! is held for the time, among those after which a pair has finished, that wastes the smallest
+//! share: hold plus delay, minus what the largest load falls by. A rule says how close is close,
+//! whether the matching is greedy or the assignment of greatest weight, and whether each pair is
+//! served whole (a Latin square: fewest slots, for long delays). The method takes the better of
+//! a greedy and an assigned rule, each after exchanges between slots (see [`super::improve`]).
+//!
+//! Greedy matchings break ties by row and column, so relabelling may change the length a little.
 
+use std::time::Instant;
+
+use super::assignment::Assignment;
+use super::improve::improve;
 use super::{Demand, Slots};
 
+/// How a slot is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// The assignment of greatest weight instead of a greedy matching.
+    pub assigned: bool,
+    /// Share of the largest load above which a line is urgent; none if pairs are served whole.
+    pub urgent: Option<f64>,
+}
+
+/// Rules that differ, the most useful first; the method uses the first two.
+pub const RULES: [Rule; 6] = [
+    Rule { assigned: false, urgent: Some(0.95) },
+    Rule { assigned: true, urgent: Some(0.9) },
+    Rule { assigned: false, urgent: None },
+    Rule { assigned: true, urgent: None },
+    Rule { assigned: false, urgent: Some(0.8) },
+    Rule { assigned: true, urgent: Some(0.8) },
+];
+
 pub fn decompose(demand: &Demand) -> Slots {
+    let follow = |rule| by_rule(demand, rule, None).expect("there is no limit");
+    let length = |slots: &Slots| slots.length(demand.delay);
+    let [first, second] = [RULES[0], RULES[1]].map(follow);
+    if length(&second) < length(&first) { second } else { first }
+}
+
+/// The improved slots of one rule, or nothing if they were not found in time.
+pub fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Slots> {
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
+    let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));
     while let Some(most) = work.left.iter().copied().max().filter(|&most| most > 0) {
-        let matching = work.greedy(most);
-        let hold = work.best_hold(&matching);
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
+        work.weigh(most, rule.urgent);
+        let matching = match &mut assignment {
+            Some(assignment) => work.assign(assignment),
+            None => work.greedy(),
+        };
+        let hold = match rule.urgent {
+            Some(_) => work.best_hold(&matching),
+            None => work.pairs(&matching).map(|(_, _, bytes)| bytes).max().unwrap_or(0),
+        };
         work.serve(&matching, hold);
         slots.push(&matching, hold);
     }
-    slots
+    Some(improve(demand, &slots, until))
 }
 
 struct Work<'a> {
@@ -24,6 +71,8 @@ struct Work<'a> {
     left: Vec<u64>,
     row_load: Vec<u64>,
     column_load: Vec<u64>,
+    /// What the matching is chosen by: bytes and urgency of each pair that has bytes left.
+    weights: Vec<(f64, u32)>,
 }
 
 impl<'a> Work<'a> {
@@ -36,24 +85,41 @@ impl<'a> Work<'a> {
                 column_load[column] += time;
             }
         }
-        Self { demand, left: demand.bytes.to_vec(), row_load, column_load }
+        Self { demand, left: demand.bytes.to_vec(), row_load, column_load, weights: Vec::new() }
     }
 
-    fn greedy(&self, most: u64) -> Vec<i32> {
-        let largest = self.row_load.iter().chain(&self.column_load).copied().max().unwrap_or(0);
-        // A line of nine tenths of the largest load or less is not urgent, the longest is 1.
-        let urgency = |load: u64| (load as f64 / largest as f64 * 10.0 - 9.0).max(0.0);
-        let rows: Vec<f64> = self.row_load.iter().map(|&load| urgency(load)).collect();
-        let columns: Vec<f64> = self.column_load.iter().map(|&load| urgency(load)).collect();
-        let mut keys = Vec::with_capacity(self.left.len());
-        for (cell, &bytes) in self.left.iter().enumerate().filter(|entry| *entry.1 > 0) {
-            let (row, column) = (cell / columns.len(), cell % columns.len());
-            keys.push((bytes as f64 + most as f64 * (rows[row] + columns[column]), row, column));
+    fn largest_load(&self) -> u64 {
+        self.row_load.iter().chain(&self.column_load).copied().max().unwrap_or(0)
+    }
+
+    /// Weighs each pair, the longest of `most` bytes, by its cell.
+    fn weigh(&mut self, most: u64, urgent: Option<f64>) {
+        let largest = self.largest_load() as f64;
+        // The line with the largest load is worth the largest pair, a line that is not urgent
+        // nothing.
+        let urgency = |&load: &u64| {
+            urgent.map_or(0.0, |share| {
+                most as f64 * (load as f64 / largest - share).max(0.0) / (1.0 - share)
+            })
+        };
+        let rows: Vec<f64> = self.row_load.iter().map(urgency).collect();
+        let columns: Vec<f64> = self.column_load.iter().map(urgency).collect();
+        self.weights.clear();
+        for (row, cells) in self.left.chunks_exact(columns.len()).enumerate() {
+            for (column, &bytes) in cells.iter().enumerate().filter(|entry| *entry.1 > 0) {
+                let cell = (row * columns.len() + column) as u32;
+                self.weights.push((bytes as f64 + rows[row] + columns[column], cell));
+            }
         }
-        keys.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
-        let mut matching = vec![-1; rows.len()];
-        let mut taken = vec![false; columns.len()];
-        for (_, row, column) in keys {
+    }
+
+    fn greedy(&mut self) -> Vec<i32> {
+        self.weights.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
+        let mut matching = vec![-1; self.demand.rows];
+        let mut taken = vec![false; self.demand.columns];
+        for &(_, cell) in &self.weights {
+            let cell = cell as usize;
+            let (row, column) = (cell / self.demand.columns, cell % self.demand.columns);
             if matching[row] < 0 && !taken[column] {
                 matching[row] = column as i32;
                 taken[column] = true;
@@ -62,25 +128,41 @@ impl<'a> Work<'a> {
         matching
     }
 
+    fn assign(&self, assignment: &mut Assignment) -> Vec<i32> {
+        let (rows, columns) = (self.demand.rows, self.demand.columns);
+        let lines = rows.max(columns);
+        assignment.weights.fill(0.0);
+        for &(weight, cell) in &self.weights {
+            let cell = cell as usize;
+            assignment.weights[cell / columns * lines + cell % columns] = weight;
+        }
+        let assigned = assignment.solve();
+        let wanted =
+            |row: usize, column: usize| column < columns && self.left[row * columns + column] > 0;
+        (0..rows)
+            .map(|row| if wanted(row, assigned[row]) { assigned[row] as i32 } else { -1 })
+            .collect()
+    }
+
+    /// Row, column and bytes left of each pair of a matching.
+    fn pairs(&self, matching: &[i32]) -> impl Iterator<Item = (usize, usize, u64)> {
+        let joined = matching.iter().enumerate().filter(|entry| *entry.1 >= 0);
+        joined.map(|(row, &column)| {
+            (row, column as usize, self.left[row * self.demand.columns + column as usize])
+        })
+    }
+
     fn best_hold(&self, matching: &[i32]) -> u64 {
         let delay = self.demand.delay;
-        let columns = self.demand.columns;
-        let pairs: Vec<(usize, usize, u64)> = (matching.iter().enumerate())
-            .filter(|&(_, &column)| column >= 0)
-            .map(|(row, &column)| (row, column as usize))
-            .map(|(row, column)| (row, column, self.left[row * columns + column]))
-            .collect();
-        let mut idle_columns = vec![true; columns];
+        let pairs: Vec<(usize, usize, u64)> = self.pairs(matching).collect();
+        let mut idle_columns = vec![true; self.demand.columns];
         for &(_, column, _) in &pairs {
             idle_columns[column] = false;
         }
-        let idle_rows = (0..matching.len()).filter(|&row| matching[row] < 0);
-        let idle = idle_rows.map(|row| self.row_load[row]).chain(
-            (0..columns).filter(|&column| idle_columns[column]).map(|c| self.column_load[c]),
-        );
-        let idle = idle.max().unwrap_or(0);
-        let loads = self.row_load.iter().chain(&self.column_load);
-        let largest = loads.copied().max().unwrap_or(0);
+        let rows = matching.iter().zip(&self.row_load).filter(|line| *line.0 < 0);
+        let columns = idle_columns.iter().zip(&self.column_load).filter(|line| *line.0);
+        let idle = rows.map(|line| *line.1).chain(columns.map(|line| *line.1)).max().unwrap_or(0);
+        let largest = self.largest_load();
         let mut holds: Vec<u64> = pairs.iter().map(|&(_, _, bytes)| bytes).collect();
         holds.sort_unstable();
         holds.dedup();

@@ -15,14 +15,18 @@
 
 #![allow(clippy::cast_possible_wrap, reason = "a line is below 1,024")]
 
+mod assignment;
 mod auto;
 mod bitset;
+mod bound;
 mod bvn;
 mod check;
 mod critical;
 mod exact;
+mod improve;
 mod maximal;
 mod open_shop;
+mod rebuild;
 mod round_robin;
 mod slots;
 mod threshold;
@@ -137,19 +141,28 @@ impl<'a> Demand<'a> {
         Ok(Self { rows, columns, bytes, delay, partial })
     }
 
-    /// Largest sums and degrees of lines; no schedule is shorter.
+    /// Bytes that no schedule can beat.
     ///
-    /// All-stop, the holds add up to at least the longest line, and there are at least as many
-    /// slots as the busiest line has peers. With partial reconfiguration a port pays for its own
-    /// peers only.
+    /// With partial reconfiguration a line needs its sum and a delay for each of its peers.
+    /// All-stop, see `bound.rs`: at least the longest line, and a delay for each peer of the
+    /// busiest.
     pub fn lower_bound(&self) -> u64 {
+        if self.partial || self.delay == 0 {
+            return self.line_bounds().own;
+        }
+        let lines = self.line_bounds();
+        bound::all_stop(self, lines.longest, lines.busiest as usize)
+    }
+
+    /// An all-stop bound in one pass.
+    fn simple_bound(&self) -> u64 {
+        let lines = self.line_bounds();
+        lines.longest + lines.busiest * self.delay
+    }
+
+    fn line_bounds(&self) -> LineBounds {
         let mut columns = vec![(0_u64, 0_u64); self.columns];
-        let (mut longest, mut busiest, mut own) = (0, 0, 0);
-        let mut take = |sum: u64, degree: u64| {
-            longest = longest.max(sum);
-            busiest = busiest.max(degree);
-            own = own.max(sum + degree * self.delay);
-        };
+        let mut bounds = LineBounds::default();
         for row in self.bytes.chunks_exact(self.columns.max(1)) {
             let (mut sum, mut degree) = (0, 0);
             for (column, &bytes) in columns.iter_mut().zip(row) {
@@ -159,16 +172,32 @@ impl<'a> Demand<'a> {
                 column.0 += bytes;
                 column.1 += wanted;
             }
-            take(sum, degree);
+            bounds.take(sum, degree, self.delay);
         }
         for (sum, degree) in columns {
-            take(sum, degree);
+            bounds.take(sum, degree, self.delay);
         }
-        if self.partial { own } else { longest + busiest * self.delay }
+        bounds
     }
 
     fn row(&self, row: usize) -> &'a [u64] {
         &self.bytes[row * self.columns..(row + 1) * self.columns]
+    }
+}
+
+/// Largest values of any line: its sum, its peers, its sum with a delay for each peer.
+#[derive(Default)]
+struct LineBounds {
+    longest: u64,
+    busiest: u64,
+    own: u64,
+}
+
+impl LineBounds {
+    fn take(&mut self, sum: u64, degree: u64, delay: u64) {
+        self.longest = self.longest.max(sum);
+        self.busiest = self.busiest.max(degree);
+        self.own = self.own.max(sum + degree * delay);
     }
 }
 
@@ -198,7 +227,14 @@ impl Schedule {
 /// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
 /// there is always an answer. Apart from that the same demand yields the same schedule.
 pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
-    let plan = match method {
+    match method {
+        Method::Auto => auto::decompose(demand, until),
+        one => Schedule::of(one, plan_by(demand, one), demand, demand.lower_bound()),
+    }
+}
+
+fn plan_by(demand: &Demand, method: Method) -> Plan {
+    match method {
         Method::Bvn => Plan::Slots(bvn::decompose(demand)),
         Method::Maximal => Plan::Slots(maximal::decompose(demand)),
         Method::Threshold => Plan::Slots(threshold::decompose(demand)),
@@ -210,7 +246,6 @@ pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Sch
         }
         Method::RoundRobin => Plan::Slots(round_robin::decompose(demand)),
         Method::Critical => Plan::Slots(critical::decompose(demand)),
-        Method::Auto => return auto::decompose(demand, until),
-    };
-    Schedule::of(method, plan, demand, demand.lower_bound())
+        Method::Auto => unreachable!("auto is made of the others"),
+    }
 }

@@ -42,12 +42,8 @@ pub enum Plan {
 impl Plan {
     /// Bytes that a port could send from start to end.
     pub fn length(&self, delay: u64) -> u64 {
-        // Saturating, because the checker is given schedules that others made.
         match self {
-            Self::Slots(slots) => slots
-                .holds
-                .iter()
-                .fold(0_u64, |length, &hold| length.saturating_add(hold).saturating_add(delay)),
+            Self::Slots(slots) => slots.length(delay),
             Self::Transfers(transfers) => {
                 transfers.iter().map(|transfer| transfer.end(delay)).max().unwrap_or(0)
             }
@@ -67,6 +63,13 @@ impl Slots {
     /// Number of slots.
     pub fn len(&self) -> usize {
         self.holds.len()
+    }
+
+    /// Bytes that a port could send from start to end.
+    pub fn length(&self, delay: u64) -> u64 {
+        // Saturating, because the checker is given schedules that others made.
+        let slot = |length: u64, &hold: &u64| length.saturating_add(hold).saturating_add(delay);
+        self.holds.iter().fold(0, slot)
     }
 
     /// Whether there is none.

@@ -1,0 +1,403 @@
+//! Schedules of permutations: properties on any demand, closed forms, and the true optimum of
+//! tiny demand.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use lightloom_schedule::permutation::{Demand, Method, Plan, Schedule, check, decompose};
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+struct Case {
+    rows: usize,
+    columns: usize,
+    bytes: Vec<u64>,
+    delay: u64,
+}
+
+impl Case {
+    fn demand(&self, partial: bool) -> Demand<'_> {
+        Demand::new(self.rows, self.columns, &self.bytes, self.delay, partial).expect("valid")
+    }
+
+    fn run(&self, method: Method) -> Schedule {
+        decompose(&self.demand(false), method, None)
+    }
+
+    fn longest(&self) -> u64 {
+        let row = |row: usize| (0..self.columns).map(|c| self.bytes[row * self.columns + c]).sum();
+        let column = |c: usize| (0..self.rows).map(|row| self.bytes[row * self.columns + c]).sum();
+        let lines = (0..self.rows).map(row).chain((0..self.columns).map(column));
+        lines.max().unwrap_or(0)
+    }
+
+    fn pairs(&self) -> usize {
+        self.bytes.iter().filter(|&&bytes| bytes > 0).count()
+    }
+
+    fn square(bytes: &[u64], delay: u64) -> Self {
+        let lines = bytes.len().isqrt();
+        Self { rows: lines, columns: lines, bytes: bytes.to_vec(), delay }
+    }
+
+    /// Rows and columns in another order.
+    fn relabelled(&self, seed: u64) -> Self {
+        let order = |count: usize, odd: u64| {
+            let mut order: Vec<usize> = (0..count).collect();
+            order.sort_by_key(|&i| (i as u64 + 1).wrapping_mul(seed | 1).wrapping_mul(odd) >> 7);
+            order
+        };
+        let rows = order(self.rows, 0x9E37_79B9_7F4A_7C15);
+        let columns = order(self.columns, 0xD1B5_4A32_D192_ED03);
+        let cell = |row: &usize| {
+            let row = row * self.columns;
+            columns.iter().map(move |column| self.bytes[row + column]).collect::<Vec<u64>>()
+        };
+        Self { bytes: rows.iter().flat_map(cell).collect(), ..self.clone() }
+    }
+}
+
+/// Nothing, few bytes (hence ties), many, and the most there can be.
+fn size() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 3 => 1..5_u64, 4 => 0..100_000_000_u64, 1 => Just(1_u64 << 53)]
+}
+
+fn case(most: usize) -> impl Strategy<Value = Case> {
+    (0..=most, 0..=most)
+        .prop_flat_map(|(rows, columns)| {
+            let delay = prop_oneof![Just(0), 1..4_u64, Just(1_000_000), Just(1_u64 << 45)];
+            (Just(rows), Just(columns), prop::collection::vec(size(), rows * columns), delay)
+        })
+        .prop_map(|(rows, columns, bytes, delay)| Case { rows, columns, bytes, delay })
+}
+
+/// The slow but obvious way: bytes left after all slots, and whether each is a matching.
+fn play(case: &Case, schedule: &Schedule) -> Vec<u64> {
+    let Plan::Slots(slots) = &schedule.plan else { panic!("slots") };
+    let mut left = case.bytes.clone();
+    for (slot, hold) in slots.holds.iter().enumerate() {
+        let joined = &slots.matchings[slot * case.rows..(slot + 1) * case.rows];
+        for (row, &column) in joined.iter().enumerate().filter(|pair| *pair.1 >= 0) {
+            assert!(!joined[..row].contains(&column), "column {column} twice in slot {slot}");
+            let cell = row * case.columns + column as usize;
+            left[cell] -= left[cell].min(*hold);
+        }
+    }
+    left
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_method_serves_all(case in case(7), partial in any::<bool>()) {
+        let demand = case.demand(partial);
+        let auto = decompose(&demand, Method::Auto, None);
+        check(&demand, &auto).unwrap();
+        for method in Method::SINGLE {
+            let found = decompose(&demand, method, None);
+            prop_assert_eq!(found.method, method);
+            let checked = check(&demand, &found);
+            prop_assert!(checked.is_ok(), "{:?}: {:?}", method, checked);
+            prop_assert!(auto.length <= found.length, "{:?} is shorter", method);
+            prop_assert!(partial || play(&case, &found).iter().all(|&bytes| bytes == 0));
+        }
+    }
+
+    #[test]
+    fn exact_methods_hold_for_the_longest_line(case in case(9)) {
+        for method in [Method::Bvn, Method::Threshold] {
+            let Plan::Slots(slots) = case.run(method).plan else { panic!("slots") };
+            prop_assert_eq!(slots.holds.iter().sum::<u64>(), case.longest());
+            let most = case.pairs() + case.rows + case.columns;
+            prop_assert!(slots.len() <= most, "{} slots, {} pairs", slots.len(), case.pairs());
+        }
+    }
+
+    #[test]
+    fn guarantees_hold(case in case(9)) {
+        let free = Case { delay: 0, ..case.clone() };
+        prop_assert!(free.run(Method::Maximal).length <= 2 * case.longest());
+        let shifts = case.run(Method::RoundRobin).plan.configurations();
+        prop_assert!(shifts <= case.rows.max(case.columns));
+        let partial = decompose(&case.demand(true), Method::OpenShop, None);
+        prop_assert!(partial.length <= 2 * partial.lower_bound);
+        prop_assert_eq!(partial.plan.configurations(), case.pairs());
+    }
+
+    /// What does not depend on labels: bounds, exact lengths, and hence `auto` without delay.
+    #[test]
+    fn relabelling_keeps_lengths(case in case(8), seed in any::<u64>()) {
+        let other = case.relabelled(seed);
+        for partial in [false, true] {
+            let (one, two) = (case.demand(partial), other.demand(partial));
+            prop_assert_eq!(one.lower_bound(), two.lower_bound());
+        }
+        let holds = |case: &Case, method| match case.run(method).plan {
+            Plan::Slots(slots) => slots.holds.iter().sum::<u64>(),
+            Plan::Transfers(_) => 0,
+        };
+        for method in [Method::Bvn, Method::Threshold] {
+            prop_assert_eq!(holds(&case, method), holds(&other, method));
+        }
+        let length = |case: &Case| Case { delay: 0, ..case.clone() }.run(Method::Auto).length;
+        prop_assert_eq!(length(&case), length(&other));
+    }
+
+    /// Bytes and delay in a unit eight times smaller: the same matchings.
+    #[test]
+    fn scaling_keeps_matchings(case in case(6), partial in any::<bool>()) {
+        prop_assume!(case.bytes.iter().all(|&bytes| bytes < 1 << 50));
+        let bytes = case.bytes.iter().map(|&bytes| 8 * bytes).collect();
+        let other = Case { bytes, delay: 8 * case.delay, ..case.clone() };
+        for method in Method::SINGLE.into_iter().chain([Method::Auto]) {
+            let one = decompose(&case.demand(partial), method, None);
+            let two = decompose(&other.demand(partial), method, None);
+            prop_assert_eq!(8 * one.length, two.length, "{:?}", method);
+            prop_assert_eq!(one.plan.configurations(), two.plan.configurations());
+        }
+    }
+
+    /// Holds of an exact schedule cannot be cut, and no slot of it can be left out.
+    #[test]
+    fn check_refuses_what_is_too_short(case in case(6), place in any::<prop::sample::Index>()) {
+        let demand = case.demand(false);
+        let found = case.run(Method::Bvn);
+        let Plan::Slots(slots) = &found.plan else { panic!("slots") };
+        prop_assume!(!slots.is_empty());
+        let slot = place.index(slots.len());
+        let mut cut = slots.clone();
+        cut.holds[slot] -= 1;
+        let length = found.length - 1;
+        let cut = Schedule { plan: Plan::Slots(cut), length, ..found.clone() };
+        prop_assert!(check(&demand, &cut).is_err());
+        let mut fewer = slots.clone();
+        let length = found.length - fewer.holds.remove(slot) - case.delay;
+        fewer.matchings.drain(slot * case.rows..(slot + 1) * case.rows);
+        let fewer = Schedule { plan: Plan::Slots(fewer), length, ..found.clone() };
+        prop_assert!(check(&demand, &fewer).is_err());
+    }
+
+    #[test]
+    fn check_refuses_transfers_that_meet(case in case(5), place in any::<prop::sample::Index>()) {
+        let demand = case.demand(true);
+        let found = decompose(&demand, Method::OpenShop, None);
+        let Plan::Transfers(transfers) = &found.plan else { panic!("transfers") };
+        let late: Vec<usize> =
+            (0..transfers.len()).filter(|&index| transfers[index].start > 0).collect();
+        prop_assume!(!late.is_empty());
+        let mut early = transfers.clone();
+        // Every transfer that waits, waits for one of its lines.
+        early[late[place.index(late.len())]].start -= 1;
+        let length = Plan::Transfers(early.clone()).length(case.delay);
+        let early = Schedule { plan: Plan::Transfers(early), length, ..found.clone() };
+        let error = check(&demand, &early).unwrap_err().to_string();
+        prop_assert!(error.contains("two circuits") || error.contains("bound"), "{}", error);
+    }
+}
+
+/// The least all-stop length, by trying every maximal matching and every hold after each other.
+fn optimum(left: &[u64], lines: usize, delay: u64, known: &mut HashMap<Vec<u64>, u64>) -> u64 {
+    if left.iter().all(|&bytes| bytes == 0) {
+        return 0;
+    }
+    if let Some(&length) = known.get(left) {
+        return length;
+    }
+    let mut matchings = Vec::new();
+    every_matching(left, lines, &mut Vec::new(), &mut matchings);
+    let mut best = u64::MAX;
+    for matching in matchings {
+        let longest = matching.iter().map(|&cell| left[cell]).max().unwrap_or(0);
+        for hold in 1..=longest {
+            let mut after = left.to_vec();
+            for &cell in &matching {
+                after[cell] -= after[cell].min(hold);
+            }
+            best = best.min(hold + delay + optimum(&after, lines, delay, known));
+        }
+    }
+    known.insert(left.to_vec(), best);
+    best
+}
+
+/// Maximal matchings as lists of cells; more never hurts.
+fn every_matching(left: &[u64], lines: usize, taken: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+    let free = |cell: usize| {
+        left[cell] > 0
+            && taken.iter().all(|&t| t / lines != cell / lines && t % lines != cell % lines)
+    };
+    let open: Vec<usize> = (0..left.len()).filter(|&cell| free(cell)).collect();
+    if open.is_empty() {
+        found.push(taken.clone());
+    }
+    // In ascending order, so that each set is made once.
+    let last = taken.last().copied();
+    for cell in open.into_iter().filter(|&cell| last.is_none_or(|last| cell > last)) {
+        taken.push(cell);
+        every_matching(left, lines, taken, found);
+        taken.pop();
+    }
+}
+
+fn tiny() -> impl Strategy<Value = Case> {
+    let three = (prop::collection::vec(0..5_u64, 9), 0..5_u64);
+    let four = (prop::collection::vec(prop_oneof![2 => Just(0), 3 => 1..4_u64], 16), 0..4_u64);
+    prop_oneof![
+        three.prop_map(|(bytes, delay)| Case::square(&bytes, delay)),
+        four.prop_map(|(bytes, delay)| Case::square(&bytes, delay)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn auto_is_near_the_optimum(case in tiny()) {
+        let best = optimum(&case.bytes, case.rows, case.delay, &mut HashMap::new());
+        let found = case.run(Method::Auto);
+        prop_assert!(found.lower_bound <= best, "bound {} of {}", found.lower_bound, best);
+        prop_assert!(found.length >= best);
+        if case.delay == 0 {
+            prop_assert_eq!(found.length, best);
+        }
+        let ratio = found.length as f64 / best.max(1) as f64;
+        prop_assert!(ratio <= 1.13, "{} of {}", found.length, best);
+    }
+}
+
+#[test]
+fn permutation_matrix_takes_one_slot() {
+    let bytes = [0, 7, 0, 0, 0, 7, 7, 0, 0];
+    for method in Method::SINGLE.into_iter().chain([Method::Auto]) {
+        let found = Case::square(&bytes, 100).run(method);
+        let Plan::Slots(slots) = &found.plan else { panic!("slots") };
+        assert_eq!((&slots.matchings[..], &slots.holds[..]), (&[1, 2, 0][..], &[7][..]));
+        assert_eq!((found.length, found.lower_bound), (107, 107), "{method:?}");
+    }
+}
+
+#[test]
+fn equal_demand_takes_a_latin_square() {
+    for lines in [2, 5, 16] {
+        let case = Case::square(&vec![9; lines * lines], 3);
+        let found = case.run(Method::Auto);
+        assert_eq!(found.length, lines as u64 * 12);
+        assert_eq!(found.length, found.lower_bound);
+    }
+}
+
+#[test]
+fn near_ties_stay_exact() {
+    let bytes: Vec<u64> = (0..64).map(|cell| (1 << 40) + cell % 3).collect();
+    let case = Case::square(&bytes, 0);
+    assert_eq!(case.run(Method::Auto).length, case.longest());
+    check(&case.demand(false), &case.run(Method::Critical)).unwrap();
+}
+
+#[test]
+fn one_huge_pair_hides_all_others() {
+    let mut bytes = vec![1; 36];
+    bytes[8] = 1 << 53;
+    let found = Case::square(&bytes, 0).run(Method::Auto);
+    assert_eq!(found.length, (1 << 53) + 5);
+}
+
+#[test]
+fn the_most_bytes_there_can_be() {
+    let bytes = vec![1 << 53; 256 * 256];
+    let demand = Demand::new(256, 256, &bytes, 0, false).unwrap();
+    for method in [Method::Bvn, Method::RoundRobin, Method::OpenShop, Method::Auto] {
+        let found = decompose(&demand, method, None);
+        check(&demand, &found).unwrap();
+        assert_eq!(found.length, 1 << 61, "{method:?}");
+    }
+}
+
+#[test]
+fn one_row_or_column_serves_one_pair_after_another() {
+    for (rows, columns) in [(1, 5), (5, 1)] {
+        let case = Case { rows, columns, bytes: vec![3, 0, 1, 4, 9], delay: 10 };
+        for method in [Method::Bvn, Method::RoundRobin, Method::Critical, Method::Auto] {
+            assert_eq!(case.run(method).length, 17 + 4 * 10, "{method:?}");
+        }
+    }
+}
+
+#[test]
+fn pairs_of_different_size_raise_the_bound() {
+    // Two slots: the large pairs meet neither each other nor fit one slot with the small ones.
+    let case = Case::square(&[9, 1, 1, 1], 100);
+    let found = case.run(Method::Auto);
+    assert_eq!(found.length, 9 + 1 + 200);
+    // One line is 10 long, and each line has one large and one small pair at most.
+    assert_eq!(found.lower_bound, 210);
+    // A third slot would cost more than the 8 bytes that it could save here.
+    let case = Case::square(&[9, 1, 0, 0, 9, 9, 9, 0, 9], 1_000);
+    let best = optimum(&case.bytes, 3, 1_000, &mut HashMap::new());
+    assert_eq!(case.run(Method::Auto).length, best);
+}
+
+#[test]
+fn a_time_limit_that_is_over_still_gives_an_answer() {
+    let bytes: Vec<u64> = (0..400).map(|cell| cell * cell % 977).collect();
+    for partial in [false, true] {
+        let demand = Demand::new(20, 20, &bytes, 5_000, partial).unwrap();
+        let found = decompose(&demand, Method::Auto, Some(Instant::now()));
+        check(&demand, &found).unwrap();
+        let cheapest = if partial { Method::OpenShop } else { Method::RoundRobin };
+        assert_eq!(found, decompose(&demand, cheapest, None));
+    }
+}
+
+#[test]
+fn more_time_is_never_worse() {
+    let bytes: Vec<u64> = (0..400).map(|cell| cell * cell % 977).collect();
+    let demand = Demand::new(20, 20, &bytes, 100, false).unwrap();
+    let without = decompose(&demand, Method::Auto, None);
+    let until = Instant::now() + std::time::Duration::from_millis(200);
+    let longer = decompose(&demand, Method::Auto, Some(until));
+    check(&demand, &longer).unwrap();
+    assert!(longer.length as f64 <= 1.2 * without.length as f64);
+}
+
+#[test]
+fn every_number_of_words_of_bits() {
+    for lines in [63, 64, 65, 128, 129, 257, 513] {
+        // Three pairs per line, so that all sizes are quick.
+        let mut bytes = vec![0; lines * lines];
+        for line in 0..lines {
+            for (step, size) in [(1, 50), (lines / 2, 700), (lines - 1, 90)] {
+                bytes[line * lines + (line * 7 + step) % lines] += size + line as u64;
+            }
+        }
+        for (method, delay) in [Method::Bvn, Method::Threshold, Method::Maximal, Method::OpenShop]
+            .into_iter()
+            .flat_map(|method| [(method, 0), (method, 40)])
+        {
+            let demand = Demand::new(lines, lines, &bytes, delay, delay > 0).unwrap();
+            check(&demand, &decompose(&demand, method, None)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn wrong_demand_is_refused() {
+    let text = |rows, columns, bytes: &[u64], delay| {
+        Demand::new(rows, columns, bytes, delay, false).unwrap_err().to_string()
+    };
+    assert_eq!(text(2, 2, &[1, 2, 3], 0), "3 values are not 2 x 2");
+    let most = (1 << 53) + 1;
+    assert!(text(1, 2, &[0, most], 0).contains("demand[0, 1] is 9007199254740993"));
+    assert!(text(1_025, 0, &[], 0).contains("expected at most 1024 lines"));
+    assert!(text(1, 300, &vec![1 << 53; 300], 0).contains("too much for 1 x 300"));
+    assert!(text(1, 1, &[1], 1 << 62).contains("too long for 1 x 1"));
+}
+
+#[test]
+fn names_lead_back_to_methods() {
+    for method in Method::SINGLE.into_iter().chain([Method::Auto]) {
+        assert_eq!(Method::named(method.name()), Some(method));
+    }
+    assert_eq!(Method::named("birkhoff"), None);
+}
