@@ -3,10 +3,13 @@
 A :class:`DemandSource` gives token copies from EP ranks to experts, made lazily: drawn by the
 calibrated generator (:func:`synthetic`), read from a token matrix (:func:`from_matrix`) or
 replayed from per-token routing logs (:func:`from_routing_log`). Placement then folds them to
-server x server, with or without de-duplication.
+server x server, with or without de-duplication. A :class:`LoadTrace` has the loads of experts over
+layers and steps, which :mod:`lightloom.demand.predictors` predict.
 """
 
 from lightloom.demand.deduplicate import MemberTokens, Placement, expected_distinct, member_tokens
+from lightloom.demand.load_file import read_load_file
+from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
 from lightloom.demand.log_formats import RoutingLog, read_routing_log
 from lightloom.demand.matrix_file import from_matrix, read_matrix
 from lightloom.demand.open import open_demand
@@ -31,6 +34,7 @@ __all__ = [
     "SHADES",
     "DemandSource",
     "HeatMap",
+    "LoadTrace",
     "LogLayout",
     "MemberTokens",
     "PerTokenSource",
@@ -49,10 +53,13 @@ __all__ = [
     "member_tokens",
     "open_demand",
     "rank_matrix",
+    "read_load_file",
     "read_matrix",
     "read_routing_log",
     "received",
     "skew",
     "statistics",
     "synthetic",
+    "trace_of_log",
+    "trace_of_source",
 ]
