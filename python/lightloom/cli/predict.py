@@ -48,7 +48,7 @@ def _option(panel: str, *names: str, help: str, metavar: str | None = None) -> A
 Log = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[LOG]",
+        metavar="LOG",
         help="A routing log (JSONL, or a folder of them), or loads by step, layer and expert "
         "(CSV, Parquet, JSONL).",
     ),
@@ -371,14 +371,12 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     first = "from layer 1 on, since nothing precedes layer 0" if setting.first_layer else "layer 0"
     lines = [
         f"scored from step {setting.first_step} on, {first}; L1 of sampling alone: "
-        f"{inputs['sampling_noise_l1']:.3f}",
+        f"about {inputs['sampling_noise_l1']:.3f}",
         f"regret: dispatch over {evaluation.servers} servers with {inputs['degree']} circuits of "
         f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
         f"{show_time(inputs['optimum_s'])} of circuits chosen on the truth",
     ]
-    lines.append(
-        "held: the same where static circuits are there before, and change only for a gain"
-    )
+    lines.append("held: the same if static circuits are there before, and change only for a gain")
     if evaluation.equal_sources:
         lines.append("the trace does not tell servers apart: each sends the same")
     if trace.synthetic:

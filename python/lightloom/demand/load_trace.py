@@ -79,10 +79,12 @@ class LoadTrace:
         return float(self.counts.sum(axis=(2, 3)).min())
 
     def sampling_noise(self) -> float:
-        """Mean L1 distance between loads and the shares that tokens were drawn from.
+        """Mean L1 distance between loads and the shares that tokens were drawn from, about.
 
-        No predictor can be closer. Tokens are taken as independent, so that the share p of an
-        expert among n copies has the mean absolute deviation sqrt(2 p (1 - p) / (pi n)).
+        A predictor that knew these shares would come this close and no closer. Copies are taken
+        as independent, so that the share p of an expert among n of them has the mean absolute
+        deviation sqrt(2 p (1 - p) / (pi n)); a token's choices all differ, which makes it a
+        little less.
         """
         total = self.counts.sum(axis=(2, 3))
         shares = self.counts.sum(axis=2) / total[..., np.newaxis]

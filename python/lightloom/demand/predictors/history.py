@@ -17,7 +17,7 @@ from lightloom.demand.source import MAX_INDEX
 from lightloom.errors import DemandError
 
 #: steps by which a layer may lead the next one, as micro-batches in a pipeline do
-_LEAD = 64
+LEAD = 64
 
 #: more layers than any model has
 _MOST_LAYERS = 65_536
@@ -46,7 +46,7 @@ class History:
         """
         self.check_open(step, layer)
         shares = as_shares(loads, self.experts)
-        self._kept.setdefault(layer, deque(maxlen=_LEAD)).append((step, shares))
+        self._kept.setdefault(layer, deque(maxlen=LEAD)).append((step, shares))
         return shares
 
     def check_open(self, step: int, layer: int) -> None:

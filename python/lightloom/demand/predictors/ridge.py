@@ -1,4 +1,4 @@
-r"""Ridge: what the previous layer says about how a layer will differ from its mean.
+"""Ridge: what the previous layer says about how a layer will differ from its mean.
 
 Each layer has a mean that follows its loads (EWMA). The *surprise* of a step is how far its loads
 are from the mean before it. Layers of one step see the same tokens, so that the surprise of the
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.predictors.history import History
+from lightloom.demand.predictors.history import LEAD, History
 from lightloom.demand.predictors.protocol import Loads, check_count, project
 from lightloom.demand.predictors.window import Window
 
@@ -119,10 +119,6 @@ class Ridge:
         return candidates
 
 
-#: steps of surprises kept, for layers that run ahead of the next one
-_KEPT = 64
-
-
 @dataclass
 class _Layer:
     """What is known of one layer.
@@ -164,7 +160,7 @@ class _Layer:
         rates = np.maximum(_RATES, 1 / self.count)
         self.means += rates[:, np.newaxis] * (shares - self.means)
         self.surprises[step] = surprise
-        if len(self.surprises) > _KEPT:
+        if len(self.surprises) > LEAD:
             del self.surprises[next(iter(self.surprises))]
         self.ready = None
 
