@@ -61,6 +61,8 @@ class CircuitUse:
     makespan_s, bound_s
         Sums over decisions: the time at line rate of what was decided for, and what no circuits
         can beat.
+    relayed, one_hop
+        Where servers may relay: all-to-alls that relays served, and those for which it did not pay.
     allocations, shared
         Questions to the allocator, and those answered from an equal earlier one.
     """
@@ -74,6 +76,8 @@ class CircuitUse:
     saved_s: float
     makespan_s: float
     bound_s: float
+    relayed: int
+    one_hop: int
     allocations: int
     shared: int
 
@@ -227,8 +231,11 @@ class Run:
     def reconfiguration_summary(self) -> dict[str, float]:
         """What the circuit policy did, flat; empty where there are no circuits to decide."""
         use = self.circuits
+        relaying: dict[str, float] = {}
+        if use.relayed or use.one_hop:
+            relaying = {"relayed_exchanges": use.relayed, "one_hop_exchanges": use.one_hop}
         if use.decisions == 0:
-            return {}
+            return relaying
         return {
             "decisions": use.decisions,
             "reconfigurations": use.reconfigurations,
@@ -239,6 +246,7 @@ class Run:
             "exposed_s": use.exposed_s,
             "makespan_over_bound": use.makespan_s / use.bound_s if use.bound_s else 1.0,
             "shared_ratio": use.shared_ratio,
+            **relaying,
         }
 
 

@@ -52,6 +52,8 @@ fn column(carrier: Carrier) -> usize {
         Carrier::Local => NVSWITCH,
         Carrier::Eps { .. } => 1,
         Carrier::Circuit => 2,
+        // where they leave their source
+        Carrier::Relay { circuit_in, .. } => 1 + usize::from(circuit_in),
         Carrier::Direct { .. } => 3,
     }
 }

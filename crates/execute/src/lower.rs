@@ -92,6 +92,34 @@ pub struct Exchange<'a> {
     pub demand: &'a [u64],
     /// Bytes of each pair that go over the EPS, and circuits of each pair; `None` without an OCS.
     pub circuits: Option<(&'a [u64], &'a [u16])>,
+    /// Its ways by sender, if servers of its region relay.
+    pub ways: Option<&'a [RegionWay]>,
+}
+
+/// Parallel circuits to, or from, a server of the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bundle {
+    /// Place of that server in the region.
+    pub peer: u32,
+    /// How many.
+    pub circuits: u32,
+}
+
+/// Bytes of one pair of members that go one way, in one or two hops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionWay {
+    /// Sending member.
+    pub from: u32,
+    /// Receiving member.
+    pub to: u32,
+    /// How many.
+    pub bytes: u64,
+    /// What carries them.
+    pub carrier: Carrier,
+    /// Circuits over which they leave the sender; over the EPS if none.
+    pub first: Option<Bundle>,
+    /// Circuits over which they reach the receiver; over the EPS if none.
+    pub last: Option<Bundle>,
 }
 
 /// Writes plans for one network.
@@ -130,7 +158,9 @@ impl Planner {
     ) {
         plan.reset(exchange.which.members as usize);
         plan_local(exchange, seats, plan);
-        if let Some((eps_bytes, circuits)) = exchange.circuits {
+        if let Some(ways) = exchange.ways {
+            self.plan_ways(ways, exchange.which.members, seats, plan);
+        } else if let Some((eps_bytes, circuits)) = exchange.circuits {
             self.plan_circuits(exchange, (eps_bytes, circuits), seats, plan);
         } else if let Some(direct) = &fabric.direct {
             self.plan_direct(exchange, direct, seats, plan);
@@ -271,6 +301,50 @@ impl Planner {
         for to in 0..members {
             raise(plan.scatter_of(to), seats, received[to as usize], self.nics);
         }
+    }
+
+    /// Ways over a region's relays: what leaves, or reaches, a member over the same circuits, or
+    /// over the EPS, goes by the delegates of these, whatever its other end.
+    fn plan_ways(
+        &self,
+        ways: &[RegionWay],
+        members: u32,
+        seats: &Seats,
+        plan: &mut CollectivePlan,
+    ) {
+        let mut rest = ways;
+        for from in 0..members {
+            let (own, others) = rest.split_at(rest.partition_point(|way| way.from == from));
+            rest = others;
+            for way in own {
+                let RegionWay { from, to, bytes, carrier, .. } = *way;
+                plan.transfers.push(Transfer { from, to, bytes, carrier });
+            }
+            let sent = own.iter().map(|way| (way.first, way.bytes));
+            for (nics, bytes) in self.by_bundle(sent) {
+                raise(plan.gather_of(from), seats, bytes, nics);
+            }
+            plan.end_sender();
+        }
+        for to in 0..members {
+            let received = ways.iter().filter(|way| way.to == to);
+            for (nics, bytes) in self.by_bundle(received.map(|way| (way.last, way.bytes))) {
+                raise(plan.scatter_of(to), seats, bytes, nics);
+            }
+        }
+    }
+
+    /// NICs and bytes of each bundle of circuits, and of the EPS.
+    fn by_bundle(&self, parts: impl Iterator<Item = (Option<Bundle>, u64)>) -> Vec<(u32, u64)> {
+        let mut sums: Vec<(Option<Bundle>, u64)> = Vec::new();
+        for (bundle, bytes) in parts {
+            match sums.iter_mut().find(|(other, _)| *other == bundle) {
+                Some((_, sum)) => *sum += bytes,
+                None => sums.push((bundle, bytes)),
+            }
+        }
+        let nics = |bundle: Option<Bundle>| bundle.map_or(self.nics, |bundle| bundle.circuits);
+        sums.into_iter().map(|(bundle, bytes)| (nics(bundle), bytes)).collect()
     }
 
     fn plan_direct(

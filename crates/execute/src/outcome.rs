@@ -69,6 +69,10 @@ pub struct CircuitStatistics {
     pub makespan_s: f64,
     /// Sum of the bounds that no circuits can beat, in seconds.
     pub bound_s: f64,
+    /// All-to-alls that relays served.
+    pub relayed: u64,
+    /// All-to-alls for which relaying, though allowed, did not pay.
+    pub one_hop: u64,
     /// Calls of the allocator.
     pub allocations: u64,
     /// Calls answered from an earlier equal one.

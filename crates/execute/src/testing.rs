@@ -83,6 +83,7 @@ pub fn ocs(servers: usize) -> Ocs {
         first: FirstAllToAll::Reuse,
         delay: SwitchDelay { fixed: Duration(25_000_000_000), ..SwitchDelay::default() },
         keep_unchanged: true,
+        relaying: None,
     }
 }
 

@@ -11,7 +11,7 @@ pub mod units;
 
 pub use network::{
     AllToAll, Allocator, Circuit, Cycle, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs,
-    Reconfigure, Route, SwitchDelay,
+    Reconfigure, Relaying, Route, SwitchDelay,
 };
 pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{

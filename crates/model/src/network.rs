@@ -150,6 +150,17 @@ pub struct Ocs {
     pub delay: SwitchDelay,
     /// Whether circuits that do not change stay up during a reconfiguration.
     pub keep_unchanged: bool,
+    /// What servers of a region pay to pass bytes of others on, if they do so.
+    pub relaying: Option<Relaying>,
+}
+
+/// How servers pass bytes on that are on their way to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relaying {
+    /// Bytes go on in chunks of this size, each once it has arrived.
+    pub chunk_bytes: u64,
+    /// Time to notice a chunk and to start its copy and its sending.
+    pub chunk_latency: Duration,
 }
 
 /// A bundle of parallel direct links between two servers, duplex.

@@ -19,6 +19,15 @@ pub enum Carrier {
     },
     /// The regional circuits between the two servers.
     Circuit,
+    /// Two hops within a region, over a server that passes the bytes on.
+    Relay {
+        /// That server.
+        server: u32,
+        /// Whether they reach it over circuits, not the EPS.
+        circuit_in: bool,
+        /// Whether they leave it over circuits, not the EPS.
+        circuit_out: bool,
+    },
     /// A fixed route over direct links and relays.
     Direct {
         /// Index into [`crate::Direct::routes`].

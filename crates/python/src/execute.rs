@@ -9,8 +9,8 @@ use lightloom_execute::{
 use lightloom_kernel::Observer;
 use lightloom_model::{
     AllToAll, Allocator, Category, Circuit, Cycle, Direct, Duration, Eps, FirstAllToAll, Layout,
-    Network, NvSwitch, Ocs, Pass, Rate, Reconfigure, RingKind, Route, Scope, StageProgram,
-    SwitchDelay, Task, TaskGraph, TaskKind, Time, TokenBlocks,
+    Network, NvSwitch, Ocs, Pass, Rate, Reconfigure, Relaying, RingKind, Route, Scope,
+    StageProgram, SwitchDelay, Task, TaskGraph, TaskKind, Time, TokenBlocks,
 };
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::create_exception;
@@ -335,6 +335,12 @@ fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
             link_up: duration("link_up_ps")?,
         },
         keep_unchanged: value(ocs, "keep_unchanged")?,
+        relaying: value::<Option<(u64, u64)>>(ocs, "relaying")?.map(
+            |(chunk_bytes, chunk_latency)| Relaying {
+                chunk_bytes,
+                chunk_latency: Duration(chunk_latency),
+            },
+        ),
     })
 }
 
@@ -443,6 +449,8 @@ fn give_circuits<'py>(
     given.set_item("saved_s", circuits.saved_s)?;
     given.set_item("makespan_s", circuits.makespan_s)?;
     given.set_item("bound_s", circuits.bound_s)?;
+    given.set_item("relayed", circuits.relayed)?;
+    given.set_item("one_hop", circuits.one_hop)?;
     given.set_item("allocations", circuits.allocations)?;
     given.set_item("shared", circuits.shared)?;
     Ok(given)

@@ -38,6 +38,7 @@ FABRIC_OPTIONS = {
     "region_servers": ("mixnet", "region_servers"),
     "circuits": ("mixnet", "circuits"),
     "split": ("mixnet", "split"),
+    "relay": ("mixnet", "relay"),
     "reconfigure": ("mixnet", "reconfigure"),
     "first": ("mixnet", "first"),
     "reconfig_delay": ("mixnet", "switch_delay_s"),
@@ -211,6 +212,13 @@ Split = Annotated[
         help="mixnet: a pair's excess spills to the packet fabric.",
     ),
 ]  # fmt: skip
+Relay = Annotated[
+    bool | None,
+    _of(
+        FABRICS, MixNet, "relay", "--relay/--no-relay",
+        help="mixnet: servers pass bytes of others on where that is faster.",
+    ),
+]  # fmt: skip
 Reconfigure = Annotated[
     str | None,
     _of(
@@ -345,6 +353,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     region_servers: RegionServers = None,
     circuits: Circuits = None,
     split: Split = None,
+    relay: Relay = None,
     reconfigure: Reconfigure = None,
     first: First = None,
     reconfig_delay: ReconfigDelay = None,

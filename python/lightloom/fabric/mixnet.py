@@ -23,10 +23,18 @@ from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_l
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import Network, Ocs, Policy
-from lightloom.fabric.options import Count, OptionalPositive, Quantity, Switch, parse_named
+from lightloom.fabric.options import (
+    Count,
+    OptionalPositive,
+    OptionalQuantity,
+    Quantity,
+    Switch,
+    parse_named,
+)
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
+from lightloom.schedule import RelayCost
 from lightloom.units import to_bps, to_ps
 
 
@@ -52,6 +60,10 @@ class MixNet(FabricOptions):
     The delay is switching + control + link bring-up. ``switch_delay_s`` is a fixed time,
     ``"measured"`` (mean by number of pairs) or ``"measured-p99"``; by default the longest that was
     reported for ``technology``. ``link_up_delay_s`` may be ``"measured"`` as well.
+
+    ``relay`` lets servers of a region pass bytes of others on, between circuits and the packet
+    fabric, wherever that is faster: in chunks of ``relay_chunk_bytes``, each ``relay_delay_s``
+    later, across their NVSwitch.
     """
 
     kind: ClassVar[str] = "mixnet"
@@ -77,6 +89,18 @@ class MixNet(FabricOptions):
         Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
     ] = 0.0
     keep_unchanged: Switch = True
+    relay: Switch = False
+    relay_delay_s: OptionalQuantity = None
+    relay_chunk_bytes: Count | None = None
+
+    @model_validator(mode="after")
+    def _relaying_makes_sense(self) -> Self:
+        if self.relay and not self.split:
+            raise ValueError("relay = true divides the bytes of a pair: expected split = true")
+        for name in ("relay_delay_s", "relay_chunk_bytes"):
+            if getattr(self, name) is not None and not self.relay:
+                raise ValueError(f"{name} is for relays: expected relay = true beside it")
+        return self
 
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:
@@ -113,7 +137,7 @@ class MixNet(FabricOptions):
             all_to_all=chosen,
             eps=eps_of(tree, self._eps_cluster(cluster)),
             ocs=self._ocs(cluster, region),
-            notes=(note, self._region_note(region)),
+            notes=(note, self._region_note(region), *self._relay_notes()),
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
@@ -175,7 +199,26 @@ class MixNet(FabricOptions):
             control_ps=to_ps(self.control_delay_s),
             link_up_ps=to_ps(self.bring_up_s()),
             keep_unchanged=self.keep_unchanged,
+            relaying=self._relaying(),
         )
+
+    def _relay_notes(self) -> list[str]:
+        relaying = self._relaying()
+        if relaying is None:
+            return []
+        chunk, delay_ps = relaying
+        return [
+            "servers of a region pass bytes of others on where that is faster, in chunks of "
+            f"{chunk:,} bytes and {delay_ps / 1e6:g} us each"
+        ]
+
+    def _relaying(self) -> tuple[int, int] | None:
+        if not self.relay:
+            return None
+        cost = RelayCost()
+        chunk = cost.chunk_bytes if self.relay_chunk_bytes is None else self.relay_chunk_bytes
+        delay_s = cost.chunk_latency_s if self.relay_delay_s is None else self.relay_delay_s
+        return chunk, to_ps(delay_s)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""

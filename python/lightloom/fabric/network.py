@@ -41,7 +41,10 @@ class Eps:
 
 @dataclass(frozen=True)
 class Ocs:
-    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchDelay``."""
+    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchDelay``.
+
+    ``relaying`` is the bytes and picoseconds of a chunk where servers pass bytes of others on.
+    """
 
     degree: int
     nic_rate_bps: int
@@ -56,6 +59,7 @@ class Ocs:
     control_ps: int = 0
     link_up_ps: int = 0
     keep_unchanged: bool = True
+    relaying: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -264,6 +264,7 @@ fn ocs(job: &Job) -> Ocs {
         first: FirstAllToAll::Reuse,
         delay: SwitchDelay { fixed: Duration(25_000 * US), ..SwitchDelay::default() },
         keep_unchanged: true,
+        relaying: None,
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod domain;
 pub mod memo;
+pub mod relaying;
 
 use crate::error::ExecuteError;
 use crate::outcome::{CircuitStatistics, LinkUse};
@@ -22,6 +23,7 @@ use lightloom_schedule::{
     route,
 };
 use memo::Memo;
+use relaying::Relays;
 
 /// All regional circuits of a network.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub struct Circuits<'a> {
     place: Vec<u32>,
     members: usize,
     memo: Memo,
+    relays: Option<Relays>,
     /// What was done so far.
     pub statistics: CircuitStatistics,
     /// When recorded circuits were up.
@@ -83,6 +86,7 @@ impl<'a> Circuits<'a> {
             place: found.place,
             members: graph.layout.members as usize,
             memo: Memo::new(share_equal_work),
+            relays: None,
             statistics: CircuitStatistics::default(),
             timeline: CircuitTimeline::default(),
         };
@@ -95,6 +99,7 @@ impl<'a> Circuits<'a> {
             domain.circuits = start.circuits;
             domain.add_links(ocs.nic_rate, flows);
         }
+        circuits.relays = Relays::new(network, ocs, &circuits.domains, flows);
         circuits.statistics = CircuitStatistics::default();
         circuits.memo = Memo::new(share_equal_work);
         Ok(Some(circuits))
@@ -177,11 +182,12 @@ impl<'a> Circuits<'a> {
         now: Time,
         flows: &mut FlowNetwork,
     ) -> Decision {
-        let Choice { demand, allocation, saved } = match self.ocs.reconfigure {
+        let choice = match self.ocs.reconfigure {
             Reconfigure::Never => unreachable!("circuits that never change are not decided"),
             Reconfigure::Always | Reconfigure::PerLayer => self.tailor(index, ahead),
             Reconfigure::BreakEven | Reconfigure::Oracle => self.weigh(index, ahead),
         };
+        let Choice { demand, allocation, saved } = self.choose_relayed(index, ahead, choice);
         let domain = self.domain(index);
         let bound = port_bound(&self.request(domain, &demand, None));
         let statistics = &mut self.statistics;
@@ -333,6 +339,13 @@ impl<'a> Circuits<'a> {
         self.statistics.allocations = self.memo.hits + self.memo.misses;
         self.statistics.shared = self.memo.hits;
         LinkUse { name: "circuit".into(), links, carried_bytes, mean, max }
+    }
+
+    /// What relays passed on up to now.
+    pub fn relay_use(&self, end: Time, flows: &FlowNetwork) -> Option<LinkUse> {
+        let (links, rate) = self.relays.as_ref()?.links();
+        let carried: Vec<u64> = links.iter().map(|&link| flows.carried(link)).collect();
+        Some(LinkUse::new("relay", &carried, &vec![rate; links.len()], end))
     }
 
     /// Delay counted for the statistics: once per all-to-all that a decision serves.

@@ -195,16 +195,20 @@ impl Engine<'_> {
         let which = self.which(group * self.graph.layout.members, &task);
         let mut demand = Vec::new();
         which.demand(&self.graph.blocks, &mut demand);
-        let mut routed = None;
+        let (mut routed, mut ways) = (None, None);
         if let Some(circuits) = &mut self.circuits {
             let domain = circuits.of_group(group).expect("the group crosses servers");
             circuits.enter(domain);
-            routed = Some(circuits.route(group, &demand));
+            ways = circuits.relay(group, &demand);
+            if ways.is_none() {
+                routed = Some(circuits.route(group, &demand));
+            }
         }
         let question = lower::Exchange {
             which,
             demand: &demand,
             circuits: routed.as_ref().map(|(eps, counts)| (eps.as_slice(), counts.as_slice())),
+            ways: ways.as_deref(),
         };
         let plan = &mut self.exchanges[number].plan;
         self.planner.plan(&question, &self.graph.blocks, &self.seats, &self.fabric, plan);
@@ -223,14 +227,21 @@ impl Engine<'_> {
             self.ledger.send(purpose, carrier, bytes);
             self.ledger.relay(purpose, bytes * self.fabric.relays(carrier));
             let servers = self.servers(ends);
+            let token = Owner::Exchange(number, index as u32).token();
             let circuit = match (&self.circuits, carrier) {
                 (Some(circuits), Carrier::Circuit) => {
                     circuits.link(self.exchanges[number].group, ends.0, ends.1)
                 }
                 _ => None,
             };
-            let token = Owner::Exchange(number, index as u32).token();
-            self.fabric.start(self.now, servers, Piece { carrier, bytes }, circuit, token);
+            if let (Some(circuits), Carrier::Relay { .. }) = (&self.circuits, carrier) {
+                let eps = self.fabric.eps.as_ref().expect("an OCS has an EPS beside it");
+                let group = self.exchanges[number].group;
+                let links = circuits.relay_links(group, ends, carrier, eps);
+                self.fabric.start_over(self.now, bytes, &links, token);
+            } else {
+                self.fabric.start(self.now, servers, Piece { carrier, bytes }, circuit, token);
+            }
             let exchange = &mut self.exchanges[number];
             exchange.flows += 1;
             exchange.members[transfer.to as usize].inbound_left += 1;

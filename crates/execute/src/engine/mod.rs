@@ -297,6 +297,7 @@ impl<'a> Engine<'a> {
         let mut circuit_timeline = crate::timeline::CircuitTimeline::default();
         if let Some(mut circuits) = self.circuits.take() {
             links.push(circuits.end(end, &self.fabric.flows));
+            links.extend(circuits.relay_use(end, &self.fabric.flows));
             circuit_statistics = circuits.statistics;
             let members = u128::from(self.graph.layout.members);
             circuit_statistics.exposed.0 = (self.exposed / members) as u64;

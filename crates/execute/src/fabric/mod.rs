@@ -4,12 +4,14 @@ pub mod direct;
 pub mod eps;
 pub mod rings;
 
+use crate::circuits::relaying::cost_of;
 use crate::error::ExecuteError;
 use crate::outcome::LinkUse;
 use crate::seats::Seats;
 use direct::DirectLinks;
 use eps::EpsLinks;
 use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Bytes, Carrier, Duration, Network, NvSwitch, Rate, Time, WorkerId};
 
 /// A part of a transfer between two workers that takes one way.
@@ -34,6 +36,8 @@ pub struct Fabric {
     pub direct: Option<DirectLinks>,
     nvswitch: NvSwitch,
     circuit_delay: Duration,
+    /// What a relay of a region adds to a transfer.
+    relay_delay: Duration,
 }
 
 impl Fabric {
@@ -53,7 +57,11 @@ impl Fabric {
         };
         let circuit_delay = network.ocs.as_ref().map_or(Duration::ZERO, |ocs| ocs.circuit_delay);
         let nvswitch = network.nvswitch;
-        Ok(Self { flows, started: 0, eps, direct, nvswitch, circuit_delay })
+        let relay_delay = network.ocs.as_ref().map_or(Duration::ZERO, |ocs| {
+            let seconds = cost_of(network, ocs).map_or(0.0, |cost| cost.latency(ocs.nic_rate));
+            Duration((seconds * PS_PER_S as f64).round() as u64)
+        });
+        Ok(Self { flows, started: 0, eps, direct, nvswitch, circuit_delay, relay_delay })
     }
 
     /// Time of a local collective in which the busiest GPU moves this many bytes; none for none.
@@ -91,8 +99,15 @@ impl Fabric {
                 let link = circuit.expect("a circuit carrier needs its link");
                 self.flows.start(now, size, &[link], token);
             }
+            Carrier::Relay { .. } => unreachable!("the circuits know the links of their relays"),
             Carrier::Local => unreachable!("local transfers are no flows"),
         }
+    }
+
+    /// Starts a flow over the given links.
+    pub fn start_over(&mut self, now: Time, bytes: u64, links: &[LinkId], token: u64) {
+        self.started += 1;
+        self.flows.start(now, Bytes(bytes), links, token);
     }
 
     /// Time from the last byte's departure to its arrival.
@@ -100,6 +115,13 @@ impl Fabric {
         match carrier {
             Carrier::Local => Duration::ZERO,
             Carrier::Circuit => self.circuit_delay,
+            Carrier::Relay { server, circuit_in, circuit_out } => {
+                let eps = Carrier::Eps { from_slot: 0, to_slot: 0 };
+                let hop = |circuit| if circuit { Carrier::Circuit } else { eps };
+                self.latency((from, server), hop(circuit_in))
+                    + self.relay_delay
+                    + self.latency((server, to), hop(circuit_out))
+            }
             Carrier::Eps { from_slot, to_slot } => {
                 let eps = self.eps.as_ref().expect("an EPS carrier needs an EPS");
                 eps.latency((from, from_slot), (to, to_slot))
@@ -114,6 +136,7 @@ impl Fabric {
     pub fn relays(&self, carrier: Carrier) -> u64 {
         match (carrier, &self.direct) {
             (Carrier::Direct { route }, Some(direct)) => u64::from(direct.route(route).relays),
+            (Carrier::Relay { .. }, _) => 1,
             _ => 0,
         }
     }

@@ -6,6 +6,7 @@ mod local;
 mod pipeline;
 mod policies;
 mod refusals;
+mod relaying;
 mod ring;
 mod whole;
 

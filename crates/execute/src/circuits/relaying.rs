@@ -1,0 +1,189 @@
+//! Relaying inside regions: servers that pass the bytes of others on, between circuits and the EPS.
+//!
+//! An all-to-all asks how its bytes are best divided among one-hop and two-hop ways over the
+//! circuits that are there; where that does not pay, all is as without relaying. What is relayed
+//! crosses the NVSwitch of the relay, on a link that all that it relays shares, and arrives later
+//! by the time of a chunk. Circuits are still those of the allocator, but only where they are
+//! faster than those held when both relay.
+
+use super::domain::Domain;
+use super::{Choice, Circuits};
+use crate::fabric::eps::EpsLinks;
+use crate::lower::{Bundle, RegionWay};
+use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_model::{Carrier, Network, Ocs, Rate, Reconfigure, WorkerId};
+use lightloom_schedule::relay::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way, relay};
+use lightloom_schedule::{Ahead, Allocation, EpsRates};
+
+/// What relaying costs, and the links over which relays pass bytes on.
+#[derive(Debug)]
+pub struct Relays {
+    cost: RelayCost,
+    /// Link of each server's NVSwitch; none where it is in no domain.
+    staging: Vec<Option<LinkId>>,
+}
+
+/// What relaying costs in this network, if servers relay.
+pub fn cost_of(network: &Network, ocs: &Ocs) -> Option<RelayCost> {
+    let relaying = ocs.relaying?;
+    let gpu_rate = network.nvswitch.gpu_rate.0;
+    Some(RelayCost {
+        staging_rate: Some(Rate(gpu_rate.saturating_mul(u64::from(network.gpus_per_server)))),
+        chunk_bytes: relaying.chunk_bytes,
+        chunk_latency: relaying.chunk_latency,
+        memory_limit: None,
+    })
+}
+
+impl Relays {
+    /// Adds a link per server of the domains.
+    pub fn new(
+        network: &Network,
+        ocs: &Ocs,
+        domains: &[Domain],
+        flows: &mut FlowNetwork,
+    ) -> Option<Self> {
+        let cost = cost_of(network, ocs)?;
+        let rate = cost.staging_rate.expect("an NVSwitch has a rate");
+        let mut staging = vec![None; network.servers as usize];
+        for &server in domains.iter().flat_map(|domain| &domain.servers) {
+            staging[server as usize] = Some(flows.add_link(rate));
+        }
+        Some(Self { cost, staging })
+    }
+
+    /// The links of all relays, and the rate of each.
+    pub fn links(&self) -> (Vec<LinkId>, Rate) {
+        let rate = self.cost.staging_rate.expect("an NVSwitch has a rate");
+        (self.staging.iter().copied().flatten().collect(), rate)
+    }
+}
+
+impl Circuits<'_> {
+    /// The ways of a group's all-to-all, sorted by sender, if relaying pays.
+    pub fn relay(&mut self, group: u32, demand: &[u64]) -> Option<Vec<RegionWay>> {
+        let index = self.of_group(group).expect("a group that crosses servers has a domain");
+        let size = self.domain(index).size();
+        let mut total = vec![0; size * size];
+        self.fold(group, demand, &mut total);
+        let found = self.relayed(index, &self.domain(index).circuits, &total)?;
+        if found.verdict != Verdict::Pays {
+            self.statistics.one_hop += 1;
+            return None;
+        }
+        self.statistics.relayed += 1;
+        let mut member_at = vec![0; size];
+        for member in 0..self.members {
+            let worker = group as usize * self.members + member;
+            member_at[self.place[worker] as usize] = member as u32;
+        }
+        let domain = self.domain(index);
+        let mut ways: Vec<RegionWay> =
+            found.ways.iter().map(|way| region_way(domain, &member_at, way)).collect();
+        ways.sort_by_key(|way| (way.from, way.to));
+        Some(ways)
+    }
+
+    /// The best division of a demand over some circuits; nothing if servers do not relay.
+    fn relayed(&self, index: u32, circuits: &[u16], demand: &[u64]) -> Option<Relayed> {
+        let cost = self.relays.as_ref()?.cost;
+        Some(relay(&RelayRequest {
+            servers: self.domain(index).size(),
+            demand,
+            circuits,
+            circuit_rate: self.ocs.nic_rate,
+            eps_rates: EpsRates::Equal(self.eps_rate),
+            cost,
+        }))
+    }
+
+    /// A choice that one-hop times led to, or to hold what is there if that is no slower once both
+    /// relay.
+    pub(super) fn choose_relayed(&self, index: u32, ahead: &[Ahead], choice: Choice) -> Choice {
+        let held = &self.domain(index).circuits;
+        let sum = |circuits: &[u16]| -> Option<f64> {
+            let time = |next: &Ahead| self.relayed(index, circuits, &next.demand);
+            ahead.iter().map(|next| time(next).map(|found| found.makespan + found.latency)).sum()
+        };
+        let Some(first) = self.relayed(index, &choice.allocation.circuits, &choice.demand) else {
+            return choice;
+        };
+        let makespan = first.makespan + first.latency;
+        let choice = Choice { allocation: Allocation { makespan, ..choice.allocation }, ..choice };
+        if choice.allocation.circuits == *held {
+            return choice;
+        }
+        let (before, after) = (sum(held), sum(&choice.allocation.circuits));
+        let (Some(before), Some(after)) = (before, after) else { return choice };
+        let weighs = matches!(self.ocs.reconfigure, Reconfigure::BreakEven | Reconfigure::Oracle);
+        let delay = self.switching().time(held, &choice.allocation.circuits);
+        let exposed = if weighs { delay.0.saturating_sub(ahead[0].hidden.0) } else { 0 };
+        if after + exposed as f64 * 1e-12 < before {
+            return Choice { saved: before - after, ..choice };
+        }
+        let found = self.relayed(index, held, &choice.demand).expect("servers relay");
+        let allocation = Allocation {
+            circuits: held.clone(),
+            makespan: found.makespan + found.latency,
+            chosen: self.domain(index).chosen,
+            ..choice.allocation
+        };
+        Choice { allocation, saved: 0.0, ..choice }
+    }
+
+    /// The links that a relayed transfer takes.
+    pub fn relay_links(
+        &self,
+        group: u32,
+        ends: (WorkerId, WorkerId),
+        carrier: Carrier,
+        eps: &EpsLinks,
+    ) -> Vec<LinkId> {
+        let Carrier::Relay { server, circuit_in, circuit_out } = carrier else {
+            unreachable!("only relayed transfers take a relay")
+        };
+        let relays = self.relays.as_ref().expect("servers relay");
+        let domain = self.domain(self.of_group(group).expect("the group crosses servers"));
+        let place = |worker: WorkerId| self.place[worker as usize] as usize;
+        let middle = domain.servers.binary_search(&server).expect("a relay is in the domain");
+        let mut links = Vec::with_capacity(8);
+        let mut hop = |from: usize, to: usize, circuit: bool| {
+            if circuit {
+                let link = domain.links[from * domain.size() + to];
+                links.push(link.expect("a way takes circuits that are there"));
+            } else {
+                let path = eps.path((domain.servers[from], 0), (domain.servers[to], 0));
+                links.extend_from_slice(path.links());
+            }
+        };
+        hop(place(ends.0), middle, circuit_in);
+        hop(middle, place(ends.1), circuit_out);
+        links.push(relays.staging[server as usize].expect("a relay is in the domain"));
+        links
+    }
+}
+
+fn region_way(domain: &Domain, member_at: &[u32], way: &Way) -> RegionWay {
+    let (source, destination) = (way.source as usize, way.destination as usize);
+    let relay = way.relay.map(|relay| relay as usize);
+    let (next, last) = (relay.unwrap_or(destination), relay.unwrap_or(source));
+    let bundle = |from: usize, to: usize, peer: usize| Bundle {
+        peer: peer as u32,
+        circuits: u32::from(domain.circuits[from * domain.size() + to]),
+    };
+    let circuit_in = matches!(way.kind, Kind::Circuit | Kind::CircuitCircuit | Kind::CircuitEps);
+    let circuit_out = matches!(way.kind, Kind::Circuit | Kind::CircuitCircuit | Kind::EpsCircuit);
+    let carrier = match relay {
+        Some(relay) => Carrier::Relay { server: domain.servers[relay], circuit_in, circuit_out },
+        None if circuit_in => Carrier::Circuit,
+        None => Carrier::Eps { from_slot: 0, to_slot: 0 },
+    };
+    RegionWay {
+        from: member_at[source],
+        to: member_at[destination],
+        bytes: way.bytes,
+        carrier,
+        first: circuit_in.then(|| bundle(source, next, next)),
+        last: circuit_out.then(|| bundle(last, destination, last)),
+    }
+}

@@ -1,0 +1,103 @@
+//! Servers of a region that pass bytes of others on.
+
+use super::{NIC, US, compute, play};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
+use lightloom_model::{Duration, Network, Ocs, Reconfigure, Relaying, TaskGraph};
+
+const CHUNK: Relaying = Relaying { chunk_bytes: 50_000, chunk_latency: Duration(10 * US) };
+
+fn region(servers: u32, degree: u32, relaying: Option<Relaying>) -> Network {
+    let policy = Ocs { degree, relaying, reconfigure: Reconfigure::Never, ..ocs(servers as usize) };
+    Network { ocs: Some(policy), ..mixnet(servers) }
+}
+
+/// From 0 to 1 among three servers, one circuit between any two and two NICs on the packet fabric.
+fn hot_pair(bytes: u32) -> TaskGraph {
+    let mut graph = with_blocks(empty_graph(1, 1, 3), &[&[0, bytes, 0, 0, 0, 0, 0, 0, 0]]);
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph
+}
+
+#[test]
+fn a_hot_pair_uses_the_third_server_and_pays_for_it() {
+    let outcome = play(&hot_pair(8_000_000), &region(3, 2, Some(CHUNK)));
+    assert_eq!((outcome.circuits.relayed, outcome.circuits.one_hop), (1, 0));
+    // 2 MB over each circuit of both ends, whose delegate had one eighth, and 4 MB over the EPS.
+    let hop = 2 * US + (1_750_000_u64 * 1000).div_ceil(450);
+    // Propagation of two hops, a chunk on the wire, across the switch and until it is noticed.
+    let late = 2 * US + 50_000 * NIC + 50_000 * 1000 / 3600 + 10 * US;
+    let exact = hop + 2_000_000 * NIC + late + hop;
+    let step = outcome.step.0;
+    assert!(step.abs_diff(exact) < exact / 50, "{step} instead of {exact}");
+    let relayed = outcome.ledger.bytes[1][4];
+    assert!(relayed.abs_diff(2_000_000) < 50_000, "{relayed} relayed");
+    let staged = outcome.links.iter().find(|link| link.name == "relay").expect("relays");
+    assert_eq!((staged.links, staged.carried_bytes), (3, relayed));
+    let direct = play(&hot_pair(8_000_000), &region(3, 2, None));
+    assert!(step < direct.step.0);
+    assert_eq!(direct.circuits.relayed + direct.circuits.one_hop, 0);
+}
+
+#[test]
+fn relays_that_do_not_pay_change_nothing() {
+    let slow = Relaying { chunk_latency: Duration(100 * US), ..CHUNK };
+    let outcome = play(&hot_pair(1_000_000), &region(3, 2, Some(slow)));
+    assert_eq!((outcome.circuits.relayed, outcome.circuits.one_hop), (0, 1));
+    assert_eq!(outcome.ledger.bytes[1][4], 0);
+    assert_eq!(outcome.step, play(&hot_pair(1_000_000), &region(3, 2, None)).step);
+}
+
+/// Wider than the circuits of a server: hot columns, as routers make them.
+fn hot_columns(servers: u32) -> TaskGraph {
+    let cells = servers * servers;
+    let tokens: Vec<u32> = (0..cells)
+        .map(|cell| {
+            let (from, to) = (cell / servers, cell % servers);
+            u32::from(from != to) * 40_000_000 / (1 + to)
+        })
+        .collect();
+    let mut graph = with_blocks(empty_graph(1, 1, servers), &[&tokens, &tokens]);
+    graph.programs[0].tasks = vec![all_to_all(0, true), compute(40_000 * US), all_to_all(1, false)];
+    graph
+}
+
+#[test]
+fn wide_regions_are_much_faster() {
+    let graph = hot_columns(16);
+    let direct = play(&graph, &region(16, 6, None)).step.0 - 40_000 * US;
+    let relayed = play(&graph, &region(16, 6, Some(CHUNK))).step.0 - 40_000 * US;
+    assert!(relayed * 3 < direct * 2, "{relayed} against {direct}");
+}
+
+/// On hot columns other circuits gain nothing once servers relay.
+#[test]
+fn circuits_that_gain_nothing_with_relays_are_not_switched() {
+    let graph = hot_columns(16);
+    let with = |reconfigure, relaying| {
+        let policy = Ocs { relaying, reconfigure, ..ocs(16) };
+        play(&graph, &Network { ocs: Some(policy), ..mixnet(16) })
+    };
+    let held = with(Reconfigure::Never, Some(CHUNK));
+    for policy in [Reconfigure::Always, Reconfigure::BreakEven] {
+        let outcome = with(policy, Some(CHUNK));
+        assert_eq!(outcome.circuits.relayed, 2);
+        assert!(outcome.step.0 <= held.step.0 + held.step.0 / 100, "{policy:?}");
+    }
+}
+
+#[test]
+fn groups_that_share_servers_relay_too() {
+    let mut graph = with_blocks(empty_graph(1, 2, 4), &[&[0; 16]]);
+    graph.layout.gpus_per_worker = 4;
+    graph.layout.worker_server = vec![0, 1, 2, 3, 3, 2, 1, 0];
+    graph.blocks.tokens = (0..32).map(|cell| (cell % 7) * 3_000_000).collect();
+    for group in 0..2 {
+        for member in 0..4 {
+            graph.blocks.tokens[group * 16 + member * 5] = 0;
+        }
+    }
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    let outcome = play(&graph, &region(4, 2, Some(CHUNK)));
+    assert_eq!(outcome.circuits.relayed + outcome.circuits.one_hop, 2);
+    assert_eq!(outcome, play(&graph, &region(4, 2, Some(CHUNK))));
+}
