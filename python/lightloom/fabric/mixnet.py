@@ -96,10 +96,10 @@ class MixNet(FabricOptions):
     @model_validator(mode="after")
     def _relaying_makes_sense(self) -> Self:
         if self.relay and not self.split:
-            raise ValueError("relay = true divides the bytes of a pair: expected split = true")
+            raise FabricError("relay = true divides the bytes of a pair: expected split = true")
         for name in ("relay_delay_s", "relay_chunk_bytes"):
             if getattr(self, name) is not None and not self.relay:
-                raise ValueError(f"{name} is for relays: expected relay = true beside it")
+                raise FabricError(f"{name} is for relays: expected relay = true beside it")
         return self
 
     @model_validator(mode="after")

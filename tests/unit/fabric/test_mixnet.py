@@ -145,3 +145,28 @@ def test_bill(cluster):
         "transceiver": 6 * 256 + 768,
         "fibre": 3 * 256 + 768,
     }
+
+
+def test_relays_cost_what_their_data_file_or_the_user_says():
+    default = MixNet(relay=True)._relaying()
+    assert default == (524_288, 10_000_000)
+    own = MixNet(relay=True, relay_delay_s="3 us", relay_chunk_bytes=65_536)
+    assert own._relaying() == (65_536, 3_000_000)
+    assert MixNet()._relaying() is None
+    assert own._relay_notes() == [
+        "servers of a region pass bytes of others on where that is faster, in chunks of "
+        "65,536 bytes and 3 us each"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"relay": True, "split": False}, "relay = true divides the bytes of a pair"),
+        ({"relay_delay_s": 1e-6}, "relay_delay_s is for relays: expected relay = true beside it"),
+        ({"relay_chunk_bytes": 5}, "relay_chunk_bytes is for relays"),
+    ],
+)
+def test_options_of_relays_that_make_no_sense_are_refused(options, text):
+    with pytest.raises(FabricError, match=f"^mixnet: {text}"):
+        MixNet(**options)
