@@ -5,6 +5,9 @@ use super::problem::Problem;
 use super::{algorithm1, circulant, greedy};
 use lightloom_model::Allocator;
 
+/// How often a search goes on where no move helps.
+const PATIENCE: usize = 3;
+
 /// Never slower than any other allocator, nor for knowing what is there; among equally fast
 /// answers one that changes few circuits.
 ///
@@ -23,10 +26,10 @@ pub fn best(problem: &Problem) -> Candidate {
             .or(rate(Allocator::Reference, algorithm1::reference(problem, previous)))
             .or(rate(Allocator::Paper, algorithm1::paper(problem, previous)));
     }
-    let mut found = found.or(shorten(problem, others, Allocator::Best));
+    let mut found = found.or(shorten(problem, others, Allocator::Best, PATIENCE));
     if held(problem, Allocator::Best).is_some() {
         let blind = rate(Allocator::Greedy, greedy::skip(problem, None));
-        found = found.or(shorten(problem, blind, Allocator::Best));
+        found = found.or(shorten(problem, blind, Allocator::Best, PATIENCE));
     }
     found.settled(problem)
 }

@@ -11,10 +11,10 @@
 mod algorithm1;
 mod best;
 mod bound;
-mod bundles;
 mod circulant;
 mod greedy;
 mod nics;
+mod packing;
 mod parametric;
 mod problem;
 mod request;

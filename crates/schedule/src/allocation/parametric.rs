@@ -2,14 +2,14 @@
 //!
 //! Between a bound that no circuits beat (each line alone with the circuits that suit it best) and
 //! the time reached, [`Search`] moves a few circuits at once so that no server is over its EPS
-//! budget. Without split it also packs whole bundles, see [`bundles`]. A time at which both give up
+//! budget. Without split it also packs whole bundles, see [`pack`]. A time at which both give up
 //! is taken for impossible, which it need not be: the answer is near exact, not exact.
 
 use std::cmp::Ordering;
 
 use super::bound::line_bound;
-use super::bundles::bundles;
 use super::greedy::skip;
+use super::packing::pack;
 use super::problem::{Circuits, Problem, ROUNDING};
 use super::request::{Allocation, changed_pairs};
 use super::routing::{finish_at, makespan};
@@ -63,7 +63,7 @@ impl Candidate {
             return self;
         };
         let (chosen, time) = (self.chosen, self.time);
-        let (near, _) = Search::new(problem, problem.adopt(previous), time).run();
+        let (near, _) = Search::new(problem, problem.adopt(previous), time).run(0);
         let found = self.or(Self::new(problem, chosen, near));
         if found.changed == 0 {
             return found;
@@ -85,7 +85,7 @@ pub fn parametric(problem: &Problem) -> Candidate {
         Some(stay) => stay.or(fresh),
         None => fresh,
     };
-    shorten(problem, start, Allocator::Parametric).settled(problem)
+    shorten(problem, start, Allocator::Parametric, 0).settled(problem)
 }
 
 /// The circuits that are there, as far as ports and allowed pairs admit them.
@@ -94,21 +94,37 @@ pub fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
     Some(Candidate::new(problem, chosen, problem.adopt(previous)))
 }
 
-/// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
-/// a time that cannot be, or was not, reached. Such circuits are labelled as `name`'s.
-pub fn shorten(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
-    if problem.reaches_bound(found.time) {
+/// Circuits that finish sooner than these, if any are found; such are labelled as `name`'s.
+///
+/// Without split the time with split comes first: it is a bound as good as the search, and its
+/// circuits are a start as good as any where most pairs need one circuit at most.
+pub fn shorten(problem: &Problem, found: Candidate, name: Allocator, patience: usize) -> Candidate {
+    if problem.reaches_bound(found.time) || !found.time.is_finite() {
         return found;
     }
-    let mut failed = line_bound(problem);
+    let bound = line_bound(problem);
+    if problem.request.split {
+        return bisect(problem, found, name, (bound, patience)).0;
+    }
+    let mut relaxed = problem.clone();
+    relaxed.request.split = true;
+    let start = Candidate::new(&relaxed, name, found.circuits.clone());
+    let (start, failed) = bisect(&relaxed, start, name, (bound, patience));
+    let found = found.or(Candidate::new(problem, name, start.circuits));
+    bisect(problem, found, name, (failed, patience)).0
+}
+
+/// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
+/// a time that cannot be, or was not, reached. Returns that, too.
+fn bisect(
+    problem: &Problem,
+    mut found: Candidate,
+    name: Allocator,
+    (mut failed, patience): (f64, usize),
+) -> (Candidate, f64) {
     let mut target = failed * (1.0 + ROUNDING);
-    while found.time > failed * (1.0 + PRECISION) && found.time.is_finite() {
-        let (mut circuits, mut in_time) =
-            Search::new(problem, found.circuits.clone(), target).run();
-        if !in_time && !problem.request.split {
-            found = found.or(Candidate::new(problem, name, circuits));
-            (circuits, in_time) = Search::new(problem, bundles(problem, target), target).run();
-        }
+    while found.time > failed * (1.0 + PRECISION) {
+        let (circuits, in_time) = attempt(problem, &mut found, name, (target, patience));
         let next = Candidate::new(problem, name, circuits);
         if !in_time {
             failed = target;
@@ -118,5 +134,26 @@ pub fn shorten(problem: &Problem, mut found: Candidate, name: Allocator) -> Cand
         found = found.or(next);
         target = f64::midpoint(failed, found.time);
     }
-    found
+    (found, failed)
+}
+
+/// Looks for circuits that finish by this time.
+fn attempt(
+    problem: &Problem,
+    found: &mut Candidate,
+    name: Allocator,
+    (target, patience): (f64, usize),
+) -> (Circuits, bool) {
+    let start = found.circuits.clone();
+    let (circuits, in_time) = Search::new(problem, start, target).run(patience);
+    if in_time || problem.request.split {
+        return (circuits, in_time);
+    }
+    let missed = Candidate::new(problem, name, circuits);
+    *found = found.clone().or(missed);
+    let (circuits, in_time) = pack(problem, target, patience);
+    if in_time {
+        return (circuits, true);
+    }
+    Search::new(problem, circuits, target).run(patience)
 }

@@ -7,6 +7,7 @@ pub const ROUNDING: f64 = 1e-12;
 
 /// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
 /// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
+#[derive(Clone)]
 pub struct Problem<'a> {
     pub request: Request<'a>,
     /// Number of servers.

@@ -11,11 +11,14 @@
 
 use super::problem::{Circuits, Problem, ROUNDING};
 
+/// How much more a byte of excess weighs each time that no move helps.
+const IMPATIENCE: f64 = 0.5;
+
 /// Moves until giving up, per server.
-const MOVES_PER_SERVER: usize = 4;
+const MOVES_PER_SERVER: usize = 2;
 
 /// Servers over budget that are looked at before giving up, the worst first.
-const TRIES: usize = 8;
+const TRIES: usize = 4;
 
 pub struct Search<'p, 'r> {
     problem: &'p Problem<'r>,
@@ -26,6 +29,8 @@ pub struct Search<'p, 'r> {
     budget: Vec<f64>,
     /// Bytes that are rounding and no load.
     slack: f64,
+    /// What a byte over budget at each server counts for.
+    weight: Vec<f64>,
     /// Bytes that each server sends to the EPS.
     tx: Vec<f64>,
     /// Bytes that each server receives from the EPS.
@@ -56,11 +61,13 @@ impl Change {
     }
 }
 
-/// One of the two servers that a move joins: what the new circuit costs there (negative is good),
-/// including the circuit given up for it.
+/// One of the two servers that a move joins, and the circuit that it gives up for the new one.
 #[derive(Clone, Copy)]
 struct Side {
+    /// What both cost (negative is good), here and at the far end.
     cost: f64,
+    /// What they would cost if the far end had no excess left.
+    least: f64,
     /// The far end of the circuit given up, and what giving it up changes, seen from there.
     far: Option<(usize, Change)>,
 }
@@ -86,6 +93,7 @@ impl<'p, 'r> Search<'p, 'r> {
             carry,
             budget,
             slack,
+            weight: vec![1.0; n],
             tx: vec![0.0; n],
             rx: vec![0.0; n],
             unsplit: vec![0.0; n],
@@ -109,9 +117,13 @@ impl<'p, 'r> Search<'p, 'r> {
 
     /// Moves circuits until everything ends in time, or no move helps; says whether it does.
     ///
-    /// Circuits that miss the time are often better than those that the search began with.
-    pub fn run(mut self) -> (Circuits, bool) {
+    /// Where no move helps, bytes over budget come to weigh more at the servers that have them,
+    /// which makes moves worth while that only shift the excess; `patience` is how often. Circuits
+    /// that miss the time are often better than those that the search began with: those with the
+    /// fewest bytes over budget are returned.
+    pub fn run(mut self, mut patience: usize) -> (Circuits, bool) {
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
+        let mut least: Option<(f64, Circuits)> = None;
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
             worst.clear();
             let servers = (0..self.problem.n).map(|server| (self.excess(server), server));
@@ -119,17 +131,43 @@ impl<'p, 'r> Search<'p, 'r> {
             if worst.is_empty() {
                 return (self.circuits, true);
             }
-            if worst.len() > TRIES {
-                worst.select_nth_unstable_by(TRIES - 1, falling);
-                worst.truncate(TRIES);
+            let step = self.step_at_worst(&mut worst);
+            if let Some(step) = step {
+                self.apply(&step);
+                continue;
             }
-            worst.sort_unstable_by(falling);
-            match worst.iter().find_map(|&(_, server)| self.best_move(server)) {
-                Some(step) => self.apply(&step),
-                None => break,
+            let total: f64 = (0..self.problem.n).map(|server| self.excess(server)).sum();
+            if patience == 0 {
+                break;
+            }
+            if least.as_ref().is_none_or(|least| total < least.0) {
+                least = Some((total, self.circuits.clone()));
+            }
+            patience -= 1;
+            for server in 0..self.problem.n {
+                if self.excess(server) > self.slack {
+                    self.weight[server] += IMPATIENCE;
+                }
             }
         }
-        (self.circuits, false)
+        let total: f64 = (0..self.problem.n).map(|server| self.excess(server)).sum();
+        match least {
+            Some((other, circuits)) if other < total => (circuits, false),
+            _ => (self.circuits, false),
+        }
+    }
+
+    /// The best move at the first of the worst servers that has one.
+    fn step_at_worst(&mut self, worst: &mut Vec<(f64, usize)>) -> Option<Move> {
+        for entry in worst.iter_mut() {
+            entry.0 *= self.weight[entry.1];
+        }
+        if worst.len() > TRIES {
+            worst.select_nth_unstable_by(TRIES - 1, falling);
+            worst.truncate(TRIES);
+        }
+        worst.sort_unstable_by(falling);
+        worst.iter().find_map(|&(_, server)| self.best_move(server))
     }
 
     /// The circuits as they are now.
@@ -181,8 +219,14 @@ impl<'p, 'r> Search<'p, 'r> {
     #[inline]
     fn cost(&self, server: usize, tx: f64, rx: f64) -> f64 {
         let over = |load: f64| (load - self.budget[server]).max(0.0);
-        over(self.tx[server] + tx) - over(self.tx[server]) + over(self.rx[server] + rx)
-            - over(self.rx[server])
+        let cost = over(self.tx[server] + tx) - over(self.tx[server]) + over(self.rx[server] + rx)
+            - over(self.rx[server]);
+        cost * self.weight[server]
+    }
+
+    /// The weights of two servers, added.
+    fn both(&self, a: usize, b: usize) -> f64 {
+        self.weight[a] + self.weight[b]
     }
 
     /// The move at this server that lowers the bytes over budget most.
@@ -203,7 +247,7 @@ impl<'p, 'r> Search<'p, 'r> {
                 let more = self.change(server, peer, true);
                 let alone = self.cost(server, more.out, more.back)
                     + self.cost(peer, more.back, more.out)
-                    + 2.0 * more.unsplit;
+                    + self.both(server, peer) * more.unsplit;
                 wishes.push((alone, peer));
             }
         }
@@ -235,7 +279,11 @@ impl<'p, 'r> Search<'p, 'r> {
         self.list_sides(b, a, more.reversed(), from_b);
         for side_a in from_a.iter() {
             for side_b in from_b.iter() {
-                let apart = side_a.cost + side_b.cost + 2.0 * more.unsplit;
+                let unsplit = self.both(a, b) * more.unsplit;
+                if side_a.least + side_b.least + unsplit >= best.0 {
+                    continue;
+                }
+                let apart = side_a.cost + side_b.cost + unsplit;
                 let (gain, close) = match (side_a.far, side_b.far) {
                     (Some(x), Some(y)) if x.0 == y.0 => (apart + self.shared(x, y), false),
                     (Some(x), Some(y)) if self.problem.may_join(x.0, y.0) => {
@@ -256,16 +304,19 @@ impl<'p, 'r> Search<'p, 'r> {
     fn list_sides(&self, server: usize, peer: usize, more: Change, sides: &mut Vec<Side>) {
         sides.clear();
         if self.circuits.free[server] > 0 {
-            sides.push(Side { cost: self.cost(server, more.out, more.back), far: None });
+            let own = self.cost(server, more.out, more.back);
+            sides.push(Side { cost: own, least: own, far: None });
             return;
         }
         for far in self.joined[server].iter().map(|&far| usize::from(far)) {
             if far != peer {
                 let less = self.change(server, far, false);
-                let cost = self.cost(server, more.out + less.out, more.back + less.back)
-                    + self.cost(far, less.back, less.out)
-                    + 2.0 * less.unsplit;
-                sides.push(Side { cost, far: Some((far, less.reversed())) });
+                let own = self.cost(server, more.out + less.out, more.back + less.back)
+                    + self.weight[server] * less.unsplit;
+                let suffers = self.cost(far, less.back, less.out) + self.weight[far] * less.unsplit;
+                let least = own - self.excess(far) * self.weight[far];
+                let far = Some((far, less.reversed()));
+                sides.push(Side { cost: own + suffers, least, far });
             }
         }
     }
@@ -293,7 +344,7 @@ impl<'p, 'r> Search<'p, 'r> {
             self.cost(far, less.out + more.out, less.back + more.back)
                 - self.cost(far, less.out, less.back)
         };
-        gain(x, more) + gain(y, more.reversed()) + 2.0 * more.unsplit
+        gain(x, more) + gain(y, more.reversed()) + self.both(x.0, y.0) * more.unsplit
     }
 
     fn apply(&mut self, step: &Move) {
