@@ -30,7 +30,8 @@ ScheduleRequest = tuple[
     npt.NDArray[np.uint32],
     npt.NDArray[np.bool_] | None,
     npt.NDArray[np.uint16] | None,
-    tuple[int, int],
+    int,
+    npt.NDArray[np.uint64],
     bool,
 ]
 ScheduleAnswer = tuple[
@@ -45,6 +46,7 @@ def schedule_route(
     request: ScheduleRequest, circuits: npt.NDArray[np.uint16]
 ) -> ScheduleAnswer: ...
 def schedule_port_bound(request: ScheduleRequest) -> float: ...
+def schedule_line_bound(request: ScheduleRequest) -> float: ...
 def schedule_changed_pairs(
     previous: npt.NDArray[np.uint16], next: npt.NDArray[np.uint16]
 ) -> int: ...

@@ -26,7 +26,7 @@ pub mod topoopt;
 pub mod xnest_plus;
 
 pub use allocation::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, makespans,
-    map_nics, port_bound, route,
+    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, line_bound,
+    makespans, map_nics, port_bound, route,
 };
 pub use reconfigure::{Ahead, Switching, Verdict, break_even};

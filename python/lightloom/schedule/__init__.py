@@ -9,6 +9,7 @@ from lightloom.schedule.circuits import (
     Method,
     Region,
     allocate,
+    allocate_exactly,
     allocate_region,
     changed_pairs,
     map_nics,
@@ -21,6 +22,7 @@ from lightloom.schedule.colouring import (
     colour_edges,
     route_permutation,
 )
+from lightloom.schedule.failures import Failures
 from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
 from lightloom.schedule.matching import (
     BipartiteCertificate,
@@ -51,6 +53,7 @@ __all__ = [
     "Cycles",
     "EpochRun",
     "FabricRoute",
+    "Failures",
     "GeneralCertificate",
     "Matching",
     "Method",
@@ -66,6 +69,7 @@ __all__ = [
     "Topology",
     "XnestPlan",
     "allocate",
+    "allocate_exactly",
     "allocate_region",
     "break_even",
     "changed_pairs",

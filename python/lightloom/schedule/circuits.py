@@ -7,17 +7,21 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.schedule import exact
 from lightloom.schedule.arrays import as_array, rate_bps, square_matrix
+from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 
-Method = Literal["paper", "reference", "static", "greedy", "parametric", "best"]
+Method = Literal["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
 
 _MOST_PORTS = 65_535
 _MOST_SERVERS = 4_096
@@ -41,6 +45,9 @@ class Allocation:
         ports of that server.
     chosen
         The allocator whose circuits these are; ``best`` may settle on another's.
+    bound_s
+        Seconds that no circuits can beat, as far as is proved: by each line alone with the circuits
+        that suit it best, or by ``exact``.
     """
 
     circuits: npt.NDArray[np.uint16]
@@ -48,6 +55,7 @@ class Allocation:
     makespan_s: float
     port_bound_s: float
     chosen: Method
+    bound_s: float
 
     @property
     def circuit_count(self) -> int:
@@ -71,18 +79,25 @@ class Region:
     circuit_gbps
         Rate of one circuit, per direction.
     eps_gbps
-        Rate of one server into, and out of, the EPS (the sum of its EPS NICs); 0 for none.
+        Rate of one server into, and out of, the EPS (the sum of its EPS NICs): one number for all,
+        or one per server; 0 for none.
     split
         Whether a pair with circuits may send its excess over the EPS.
     allowed
         Pairs that may have circuits, ``(n, n)`` booleans, symmetric; all by default.
+    failed
+        What is broken and must not be used.
+    eps_nics
+        EPS NICs per server; needed only if some of them have failed.
     """
 
     ports: int | npt.ArrayLike
     circuit_gbps: float
-    eps_gbps: float
+    eps_gbps: float | npt.ArrayLike
     split: bool = True
     allowed: npt.ArrayLike | None = None
+    failed: Failures | None = None
+    eps_nics: int | None = None
 
 
 def allocate(
@@ -106,7 +121,8 @@ def allocate(
     method
         ``paper`` (Algorithm 1 of MixNet as printed), ``reference`` (as its authors' simulator has
         it), ``static`` (a demand-blind circulant), ``greedy`` (the neediest pair first),
-        ``parametric`` (bisection on the time), ``best`` (never slower than any of these).
+        ``parametric`` (bisection on the time), ``best`` (never slower than any of these),
+        ``exact`` (see :func:`allocate_exactly`).
     previous
         Circuits that are there now, ``(n, n)``. ``greedy``, ``parametric`` and ``best`` start
         from them and, where others are no faster, keep them; ``paper`` and ``reference`` prefer
@@ -131,9 +147,81 @@ def allocate_region(
     previous: npt.ArrayLike | None = None,
 ) -> Allocation:
     """As :func:`allocate`, with the ports described by a :class:`Region`."""
-    check_method(method)
+    check_method(method, get_args(Method))
+    if method == "exact":
+        return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
     return _answer(request, _core.schedule_allocate(method, request))
+
+
+def allocate_exactly(
+    demand: npt.ArrayLike,
+    region: Region,
+    *,
+    previous: npt.ArrayLike | None = None,
+    gap: float = 0.003,
+    time_limit_s: float = 10.0,
+) -> Allocation:
+    """Prove how fast circuits can be, and return such circuits.
+
+    Parameters
+    ----------
+    demand, region, previous
+        As :func:`allocate`.
+    gap
+        Ends when the makespan is within this part of ``bound_s``.
+    time_limit_s
+        Seconds after which the best circuits and bound so far are returned; only then does the
+        answer depend on the machine. A third of it is kept for finding, among circuits as fast as
+        these, those that change fewest of the previous ones.
+
+    Returns
+    -------
+    Allocation
+        With ``bound_s`` proved by integer programming (HiGHS): nothing finishes before it.
+
+    Raises
+    ------
+    DemandError, InputError
+        As :func:`allocate`.
+    """
+    for name, value in (("gap", gap), ("time_limit_s", time_limit_s)):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value < float("inf"):
+            raise InputError(f"{name}: expected a number above 0, got {value!r}")
+    request = request_of(demand, region, previous)
+    started = time.monotonic()
+    lines = _lines(request)
+    known = _answer(request, _core.schedule_allocate("best", request))
+
+    def rate(circuits: npt.NDArray[np.uint16]) -> float:
+        return _core.schedule_route(request, circuits)[2]
+
+    start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
+    share = 1.0 if previous is None else 2 / 3
+    found = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
+    circuits, before = found.circuits, request[3]
+    if before is not None and np.isfinite(found.time_s) and changed_pairs(before, circuits):
+        near = exact.nearest(lines, found.time_s, before, started + time_limit_s)
+        if near is not None and rate(near) <= found.time_s * (1 + 1e-9):
+            circuits = near
+    made, eps_bytes, makespan_s, _ = _core.schedule_route(request, circuits)
+    return Allocation(made, eps_bytes, makespan_s, known.port_bound_s, "exact", found.bound_s)
+
+
+def _lines(request: _core.ScheduleRequest) -> exact.Lines:
+    demand, ports, allowed, _, circuit_bps, eps_bps, split = request
+    sizes = demand.astype(np.float64)
+    np.fill_diagonal(sizes, 0.0)
+    every = np.ones(sizes.shape, dtype=bool)
+    return exact.Lines(
+        bytes_=sizes,
+        ports=ports.astype(np.int64),
+        allowed=every if allowed is None else allowed,
+        circuit=circuit_bps / 8,
+        eps=eps_bps / 8,
+        split=split,
+    )
 
 
 def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> Allocation:
@@ -210,12 +298,11 @@ def map_nics(
     return _core.schedule_map_nics(given, available, numa_nodes, old)
 
 
-def check_method(method: str) -> None:
-    """Raise InputError unless an allocator is called so."""
-    if method not in get_args(Method):
-        known = ", ".join(get_args(Method))
-        hint = did_you_mean(str(method), get_args(Method))
-        raise InputError(f"circuits {method!r}: expected one of {known}{hint}")
+def check_method(method: str, known: Sequence[str] = get_args(Method)[:-1]) -> None:
+    """Raise InputError unless an allocator (by default: of the core) is called so."""
+    if method not in known:
+        hint = did_you_mean(str(method), known)
+        raise InputError(f"circuits {method!r}: expected one of {', '.join(known)}{hint}")
 
 
 def request_of(
@@ -226,11 +313,11 @@ def request_of(
     n = len(matrix)
     if n > _MOST_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MOST_SERVERS}")
-    rates = (
-        rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9),
-        rate_bps(region.eps_gbps, "eps_gbps", least=0.0),
-    )
-    ports = _ports(region.ports, n)
+    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9)
+    eps_bps = _eps_bps(region, n)
+    ports = working_nics(_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
+    if region.failed is not None:
+        check_demand(matrix, region.failed)
     allowed = None
     if region.allowed is not None:
         allowed = np.ascontiguousarray(as_array(region.allowed, "allowed", InputError), dtype=bool)
@@ -243,13 +330,28 @@ def request_of(
         before = check_circuits(previous, None)
         if len(before) != n:
             raise InputError(f"previous: expected {n} x {n} circuits, got {before.shape}")
-    return matrix, ports, allowed, before, rates, bool(region.split)
+    return matrix, ports, allowed, before, circuit_bps, eps_bps, bool(region.split)
+
+
+def _eps_bps(region: Region, servers: int) -> npt.NDArray[np.uint64]:
+    """Return bits per second of each server on the EPS, less what has failed."""
+    given: Any = region.eps_gbps
+    each = isinstance(given, list | tuple | np.ndarray)
+    rates = [rate_bps(gbps, "eps_gbps", least=0.0) for gbps in (given if each else [given])]
+    if not each:
+        rates *= servers
+    if len(rates) != servers:
+        raise InputError(f"eps_gbps: expected one number or {servers}, got {len(rates)}")
+    left = working_eps(servers, region.eps_nics, region.failed)
+    return np.array([int(rate * part) for rate, part in zip(rates, left, strict=True)], np.uint64)
 
 
 def _answer(request: _core.ScheduleRequest, found: _core.ScheduleAnswer) -> Allocation:
     circuits, eps_bytes, makespan_s, chosen = found
     bound = _core.schedule_port_bound(request)
-    return Allocation(circuits, eps_bytes, makespan_s, bound, chosen)
+    return Allocation(
+        circuits, eps_bytes, makespan_s, bound, chosen, _core.schedule_line_bound(request)
+    )
 
 
 def check_circuits(

@@ -188,13 +188,15 @@ def relay_request(
     """Return the arguments in the form that the core takes."""
     if not region.split:
         raise InputError("split: relaying divides the bytes of a pair, expected split=True")
-    matrix, ports, _, _, rates, _ = request_of(demand, region, None)
+    matrix, ports, _, _, circuit_bps, eps_bps, _ = request_of(demand, region, None)
+    if (eps_bps != eps_bps.max(initial=0)).any():
+        raise InputError("eps_gbps: relaying expects one EPS rate for all servers")
     given = check_circuits(circuits, ports)
     total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
     if total > 2**63:
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
-    return matrix, given, rates, (cost or RelayCost()).core()
+    return matrix, given, (circuit_bps, int(eps_bps.max(initial=0))), (cost or RelayCost()).core()
 
 
 def _answer(request: _core.RelayRequest, found: _core.RelayAnswer) -> Relayed:

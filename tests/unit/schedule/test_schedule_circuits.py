@@ -207,8 +207,8 @@ def test_python_integers_beyond_64_bits_are_refused():
     [
         (
             {"method": "bets"},
-            "circuits 'bets': expected one of paper, reference, static, greedy, parametric, best; "
-            "did you mean 'best'?",
+            "circuits 'bets': expected one of paper, reference, static, greedy, parametric, best, "
+            "exact; did you mean 'best'?",
         ),
         ({"ports": -1}, "ports: expected 0 to 65535, got -1 to -1"),
         ({"ports": 2.0}, "ports: expected whole numbers, got float64"),

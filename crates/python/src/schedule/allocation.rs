@@ -15,6 +15,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_allocate, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_line_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
     Ok(())
@@ -27,7 +28,8 @@ pub(super) struct Owned {
     ports: Vec<u32>,
     allowed: Option<Vec<bool>>,
     previous: Option<Vec<u16>>,
-    rates_bps: (u64, u64),
+    circuit_rate: Rate,
+    eps_rates: Vec<Rate>,
     split: bool,
 }
 
@@ -38,33 +40,36 @@ impl Owned {
             demand: &self.demand,
             ports: &self.ports,
             allowed: self.allowed.as_deref(),
-            circuit_rate: Rate(self.rates_bps.0),
-            eps_rates: EpsRates::Equal(Rate(self.rates_bps.1)),
+            circuit_rate: self.circuit_rate,
+            eps_rates: EpsRates::Each(&self.eps_rates),
             split: self.split,
             previous: self.previous.as_deref(),
         }
     }
 }
 
-/// Demand, ports, allowed pairs, circuits that are there, (circuit, EPS) bits per second, split.
+/// Demand, ports, allowed pairs, circuits that are there, bits per second of a circuit, and of each
+/// server on the EPS, split.
 pub(super) type PyRequest<'py> = (
     PyReadonlyArray2<'py, u64>,
     PyReadonlyArray1<'py, u32>,
     Option<PyReadonlyArray2<'py, bool>>,
     Option<PyReadonlyArray2<'py, u16>>,
-    (u64, u64),
+    u64,
+    PyReadonlyArray1<'py, u64>,
     bool,
 );
 
 pub(super) fn own(request: &PyRequest) -> PyResult<Owned> {
-    let (demand, ports, allowed, previous, rates_bps, split) = request;
+    let (demand, ports, allowed, previous, circuit_bps, eps_bps, split) = request;
     let owned = Owned {
         servers: ports.as_array().len(),
         demand: demand.as_array().iter().copied().collect(),
         ports: ports.as_array().to_vec(),
         allowed: allowed.as_ref().map(|array| array.as_array().iter().copied().collect()),
         previous: previous.as_ref().map(|array| array.as_array().iter().copied().collect()),
-        rates_bps: *rates_bps,
+        circuit_rate: Rate(*circuit_bps),
+        eps_rates: eps_bps.as_array().iter().copied().map(Rate).collect(),
         split: *split,
     };
     owned.request().validate().map_err(refuse)?;
@@ -138,6 +143,12 @@ fn schedule_route<'py>(
 fn schedule_port_bound(py: Python<'_>, request: PyRequest<'_>) -> PyResult<f64> {
     let owned = own(&request)?;
     Ok(py.detach(|| lightloom_schedule::port_bound(&owned.request())))
+}
+
+#[pyfunction]
+fn schedule_line_bound(py: Python<'_>, request: PyRequest<'_>) -> PyResult<f64> {
+    let owned = own(&request)?;
+    Ok(py.detach(|| lightloom_schedule::line_bound(&owned.request())))
 }
 
 #[pyfunction]

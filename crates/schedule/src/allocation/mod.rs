@@ -23,7 +23,7 @@ mod search;
 mod sticky;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
-pub use request::{Allocation, EpsRates, Request, changed_pairs, port_bound};
+pub use request::{Allocation, EpsRates, Request, changed_pairs, line_bound, port_bound};
 pub use routing::{makespans, route};
 
 use lightloom_model::Allocator;

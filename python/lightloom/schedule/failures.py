@@ -1,0 +1,106 @@
+"""What of a region has failed, and what that leaves.
+
+A failed thing is never used: a failed optical NIC takes a port from its server, a failed plane the
+NIC on it from every server (NIC i is on plane i), an EPS NIC its part of the server's EPS rate, a
+server all of these. A failed port of a circuit switch is the failure of the NIC behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import InputError
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Failed parts of a region; a part may be named twice.
+
+    Attributes
+    ----------
+    nics
+        Optical NICs (or the switch ports behind them) as (server, NIC).
+    eps_nics
+        Failed EPS NICs as (server, NIC).
+    servers
+        Whole servers.
+    planes
+        Circuit switches, where NIC i of every server is on switch i.
+    """
+
+    nics: Sequence[tuple[int, int]] = field(default=())
+    eps_nics: Sequence[tuple[int, int]] = field(default=())
+    servers: Sequence[int] = field(default=())
+    planes: Sequence[int] = field(default=())
+
+
+def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.NDArray[np.bool_]:
+    """Return which optical NICs work, ``(n, most ports)``; False where a server has none.
+
+    Raises
+    ------
+    InputError
+        If a server, NIC or plane is named that is not there.
+    """
+    most = int(ports.max(initial=0))
+    working: npt.NDArray[np.bool_] = np.arange(most) < ports[:, None]
+    if failed is None:
+        return working
+    for server in failed.servers:
+        working[_index(server, len(ports), "failed server")] = False
+    for server, nic in failed.nics:
+        row = _index(server, len(ports), "server of a failed NIC")
+        working[row, _index(nic, int(ports[row]), f"failed NIC of server {server}")] = False
+    for plane in failed.planes:
+        working[:, _index(plane, most, "failed plane")] = False
+    return working
+
+
+def working_eps(
+    servers: int, eps_nics: int | None, failed: Failures | None
+) -> npt.NDArray[np.float64]:
+    """Return the part of each server's EPS rate that is left, ``(n,)``.
+
+    Raises
+    ------
+    InputError
+        If a server or NIC is named that is not there, or the number of EPS NICs is not known.
+    """
+    left = np.ones(servers)
+    if failed is None:
+        return left
+    if failed.eps_nics:
+        if isinstance(eps_nics, bool) or not isinstance(eps_nics, int) or eps_nics < 1:
+            raise InputError(
+                f"eps_nics = {eps_nics!r}: EPS NICs have failed, expected how many a server has"
+            )
+        alive = np.ones((servers, eps_nics), dtype=bool)
+        for server, nic in failed.eps_nics:
+            row = _index(server, servers, "server of a failed EPS NIC")
+            alive[row, _index(nic, eps_nics, f"failed EPS NIC of server {server}")] = False
+        left = alive.mean(axis=1)
+    left[[_index(server, servers, "failed server") for server in failed.servers]] = 0.0
+    return left
+
+
+def check_demand(demand: npt.NDArray[np.uint64], failed: Failures) -> None:
+    """Refuse demand from or to a failed server: it could never end."""
+    for server in failed.servers:
+        row = _index(server, len(demand), "failed server")
+        for a, b in [(row, k) for k in range(len(demand))] + [(k, row) for k in range(len(demand))]:
+            if a != b and demand[a, b]:
+                raise InputError(
+                    f"demand[{a}, {b}] is {demand[a, b]}, but server {server} has failed: "
+                    "expected 0"
+                )
+
+
+def _index(number: int, size: int, name: str) -> int:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or not 0 <= number < size:
+        raise InputError(f"{name}: expected a whole number from 0 to {size - 1}, got {number!r}")
+    return int(number)
