@@ -74,7 +74,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     rate: options.Rate = "400",
     partial: options.Partial = False,
     method: options.Methods = "auto",
-    time_limit: options.TimeLimit = "10 s",
+    time_limit: options.TimeLimit = None,
     degree: options.Degree = None,
     eps_rate: options.EpsRate = None,
     circuits: options.Allocators = None,
@@ -96,7 +96,9 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     choice = Choice(
         methods=_names("--method", method),
         allocators=_names("--circuits", circuits or "all"),
-        time_limit_s=_quantity("--time-limit", time_limit, _SECONDS),
+        time_limit_s=None
+        if time_limit is None
+        else _quantity("--time-limit", time_limit, _SECONDS),
         systems=tuple(SYSTEMS) if systems else (),
         relay=relay,
     )

@@ -65,8 +65,14 @@ Methods = Annotated[
     str, _option(_SWITCH, "--method", metavar="NAME,...", help="Methods; auto tries them all.")
 ]
 TimeLimit = Annotated[
-    str,
-    _option(_SWITCH, "--time-limit", metavar="TIME", help="Begin no other method after it."),
+    str | None,
+    _option(
+        _SWITCH,
+        "--time-limit",
+        metavar="TIME",
+        help="Begin no other method after it; auto searches until then.",
+        show_default="10 s",
+    ),
 ]
 Degree = Annotated[
     int | None,

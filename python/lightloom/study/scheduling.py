@@ -24,6 +24,11 @@ from lightloom.demand.unevenness import rank_one_distance, skew
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.study.other_systems import Fabric, SystemRow, other_system
 
+#: time that a comparison takes on either part unless it is said
+DEFAULT_LIMIT_S = 10.0
+#: what auto takes without a limit, in times of all other methods together, measured at 32 to 256
+_AUTO_TAKES = 5.0
+
 Bytes = npt.NDArray[np.uint64]
 Told = Callable[[float, str], None]
 
@@ -242,7 +247,9 @@ class Choice:
     allocators
         Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
     time_limit_s
-        Time after which no other schedule of permutations, and no other system, is begun.
+        Time after which no other schedule of permutations is begun, and likewise no other system;
+        ``auto`` searches on until then. Without it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
+        searches as long as it needs, if that is likely to be in time.
     systems
         Of :data:`~lightloom.study.other_systems.SYSTEMS`; read for square demand only.
     relay
@@ -251,7 +258,7 @@ class Choice:
 
     methods: Sequence[str]
     allocators: Sequence[str]
-    time_limit_s: float = math.inf
+    time_limit_s: float | None = None
     systems: Sequence[str] = ()
     relay: bool = False
 
@@ -324,7 +331,7 @@ def check(question: Question, choice: Choice) -> None:
     if not math.isfinite(question.delay_s) or question.delay_s < 0:
         raise InputError(f"delay: expected 0 s or more, got {question.delay_s:g} s")
     rows, columns = question.demand.shape
-    if not choice.time_limit_s >= 0:
+    if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
     permutations = (*schedule.PERMUTATION_METHODS, "auto")
     for what, names, known in (
@@ -347,12 +354,13 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
     # maximal takes long where there are many ports, and is hardly ever the shortest
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
-    deadline = time.monotonic() + choice.time_limit_s
+    clock = _Clock(choice.time_limit_s)
     for name in dict.fromkeys(names):
-        yield f"schedule {name}", partial(_decompose, found, name, deadline)
+        yield f"schedule {name}", partial(_decompose, found, name, clock)
     if question.demand.shape[0] == question.demand.shape[1]:
+        clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
-            yield name, partial(_try_system, found, name, deadline)
+            yield name, partial(_try_system, found, name, clock)
     if question.ports is not None and choice.allocators:
         yield "held circuits", partial(_hold, found, choice.relay)
         for name in choice.allocators:
@@ -360,9 +368,26 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
         yield "break-even", partial(_decide, found)
 
 
-def _decompose(found: Scheduling, method: str, deadline: float) -> None:
+class _Clock:
+    """Time since the first question, against a limit."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
+        self.given = limit_s is not None
+        self._started: float | None = None
+
+    def left_s(self, factor: float = 1.0) -> float:
+        """Seconds left after ``factor`` times what has passed; 0 or less if there are none."""
+        now = time.monotonic()
+        self._started = now if self._started is None else self._started
+        return self._limit_s - factor * (now - self._started)
+
+
+def _decompose(found: Scheduling, method: str, clock: _Clock) -> None:
     """The schedule of one method; the first one is begun in any case."""
-    if found.schedules and time.monotonic() >= deadline:
+    long = method == "auto" and not clock.given
+    left_s = clock.left_s(1.0 + _AUTO_TAKES if long else 1.0)
+    if found.schedules and left_s <= 0:
         found.not_begun.append(method)
         return
     question = found.question
@@ -371,14 +396,14 @@ def _decompose(found: Scheduling, method: str, deadline: float) -> None:
         delay_s=question.delay_s,
         rate_gbps=question.rate_gbps,
         method=method,
-        time_limit_s=max(0.0, deadline - time.monotonic()) if math.isfinite(deadline) else None,
+        time_limit_s=max(0.0, left_s) if clock.given else None,
         partial=question.partial,
     )
 
 
-def _try_system(found: Scheduling, name: str, deadline: float) -> None:
+def _try_system(found: Scheduling, name: str, clock: _Clock) -> None:
     """What another system does with a switch per port, or a single one."""
-    if time.monotonic() >= deadline:
+    if clock.left_s() <= 0:
         found.not_begun.append(name)
         return
     question = found.question

@@ -183,6 +183,32 @@ def test_relaying_beside_each_allocation():
     assert "relayed_s" not in as_json(without)["circuits"]["static"]
 
 
+@pytest.mark.parametrize("passed_s", [1.0, 2.0])
+def test_auto_is_begun_only_if_it_will_be_in_time(monkeypatch, passed_s):
+    times = itertools.count()
+    step_s = passed_s / len(schedule.PERMUTATION_METHODS)
+    monkeypatch.setattr(scheduling.time, "monotonic", lambda: step_s * next(times))
+    found = compare_schedules(question(), Choice(("auto",), ()))
+    assert ("auto" in found.schedules) == (passed_s * 6 < scheduling.DEFAULT_LIMIT_S)
+    assert found.not_begun == ([] if passed_s == 1.0 else ["auto"])
+
+
+def test_a_limit_that_is_given_is_passed_to_auto(monkeypatch):
+    limits = []
+    decompose = schedule.decompose
+
+    def watch(*arguments, **options):
+        limits.append(options["time_limit_s"])
+        return decompose(*arguments, **options)
+
+    monkeypatch.setattr(schedule, "decompose", watch)
+    compare_schedules(question(), Choice(("auto",), ()))
+    assert set(limits) == {None}
+    limits.clear()
+    compare_schedules(question(), Choice(("auto",), (), 60.0))
+    assert all(0 < limit <= 60.0 for limit in limits)
+
+
 def test_an_interrupt_keeps_what_finished():
     told = []
 
