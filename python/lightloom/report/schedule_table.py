@@ -75,7 +75,7 @@ def _schedules(found: Scheduling) -> Grid:
     bound = (
         "the largest line with a delay per peer"
         if question.partial
-        else "the largest line, and a delay per peer of the line with most"
+        else "at least the largest line, and a delay per peer of the line with most"
     )
     rows = [
         [
