@@ -253,7 +253,7 @@ def _whole(flag: str, value: int, least: int, most: int) -> int:
 
 
 def _names(flag: str, text: str) -> tuple[str, ...]:
-    """The methods of an option; ``all`` allocators are every one."""
+    """The methods of an option; ``all`` allocators are those that take no seconds."""
     known: tuple[str, ...] = (
         (*schedulers.PERMUTATION_METHODS, "auto")
         if flag == "--method"
@@ -264,7 +264,9 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     if wrong is not None or not names:
         hint = did_you_mean(wrong, known) if wrong else ""
         raise InputError(f"{flag} {wrong or text}: expected of {', '.join(known)}{hint}")
-    return known[:-1] if "all" in names else names
+    if "all" not in names:
+        return names
+    return tuple(name for name in known[:-1] if name != "exact" or name in names)
 
 
 def _print_drawings(found: Scheduling, console: Console) -> None:

@@ -90,7 +90,13 @@ EpsRate = Annotated[
 ]
 Allocators = Annotated[
     str | None,
-    _option(_CIRCUITS, "--circuits", metavar="NAME,...", help="Allocators.", show_default="all"),
+    _option(
+        _CIRCUITS,
+        "--circuits",
+        metavar="NAME,...",
+        help="Allocators; all are those that take no seconds, exact proves a bound.",
+        show_default="all",
+    ),
 ]
 Previous = Annotated[
     Path | None,

@@ -224,6 +224,13 @@ def _as_rich(grid: Grid) -> Table:
 def verdict(found: Scheduling) -> list[str]:
     """What to make of it, a sentence each."""
     sentences = []
+    proved = (row for row in found.allocations if row.method == "exact" and row.split.bound_s > 0)
+    exact = next(proved, None)
+    if exact is not None:
+        sentences.append(
+            f"No circuits beat {show_time(exact.split.bound_s)} (proved with split); exact is "
+            f"within {exact.split.makespan_s / exact.split.bound_s - 1:.2%} of it."
+        )
     if found.decision is not None:
         sentences.append(_break_even(found))
     if found.best_relayed is not None:

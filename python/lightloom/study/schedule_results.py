@@ -83,6 +83,7 @@ def _allocation(row: AllocationRow) -> dict[str, Any]:
         "no_split_s": row.whole.makespan_s,
         "split_s": row.split.makespan_s,
         "port_bound_s": row.split.port_bound_s,
+        "bound_s": row.split.bound_s,
         "over_bound": row.split.over_bound,
         "changed_pairs": row.changed_pairs,
         "time_spent_s": row.took_s,

@@ -247,7 +247,8 @@ class Choice:
     allocators
         Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
     time_limit_s
-        Time after which no other schedule of permutations is begun, and likewise no other system;
+        Time after which no other schedule of permutations is begun, and likewise no other system,
+        and which ``exact`` may take for circuits with split, and as much without;
         ``auto`` searches on until then. Without it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
         searches as long as it needs, if that is likely to be in time.
     systems
@@ -364,7 +365,7 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
     if question.ports is not None and choice.allocators:
         yield "held circuits", partial(_hold, found, choice.relay)
         for name in choice.allocators:
-            yield f"circuits {name}", partial(_allocate, found, name, choice.relay)
+            yield f"circuits {name}", partial(_allocate, found, name, choice)
         yield "break-even", partial(_decide, found)
 
 
@@ -430,17 +431,19 @@ def _hold(found: Scheduling, relay: bool) -> None:
         found.held_relayed = schedule.relay(question.demand, found.held.circuits, region)
 
 
-def _allocate(found: Scheduling, method: str, relay: bool) -> None:
+def _allocate(found: Scheduling, method: str, choice: Choice) -> None:
     assert found.held is not None
     region, demand, held = _region(found.question), found.question.demand, found.held.circuits
+    allocate = partial(schedule.allocate_region, method=method)
+    if method == "exact":
+        limit_s = DEFAULT_LIMIT_S if choice.time_limit_s is None else choice.time_limit_s
+        allocate = partial(schedule.allocate_exactly, time_limit_s=max(limit_s, 1e-3))
     started = time.perf_counter()
-    split = schedule.allocate_region(demand, region, method=method, previous=held)
+    split = allocate(demand, region, previous=held)
     took = time.perf_counter() - started
-    whole = schedule.allocate_region(
-        demand, replace(region, split=False), method=method, previous=held
-    )
+    whole = allocate(demand, replace(region, split=False), previous=held)
     changed = schedule.changed_pairs(held, split.circuits)
-    relayed = schedule.relay(demand, split.circuits, region) if relay else None
+    relayed = schedule.relay(demand, split.circuits, region) if choice.relay else None
     found.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
 
 

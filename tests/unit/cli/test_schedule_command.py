@@ -179,7 +179,7 @@ def test_outputs(lightloom, folder):
     )
     assert outcome.status == 0
     content = json.loads((folder / "a.json").read_text())
-    assert set(content["circuits"]) == set(get_args(schedulers.Method))
+    assert set(content["circuits"]) == set(get_args(schedulers.Method)) - {"exact"}
     rows = csv.DictReader(io.StringIO((folder / "a.csv").read_text()))
     assert next(row["method"] for row in rows if row["best"] == "True") == content["winner"]
     with np.load(folder / "a.npz") as arrays:
@@ -227,6 +227,15 @@ def test_other_systems_and_relaying_are_asked_for(lightloom):
     assert "relayed: split" not in plain
     assert "RotorNet" not in more
     assert "relayed: split" in more
+
+
+def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
+    out = lightloom("schedule a.npy --delay 0 --method bvn --degree 1 --circuits all,exact").out
+    assert " exact " in out
+    assert "static " in out
+    assert re.search(
+        r"No circuits beat [\d.]+ ns \(proved with split\); exact is within 0\.\d\d%", out
+    )
 
 
 def test_rectangles_have_schedules_without_circuits(lightloom):
