@@ -68,6 +68,18 @@ def schedule_break_even(
     tuple[npt.NDArray[np.uint16], int],
     npt.NDArray[np.uint16],
 ]: ...
+def schedule_assign_planes(
+    circuits: npt.NDArray[np.uint16],
+    working: npt.NDArray[np.bool_],
+    duplex: bool,
+    effort: int,
+) -> tuple[npt.NDArray[np.uint32] | None, str | None, list[tuple[int, int]]]: ...
+def schedule_assign_most(
+    circuits: npt.NDArray[np.uint16],
+    working: npt.NDArray[np.bool_],
+    duplex: bool,
+    effort: int,
+) -> npt.NDArray[np.uint32]: ...
 def schedule_topoopt(
     size: tuple[int, int, int],
     rings: list[tuple[list[int], int]],

@@ -26,7 +26,7 @@ pub mod topoopt;
 pub mod xnest_plus;
 
 pub use allocation::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate, changed_pairs, line_bound,
-    makespans, map_nics, port_bound, route,
+    Allocation, EpsRates, Fibres, NicCircuit, NicEnd, Planes, Request, allocate, assign_most,
+    assign_planes, changed_pairs, check_planes, line_bound, makespans, map_nics, port_bound, route,
 };
 pub use reconfigure::{Ahead, Switching, Verdict, break_even};

@@ -37,6 +37,7 @@ from lightloom.schedule.permutations import (
     decompose,
     decompose_all,
 )
+from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
 from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relaying import RELAY_KINDS, Relayed, RelayLoads, relay, relay_loads
@@ -59,6 +60,7 @@ __all__ = [
     "Method",
     "PermutationMethod",
     "PermutationSchedule",
+    "PlanePlan",
     "Region",
     "RelayCost",
     "RelayLoads",
@@ -70,7 +72,9 @@ __all__ = [
     "XnestPlan",
     "allocate",
     "allocate_exactly",
+    "allocate_on_planes",
     "allocate_region",
+    "assign_planes",
     "break_even",
     "changed_pairs",
     "check_colouring",

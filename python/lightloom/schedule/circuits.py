@@ -282,7 +282,7 @@ def map_nics(
         ``(circuits, 4)``: server, NIC, server, NIC; sorted.
     """
     given = check_circuits(circuits, None)
-    available = _ports(ports, len(given))
+    available = whole_ports(ports, len(given))
     given = check_circuits(given, available)
     if isinstance(numa_nodes, bool) or not isinstance(numa_nodes, int) or numa_nodes < 1:
         raise InputError(f"numa_nodes: expected a whole number above 0, got {numa_nodes!r}")
@@ -315,7 +315,7 @@ def request_of(
         raise DemandError(f"demand of {n} servers: a region has at most {_MOST_SERVERS}")
     circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9)
     eps_bps = _eps_bps(region, n)
-    ports = working_nics(_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
+    ports = working_nics(whole_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
     if region.failed is not None:
         check_demand(matrix, region.failed)
     allowed = None
@@ -372,7 +372,8 @@ def check_circuits(
     return matrix
 
 
-def _ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
+def whole_ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint32]:
+    """Return the ports of each server, ``(n,)``; InputError if these cannot be."""
     given = as_array(ports, "ports", InputError)
     if given.ndim == 0:
         given = np.full(servers, given)

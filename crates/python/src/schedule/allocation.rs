@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request};
+use lightloom_schedule::{Allocation, EpsRates, Fibres, NicCircuit, NicEnd, Planes, Request};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -18,6 +18,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_line_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_assign_most, module)?)?;
     Ok(())
 }
 
@@ -196,7 +198,53 @@ fn schedule_map_nics<'py>(
     }
     let mapped =
         py.detach(|| lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous));
+    Ok(nic_rows(py, &mapped))
+}
+
+fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<u32>> {
     let cells = mapped.iter().flat_map(|c| [c.a.server, c.a.nic, c.b.server, c.b.nic]).collect();
     let rows = Array2::from_shape_vec((mapped.len(), 4), cells).expect("four cells per circuit");
-    Ok(rows.into_pyarray(py))
+    rows.into_pyarray(py)
+}
+
+fn fibres(duplex: bool) -> Fibres {
+    if duplex { Fibres::Duplex } else { Fibres::Crossed }
+}
+
+/// Rows of (server, NIC, server, NIC), why there are none, and the pairs without NICs.
+type PyPlanes<'py> = (Option<Bound<'py, PyArray2<u32>>>, Option<String>, Vec<(u32, u32)>);
+
+#[pyfunction]
+fn schedule_assign_planes<'py>(
+    py: Python<'py>,
+    circuits: PyReadonlyArray2<'py, u16>,
+    working: PyReadonlyArray2<'py, bool>,
+    duplex: bool,
+    effort: u32,
+) -> PyPlanes<'py> {
+    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+    let working: Vec<bool> = working.as_array().iter().copied().collect();
+    let fibres = fibres(duplex);
+    let found =
+        py.detach(|| lightloom_schedule::assign_planes(&circuits, &working, fibres, effort));
+    match found {
+        Planes::Assigned(mapped) => (Some(nic_rows(py, &mapped)), None, vec![]),
+        Planes::Infeasible(reason) => (None, Some(reason), vec![]),
+        Planes::NotFound(mapped, left) => (Some(nic_rows(py, &mapped)), None, left),
+    }
+}
+
+#[pyfunction]
+fn schedule_assign_most<'py>(
+    py: Python<'py>,
+    circuits: PyReadonlyArray2<'py, u16>,
+    working: PyReadonlyArray2<'py, bool>,
+    duplex: bool,
+    effort: u32,
+) -> Bound<'py, PyArray2<u32>> {
+    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+    let working: Vec<bool> = working.as_array().iter().copied().collect();
+    let fibres = fibres(duplex);
+    let mapped = py.detach(|| lightloom_schedule::assign_most(&circuits, &working, fibres, effort));
+    nic_rows(py, &mapped)
 }

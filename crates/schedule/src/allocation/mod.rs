@@ -16,6 +16,7 @@ mod greedy;
 mod nics;
 mod packing;
 mod parametric;
+mod planes;
 mod problem;
 mod request;
 mod routing;
@@ -23,6 +24,7 @@ mod search;
 mod sticky;
 
 pub use nics::{NicCircuit, NicEnd, map_nics};
+pub use planes::{Fibres, Planes, assign_most, assign_planes, check_planes};
 pub use request::{Allocation, EpsRates, Request, changed_pairs, line_bound, port_bound};
 pub use routing::{makespans, route};
 

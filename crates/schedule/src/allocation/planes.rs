@@ -1,0 +1,418 @@
+//! Several circuit switches ("planes") per region: NIC i of every server is on plane i.
+//!
+//! A circuit must then end at NICs that its planes can join, and each NIC ends one circuit.
+//!
+//! - *Duplex* planes switch both directions of a NIC together: a circuit takes the same NIC at both
+//!   ends, which is an edge colouring of a multigraph. It may not exist (Shannon, 1949): a triangle
+//!   with `d / 2` circuits on each side needs `3 d / 2` planes.
+//! - With *crossed* fibres, NIC 2 j sends on plane 2 j and receives on plane 2 j + 1, and NIC
+//!   2 j + 1 the other way round. A circuit joins NIC 2 j of one end to NIC 2 j + 1 of the other,
+//!   so that both its directions meet. With an even number of planes that always exists: orient
+//!   circuits along Euler tours, so that half of each server's circuits leave it, and colour the
+//!   bipartite multigraph of senders and receivers with half as many colours as there are planes
+//!   (Petersen, 1891; König, 1916).
+//!
+//! With NICs out of order neither is certain, and a bounded search decides: an answer is circuits
+//! on NICs, a proof that there are none, or that the bound was reached.
+
+use super::nics::{NicCircuit, NicEnd};
+use crate::colouring::{Bipartite, colour_edges};
+
+/// How the fibres of NICs are laid to the planes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fibres {
+    /// Both directions of NIC i on plane i.
+    Duplex,
+    /// NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1.
+    Crossed,
+}
+
+/// What became of circuits on planes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Planes {
+    /// The NICs of each circuit, sorted.
+    Assigned(Vec<NicCircuit>),
+    /// There is no assignment, for this reason.
+    Infeasible(String),
+    /// None was found within the bound, nor was it proved that there is none. The circuits that do
+    /// have NICs, and the pairs that are left over.
+    NotFound(Vec<NicCircuit>, Vec<(u32, u32)>),
+}
+
+/// Assigns circuits (n x n, symmetric) to planes.
+///
+/// `working` says which NICs work, n x planes. `effort` bounds the search, in steps.
+///
+/// # Panics
+/// If `circuits` is not n x n, or `working` not n x planes, for a whole number of planes.
+pub fn assign_planes(circuits: &[u16], working: &[bool], fibres: Fibres, effort: u32) -> Planes {
+    let n = circuits.len().isqrt();
+    assert_eq!(n * n, circuits.len(), "circuits are n x n");
+    let planes = working.len().checked_div(n).unwrap_or(0);
+    assert_eq!(n * planes, working.len(), "working NICs are n x planes");
+    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibres);
+    if let Some(reason) = board.impossible(circuits) {
+        return Planes::Infeasible(reason);
+    }
+    if fibres == Fibres::Crossed && working.iter().all(|&works| works) && planes % 2 == 0 {
+        return Planes::Assigned(two_factors(n, planes, &board.edges));
+    }
+    board.place_all(effort);
+    if board.waiting.is_empty() {
+        return Planes::Assigned(board.circuits());
+    }
+    let kept = board.clone();
+    match board.search(effort) {
+        Some(true) => Planes::Assigned(board.circuits()),
+        Some(false) => Planes::Infeasible("every assignment was tried".into()),
+        None => {
+            let pair = |&edge: &usize| {
+                let (a, b) = kept.edges[edge];
+                (a as u32, b as u32)
+            };
+            Planes::NotFound(kept.circuits(), kept.waiting.iter().map(pair).collect())
+        }
+    }
+}
+
+/// As many circuits on NICs as are found within `effort` steps: what can be built of circuits that
+/// have no assignment. Arguments and panics as [`assign_planes`].
+pub fn assign_most(
+    circuits: &[u16],
+    working: &[bool],
+    fibres: Fibres,
+    effort: u32,
+) -> Vec<NicCircuit> {
+    let n = circuits.len().isqrt();
+    let planes = working.len().checked_div(n).unwrap_or(0);
+    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibres);
+    board.place_all(effort);
+    board.circuits()
+}
+
+fn edges_of(circuits: &[u16], n: usize) -> Vec<(usize, usize)> {
+    let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+    pairs.flat_map(|(a, b)| std::iter::repeat_n((a, b), usize::from(circuits[a * n + b]))).collect()
+}
+
+/// Circuits on crossed planes, all of whose NICs work.
+fn two_factors(n: usize, planes: usize, edges: &[(usize, usize)]) -> Vec<NicCircuit> {
+    let arcs = euler_orientation(n, edges);
+    let ends: Vec<(u32, u32)> = arcs.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
+    let graph = Bipartite { left: n as u32, right: n as u32, edges: &ends };
+    let colours = colour_edges(&graph, planes as u32 / 2).expect("half of each server's circuits");
+    let circuit = |(&(from, to), &colour): (&(u32, u32), &u32)| {
+        join(NicEnd { server: from, nic: 2 * colour }, NicEnd { server: to, nic: 2 * colour + 1 })
+    };
+    let mut circuits: Vec<NicCircuit> = ends.iter().zip(&colours).map(circuit).collect();
+    circuits.sort_unstable();
+    circuits
+}
+
+fn join(one: NicEnd, other: NicEnd) -> NicCircuit {
+    let (a, b) = if one.server < other.server { (one, other) } else { (other, one) };
+    NicCircuit { a, b }
+}
+
+/// Directs every edge so that at each vertex as many leave as arrive, but for one if it has an odd
+/// number: these are first joined to a vertex of their own.
+fn euler_orientation(n: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let mut at: Vec<Vec<usize>> = vec![Vec::new(); n + 1];
+    let mut all = edges.to_vec();
+    let mut degree = vec![0_usize; n];
+    for &(a, b) in edges {
+        degree[a] += 1;
+        degree[b] += 1;
+    }
+    all.extend((0..n).filter(|&vertex| degree[vertex] % 2 == 1).map(|vertex| (vertex, n)));
+    for (edge, &(a, b)) in all.iter().enumerate() {
+        at[a].push(edge);
+        at[b].push(edge);
+    }
+    let mut used = vec![false; all.len()];
+    let mut arcs = vec![(0, 0); all.len()];
+    for start in 0..=n {
+        // Each tour ends where it began, as every vertex has an even number of edges.
+        let mut here = start;
+        while let Some(edge) = at[here].pop() {
+            if std::mem::replace(&mut used[edge], true) {
+                continue;
+            }
+            let (a, b) = all[edge];
+            let there = if a == here { b } else { a };
+            arcs[edge] = (here, there);
+            here = there;
+        }
+    }
+    arcs.truncate(edges.len());
+    arcs
+}
+
+/// Circuits on their way to NICs.
+#[derive(Clone)]
+struct Board<'a> {
+    n: usize,
+    planes: usize,
+    working: &'a [bool],
+    fibres: Fibres,
+    edges: Vec<(usize, usize)>,
+    /// NIC at the lower end of each circuit; `planes` if it waits for one.
+    nic: Vec<usize>,
+    /// Circuit at each NIC, n x planes.
+    holder: Vec<Option<usize>>,
+    /// Circuits without NICs.
+    waiting: Vec<usize>,
+}
+
+impl<'a> Board<'a> {
+    fn new(
+        n: usize,
+        planes: usize,
+        working: &'a [bool],
+        edges: Vec<(usize, usize)>,
+        fibres: Fibres,
+    ) -> Self {
+        let waiting = (0..edges.len()).rev().collect();
+        let nic = vec![planes; edges.len()];
+        Self { n, planes, working, fibres, edges, nic, holder: vec![None; n * planes], waiting }
+    }
+
+    /// The NIC at the far end of a circuit.
+    fn partner(&self, nic: usize) -> usize {
+        match self.fibres {
+            Fibres::Duplex => nic,
+            Fibres::Crossed => nic ^ 1,
+        }
+    }
+
+    /// Whether both NICs of a circuit work.
+    fn works(&self, edge: usize, nic: usize) -> bool {
+        let (a, b) = self.edges[edge];
+        let far = self.partner(nic);
+        far < self.planes
+            && self.working[a * self.planes + nic]
+            && self.working[b * self.planes + far]
+    }
+
+    /// Circuits that hold the NICs that this one would take.
+    fn blockers(&self, edge: usize, nic: usize) -> [Option<usize>; 2] {
+        let (a, b) = self.edges[edge];
+        let far = self.partner(nic);
+        [self.holder[a * self.planes + nic], self.holder[b * self.planes + far]]
+    }
+
+    fn put(&mut self, edge: usize, nic: usize) {
+        let (a, b) = self.edges[edge];
+        let far = self.partner(nic);
+        self.nic[edge] = nic;
+        self.holder[a * self.planes + nic] = Some(edge);
+        self.holder[b * self.planes + far] = Some(edge);
+    }
+
+    fn take(&mut self, edge: usize) {
+        let ((a, b), nic) = (self.edges[edge], self.nic[edge]);
+        let far = self.partner(nic);
+        self.nic[edge] = self.planes;
+        self.holder[a * self.planes + nic] = None;
+        self.holder[b * self.planes + far] = None;
+    }
+
+    /// Puts circuits on free NICs; where there are none, on those of the circuits that have been
+    /// moved least, which then wait themselves.
+    fn place_all(&mut self, effort: u32) {
+        let mut moved = vec![0_u32; self.edges.len()];
+        let mut stranded = Vec::new();
+        for _ in 0..effort {
+            let Some(edge) = self.waiting.pop() else { break };
+            let cost = |nic: &usize| {
+                let blockers = self.blockers(edge, *nic);
+                let distinct = if blockers[0] == blockers[1] { 1 } else { 2 };
+                let held = blockers.iter().flatten().take(distinct);
+                (held.map(|&other| moved[other] + 1).sum::<u32>(), *nic)
+            };
+            let options = (0..self.planes).filter(|&nic| self.works(edge, nic));
+            let Some(nic) = options.min_by_key(cost) else {
+                stranded.push(edge);
+                continue;
+            };
+            moved[edge] += 1;
+            for other in self.blockers(edge, nic).into_iter().flatten() {
+                if self.nic[other] != self.planes {
+                    self.take(other);
+                    self.waiting.insert(0, other);
+                }
+            }
+            self.put(edge, nic);
+        }
+        self.waiting.extend(stranded);
+    }
+
+    /// Depth-first, the circuit with fewest free NICs next: whether there is an assignment; nothing
+    /// if the bound is reached.
+    fn search(&mut self, effort: u32) -> Option<bool> {
+        for edge in 0..self.edges.len() {
+            if self.nic[edge] != self.planes {
+                self.take(edge);
+            }
+        }
+        let mut left = effort;
+        self.descend(&mut left)
+    }
+
+    fn descend(&mut self, left: &mut u32) -> Option<bool> {
+        *left = left.checked_sub(1)?;
+        let free = |edge: usize| -> Vec<usize> {
+            (0..self.planes)
+                .filter(|&nic| self.works(edge, nic) && self.blockers(edge, nic) == [None, None])
+                .collect()
+        };
+        let open = (0..self.edges.len()).filter(|&edge| self.nic[edge] == self.planes);
+        let Some((options, edge)) = open
+            .map(|edge| (free(edge), edge))
+            .min_by_key(|(options, edge)| (options.len(), *edge))
+        else {
+            return Some(true);
+        };
+        for nic in options {
+            self.put(edge, nic);
+            match self.descend(left) {
+                Some(false) => self.take(edge),
+                other => return other,
+            }
+        }
+        Some(false)
+    }
+
+    fn circuits(&self) -> Vec<NicCircuit> {
+        let placed = (0..self.edges.len()).filter(|&edge| self.nic[edge] != self.planes);
+        let mut circuits: Vec<NicCircuit> = placed
+            .map(|edge| {
+                let ((a, b), nic) = (self.edges[edge], self.nic[edge]);
+                let far = self.partner(nic) as u32;
+                NicCircuit {
+                    a: NicEnd { server: a as u32, nic: nic as u32 },
+                    b: NicEnd { server: b as u32, nic: far },
+                }
+            })
+            .collect();
+        circuits.sort_unstable();
+        circuits
+    }
+
+    /// A reason why there can be no assignment, if there is an easy one.
+    fn impossible(&self, circuits: &[u16]) -> Option<String> {
+        for server in 0..self.n {
+            let row = &circuits[server * self.n..(server + 1) * self.n];
+            let wanted: u32 = row.iter().map(|&count| u32::from(count)).sum();
+            let nics = &self.working[server * self.planes..(server + 1) * self.planes];
+            let there = nics.iter().filter(|&&works| works).count();
+            if wanted as usize > there {
+                return Some(format!(
+                    "server {server} has {wanted} circuits but {there} working NICs"
+                ));
+            }
+        }
+        for (edge, &(a, b)) in self.edges.iter().enumerate() {
+            if !(0..self.planes).any(|nic| self.works(edge, nic)) {
+                return Some(format!(
+                    "servers {a} and {b} have no working NICs that can be joined"
+                ));
+            }
+        }
+        if self.fibres == Fibres::Crossed {
+            return None;
+        }
+        let mut sets = self.components(circuits);
+        let three =
+            |a: usize| (a + 1..self.n).flat_map(move |b| (b + 1..self.n).map(move |c| (b, c)));
+        sets.extend((0..self.n).flat_map(|a| three(a).map(move |(b, c)| vec![a, b, c])));
+        sets.iter().find_map(|set| self.overfull(set, circuits))
+    }
+
+    /// Whether more circuits join servers of a set than its planes can: a plane joins two by two.
+    fn overfull(&self, set: &[usize], circuits: &[u16]) -> Option<String> {
+        let inside: usize = set
+            .iter()
+            .flat_map(|&a| set.iter().map(move |&b| usize::from(circuits[a * self.n + b])))
+            .sum();
+        let most: usize = (0..self.planes)
+            .map(|nic| set.iter().filter(|&&a| self.working[a * self.planes + nic]).count() / 2)
+            .sum();
+        if inside / 2 <= most {
+            return None;
+        }
+        let some: Vec<String> = set.iter().take(8).map(ToString::to_string).collect();
+        let more = if set.len() > 8 { ", ..." } else { "" };
+        let (wanted, planes, servers) = (inside / 2, self.planes, set.len());
+        Some(format!(
+            "{wanted} circuits join servers {}{more} to each other, but {planes} planes can join \
+             {servers} servers at most {most} times",
+            some.join(", ")
+        ))
+    }
+
+    /// Sets of servers that circuits join, directly or not.
+    fn components(&self, circuits: &[u16]) -> Vec<Vec<usize>> {
+        let mut seen = vec![false; self.n];
+        let mut found = Vec::new();
+        for start in 0..self.n {
+            let mut set = Vec::new();
+            let mut open = vec![start];
+            while let Some(a) = open.pop() {
+                if !std::mem::replace(&mut seen[a], true) {
+                    set.push(a);
+                    open.extend((0..self.n).filter(|&b| circuits[a * self.n + b] > 0));
+                }
+            }
+            set.sort_unstable();
+            found.push(set);
+        }
+        found
+    }
+}
+
+/// Checks that NICs work and end one circuit each, that their fibres meet, and that the pairs have
+/// the circuits stated.
+///
+/// # Errors
+/// If not: the first thing that is wrong.
+pub fn check_planes(
+    circuits: &[u16],
+    working: &[bool],
+    fibres: Fibres,
+    assigned: &[NicCircuit],
+) -> Result<(), lightloom_model::Invalid> {
+    let refuse = |text: String| Err(lightloom_model::Invalid(text));
+    let n = circuits.len().isqrt();
+    let planes = working.len().checked_div(n).unwrap_or(0);
+    let mut taken = vec![false; working.len()];
+    let mut found = vec![0_u16; circuits.len()];
+    for NicCircuit { a, b } in assigned {
+        for end in [a, b] {
+            let (server, nic) = (end.server as usize, end.nic as usize);
+            if server >= n || nic >= planes || !working[server * planes + nic] {
+                return refuse(format!("NIC {nic} of server {server} does not work"));
+            }
+            if std::mem::replace(&mut taken[server * planes + nic], true) {
+                return refuse(format!("NIC {nic} of server {server} ends two circuits"));
+            }
+        }
+        let meet = match fibres {
+            Fibres::Duplex => a.nic == b.nic,
+            Fibres::Crossed => a.nic == b.nic ^ 1,
+        };
+        if !meet {
+            return refuse(format!("NICs {} and {} are on no common plane", a.nic, b.nic));
+        }
+        let (low, high) = (a.server as usize, b.server as usize);
+        found[low * n + high] += 1;
+        found[high * n + low] += 1;
+    }
+    match (0..n * n).find(|&cell| found[cell] != circuits[cell]) {
+        Some(cell) => {
+            let (stated, there) = (circuits[cell], found[cell]);
+            refuse(format!("{there} of {stated} circuits join {} and {}", cell / n, cell % n))
+        }
+        None => Ok(()),
+    }
+}
