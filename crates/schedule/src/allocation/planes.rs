@@ -54,7 +54,7 @@ pub fn assign_planes(circuits: &[u16], working: &[bool], fibres: Fibres, effort:
     if let Some(reason) = board.impossible(circuits) {
         return Planes::Infeasible(reason);
     }
-    if fibres == Fibres::Crossed && working.iter().all(|&works| works) && planes % 2 == 0 {
+    if fibres == Fibres::Crossed && working.iter().all(|&works| works) && planes.is_multiple_of(2) {
         return Planes::Assigned(two_factors(n, planes, &board.edges));
     }
     board.place_all(effort);
@@ -124,7 +124,9 @@ fn euler_orientation(n: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> 
         degree[a] += 1;
         degree[b] += 1;
     }
-    all.extend((0..n).filter(|&vertex| degree[vertex] % 2 == 1).map(|vertex| (vertex, n)));
+    all.extend(
+        (0..n).filter(|&vertex| !degree[vertex].is_multiple_of(2)).map(|vertex| (vertex, n)),
+    );
     for (edge, &(a, b)) in all.iter().enumerate() {
         at[a].push(edge);
         at[b].push(edge);
