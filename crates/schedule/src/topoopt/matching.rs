@@ -2,6 +2,7 @@
 
 use super::links::Links;
 use super::{RingGroup, rings};
+use crate::matching::match_general;
 
 /// Undirected pairs and what they still want; the larger direction counts, as circuits are duplex.
 pub struct PairDemand {
@@ -49,27 +50,65 @@ impl PairDemand {
     }
 }
 
-/// Matchings until no pair with demand has a free port at both ends.
+/// Most servers for which matchings are exact; they take (servers)^3 at worst.
+const MOST_EXACT: usize = 256;
+
+/// Largest weight of an exact matching: what bytes are scaled to.
+const SCALE: f64 = (1_u64 << 40) as f64;
+
+/// Matchings until no pair with demand has a free port at both ends; the demand of a joined pair
+/// is halved after each, as `TopoOpt` does.
 pub fn serve(demand: &mut PairDemand, links: &mut Links) {
     let mut open: Vec<usize> = (0..demand.pairs.len()).collect();
-    let mut matched = vec![u32::MAX; links.servers()];
-    for round in 0.. {
+    loop {
         open.retain(|&pair| links.has_room(demand.pairs[pair].0, demand.pairs[pair].1));
         if open.is_empty() {
             return;
         }
-        let weight = |&pair: &usize| demand.pairs[pair].2;
-        open.sort_by(|x, y| weight(y).total_cmp(&weight(x)).then(x.cmp(y)));
-        for &pair in &open {
+        let matched = if links.servers() <= MOST_EXACT {
+            heaviest(demand, &open, links.servers())
+        } else {
+            greedy(demand, &mut open, links.servers())
+        };
+        for pair in matched {
             let (a, b, bytes) = demand.pairs[pair];
-            if matched[a as usize] != round && matched[b as usize] != round {
-                links.add(a, b);
-                matched[a as usize] = round;
-                matched[b as usize] = round;
-                demand.pairs[pair].2 = bytes / 2.0;
-            }
+            links.add(a, b);
+            demand.pairs[pair].2 = bytes / 2.0;
         }
     }
+}
+
+/// The heaviest matching of the open pairs.
+fn heaviest(demand: &PairDemand, open: &[usize], servers: usize) -> Vec<usize> {
+    let most = open.iter().map(|&pair| demand.pairs[pair].2).fold(0.0, f64::max);
+    let mut weights = vec![0_i64; servers * servers];
+    for &pair in open {
+        let (a, b, bytes) = demand.pairs[pair];
+        // At least 1: a pair that wants something is joined rather than not.
+        let weight = ((bytes / most * SCALE) as i64).max(1);
+        weights[a as usize * servers + b as usize] = weight;
+        weights[b as usize * servers + a as usize] = weight;
+    }
+    let mate = match_general(servers, &weights).expect("a symmetric matrix").mate;
+    let joined = |&pair: &usize| mate[demand.pairs[pair].0 as usize] == demand.pairs[pair].1;
+    open.iter().copied().filter(joined).collect()
+}
+
+/// The heaviest pair first, then the heaviest of the rest: half of the optimum at worst.
+fn greedy(demand: &PairDemand, open: &mut [usize], servers: usize) -> Vec<usize> {
+    let weight = |pair: usize| demand.pairs[pair].2;
+    open.sort_by(|&x, &y| weight(y).total_cmp(&weight(x)).then(x.cmp(&y)));
+    let mut taken = vec![false; servers];
+    let mut matched = Vec::new();
+    for &pair in open.iter() {
+        let (a, b, _) = demand.pairs[pair];
+        if !taken[a as usize] && !taken[b as usize] {
+            taken[a as usize] = true;
+            taken[b as usize] = true;
+            matched.push(pair);
+        }
+    }
+    matched
 }
 
 /// Joins servers that have ports left but nobody to talk to: they may still relay for others.
