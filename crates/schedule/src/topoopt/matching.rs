@@ -127,3 +127,29 @@ pub fn join_leftovers(links: &mut Links) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAIN: [(u32, u32, u64); 3] = [(0, 1, 60), (1, 2, 100), (2, 3, 60)];
+
+    #[test]
+    fn two_pairs_outweigh_the_heaviest() {
+        let demand = PairDemand::of_rest(&CHAIN);
+        assert_eq!(heaviest(&demand, &[0, 1, 2], 4), [0, 2]);
+        assert_eq!(greedy(&demand, &mut [0, 1, 2], 4), [1]);
+    }
+
+    #[test]
+    fn demand_is_halved_after_each_matching() {
+        let mut demand = PairDemand::of_rest(&CHAIN);
+        let mut links = Links::new(4, 3);
+        serve(&mut demand, &mut links);
+        // 0-1 and 2-3, then 1-2 alone, then 0-1 and 2-3 again; 1 and 2 have no port left
+        let bundles: Vec<(u32, u32, u32)> =
+            links.circuits().iter().map(|c| (c.a, c.b, c.count)).collect();
+        assert_eq!(bundles, [(0, 1, 2), (1, 2, 1), (2, 3, 2)]);
+        assert_eq!(demand.pairs, [(0, 1, 15.0), (1, 2, 50.0), (2, 3, 15.0)]);
+    }
+}
