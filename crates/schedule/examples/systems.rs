@@ -59,7 +59,7 @@ fn largest_line(demand: &[u64], n: usize) -> u64 {
 fn ratios(demand: &[u64], n: usize, switches: usize, delay_share: f64) -> [f64; 8] {
     let bound = largest_line(demand, n).div_ceil(switches as u64);
     let delay = (bound as f64 * delay_share) as u64;
-    // RotorNet's duty cycle of 90 %; without delay a twentieth of the bound.
+    // A duty cycle of 90 %; without delay a twentieth of the bound.
     let short = if delay > 0 { 9 * delay } else { bound.div_ceil(20) };
     let rotor = |held: bool, relay: bool| {
         let slot = match (delay, held, relay) {
