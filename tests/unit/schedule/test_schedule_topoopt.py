@@ -112,7 +112,7 @@ def test_the_same_job_gives_the_same_topology():
             "ring 0 edge_bytes: expected 0 to 18446744073709551615, got -5 to -5",
         ),
         (
-            {"degree": 1, "demand": ([0, 1], [1, 2], [5, 5])},
+            {"degree": 1, "demand": ([0, 1], [1, 2], [6, 5])},
             FabricError,
             "topoopt: servers 1 and 2 talk but cannot be connected with the ports they have; "
             "give each server at least 2",
