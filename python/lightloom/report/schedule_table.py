@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rich import box
@@ -148,11 +149,12 @@ def _allocations(found: Scheduling) -> Grid:
     ports, best = found.question.ports, found.best_allocation
     assert ports is not None
     rows = found.allocations
-    finite = [row.split.makespan_s for row in rows if row.split.makespan_s < float("inf")]
-    unit_s, unit = time_unit(max(finite, default=1.0))
+    times = [way.makespan_s for row in rows for way in (row.split, row.whole)]
+    unit_s, unit = time_unit(max(filter(math.isfinite, times), default=1.0))
     relayed = rows[0].relayed is not None
     return Grid(
-        title=f"Circuits: {ports.degree} ports of {found.question.rate_gbps:g} Gb/s and "
+        title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
+        f"{found.question.rate_gbps:g} Gb/s and "
         f"{ports.eps_gbps:g} Gb/s EPS per server",
         headers=[
             ("circuits by", ""),
@@ -186,7 +188,7 @@ def _allocations(found: Scheduling) -> Grid:
 
 
 def _seconds(value_s: float, unit_s: float) -> str:
-    return f"{value_s / unit_s:.4g}" if value_s < float("inf") else "never"
+    return f"{value_s / unit_s:.4g}" if math.isfinite(value_s) else "never"
 
 
 def _held(found: Scheduling) -> str:
@@ -224,9 +226,8 @@ def _as_rich(grid: Grid) -> Table:
 def verdict(found: Scheduling) -> list[str]:
     """What to make of it, a sentence each."""
     sentences = []
-    proved = (row for row in found.allocations if row.method == "exact" and row.split.bound_s > 0)
-    exact = next(proved, None)
-    if exact is not None:
+    exact = next((row for row in found.allocations if row.method == "exact"), None)
+    if exact is not None and 0 < exact.split.bound_s <= exact.split.makespan_s < math.inf:
         sentences.append(
             f"No circuits beat {show_time(exact.split.bound_s)} (proved with split); exact is "
             f"within {exact.split.makespan_s / exact.split.bound_s - 1:.2%} of it."
@@ -244,7 +245,15 @@ def _break_even(found: Scheduling) -> str:
     best, decision = found.best_allocation, found.decision
     assert best is not None
     assert decision is not None
-    what, gain_s = _held(found), decision.hold_s - decision.switch_s
+    what = _held(found)
+    if math.isinf(best.split.makespan_s):
+        return (
+            "No circuits are enough: there is no EPS, so that a pair needs a circuit of its own; "
+            "more ports, or an EPS rate, help."
+        )
+    if math.isinf(decision.hold_s):
+        return f"Reconfigure: over {what} some pairs have no way at all."
+    gain_s = decision.hold_s - decision.switch_s
     if gain_s <= 0:
         return f"Keep {what}: no other circuits are faster for this demand."
     exposed = show_time(decision.exposed_s)
@@ -264,9 +273,15 @@ def _relaying(found: Scheduling, row: AllocationRow) -> str:
     assert relayed is not None
     assert held is not None
     if not relayed.pays and not held.pays:
+        if math.isinf(relayed.one_hop_s):
+            return "Relaying does not help: some pairs are more than two circuits apart."
         return f"Relaying does not pay: {relayed.reason}."
     return (
-        f"Relaying: {show_time(held.time_s)} instead of {show_time(held.one_hop_s)} over "
-        f"{_held(found)}, {show_time(relayed.time_s)} over the circuits of {row.method}, where "
+        f"Relaying: {_never(held.time_s)} instead of {_never(held.one_hop_s)} over "
+        f"{_held(found)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
         f"{show_bytes(relayed.relayed_bytes)} take two hops."
     )
+
+
+def _never(time_s: float) -> str:
+    return show_time(time_s) if math.isfinite(time_s) else "never"

@@ -166,6 +166,31 @@ def test_a_time_limit_is_said_in_the_table(found):
     assert row.length_s > 0
 
 
+def ring(neighbours, pairs):
+    demand = np.zeros((6, 6), dtype=np.uint64)
+    for source, destination in pairs:
+        demand[source, destination] = 10**6
+    held = np.zeros((6, 6), dtype=np.uint16)
+    for a, b in neighbours:
+        held[a, b] = held[b, a] = 1
+    asked = Question("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
+    return compare_schedules(asked, Choice(("bvn",), ("static", "best", "exact"), relay=True))
+
+
+def test_what_has_no_way_is_said():
+    line = [(0, 1), (1, 2), (2, 3)]
+    many = ring(line, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)])
+    assert verdict(many)[0] == (
+        "No circuits are enough: there is no EPS, so that a pair needs a circuit of its own; more "
+        "ports, or an EPS rate, help."
+    )
+    assert "never" in text_of(print_scheduling, many)
+    far = ring(line, [(0, 3)])
+    assert "Reconfigure: over the circuits given some pairs have no way at all." in verdict(far)
+    for found in (many, far, ring(line, [(0, 2)])):
+        assert not re.search(r"\b(nan|inf)\b", " ".join(verdict(found)))
+
+
 def test_relaying_that_does_not_pay_says_why():
     demand = np.full((3, 3), 10**6, dtype=np.uint64)
     asked = Question("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
