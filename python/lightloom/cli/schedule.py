@@ -80,6 +80,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     circuits: options.Allocators = None,
     previous: options.Previous = None,
     relay: options.Relay = False,
+    planes: options.Planes = False,
     systems: options.Systems = True,
     json: options.Json = None,
     csv: options.Csv = None,
@@ -101,6 +102,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
         else _quantity("--time-limit", time_limit, _SECONDS),
         systems=tuple(SYSTEMS) if systems else (),
         relay=relay,
+        planes=planes,
     )
     ports = _ports(given, rate_gbps)
     name, matrix = _demand(given)
@@ -222,7 +224,7 @@ def _demand(given: dict[str, Any]) -> tuple[str, npt.NDArray[np.uint64]]:
 def _ports(given: dict[str, Any], rate_gbps: float) -> Ports | None:
     degree = given["degree"]
     if degree is None:
-        for name in ("eps_rate", "circuits", "previous", "relay"):
+        for name in ("eps_rate", "circuits", "previous", "relay", "planes"):
             if given[name] not in {None, False}:
                 flag = name.replace("_", "-")
                 raise InputError(

@@ -109,6 +109,10 @@ Previous = Annotated[
     ),
 ]
 Relay = Annotated[bool, _option(_CIRCUITS, "--relay", help="Relay over third servers as well.")]
+Planes = Annotated[
+    bool,
+    _option(_CIRCUITS, "--planes", help="NIC i of every server is on a switch of its own."),
+]
 Systems = Annotated[
     bool,
     _option(

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.schedule_text import time_unit
+from lightloom.schedule import PlanePlan
 from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.schedule_results import dark_share
 from lightloom.study.scheduling import AllocationRow, Scheduling
@@ -234,6 +235,8 @@ def verdict(found: Scheduling) -> list[str]:
         )
     if found.decision is not None:
         sentences.append(_break_even(found))
+    if found.planes is not None:
+        sentences.append(_planes(found, found.planes))
     if found.best_relayed is not None:
         sentences.append(_relaying(found, found.best_relayed))
     if found.interrupted:
@@ -281,6 +284,16 @@ def _relaying(found: Scheduling, row: AllocationRow) -> str:
         f"{_held(found)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
         f"{show_bytes(relayed.relayed_bytes)} take two hops."
     )
+
+
+def _planes(found: Scheduling, plan: PlanePlan) -> str:
+    best, ports = found.best_allocation, found.question.ports
+    assert best is not None
+    assert ports is not None
+    where = f"{ports.degree} plane{'s' * (ports.degree > 1)}, NIC i of every server on plane i"
+    if plan.verdict == "assigned":
+        return f"Planes: the circuits of {best.method} lie on {where}."
+    return f"Planes: the circuits of {best.method} do not lie on {where}: {plan.reason}."
 
 
 def _never(time_s: float) -> str:

@@ -53,6 +53,7 @@ def as_json(found: Scheduling) -> dict[str, Any]:
         "circuits": {row.method: _allocation(row) for row in found.allocations},
         "best_circuits": None if best is None else best.method,
         "break_even": None if found.decision is None else _decision(found.decision),
+        "planes": None if found.planes is None else found.planes.verdict,
         "interrupted": found.interrupted,
     }
 
@@ -124,7 +125,8 @@ def as_arrays(found: Scheduling) -> dict[str, npt.NDArray[Any]]:
 
     ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of
     :class:`~lightloom.schedule.PermutationSchedule`; with partial reconfiguration there are
-    ``transfers`` ``(m, 4)`` as well. ``circuits`` is what ``--previous`` reads.
+    ``transfers`` ``(m, 4)`` as well. ``circuits`` is what ``--previous`` reads; ``nics`` are their
+    ends on planes (:class:`~lightloom.schedule.PlanePlan`), if that was asked for.
     """
     arrays: dict[str, npt.NDArray[Any]] = {"demand": found.question.demand}
     if found.winner is not None:
@@ -136,4 +138,6 @@ def as_arrays(found: Scheduling) -> dict[str, npt.NDArray[Any]]:
     best = found.best_allocation
     if best is not None:
         arrays |= {"circuits": best.split.circuits, "eps_bytes": best.split.eps_bytes}
+    if found.planes is not None and found.planes.verdict == "assigned":
+        arrays["nics"] = found.planes.nics
     return arrays

@@ -149,6 +149,8 @@ class Scheduling:
         The circuits that are there: those given, else the static circulant.
     held_relayed
         How third servers relay over these, if that was asked for.
+    planes
+        How the best circuits lie on planes, if that was asked for.
     decision
         Whether to leave them for one of the allocations.
     """
@@ -161,6 +163,7 @@ class Scheduling:
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
     held_relayed: schedule.Relayed | None = None
+    planes: schedule.PlanePlan | None = None
     decision: schedule.BreakEven | None = None
     interrupted: bool = False
 
@@ -255,6 +258,8 @@ class Choice:
         Of :data:`~lightloom.study.other_systems.SYSTEMS`; read for square demand only.
     relay
         Whether third servers may relay; read with ``ports`` only.
+    planes
+        Whether NIC i of every server is on a switch of its own, plane i; read with ``ports`` only.
     """
 
     methods: Sequence[str]
@@ -262,6 +267,7 @@ class Choice:
     time_limit_s: float | None = None
     systems: Sequence[str] = ()
     relay: bool = False
+    planes: bool = False
 
 
 def compare_schedules(
@@ -367,6 +373,8 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
         for name in choice.allocators:
             yield f"circuits {name}", partial(_allocate, found, name, choice)
         yield "break-even", partial(_decide, found)
+        if choice.planes:
+            yield "planes", partial(_assign_planes, found)
 
 
 class _Clock:
@@ -458,3 +466,11 @@ def _decide(found: Scheduling) -> None:
         method=None,
         proposals=[row.split.circuits for row in found.allocations],
     )
+
+
+def _assign_planes(found: Scheduling) -> None:
+    """Put the best circuits on one plane per port, each with the same NIC at both ends."""
+    best, ports = found.best_allocation, found.question.ports
+    assert best is not None
+    assert ports is not None
+    found.planes = schedule.assign_planes(best.split.circuits, planes=ports.degree)

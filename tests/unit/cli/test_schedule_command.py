@@ -69,6 +69,8 @@ def folder(tmp_path, monkeypatch):
          "--degree as well, or leave it out"),
         ("schedule a.npy --delay 0 --relay", "--relay is for circuits; give --degree as well, or "
          "leave it out"),
+        ("schedule a.npy --delay 0 --planes", "--planes is for circuits; give --degree as well, or "
+         "leave it out"),
         ("schedule a.npy --delay 0 --circuits best", "--circuits is for circuits; give --degree "
          "as well, or leave it out"),
         ("schedule a.npy --delay 0 --degree 2 --eps-rate -1",
@@ -236,6 +238,29 @@ def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
     assert re.search(
         r"No circuits beat [\d.]+ ns \(proved with split\); exact is within 0\.\d\d%", out
     )
+
+
+def test_planes_that_fit_and_that_do_not(lightloom, folder):
+    job = "schedule a.npy --delay 0 --method bvn --planes --circuits static --no-systems"
+    # three circuits that all meet each other: two planes cannot hold them, three can
+    out = lightloom(f"{job} --degree 2 --out two.npz").out
+    assert "Planes: the circuits of static do not lie on 2 planes, NIC i of every server" in out
+    with np.load(folder / "two.npz") as arrays:
+        assert "nics" not in arrays
+    path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    np.save(folder / "path.npy", path)
+    line = np.where(path, 10**9, 0)
+    np.save(folder / "line.npy", line)
+    job = "schedule line.npy --delay 0 --method bvn --planes --circuits best --no-systems"
+    out = lightloom(f"{job} --degree 2 --previous path.npy --eps-rate 0 --out a.npz --json a.json")
+    assert (
+        "Planes: the circuits of best lie on 2 planes, NIC i of every server on plane i." in out.out
+    )
+    with np.load(folder / "a.npz") as arrays:
+        nics = arrays["nics"]
+        assert len(nics) == arrays["circuits"].sum() // 2
+        assert (nics[:, 1] == nics[:, 3]).all()
+    assert json.loads((folder / "a.json").read_text())["planes"] == "assigned"
 
 
 def test_rectangles_have_schedules_without_circuits(lightloom):
