@@ -192,7 +192,6 @@ def schedule_relay_bound(
     arcs: npt.NDArray[np.float64],
     servers: npt.NDArray[np.float64],
 ) -> float: ...
-
 RotorOptions = tuple[int, int | None, int, bool, bool]
 
 def schedule_rotornet(
@@ -230,6 +229,15 @@ def schedule_sub_matrices(nodes: int, diagonals: bool) -> list[npt.NDArray[np.in
 
 # simulate: crates/python/src/execute.rs
 
+CircuitQuestion = tuple[
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.bool_] | None,
+    npt.NDArray[np.uint16] | None,
+    tuple[int, list[int]],
+    bool,
+]
+
 class NetworkInvalid(ValueError): ...  # noqa: N818
 
 def execute(
@@ -237,4 +245,5 @@ def execute(
     network: dict[str, Any],
     options: dict[str, Any],
     progress: Callable[[float], bool | None] | None,
+    allocator: Callable[[list[CircuitQuestion]], list[npt.NDArray[np.uint16]]] | None,
 ) -> dict[str, Any]: ...

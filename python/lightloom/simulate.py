@@ -21,8 +21,13 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric.network import Network
+from lightloom.schedule import Question, Region
+from lightloom.schedule.arrays import square_matrix
 from lightloom.units import PS_PER_S
 from lightloom.workload.task_graph import TaskGraph
+
+#: answers the questions of one decision: circuits, ``(n, n)``, for each
+CircuitAllocator = Callable[[Sequence[Question]], Sequence[npt.ArrayLike]]
 
 
 @dataclass(frozen=True)
@@ -258,6 +263,7 @@ def simulate(
     progress: Callable[[float], bool | None] | None = None,
     network_model: Literal["flow", "packet"] = "flow",
     share_equal_work: bool = True,
+    allocator: CircuitAllocator | None = None,
 ) -> Run:
     """Simulate one training step.
 
@@ -275,14 +281,20 @@ def simulate(
     network_model
         ``"flow"``: max-min fair fluid flows.
     share_equal_work
-        Whether equal questions to the circuit allocator are answered once; changes no result.
+        Whether equal questions to the circuit allocator are answered once; changes no result of an
+        allocator that answers equal questions alike.
+    allocator
+        Decides on circuits instead of the network's own: called with the questions of a decision,
+        several where the policy weighs several, it returns circuits ``(n, n)`` for each. What it
+        raises ends the run and is raised as it is.
 
     Raises
     ------
     FabricError
         If the network cannot carry the graph.
     InputError
-        If the graph is inconsistent or its workers wait for each other for ever.
+        If the graph is inconsistent, its workers wait for each other for ever, or ``allocator``
+        returns what cannot be circuits.
     KeyboardInterrupt
         If it was interrupted, or ``progress`` returned ``False``.
     """
@@ -295,13 +307,61 @@ def simulate(
         "timeline_workers": [int(worker) for worker in timeline_workers],
         "share_equal_work": share_equal_work,
     }
+    ask = None if allocator is None else _Ask(allocator)
     try:
-        raw = _core.execute(_graph_columns(graph), _plain(network), options, progress)
-    except _core.NetworkInvalid as error:
-        raise FabricError(str(error)) from None
-    except (ValueError, OverflowError) as error:
-        raise InputError(str(error)) from None
-    return _run(raw)
+        raw = _core.execute(_graph_columns(graph), _plain(network), options, progress, ask)
+    except Exception as error:
+        if ask is not None and ask.raised is error:
+            raise
+        if isinstance(error, _core.NetworkInvalid):
+            raise FabricError(str(error)) from None
+        if isinstance(error, ValueError | OverflowError):
+            raise InputError(str(error)) from None
+        raise
+    return _run(raw, None if allocator is None else getattr(allocator, "__name__", "own"))
+
+
+class _Ask:
+    """Hands the core's questions to a user's allocator, and its answers back."""
+
+    def __init__(self, allocator: CircuitAllocator) -> None:
+        self._allocator = allocator
+        self.raised: BaseException | None = None
+
+    def __call__(self, asked: list[_core.CircuitQuestion]) -> list[npt.NDArray[np.uint16]]:
+        questions = [_question(*question) for question in asked]
+        try:
+            answers = list(self._allocator(questions))
+        except BaseException as error:
+            self.raised = error
+            raise
+        return [
+            square_matrix(circuits, "allocator: circuits", 65_535, InputError)
+            .astype(np.uint16)
+            .reshape(-1)
+            for circuits in answers
+        ]
+
+
+def _question(
+    demand: npt.NDArray[np.uint64],
+    ports: npt.NDArray[np.uint32],
+    allowed: npt.NDArray[np.bool_] | None,
+    previous: npt.NDArray[np.uint16] | None,
+    rates_bps: tuple[int, list[int]],
+    split: bool,
+) -> Question:
+    n = len(ports)
+    (eps_bps,) = set(rates_bps[1])
+    region = Region(
+        ports=ports,
+        circuit_gbps=rates_bps[0] / 1e9,
+        eps_gbps=eps_bps / 1e9,
+        split=split,
+        allowed=None if allowed is None else allowed.reshape(n, n),
+    )
+    held = None if previous is None else previous.reshape(n, n)
+    return Question(demand.reshape(n, n), region, held)
 
 
 def _graph_columns(graph: TaskGraph) -> dict[str, Any]:
@@ -364,7 +424,7 @@ def _by_category(
     return {name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)}
 
 
-def _run(raw: Mapping[str, Any]) -> Run:
+def _run(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
     names: list[str] = raw["categories"]
     spent: list[list[int]] = raw["spent_ps"]
     per_stage = raw["workers_per_stage"]
@@ -388,7 +448,7 @@ def _run(raw: Mapping[str, Any]) -> Run:
         flow_work=dict(raw["flow_work"]),
         timeline=Timeline(**_in_seconds(raw["timeline"])),
         circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
-        snapshots=tuple(_snapshot(entry) for entry in raw["snapshots"]),
+        snapshots=tuple(_snapshot(entry, own_allocator) for entry in raw["snapshots"]),
     )
 
 
@@ -402,7 +462,9 @@ def _in_seconds(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _snapshot(entry: Mapping[str, Any]) -> Snapshot:
+def _snapshot(entry: Mapping[str, Any], own_allocator: str | None) -> Snapshot:
     size = len(entry["servers"])
+    if own_allocator is not None and entry["chosen"] != "static":
+        entry = {**entry, "chosen": own_allocator}
     square = {name: entry[name].reshape(size, size) for name in ("demand", "circuits")}
     return Snapshot(**{**_in_seconds(entry), **square})

@@ -26,6 +26,7 @@ mod tests;
 mod timeline;
 
 pub use check::{ring_edge_bytes, ring_steps};
+pub use circuits::ask::CircuitAllocator;
 pub use critical_path::{CATEGORIES, CriticalPath};
 pub use error::ExecuteError;
 pub use ledger::{CARRIER_NAMES, Ledger, Purpose};
@@ -49,6 +50,22 @@ pub fn execute(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, ExecuteError> {
     engine::Engine::new(graph, network, options)?.run(observer)
+}
+
+/// Plays one step, a user's own allocator deciding on the circuits.
+///
+/// # Errors
+/// As [`execute`]; also if the allocator refuses, or its circuits cannot be.
+pub fn execute_with(
+    graph: &TaskGraph,
+    network: &Network,
+    options: &Options,
+    observer: &mut dyn Observer,
+    allocator: &mut dyn CircuitAllocator,
+) -> Result<Outcome, ExecuteError> {
+    let mut engine = engine::Engine::new(graph, network, options)?;
+    engine.ask_instead(allocator);
+    engine.run(observer)
 }
 
 /// Tasks of a step over all workers: what the observer's count goes up to.

@@ -2,9 +2,10 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
+use crate::allocator::Caller;
 use lightloom_execute::{
     CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Options, Outcome, Purpose,
-    Snapshot, Timeline, execute as play, total_tasks,
+    Snapshot, Timeline, execute as play, execute_with, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
@@ -30,13 +31,14 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Plays a step; see `lightloom.simulate` for the keys of the dictionaries.
 #[pyfunction]
-#[pyo3(signature = (graph, network, options, progress))]
+#[pyo3(signature = (graph, network, options, progress, allocator))]
 fn execute<'py>(
     py: Python<'py>,
     graph: &Bound<'py, PyDict>,
     network: &Bound<'py, PyDict>,
     options: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
+    allocator: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let graph = read_graph(graph)?;
     let network = read_network(network)?;
@@ -45,8 +47,12 @@ fn execute<'py>(
         share_equal_work: value(options, "share_equal_work")?,
     };
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
-    let result = py.detach(|| play(&graph, &network, &options, &mut watcher));
-    if let Some(error) = watcher.error {
+    let mut caller = allocator.map(|function| Caller { function, error: None });
+    let result = py.detach(|| match &mut caller {
+        Some(caller) => execute_with(&graph, &network, &options, &mut watcher, caller),
+        None => play(&graph, &network, &options, &mut watcher),
+    });
+    if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {
         return Err(error);
     }
     give(py, result.map_err(refuse)?)

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod allocator;
 mod demand;
 mod execute;
 mod schedule;

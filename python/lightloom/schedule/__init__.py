@@ -7,6 +7,7 @@ real switch and Python. Every function is deterministic and releases the interpr
 from lightloom.schedule.circuits import (
     Allocation,
     Method,
+    Question,
     Region,
     allocate,
     allocate_exactly,
@@ -61,6 +62,7 @@ __all__ = [
     "PermutationMethod",
     "PermutationSchedule",
     "PlanePlan",
+    "Question",
     "Region",
     "RelayCost",
     "RelayLoads",

@@ -100,6 +100,26 @@ class Region:
     eps_nics: int | None = None
 
 
+@dataclass(frozen=True)
+class Question:
+    """What an allocator is asked, see :func:`allocate_region`.
+
+    Attributes
+    ----------
+    demand
+        Bytes from source to destination, ``(n, n)``.
+    region
+        Ports and rates.
+    previous
+        Circuits that are there now, ``(n, n)``, where the answer may change as few as it can;
+        ``None`` where others come first.
+    """
+
+    demand: npt.NDArray[np.uint64]
+    region: Region
+    previous: npt.NDArray[np.uint16] | None
+
+
 def allocate(
     demand: npt.ArrayLike,
     *,

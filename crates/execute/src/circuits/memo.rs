@@ -38,39 +38,39 @@ impl Memo {
         Self { enabled, ..Self::default() }
     }
 
-    /// The answer to a question, computed unless it is known.
-    pub fn answer(
-        &mut self,
-        shape: u32,
-        demand: &[u64],
-        previous: &[u16],
-        compute: impl FnOnce() -> Allocation,
-    ) -> Allocation {
+    /// The answer to a question, if it is known.
+    pub fn known(&mut self, shape: u32, demand: &[u64], previous: &[u16]) -> Option<Allocation> {
+        let found =
+            self.enabled.then(|| self.answers.get(&hash(shape, demand, previous))).flatten();
+        let same = |known: &&Entry| {
+            known.shape == shape && known.demand == demand && known.previous == previous
+        };
+        let answer = found.filter(same).map(|known| known.answer.clone());
+        *(if answer.is_some() { &mut self.hits } else { &mut self.misses }) += 1;
+        answer
+    }
+
+    /// Keeps the answer to a question.
+    pub fn keep(&mut self, shape: u32, demand: &[u64], previous: &[u16], answer: &Allocation) {
         if !self.enabled {
-            self.misses += 1;
-            return compute();
+            return;
         }
-        let mut hasher = FxHasher::default();
-        (shape, demand, previous).hash(&mut hasher);
-        let hash = hasher.finish();
-        if let Some(known) = self.answers.get(&hash)
-            && (known.shape == shape && known.demand == demand && known.previous == previous)
-        {
-            self.hits += 1;
-            return known.answer.clone();
-        }
-        self.misses += 1;
-        let answer = compute();
         self.size_bytes += demand.len() * 2 * (size_of::<u64>() + size_of::<u16>());
         self.size_bytes += size_of::<Entry>();
         if self.size_bytes > LIMIT_BYTES {
             self.answers.clear();
             self.size_bytes = 0;
         }
+        let hash = hash(shape, demand, previous);
         let (demand, previous) = (demand.to_vec(), previous.to_vec());
         self.answers.insert(hash, Entry { shape, demand, previous, answer: answer.clone() });
-        answer
     }
+}
+
+fn hash(shape: u32, demand: &[u64], previous: &[u16]) -> u64 {
+    let mut hasher = FxHasher::default();
+    (shape, demand, previous).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -86,7 +86,12 @@ mod tests {
     fn only_equal_questions_share_an_answer() {
         let mut memo = Memo::new(true);
         let mut ask = |shape, demand: &[u64], previous: &[u16], makespan| {
-            memo.answer(shape, demand, previous, || allocation(makespan)).makespan.to_bits()
+            let known = memo.known(shape, demand, previous);
+            let answer = known.unwrap_or_else(|| {
+                memo.keep(shape, demand, previous, &allocation(makespan));
+                allocation(makespan)
+            });
+            answer.makespan.to_bits()
         };
         assert_eq!(ask(0, &[1, 2], &[3], 1.0), 1.0_f64.to_bits());
         assert_eq!(ask(0, &[1, 2], &[3], 2.0), 1.0_f64.to_bits());
@@ -99,8 +104,10 @@ mod tests {
     #[test]
     fn a_disabled_table_computes_everything() {
         let mut memo = Memo::new(false);
-        memo.answer(0, &[1], &[1], || allocation(1.0));
-        memo.answer(0, &[1], &[1], || allocation(1.0));
+        for _ in 0..2 {
+            assert_eq!(memo.known(0, &[1], &[1]), None);
+            memo.keep(0, &[1], &[1], &allocation(1.0));
+        }
         assert_eq!((memo.hits, memo.misses), (0, 2));
     }
 }

@@ -4,6 +4,7 @@
 //! that change go dark, and brings the new ones up after the switch's delay. Circuits in use are
 //! never switched: the caller says who uses them ([`Circuits::enter`], [`Circuits::leave`]).
 
+pub mod ask;
 pub mod domain;
 pub mod memo;
 pub mod relaying;
@@ -11,6 +12,7 @@ pub mod relaying;
 use crate::error::ExecuteError;
 use crate::outcome::{CircuitStatistics, LinkUse};
 use crate::timeline::CircuitTimeline;
+use ask::Own;
 use domain::{Domain, Domains};
 use lightloom_flowsim::{FlowNetwork, LinkId};
 use lightloom_model::units::PS_PER_S;
@@ -37,6 +39,8 @@ pub struct Circuits<'a> {
     members: usize,
     memo: Memo,
     relays: Option<Relays>,
+    /// Who answers instead of the network's allocator.
+    pub own: Own<'a>,
     /// What was done so far.
     pub statistics: CircuitStatistics,
     /// When recorded circuits were up.
@@ -87,21 +91,20 @@ impl<'a> Circuits<'a> {
             members: graph.layout.members as usize,
             memo: Memo::new(share_equal_work),
             relays: None,
+            own: Own::default(),
             statistics: CircuitStatistics::default(),
             timeline: CircuitTimeline::default(),
         };
         for index in 0..circuits.domains.len() {
             let demand = vec![0; circuits.domains[index].size().pow(2)];
-            let asked = circuits.request(&circuits.domains[index], &demand, None).validate();
-            asked.map_err(ExecuteError::Network)?;
-            let start = circuits.ask(Allocator::Static, index, &demand, None);
+            let asked = circuits.request(&circuits.domains[index], &demand, None);
+            asked.validate().map_err(ExecuteError::Network)?;
+            let start = allocate(Allocator::Static, &asked);
             let domain = &mut circuits.domains[index];
             domain.circuits = start.circuits;
             domain.add_links(ocs.nic_rate, flows);
         }
         circuits.relays = Relays::new(network, ocs, &circuits.domains, flows);
-        circuits.statistics = CircuitStatistics::default();
-        circuits.memo = Memo::new(share_equal_work);
         Ok(Some(circuits))
     }
 
@@ -218,7 +221,8 @@ impl<'a> Circuits<'a> {
             }
         }
         let held = self.domain(index).circuits.clone();
-        let allocation = self.ask(self.ocs.allocator, index as usize, &demand, Some(&held));
+        let mut answers = self.ask(index, &[&demand], &[true]);
+        let allocation = answers.pop().expect("one answer per question");
         let mut saved = 0.0;
         if allocation.circuits != held {
             for next in ahead {
@@ -238,11 +242,11 @@ impl<'a> Circuits<'a> {
         let asked = self.request(self.domain(index), &demand, None);
         if !cannot_pay(&asked, &held, ahead, &switching) {
             let demands: Vec<&[u64]> = ahead.iter().map(|next| next.demand.as_slice()).collect();
-            for (number, question) in questions(&demands).iter().enumerate() {
-                // Only a switch now starts from what is held.
-                let previous = (number == 0).then_some(held.as_slice());
-                proposals.push(self.ask(self.ocs.allocator, index as usize, question, previous));
-            }
+            let asked = questions(&demands);
+            let asked: Vec<&[u64]> = asked.iter().map(Vec::as_slice).collect();
+            // Only a switch now starts from what is held.
+            let from: Vec<bool> = (0..asked.len()).map(|number| number == 0).collect();
+            proposals = self.ask(index, &asked, &from);
         }
         let circuits: Vec<Vec<u16>> = proposals.iter().map(|p| p.circuits.clone()).collect();
         let request = self.request(self.domain(index), &demand, None);
@@ -351,22 +355,6 @@ impl<'a> Circuits<'a> {
     /// Delay counted for the statistics: once per all-to-all that a decision serves.
     pub fn count_delay(&mut self, delay: Duration) {
         self.statistics.delay += delay;
-    }
-
-    fn ask(
-        &mut self,
-        allocator: Allocator,
-        index: usize,
-        demand: &[u64],
-        previous: Option<&[u16]>,
-    ) -> Allocation {
-        let mut memo = std::mem::take(&mut self.memo);
-        let domain = &self.domains[index];
-        let answer = memo.answer(domain.shape, demand, previous.unwrap_or_default(), || {
-            allocate(allocator, &self.request(domain, demand, previous))
-        });
-        self.memo = memo;
-        answer
     }
 
     fn request<'b>(

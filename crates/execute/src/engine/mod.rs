@@ -12,6 +12,7 @@ mod worker;
 
 use crate::check::{Index, check, implied_bytes};
 use crate::circuits::Circuits;
+use crate::circuits::ask::CircuitAllocator;
 use crate::critical_path::CriticalPath;
 use crate::error::{ExecuteError, invalid};
 use crate::fabric::Fabric;
@@ -181,6 +182,13 @@ impl<'a> Engine<'a> {
         })
     }
 
+    /// Has a user's own allocator answer for the network's.
+    pub(crate) fn ask_instead(&mut self, allocator: &'a mut dyn CircuitAllocator) {
+        if let Some(circuits) = &mut self.circuits {
+            circuits.own.allocator = Some(allocator);
+        }
+    }
+
     /// Plays the step.
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Outcome, ExecuteError> {
         for group in 0..self.groups.len() as u32 {
@@ -213,6 +221,7 @@ impl<'a> Engine<'a> {
             if self.now > LONGEST {
                 return Err(too_long());
             }
+            self.check_allocator()?;
             if self.events >= next_check {
                 next_check = self.events + CHECK_EVERY;
                 let tasks = self.tasks_done();
@@ -223,6 +232,12 @@ impl<'a> Engine<'a> {
             }
         }
         self.finish()
+    }
+
+    /// Ends the run if a user's own allocator has failed.
+    fn check_allocator(&mut self) -> Result<(), ExecuteError> {
+        let failure = self.circuits.as_mut().and_then(|circuits| circuits.own.failure.take());
+        failure.map_or(Ok(()), Err)
     }
 
     /// Handles all events of an instant.
@@ -271,6 +286,7 @@ impl<'a> Engine<'a> {
 
     /// Checks that everything is done and adds it up.
     fn finish(mut self) -> Result<Outcome, ExecuteError> {
+        self.check_allocator()?;
         self.check_all_done()?;
         self.ledger.check()?;
         let end = self.workers.iter().map(|worker| worker.at).max().unwrap_or(Time::ZERO);

@@ -2,11 +2,13 @@
 
 use super::{US, compute, play};
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
-use crate::{Options, Outcome, execute};
+use crate::{CircuitAllocator, Options, Outcome, execute, execute_with};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Duration, FirstAllToAll, Network, Ocs, Reconfigure, SwitchDelay, Task, TaskGraph, TaskKind,
+    Duration, FirstAllToAll, Invalid, Network, Ocs, Reconfigure, SwitchDelay, Task, TaskGraph,
+    TaskKind,
 };
+use lightloom_schedule::Request;
 
 const MS: u64 = 1000 * US;
 
@@ -201,4 +203,38 @@ fn groups_that_share_servers_weigh_their_demand_together() {
         assert_eq!(outcome.circuits.reconfigurations, switches);
         assert_eq!(outcome.circuits.decisions + outcome.circuits.skipped, 1);
     }
+}
+
+/// Joins 0 and 2, 1 and 3 by so many circuits, whatever is asked.
+struct Stubborn(u16, Vec<usize>);
+
+impl CircuitAllocator for Stubborn {
+    fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
+        if self.0 == 0 {
+            return Err(Invalid::new("out of light"));
+        }
+        self.1.push(requests.len());
+        let mut circuits = vec![0; 16];
+        for (a, b) in [(0, 2), (2, 0), (1, 3), (3, 1)] {
+            circuits[a * 4 + b] = self.0;
+        }
+        Ok(vec![circuits; requests.len()])
+    }
+}
+
+#[test]
+fn an_own_allocator_answers_and_is_checked() {
+    let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
+    let network = network(Reconfigure::Always, MS);
+    let run = |own: &mut Stubborn| {
+        execute_with(&graph, &network, &Options::default(), &mut Silent, own)
+            .map_err(|error| error.to_string())
+    };
+    let mut own = Stubborn(6, vec![]);
+    // Six are what the network's allocator finds, too.
+    assert_eq!(run(&mut own).unwrap().step, play(&graph, &network).step);
+    assert_eq!(own.1, [1]);
+    let refused = run(&mut Stubborn(7, vec![])).unwrap_err();
+    assert_eq!(refused, "allocator: server 0 has 6 ports but 7 circuits");
+    assert_eq!(run(&mut Stubborn(0, vec![])).unwrap_err(), "allocator: out of light");
 }

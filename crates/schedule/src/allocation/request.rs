@@ -83,6 +83,41 @@ impl Request<'_> {
     }
 }
 
+impl Request<'_> {
+    /// Checks that circuits are symmetric, between pairs that may have them, and within the ports.
+    ///
+    /// # Errors
+    /// Names the first pair or server that is wrong.
+    pub fn admits(&self, circuits: &[u16]) -> Result<(), Invalid> {
+        let n = self.servers;
+        if circuits.len() != n * n {
+            let found = circuits.len();
+            return Err(Invalid(format!("circuits have {found} entries, expected {n} x {n}")));
+        }
+        for a in 0..n {
+            for b in 0..=a {
+                let (count, back) = (circuits[a * n + b], circuits[b * n + a]);
+                if count != back {
+                    return Err(Invalid(format!(
+                        "{back} circuits from {b} to {a} but {count} back: expected a symmetric \
+                         matrix"
+                    )));
+                }
+                let may = a != b && self.allowed.is_none_or(|allowed| allowed[a * n + b]);
+                if count > 0 && !may {
+                    return Err(Invalid(format!("servers {b} and {a} may not have circuits")));
+                }
+            }
+            let used: u32 = circuits[a * n..(a + 1) * n].iter().map(|&c| u32::from(c)).sum();
+            if used > self.ports[a] {
+                let ports = self.ports[a];
+                return Err(Invalid(format!("server {a} has {ports} ports but {used} circuits")));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Most servers in one region: a pair must fit 32 bits.
 const MAX_SERVERS: usize = 4096;
 
