@@ -192,6 +192,7 @@ def schedule_relay_bound(
     arcs: npt.NDArray[np.float64],
     servers: npt.NDArray[np.float64],
 ) -> float: ...
+
 RotorOptions = tuple[int, int | None, int, bool, bool]
 
 def schedule_rotornet(
