@@ -71,6 +71,8 @@ pub enum FirstAllToAll {
     Reuse,
     /// Waits for new circuits.
     Block,
+    /// Is decided beforehand, on what the same layer's last one was.
+    Predict,
 }
 
 /// The delay from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.

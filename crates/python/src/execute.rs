@@ -323,7 +323,11 @@ const ALLOCATORS: [(&str, Allocator); 6] = [
 ];
 
 fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
-    let firsts = [("reuse", FirstAllToAll::Reuse), ("block", FirstAllToAll::Block)];
+    let firsts = [
+        ("reuse", FirstAllToAll::Reuse),
+        ("block", FirstAllToAll::Block),
+        ("predict", FirstAllToAll::Predict),
+    ];
     let duration = |key: &str| value(ocs, key).map(Duration);
     Ok(Ocs {
         degree: value(ocs, "degree")?,

@@ -79,7 +79,7 @@ class MixNet(FabricOptions):
     circuits: Literal["paper", "reference", "static", "greedy", "parametric", "best"] = "best"
     split: Switch = True
     reconfigure: Policy = "break-even"
-    first: Literal["reuse", "block"] = "reuse"
+    first: Literal["reuse", "block", "predict"] = "reuse"
     switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
         _or_words("measured", "measured-p99"),

@@ -53,7 +53,7 @@ class Ocs:
     allocator: Allocator
     split: bool
     reconfigure: Policy
-    first: Literal["reuse", "block"]
+    first: Literal["reuse", "block", "predict"]
     fixed_ps: int
     per_pair_ps: int = 0
     control_ps: int = 0

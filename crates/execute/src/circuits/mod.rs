@@ -47,6 +47,15 @@ pub struct Circuits<'a> {
     pub timeline: CircuitTimeline,
 }
 
+/// What a decision looks at.
+#[derive(Debug)]
+pub struct Outlook {
+    /// The next all-to-alls, at least one.
+    pub ahead: Vec<Ahead>,
+    /// Demand that an allocator may be asked for, for each; `None` where too little was seen.
+    pub asked: Vec<Option<Vec<u64>>>,
+}
+
 /// What a decision comes to.
 #[derive(Debug, Clone)]
 pub struct Decision {
@@ -174,21 +183,21 @@ impl<'a> Circuits<'a> {
         domain.links[from as usize * domain.size() + to as usize]
     }
 
-    /// Decides on circuits for the all-to-alls ahead, at least one, and begins to switch.
+    /// Decides on circuits for the all-to-alls ahead and begins to switch.
     ///
     /// The caller sees to it that nobody uses the domain's circuits until the decision's `ready`,
     /// and calls [`Self::finish`] then if anything changed.
     pub fn decide(
         &mut self,
         index: u32,
-        ahead: &[Ahead],
+        outlook: &Outlook,
         now: Time,
         flows: &mut FlowNetwork,
     ) -> Decision {
         let choice = match self.ocs.reconfigure {
             Reconfigure::Never => unreachable!("circuits that never change are not decided"),
-            Reconfigure::Always | Reconfigure::PerLayer => self.tailor(index, ahead),
-            Reconfigure::BreakEven | Reconfigure::Oracle => self.weigh(index, ahead),
+            Reconfigure::Always | Reconfigure::PerLayer => self.tailor(index, &outlook.ahead),
+            Reconfigure::BreakEven | Reconfigure::Oracle => self.weigh(index, outlook),
         };
         let Choice { demand, allocation, saved } = self.choose_relayed(index, ahead, choice);
         let domain = self.domain(index);
@@ -235,13 +244,13 @@ impl<'a> Circuits<'a> {
     }
 
     /// The circuits that pay: those held, or those of the allocator for something ahead.
-    fn weigh(&mut self, index: u32, ahead: &[Ahead]) -> Choice {
+    fn weigh(&mut self, index: u32, Outlook { ahead, asked }: &Outlook) -> Choice {
         let (switching, demand) = (self.switching(), ahead[0].demand.clone());
         let held = self.domain(index).circuits.clone();
         let mut proposals = Vec::new();
-        let asked = self.request(self.domain(index), &demand, None);
-        if !cannot_pay(&asked, &held, ahead, &switching) {
-            let demands: Vec<&[u64]> = ahead.iter().map(|next| next.demand.as_slice()).collect();
+        let request = self.request(self.domain(index), &demand, None);
+        if !cannot_pay(&request, &held, ahead, &switching) {
+            let demands: Vec<&[u64]> = asked.iter().flatten().map(Vec::as_slice).collect();
             let asked = questions(&demands);
             let asked: Vec<&[u64]> = asked.iter().map(Vec::as_slice).collect();
             // Only a switch now starts from what is held.

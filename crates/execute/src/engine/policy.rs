@@ -12,7 +12,7 @@
 //!
 //! The demand of the first all-to-all of a forward pass is not known (but to the oracle): it keeps
 //! what is there (`reuse`), or is decided when its last member arrives and waits for the switch
-//! (`block`).
+//! (`block`), or it is decided beforehand on what the same layer's last one was (`predict`).
 //!
 //! Groups that share servers share circuits, which are switched only while no group uses them: a
 //! decision is put off until then, for the demand of all groups that wait for one, and given up
@@ -60,7 +60,7 @@ pub(super) fn is_first(task: &Task) -> bool {
 impl Engine<'_> {
     /// The gate of an all-to-all that its first member reaches now.
     pub(super) fn gate_for(&mut self, group: u32, task: &Task) -> Gate {
-        let Some(circuits) = &mut self.circuits else { return Gate::FREE };
+        let Some(circuits) = &self.circuits else { return Gate::FREE };
         let domain = circuits.of_group(group).expect("the group crosses servers");
         // Another group of these servers may be switching.
         let present = Gate::Open {
@@ -72,12 +72,15 @@ impl Engine<'_> {
         if policy == Reconfigure::Never {
             return present;
         }
-        if is_first(task) && policy != Reconfigure::Oracle {
-            return match circuits.ocs.first {
-                FirstAllToAll::Reuse => present,
-                FirstAllToAll::Block => Gate::AllArrived,
-            };
+        if policy != Reconfigure::Oracle && is_first(task) {
+            match circuits.ocs.first {
+                FirstAllToAll::Reuse => return present,
+                FirstAllToAll::Block => return Gate::AllArrived,
+                FirstAllToAll::Predict if !self.foreseen(group, task) => return present,
+                FirstAllToAll::Predict => {}
+            }
         }
+        let circuits = self.circuits.as_mut().expect("as above");
         match self.groups[group as usize].gate.take() {
             Some(Gate::Pending) => {
                 circuits.statistics.skipped += 1;
@@ -111,7 +114,7 @@ impl Engine<'_> {
         }
         let busy = circuits.domain(domain).active > 0 || circuits.domain(domain).ready > self.now;
         let Some((position, task)) = self.next_exchange(group) else { return };
-        if is_first(&task) && policy != Reconfigure::Oracle {
+        if !self.foreseen(group, &task) {
             return;
         }
         let reached = self.reached(group, position);
@@ -181,9 +184,9 @@ impl Engine<'_> {
         if self.policy() == Reconfigure::PerLayer && !self.new_layer(groups) {
             return Gate::Open { from: self.now, ready: self.now, path };
         }
-        let ahead = self.ahead(domain, groups);
+        let outlook = self.outlook(domain, groups);
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let decision = circuits.decide(domain, &ahead, self.now, &mut self.fabric.flows);
+        let decision = circuits.decide(domain, &outlook, self.now, &mut self.fabric.flows);
         for _ in groups {
             circuits.count_delay(decision.ready.since(self.now));
         }
