@@ -199,7 +199,8 @@ impl<'a> Circuits<'a> {
             Reconfigure::Always | Reconfigure::PerLayer => self.tailor(index, &outlook.ahead),
             Reconfigure::BreakEven | Reconfigure::Oracle => self.weigh(index, outlook),
         };
-        let Choice { demand, allocation, saved } = self.choose_relayed(index, ahead, choice);
+        let Choice { demand, allocation, saved } =
+            self.choose_relayed(index, &outlook.ahead, choice);
         let domain = self.domain(index);
         let bound = port_bound(&self.request(domain, &demand, None));
         let statistics = &mut self.statistics;
