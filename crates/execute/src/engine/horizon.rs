@@ -3,10 +3,12 @@
 //! The next all-to-alls of a group are those of its program, in order. Their demand is known up to
 //! the next first one of a forward pass, whose gate has not been evaluated; the oracle knows that,
 //! too, and `predict` takes it, and what follows from it, to be that of the same layer's last one,
-//! in the micro-batch before. How long until an all-to-all is reached is estimated from the task graph: for each member
-//! the compute, expert and local tasks that it still has before it, and of the members the last,
-//! as the all-to-all cannot be over before that one has sent. Waits for other stages and for rings
-//! count nothing, so that the estimate is too small rather than too large.
+//! in the micro-batch before.
+//!
+//! How long until an all-to-all is reached is estimated from the task graph: for each member the
+//! compute, expert and local tasks that it still has before it, and of the members the last, as the
+//! all-to-all cannot be over before that one has sent. Waits for other stages and for rings count
+//! nothing, so that the estimate is too small rather than too large.
 
 use super::Engine;
 use super::policy::is_first;

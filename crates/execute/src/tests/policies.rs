@@ -238,3 +238,65 @@ fn an_own_allocator_answers_and_is_checked() {
     assert_eq!(refused, "allocator: server 0 has 6 ports but 7 circuits");
     assert_eq!(run(&mut Stubborn(0, vec![])).unwrap_err(), "allocator: out of light");
 }
+
+/// Micro-batches through one layer: dispatch and combine of the given blocks.
+fn forward(blocks: &[u32], between: u64) -> TaskGraph {
+    let mut tasks = Vec::new();
+    for (micro_batch, &block) in blocks.iter().enumerate() {
+        for transposed in [false, true] {
+            let task = exchange(block, transposed, !transposed, 0);
+            tasks.extend([compute(between), Task { micro_batch: micro_batch as u16, ..task }]);
+        }
+    }
+    graph(tasks)
+}
+
+fn predicting(policy: Reconfigure, delay: u64) -> Network {
+    let network = network(policy, delay);
+    let ocs = Ocs { first: FirstAllToAll::Predict, ..network.ocs.clone().unwrap() };
+    Network { ocs: Some(ocs), ..network }
+}
+
+/// As [`graph`], each all-to-all of a block of its own, so that only what was seen tells of it.
+fn own_blocks(kinds: &[usize], between: u64) -> TaskGraph {
+    let known = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
+    let blocks: Vec<&[u32]> = kinds.iter().map(|&kind| known[kind].as_slice()).collect();
+    let numbers: Vec<u32> = (0..kinds.len() as u32).collect();
+    let tasks = forward(&numbers, between);
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
+    graph.programs = tasks.programs;
+    graph
+}
+
+#[test]
+fn demand_that_repeats_is_predicted() {
+    let graph = own_blocks(&[1, 1, 1, 1], 10 * MS);
+    // Once the first combine has its circuits, nothing need change: as good as the oracle but for
+    // the very first all-to-all.
+    let found = play(&graph, &predicting(Reconfigure::BreakEven, MS));
+    let oracle = run(&graph, Reconfigure::Oracle, MS);
+    assert_eq!(found.circuits.reconfigurations, 1);
+    let missed = found.step.0 - oracle.step.0;
+    assert!(missed >= SAVED && missed < SAVED + 60 * US, "{missed}");
+}
+
+#[test]
+fn always_follows_a_prediction_and_break_even_doubts_it() {
+    // Block 0, 1, 0, 1: the last micro-batch misleads, and the last but one contradicts it.
+    let graph = own_blocks(&[0, 1, 0, 1, 0, 1], 10 * MS);
+    let always = play(&graph, &predicting(Reconfigure::Always, MS));
+    let even = play(&graph, &predicting(Reconfigure::BreakEven, MS));
+    let reuse = run(&graph, Reconfigure::BreakEven, MS);
+    // Decisions: all but the first all-to-all of the first micro-batch.
+    assert_eq!(always.circuits.decisions, 11);
+    assert_eq!(reuse.circuits.decisions, 6);
+    assert!(even.step <= always.step);
+    assert!(even.circuits.reconfigurations <= always.circuits.reconfigurations);
+}
+
+#[test]
+fn per_layer_decides_once_for_both_predicted_all_to_alls() {
+    let graph = own_blocks(&[1, 1, 1], 10 * MS);
+    let found = play(&graph, &predicting(Reconfigure::PerLayer, MS));
+    assert_eq!((found.circuits.decisions, found.circuits.reconfigurations), (3, 1));
+}
