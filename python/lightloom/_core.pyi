@@ -172,6 +172,9 @@ RelayAnswer = tuple[
 ]
 
 def schedule_relay(request: RelayRequest) -> RelayAnswer: ...
+def schedule_allocate_relayed(
+    request: ScheduleRequest, cost: RelayCost, evaluations: int
+) -> tuple[npt.NDArray[np.uint16], RelayAnswer, str, int]: ...
 def schedule_relay_as(
     request: RelayRequest,
     ways: npt.NDArray[np.int32],

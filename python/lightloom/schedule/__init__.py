@@ -41,7 +41,15 @@ from lightloom.schedule.permutations import (
 from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
 from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
 from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.relaying import RELAY_KINDS, Relayed, RelayLoads, relay, relay_loads
+from lightloom.schedule.relaying import (
+    RELAY_KINDS,
+    Relayed,
+    RelayedAllocation,
+    RelayLoads,
+    allocate_relayed,
+    relay,
+    relay_loads,
+)
 from lightloom.schedule.rotornet import RotorSchedule, rotornet_schedule
 from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 from lightloom.schedule.xnest_plus import XnestPlan, xnest_epochs, xnest_plan, xnest_sub_matrices
@@ -67,6 +75,7 @@ __all__ = [
     "RelayCost",
     "RelayLoads",
     "Relayed",
+    "RelayedAllocation",
     "Ring",
     "RotorSchedule",
     "Switching",
@@ -76,6 +85,7 @@ __all__ = [
     "allocate_exactly",
     "allocate_on_planes",
     "allocate_region",
+    "allocate_relayed",
     "assign_planes",
     "break_even",
     "changed_pairs",

@@ -27,6 +27,9 @@ Kind = Literal["circuit", "eps", "circuit-circuit", "circuit-eps", "eps-circuit"
 #: names of the kinds of ways; the number of a kind is its place here
 RELAY_KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_MOST_SERVERS = 1_024
+_MOST_EVALUATIONS = 2**31
+
 _REASONS = {
     "pays": "relaying is faster, its latency included",
     "no faster": "no routing with relays is faster than one hop",
@@ -158,6 +161,81 @@ def relay(
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
         found = _core.schedule_relay_as(request, solved.ways, solved.size_bytes, bound)
     return _answer(request, found)
+
+
+@dataclass(frozen=True)
+class RelayedAllocation:
+    """Circuits for a demand that may be relayed, and the routing over them.
+
+    Attributes
+    ----------
+    circuits
+        Parallel circuits of each pair, ``(n, n)``, symmetric.
+    routing
+        How the demand is divided among circuits, EPS and relays.
+    origin
+        Whose circuits these are: ``held``, an allocator's, ``expander`` or ``search``.
+    evaluations
+        Routings that were looked at.
+    port_bound_s
+        Seconds that no circuits can beat.
+    """
+
+    circuits: npt.NDArray[np.uint16]
+    routing: Relayed
+    origin: str
+    evaluations: int
+    port_bound_s: float
+
+    @property
+    def over_bound(self) -> float:
+        """Makespan over the port bound; 1 is optimal (and 1 if there is nothing to send)."""
+        bound_s = self.port_bound_s
+        return self.routing.makespan_s / bound_s if bound_s > 0 else 1.0
+
+
+def allocate_relayed(
+    demand: npt.ArrayLike,
+    region: Region,
+    *,
+    previous: npt.ArrayLike | None = None,
+    cost: RelayCost | None = None,
+    evaluations: int = 100,
+) -> RelayedAllocation:
+    """Find circuits that serve a demand fast when servers may relay.
+
+    Candidates are the circuits that are there, ``static``, a circulant of geometric strides,
+    ``best`` and ``reference``; then the ends of two circuits are exchanged as long as that helps.
+    Each is judged by its relayed makespan and latency, and replaced only by what is 0.1 % faster.
+    The first that is within 1 % of the port bound is taken.
+
+    Parameters
+    ----------
+    demand, region, cost
+        See :func:`relay`.
+    previous
+        Circuits that are there now, ``(n, n)``: looked at first.
+    evaluations
+        Most routings to look at beyond those of the candidates.
+
+    Raises
+    ------
+    DemandError, InputError
+        As :func:`relay`.
+    """
+    if isinstance(evaluations, bool) or not isinstance(evaluations, int) or evaluations < 0:
+        raise InputError(f"evaluations: expected a whole number from 0, got {evaluations!r}")
+    asked = request_of(demand, region, previous)
+    none = np.zeros((len(asked[0]), len(asked[0])), dtype=np.uint16)
+    matrix, _, rates, core_cost = relay_request(demand, none, region, cost)
+    if len(matrix) > _MOST_SERVERS:
+        raise InputError(f"demand of {len(matrix)} servers: at most {_MOST_SERVERS} can relay")
+    bound_s = _core.schedule_port_bound(asked)
+    circuits, found, origin, looked = _core.schedule_allocate_relayed(
+        asked, core_cost, min(evaluations, _MOST_EVALUATIONS)
+    )
+    routing = _answer((matrix, circuits, rates, core_cost), found)
+    return RelayedAllocation(circuits, routing, origin, looked, bound_s)
 
 
 def relay_loads(

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule import RELAY_KINDS, Region, RelayCost, allocate_region, relay, relay_loads
+from lightloom.schedule import (
+    RELAY_KINDS,
+    Region,
+    RelayCost,
+    allocate_region,
+    allocate_relayed,
+    port_bound_s,
+    relay,
+    relay_loads,
+)
 
 REGION = Region(ports=6, circuit_gbps=400, eps_gbps=800)
 BYTES_PER_S = 400e9 / 8
@@ -172,3 +181,48 @@ def test_a_changed_routing_does_not_pass_the_checker(demand, circuits):
     found.size_bytes[0] += 1
     with pytest.raises(InputError, match="carry too much"):
         relay_loads(demand, circuits, REGION, found)
+
+
+@pytest.mark.parametrize("servers", [4, 8, 12])
+def test_circuits_for_relaying_are_as_fast_as_those_of_every_candidate(servers):
+    rng = np.random.default_rng(servers)
+    sizes = (rng.dirichlet(np.full(servers, 0.3), size=servers) * 4e8).astype(np.uint64)
+    np.fill_diagonal(sizes, 0)
+    found = allocate_relayed(sizes, REGION)
+    assert found.circuits.sum(axis=1).max() <= 6
+    np.testing.assert_array_equal(found.circuits, found.circuits.T)
+    assert found.port_bound_s == port_bound_s(sizes, REGION)
+    assert found.routing.makespan_s == relay(sizes, found.circuits, REGION).makespan_s
+    for method in ("static", "reference", "best"):
+        there = allocate_region(sizes, REGION, method=method).circuits
+        limit_s = max(relay(sizes, there, REGION).time_s / 0.999, 1.0101 * found.port_bound_s)
+        assert found.routing.time_s <= limit_s
+
+
+@pytest.mark.parametrize("servers", [16, 32])
+def test_hot_columns_reach_the_port_bound_without_looking_far(servers):
+    rng = np.random.default_rng(5)
+    popularity = np.exp(0.774 * rng.normal(size=servers))
+    popularity *= 340 * servers / 8 / popularity.sum()
+    sizes = (rng.dirichlet(popularity, size=servers) * 4e8).astype(np.uint64)
+    np.fill_diagonal(sizes, 0)
+    assert allocate_region(sizes, REGION).over_bound > 2
+    assert allocate_relayed(sizes, REGION, cost=FREE).over_bound <= 1.02
+
+
+def test_circuits_that_are_there_stay_if_they_are_good():
+    sizes = np.full((8, 8), 10**7)
+    there = allocate_region(sizes, REGION, method="static").circuits
+    order = np.array([3, 1, 0, 2, 7, 6, 4, 5])
+    other = there[np.ix_(order, order)]
+    found = allocate_relayed(sizes, REGION, previous=other)
+    assert found.origin == "held"
+    np.testing.assert_array_equal(found.circuits, other)
+
+
+def test_wrong_arguments_of_circuits_for_relaying(demand):
+    with pytest.raises(InputError, match=r"^evaluations: expected a whole number from 0, got -1$"):
+        allocate_relayed(demand, REGION, evaluations=-1)
+    whole = Region(ports=6, circuit_gbps=400, eps_gbps=800, split=False)
+    with pytest.raises(InputError, match=r"^split: relaying divides"):
+        allocate_relayed(demand, whole)

@@ -82,24 +82,27 @@ pub(super) fn own(request: &PyRequest) -> PyResult<Owned> {
 type PyAllocation<'py> = (Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<u64>>, f64, &'static str);
 
 fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<'_> {
-    let chosen = match allocation.chosen {
+    (
+        square(servers, allocation.circuits).into_pyarray(py),
+        square(servers, allocation.eps_bytes).into_pyarray(py),
+        allocation.makespan,
+        name_of(allocation.chosen),
+    )
+}
+
+pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
+    Array2::from_shape_vec((servers, servers), values).expect("n x n values")
+}
+
+pub(super) fn name_of(allocator: Allocator) -> &'static str {
+    match allocator {
         Allocator::Paper => "paper",
         Allocator::Reference => "reference",
         Allocator::Greedy => "greedy",
         Allocator::Parametric => "parametric",
         Allocator::Best => "best",
         Allocator::Static => "static",
-    };
-    (
-        square(servers, allocation.circuits).into_pyarray(py),
-        square(servers, allocation.eps_bytes).into_pyarray(py),
-        allocation.makespan,
-        chosen,
-    )
-}
-
-pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
-    Array2::from_shape_vec((servers, servers), values).expect("n x n values")
+    }
 }
 
 pub(super) fn allocator_of(method: &str) -> PyResult<Allocator> {

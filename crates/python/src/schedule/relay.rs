@@ -5,8 +5,8 @@
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
-    Hop, Kind, Loads, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way, dual_bound,
-    relay, relay_as, verify,
+    Hop, Kind, Loads, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way,
+    allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use numpy::ndarray::{Array2, ArrayView1};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
@@ -18,6 +18,7 @@ use super::refuse;
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_relay, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_relay_as, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_allocate_relayed, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_relay_loads, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_relay_bound, module)?)?;
     Ok(())
@@ -38,21 +39,24 @@ struct Owned {
     cost: PyCost,
 }
 
+fn read_cost((staging, chunk_bytes, chunk_latency, memory_limit): PyCost) -> RelayCost {
+    RelayCost {
+        staging_rate: staging.map(Rate),
+        chunk_bytes,
+        chunk_latency: Duration(chunk_latency),
+        memory_limit,
+    }
+}
+
 impl Owned {
     fn request(&self) -> RelayRequest<'_> {
-        let (staging, chunk_bytes, chunk_latency, memory_limit) = self.cost;
         RelayRequest {
             servers: self.servers,
             demand: &self.demand,
             circuits: &self.circuits,
             circuit_rate: Rate(self.rates_bps.0),
             eps_rates: EpsRates::Equal(Rate(self.rates_bps.1)),
-            cost: RelayCost {
-                staging_rate: staging.map(Rate),
-                chunk_bytes,
-                chunk_latency: Duration(chunk_latency),
-                memory_limit,
-            },
+            cost: read_cost(self.cost),
         }
     }
 }
@@ -187,4 +191,27 @@ fn schedule_relay_bound<'py>(
         return Err(refuse(Invalid::new("prices: expected finite numbers from 0 on")));
     }
     Ok(py.detach(|| dual_bound(&owned.request(), &prices)))
+}
+
+/// Circuits for a demand that may be relayed, the routing over them, whose they are, and how many
+/// routings were looked at.
+#[pyfunction]
+fn schedule_allocate_relayed<'py>(
+    py: Python<'py>,
+    request: super::allocation::PyRequest<'py>,
+    cost: PyCost,
+    evaluations: u32,
+) -> PyResult<(Bound<'py, PyArray2<u16>>, PyRelayed<'py>, &'static str, u32)> {
+    let owned = super::allocation::own(&request)?;
+    let cost = read_cost(cost);
+    let found = py.detach(|| allocate_relayed(&owned.request(), cost, evaluations));
+    let origin = match found.origin {
+        Origin::Held => "held",
+        Origin::Allocator(allocator) => super::allocation::name_of(allocator),
+        Origin::Expander => "expander",
+        Origin::Search => "search",
+    };
+    let n = owned.request().servers;
+    let circuits = Array2::from_shape_vec((n, n), found.circuits).expect("n x n circuits");
+    Ok((circuits.into_pyarray(py), give(py, found.routing), origin, found.evaluations))
 }

@@ -13,6 +13,7 @@
 //! [`RelayCost`] says. Leaves out three hops, two passes over the EPS (which never help, as one
 //! pass takes a subset of the same ports) and contention with other traffic of the region.
 
+mod allocate;
 mod cheapest;
 mod descent;
 mod dual;
@@ -22,6 +23,7 @@ mod solve;
 mod verify;
 mod ways;
 
+pub use allocate::{Origin, RelayedAllocation, allocate_relayed};
 pub use dual::{Prices, dual_bound};
 pub use request::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way};
 pub use round::Part;
