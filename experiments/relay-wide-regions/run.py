@@ -94,9 +94,9 @@ def table(values: dict[str, Any], cells: Cells) -> str:
     lines = [
         "# Relaying over third servers",
         "",
-        "Step times; the gain is that of `ours, relaying`: other step time over its own, less 1, in",
-        "per cent. `relayed`: part of the all-to-alls' bytes between servers that a third server",
-        "passed on. In brackets: all-to-alls and waits for circuits on the mean GPU.",
+        "Step times; in brackets all-to-alls and waits for circuits on the mean GPU. The gains are",
+        "those of `ours, relaying`: the other step time over its own, less 1. `relayed`: part of",
+        "the all-to-alls' bytes between servers that a third server passed on.",
         "",
         "| " + " | ".join(["job", "servers", "Gb/s", *heads, *gains]) + " |",
         "|---|---:|---:|" + "---:|" * (len(heads) + len(gains)),

@@ -5,8 +5,8 @@ mod regimes;
 
 use lightloom_model::{Allocator, Duration, Rate};
 use lightloom_schedule::relay::{
-    Hop, Kind, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way, dual_bound, relay,
-    relay_as, verify,
+    Hop, Kind, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, RelayedAllocation, Verdict,
+    Way, allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use lightloom_schedule::{EpsRates, Request, allocate};
 use proptest::prelude::*;
@@ -346,5 +346,70 @@ fn inconsistent_requests_are_named() {
     ];
     for (request, text) in wrong {
         assert_eq!(request.validate().unwrap_err().to_string(), text);
+    }
+}
+
+fn judged(case: &Case, ports: &[u32], previous: Option<&[u16]>) -> RelayedAllocation {
+    let request = Request {
+        servers: case.n,
+        demand: &case.demand,
+        ports,
+        allowed: None,
+        circuit_rate: Rate(BITS),
+        eps_rates: EpsRates::Equal(Rate(case.eps)),
+        split: true,
+        previous,
+    };
+    allocate_relayed(&request, case.cost, 20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn circuits_for_relaying_fit_the_ports_and_beat_what_is_there(case in case(6)) {
+        let n = case.n;
+        let ports: Vec<u32> = (0..n)
+            .map(|a| case.circuits[a * n..(a + 1) * n].iter().map(|&count| u32::from(count)).sum())
+            .collect();
+        let found = judged(&case, &ports, Some(&case.circuits));
+        for (a, &there) in ports.iter().enumerate() {
+            let used: u32 = (0..n).map(|b| u32::from(found.circuits[a * n + b])).sum();
+            prop_assert!(used <= there, "{} of {} ports at {}", used, there, a);
+            prop_assert!((0..n).all(|b| found.circuits[a * n + b] == found.circuits[b * n + a]));
+        }
+        let other = Case { circuits: found.circuits.clone(), ..case.clone() };
+        prop_assert_eq!(&other.relay(), &found.routing);
+        let held = case.relay();
+        prop_assert!(
+            found.routing.makespan <= held.makespan * 1.002 + f64::MIN_POSITIVE,
+            "{} against {}", found.routing.makespan, held.makespan
+        );
+    }
+}
+
+#[test]
+fn the_search_is_limited_and_finds_what_the_candidates_miss() {
+    let mut random = regimes::Random(3);
+    let n = 16;
+    let case = Case { demand: regimes::demand("uniform", n, &mut random), ..Case::new(n, &[], 2) };
+    let found = judged(&case, &vec![6; n], None);
+    assert_eq!(found.origin, Origin::Search);
+    assert!(found.evaluations <= 24);
+    assert_eq!(found, judged(&case, &vec![6; n], None));
+}
+
+/// Hot columns: any circuits do once servers relay.
+#[test]
+fn hot_columns_need_no_search() {
+    let mut random = regimes::Random(7);
+    for n in [16, 24, 32] {
+        let demand = regimes::demand("mixtral", n, &mut random);
+        let case = Case { demand, ..Case::new(n, &[], 2) };
+        let found = judged(&case, &vec![6; n], None);
+        let lines =
+            (0..n).map(|b| (0..n).filter(|&a| a != b).map(|a| case.demand[a * n + b]).sum::<u64>());
+        let bound = lines.max().unwrap() as f64 / 8.0 / BYTES_PER_S;
+        assert!(found.routing.makespan <= 1.02 * bound, "{n}: {}", found.routing.makespan / bound);
     }
 }

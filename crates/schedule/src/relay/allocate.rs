@@ -3,9 +3,9 @@
 //! With relays a pair needs no circuit of its own: what counts is that hot servers keep all their
 //! ports busy and that relays lie between. So circuits that ignore the demand are often as good as
 //! any, and every candidate is judged by the routing that it admits: the circuits that are there,
-//! the allocators' of one hop, circulants whose strides grow geometrically (few hops between any two
-//! servers), and then exchanges of the ends of two circuits, one at the busiest circuit or server,
-//! as long as they help.
+//! the allocators' of one hop, circulants whose strides grow geometrically (few hops between any
+//! two servers), and then exchanges of the ends of two circuits, one at the busiest circuit or
+//! server, as long as they help.
 
 use super::request::{RelayCost, RelayRequest, Relayed};
 use super::solve::relay;
