@@ -1,4 +1,4 @@
-"""The committed table of the relaying experiment is whole, and a cell recomputes to what it says."""
+"""The committed table of the relaying experiment is whole, and a cell recomputes to it."""
 
 import importlib.util
 import tomllib
