@@ -5,6 +5,7 @@ import pytest
 
 from lightloom.demand import skew, statistics
 from lightloom.demand.shading import SHADES, heat_map
+from lightloom.demand.unevenness import rank_one_distance
 from lightloom.errors import DemandError
 
 
@@ -103,3 +104,20 @@ def test_cells_sum_what_does_not_fit():
 
 def test_an_empty_demand_can_be_drawn():
     assert heat_map(np.zeros((2, 2)), 4, 4).levels.max() == 0
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_a_product_is_of_rank_one(diagonal):
+    product = np.outer([1, 2, 3, 4], [5, 1, 7, 2])
+    if not diagonal:
+        np.fill_diagonal(product, 0)
+    assert rank_one_distance(product, diagonal=diagonal) == pytest.approx(0, abs=1e-12)
+
+
+def test_what_must_move_to_get_to_rank_one():
+    # equal line sums: the product is 1/2 everywhere, half of everything is elsewhere
+    assert rank_one_distance(np.eye(2), diagonal=True) == pytest.approx(0.5)
+    assert rank_one_distance(np.eye(4), diagonal=True) == pytest.approx(0.75)
+    ring = np.roll(np.eye(4), 1, axis=1)
+    assert rank_one_distance(ring, diagonal=False) == pytest.approx(2 / 3)
+    assert rank_one_distance(7 * ring, diagonal=False) == pytest.approx(2 / 3)
