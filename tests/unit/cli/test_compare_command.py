@@ -249,3 +249,16 @@ def test_progress_on_a_terminal_and_nowhere_else(spawn):
     assert b"seed" in seen
     assert b"left:" not in piped
     assert b"tokens/s" in piped
+
+
+def test_relaying_reaches_the_fabric_and_its_results(lightloom):
+    done = lightloom(SMALL, "--fabrics mixnet --relay --json -")
+    assert done.status == 0, done.err
+    result = json.loads(done.out)["results"][0]
+    assert result["parameters"]["relay"] is True
+    counted = result["reconfiguration"]
+    assert counted["relayed_exchanges"] + counted["one_hop_exchanges"] > 0
+    assert any(note.startswith("servers of a region pass bytes") for note in result["notes"])
+    refused = lightloom(SMALL, "--fabrics mixnet --relay --no-split")
+    assert refused.status != 0
+    assert "relay = true divides the bytes of a pair: expected split = true" in refused.err
