@@ -21,13 +21,10 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric.network import Network
-from lightloom.schedule import Question, Region
+from lightloom.schedule import CircuitAllocator, Question, Region
 from lightloom.schedule.arrays import square_matrix
 from lightloom.units import PS_PER_S
 from lightloom.workload.task_graph import TaskGraph
-
-#: answers the questions of one decision: circuits, ``(n, n)``, for each
-CircuitAllocator = Callable[[Sequence[Question]], Sequence[npt.ArrayLike]]
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ Circuits = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "circuits", "--circuits", metavar="WHICH",
-        help="mixnet: paper, reference, static, greedy, parametric or best.",
+        help="mixnet: paper, reference, static, greedy, parametric, best or exact.",
     ),
 ]  # fmt: skip
 Split = Annotated[
@@ -234,7 +234,7 @@ First = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "first", "--first", metavar="HOW",
-        help="mixnet: the first all-to-all of forward: reuse circuits, or block.",
+        help="mixnet: the first all-to-all of forward: predict, reuse or block.",
     ),
 ]  # fmt: skip
 ReconfigDelay = Annotated[

@@ -7,9 +7,11 @@ of expert parallelism, and what of them has no circuit.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from lightloom.errors import FabricError
@@ -34,7 +36,7 @@ from lightloom.fabric.options import (
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
-from lightloom.schedule import RelayCost
+from lightloom.schedule import CircuitAllocator, Question, RelayCost, allocate_region
 from lightloom.units import to_bps, to_ps
 
 
@@ -45,6 +47,17 @@ def _or_words(*words: str) -> BeforeValidator:
         return value if value is None or value in words else parse_named(value, info, words)
 
     return BeforeValidator(read)
+
+
+Circuits = Literal["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
+
+
+def exact_circuits(questions: Sequence[Question]) -> list[npt.NDArray[np.uint16]]:
+    """Answer the questions of a run by integer programming; takes tens of milliseconds each."""
+    return [
+        allocate_region(q.demand, q.region, method="exact", previous=q.previous).circuits
+        for q in questions
+    ]
 
 
 class MixNet(FabricOptions):
@@ -76,10 +89,10 @@ class MixNet(FabricOptions):
     region_servers: Count | None = None
     technology: str = "piezo"
     ocs_ports: Count | None = None
-    circuits: Literal["paper", "reference", "static", "greedy", "parametric", "best"] = "best"
+    circuits: Circuits = "best"
     split: Switch = True
     reconfigure: Policy = "break-even"
-    first: Literal["reuse", "block", "predict"] = "reuse"
+    first: Literal["reuse", "block", "predict"] = "predict"
     switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
         _or_words("measured", "measured-p99"),
@@ -108,6 +121,10 @@ class MixNet(FabricOptions):
         if self.switch_delay_s is None:
             _ = technology.reconfig_delay_s
         return self
+
+    def allocator(self) -> CircuitAllocator | None:
+        """What decides on circuits during a run instead of the core's allocators, if anything."""
+        return exact_circuits if self.circuits == "exact" else None
 
     def largest_region(self) -> int:
         """Servers that one circuit switch takes."""
@@ -190,7 +207,7 @@ class MixNet(FabricOptions):
             nic_rate_bps=to_bps(cluster.nic_gbps),
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
-            allocator=self.circuits,
+            allocator="best" if self.circuits == "exact" else self.circuits,
             split=self.split,
             reconfigure=self.reconfigure,
             first=self.first,

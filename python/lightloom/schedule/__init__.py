@@ -6,6 +6,7 @@ real switch and Python. Every function is deterministic and releases the interpr
 
 from lightloom.schedule.circuits import (
     Allocation,
+    CircuitAllocator,
     Method,
     Question,
     Region,
@@ -60,6 +61,7 @@ __all__ = [
     "Allocation",
     "BipartiteCertificate",
     "BreakEven",
+    "CircuitAllocator",
     "Cycles",
     "EpochRun",
     "FabricRoute",

@@ -8,7 +8,7 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -118,6 +118,10 @@ class Question:
     demand: npt.NDArray[np.uint64]
     region: Region
     previous: npt.NDArray[np.uint16] | None
+
+
+#: answers the questions of one decision: circuits, ``(n, n)``, for each
+CircuitAllocator = Callable[[Sequence[Question]], Sequence[npt.ArrayLike]]
 
 
 def allocate(

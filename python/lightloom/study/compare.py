@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from lightloom.fabric import Fabric
+from lightloom.fabric import Fabric, MixNet
 from lightloom.fabric.network import Network
 from lightloom.simulate import Run, simulate
 from lightloom.study.builds import Networks, Workloads
@@ -185,10 +185,18 @@ class _Runner:
         network = self._networks.get(attempt.fabric, attempt.variant)
         workers = timeline_workers(workload) if attempt.with_timeline else ()
         callback = self._progress.watch(number, attempt.title)
+        fabric = attempt.fabric
+        allocator = fabric.allocator() if isinstance(fabric, MixNet) else None
 
         def go() -> Done:
             started = time.perf_counter()
-            run = simulate(workload.graph, network, timeline_workers=workers, progress=callback)
+            run = simulate(
+                workload.graph,
+                network,
+                timeline_workers=workers,
+                progress=callback,
+                allocator=allocator,
+            )
             return Done(attempt, run, network, time.perf_counter() - started)
 
         return go

@@ -46,7 +46,7 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
     assert (ocs.first, ocs.keep_unchanged) == ("block", False)
     ocs = MixNet().network(cluster, job(128, 8)).ocs
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "break-even")
-    assert (ocs.first, ocs.keep_unchanged) == ("reuse", True)
+    assert (ocs.first, ocs.keep_unchanged) == ("predict", True)
 
 
 @pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [

@@ -70,7 +70,7 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
     ("mixnet", {"circuits": "bset"},
      "mixnet: circuits = 'bset': input should be 'paper', 'reference', 'static', 'greedy', "
-     "'parametric' or 'best'"),
+     "'parametric', 'best' or 'exact'"),
     ("mixnet", {"switch_delay_s": "25 parsecs"}, "mixnet: switch_delay_s: cannot read"
      " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
     ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: input should"),

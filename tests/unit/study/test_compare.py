@@ -104,7 +104,7 @@ def test_rows_and_progress(scenario):
     result = compare(scenario(), monitor=rows)
     # 2 fabrics x 4 samples, and mixnet's other settings on the first
     variants = result.result("mixnet").variants_s
-    assert "first=block" in variants
+    assert "first=reuse" in variants
     assert len(rows.rows) == 2 * 4 + len(variants)
     by_variant = {row["variant"]: row["step_time_s"] for row in rows.rows if row["variant"]}
     assert by_variant == variants
@@ -220,4 +220,4 @@ def test_networks_are_planned_once(scenario):
     networks = Networks(job, Workloads(job))
     fabric = job.fabrics[1]
     assert networks.get(fabric) is networks.get(fabric)
-    assert networks.get(fabric) is not networks.get(fabric, "first=block")
+    assert networks.get(fabric) is not networks.get(fabric, "first=reuse")

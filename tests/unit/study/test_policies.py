@@ -32,12 +32,12 @@ def results(**step_times_s):
 def test_every_other_policy_is_run_beside_the_own_one():
     found = variants(MixNet(), policies=True)
     assert list(found) == [
-        "first=block", "reconfigure=never", "reconfigure=always", "reconfigure=per-layer",
+        "first=reuse", "reconfigure=never", "reconfigure=always", "reconfigure=per-layer",
         "reconfigure=oracle",
     ]  # fmt: skip
     assert found["reconfigure=oracle"].reconfigure == "oracle"
     assert {fabric.name for fabric in found.values()} == {"mixnet"}
-    assert list(variants(MixNet(), policies=False)) == ["first=block", "reconfigure=never"]
+    assert list(variants(MixNet(), policies=False)) == ["first=reuse", "reconfigure=never"]
 
 
 @pytest.mark.parametrize("policy", ["never", "oracle"])
@@ -92,5 +92,16 @@ def test_a_comparison_has_them(scenario):
 def test_they_may_be_left_out(scenario):
     without = compare(scenario(seeds=1, fabrics=("mixnet",), policies=False)).results[0]
     assert without.policies == ()
-    assert sorted(without.variants_s) == ["first=block", "reconfigure=never"]
-    assert any("with reconfigure=never" in note or "first=block" in note for note in without.notes)
+    assert sorted(without.variants_s) == ["first=reuse", "reconfigure=never"]
+    assert any("with first=reuse" in note for note in without.notes)
+
+
+def test_exact_circuits_are_asked_for_in_a_comparison(scenario):
+    options = {"mixnet": {"circuits": "exact"}}
+    given = scenario(seeds=1, fabrics=("mixnet",), policies=False, compute_spread=0.0)
+    asked = given.model_copy(update={"fabric_options": options})
+    exact, best = (compare(each).results[0] for each in (asked, given))
+    assert exact.parameters["circuits"] == "exact"
+    assert exact.step_time_s == pytest.approx(best.step_time_s, rel=0.01)
+    assert MixNet(circuits="exact").allocator() is not None
+    assert MixNet().allocator() is None
