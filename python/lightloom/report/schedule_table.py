@@ -282,8 +282,15 @@ def _relaying(found: Scheduling, row: AllocationRow) -> str:
     return (
         f"Relaying: {_never(held.time_s)} instead of {_never(held.one_hop_s)} over "
         f"{_held(found)}, {_never(relayed.time_s)} over the circuits of {row.method}, where "
-        f"{show_bytes(relayed.relayed_bytes)} take two hops."
+        f"{show_bytes(relayed.relayed_bytes)} take two hops{_made(found)}."
     )
+
+
+def _made(found: Scheduling) -> str:
+    made = found.made_to_relay
+    if made is None:
+        return ""
+    return f"; {_never(made.routing.time_s)} over circuits chosen for relaying ({made.origin})"
 
 
 def _planes(found: Scheduling, plan: PlanePlan) -> str:

@@ -53,6 +53,9 @@ def as_json(found: Scheduling) -> dict[str, Any]:
         "circuits": {row.method: _allocation(row) for row in found.allocations},
         "best_circuits": None if best is None else best.method,
         "break_even": None if found.decision is None else _decision(found.decision),
+        "made_to_relay_s": None
+        if found.made_to_relay is None
+        else found.made_to_relay.routing.time_s,
         "planes": None if found.planes is None else found.planes.verdict,
         "interrupted": found.interrupted,
     }

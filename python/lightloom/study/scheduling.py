@@ -149,6 +149,8 @@ class Scheduling:
         The circuits that are there: those given, else the static circulant.
     held_relayed
         How third servers relay over these, if that was asked for.
+    made_to_relay
+        Circuits that were chosen for relaying, if that was asked for.
     planes
         How the best circuits lie on planes, if that was asked for.
     decision
@@ -163,6 +165,7 @@ class Scheduling:
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
     held_relayed: schedule.Relayed | None = None
+    made_to_relay: schedule.RelayedAllocation | None = None
     planes: schedule.PlanePlan | None = None
     decision: schedule.BreakEven | None = None
     interrupted: bool = False
@@ -372,6 +375,8 @@ def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[]
         yield "held circuits", partial(_hold, found, choice.relay)
         for name in choice.allocators:
             yield f"circuits {name}", partial(_allocate, found, name, choice)
+        if choice.relay:
+            yield "circuits for relaying", partial(_make_to_relay, found)
         yield "break-even", partial(_decide, found)
         if choice.planes:
             yield "planes", partial(_assign_planes, found)
@@ -465,6 +470,13 @@ def _decide(found: Scheduling) -> None:
         switching=schedule.Switching(found.question.delay_s),
         method=None,
         proposals=[row.split.circuits for row in found.allocations],
+    )
+
+
+def _make_to_relay(found: Scheduling) -> None:
+    assert found.held is not None
+    found.made_to_relay = schedule.allocate_relayed(
+        found.question.demand, _region(found.question), previous=found.held.circuits
     )
 
 

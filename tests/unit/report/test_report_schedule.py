@@ -127,7 +127,8 @@ def test_verdict_in_words(found):
     sentence, relaying = verdict(found)
     assert re.fullmatch(
         r"Relaying: [\d.]+ [mu]s instead of [\d.]+ [mu]s over the static circulant, [\d.]+ [mu]s "
-        r"over the circuits of \w+, where [\d.]+ MB take two hops\.",
+        r"over the circuits of \w+, where [\d.]+ MB take two hops; [\d.]+ [mu]s over circuits "
+        r"chosen for relaying \(.+\)\.",
         relaying,
     )
     assert re.fullmatch(

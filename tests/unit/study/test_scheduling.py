@@ -177,6 +177,8 @@ def test_relaying_beside_each_allocation():
     assert found.held_relayed.time_s == found.allocations[0].relayed.time_s
     times = [row.relayed.time_s for row in found.allocations]
     assert found.best_relayed.relayed.time_s == min(times)
+    assert found.made_to_relay.routing.time_s <= 1.02 * min(times)
+    assert as_json(found)["made_to_relay_s"] == found.made_to_relay.routing.time_s
     assert as_json(found)["circuits"]["static"]["relayed_s"] == times[0]
     without = compare_schedules(asked, ALL)
     assert without.best_relayed is None
