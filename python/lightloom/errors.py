@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+#: signs of a wrong value that a message shows
+MAX_ECHO = 60
+
 
 class LightloomError(Exception):
     """Base of every error that Lightloom raises on purpose."""
@@ -40,6 +43,15 @@ class FabricError(InputError):
 
 class OutputError(LightloomError):
     """A result cannot be written."""
+
+
+def echo(value: object) -> str:
+    """Return a wrong value as one short line, for a message."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a whole number of thousands of digits
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= MAX_ECHO else f"{text[: MAX_ECHO - 3]}..."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import functools
 import math
 from typing import Any
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 
 PS_PER_S = 1_000_000_000_000
 
@@ -56,10 +56,13 @@ def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
         If the text has no number, an unknown unit or another dimension, or is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InputError(f"{name}: expected a number or text with a unit, got {value!r}")
-    number = _parse_text(value, unit, name) if isinstance(value, str) else float(value)
+        raise InputError(f"{name}: expected a number or text with a unit, got {echo(value)}")
+    try:
+        number = _parse_text(value, unit, name) if isinstance(value, str) else float(value)
+    except OverflowError:  # a whole number that no float comes near
+        number = math.inf
     if not math.isfinite(number):
-        raise InputError(f"{name}: expected a finite number, got {value!r}")
+        raise InputError(f"{name}: expected a finite number, got {echo(value)}")
     return number
 
 
@@ -74,12 +77,12 @@ def _parse_text(text: str, unit: str, name: str) -> float:
     plain = stripped.replace("Gb/s", "Gbps").replace("Mb/s", "Mbps").replace("Tb/s", "Tbps")
     # pint evaluates arithmetic; a quantity is one number and one unit, nothing else.
     if not all(c.isalnum() or c in " .+-/µμ_" for c in plain):
-        raise InputError(f"{name}: cannot read {text!r}; write a number and a unit ({unit})")
+        raise InputError(f"{name}: cannot read {echo(text)}; write a number and a unit ({unit})")
     try:
         quantity = _registry().Quantity(plain)
         return float(quantity.to(unit).magnitude)
     except Exception:
-        raise InputError(f"{name}: cannot read {text!r} as a quantity in {unit}") from None
+        raise InputError(f"{name}: cannot read {echo(text)} as a quantity in {unit}") from None
 
 
 def to_ps(seconds: float) -> int:

@@ -2,10 +2,11 @@
 
 import inspect
 
+import numpy as np
 import pytest
 
 from lightloom import errors
-from lightloom.errors import InputError, LightloomError, OutputError, did_you_mean
+from lightloom.errors import InputError, LightloomError, OutputError, did_you_mean, echo
 
 
 def classes():
@@ -41,3 +42,20 @@ def test_suggestions(word, known, expected):
 
 def test_suggestions_take_any_iterable():
     assert did_you_mean("raill", iter(["rail"])) == "; did you mean 'rail'?"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        ("a\nb", r"'a\nb'"),
+        (np.zeros((2, 2)), "array([[0., 0.], [0., 0.]])"),
+        ("x" * 99, "'" + "x" * 56 + "..."),
+    ],
+)
+def test_wrong_values_are_echoed_in_one_short_line(value, text):
+    assert echo(value) == text
+
+
+def test_a_number_of_thousands_of_digits_is_not_echoed():
+    assert echo(10**5000) == "a huge int"

@@ -232,10 +232,10 @@ class MixNet(FabricOptions):
     def _relaying(self) -> tuple[int, int] | None:
         if not self.relay:
             return None
-        cost = RelayCost()
-        chunk = cost.chunk_bytes if self.relay_chunk_bytes is None else self.relay_chunk_bytes
-        delay_s = cost.chunk_latency_s if self.relay_delay_s is None else self.relay_delay_s
-        return chunk, to_ps(delay_s)
+        _, chunk, delay_ps, _ = RelayCost().core()
+        if self.relay_chunk_bytes is not None:
+            chunk = self.relay_chunk_bytes
+        return chunk, delay_ps if self.relay_delay_s is None else to_ps(self.relay_delay_s)
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from lightloom import _core
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
-from lightloom.units import to_bps, to_ps
+from lightloom.units import parse_quantity, to_bps, to_ps
 
 #: sizes and times are whole numbers of 64 bits in the core
 _MOST_BYTES = 2**62
+_MOST_GBPS = 1e9
 _MOST_SECONDS = 1e6
 
 
@@ -57,11 +58,13 @@ class RelayCost:
     Attributes
     ----------
     nvswitch_gbps
-        Rate at which one server can stage, per direction; infinite for no limit.
+        Rate at which one server can stage, per direction, a number or text such as
+        ``"28.8 Tb/s"``; infinite for no limit.
     chunk_bytes
         Size of a chunk.
     chunk_latency_s
-        Time to notice a chunk and to start its copy and its sending.
+        Time to notice a chunk and to start its copy and its sending; a number or text such as
+        ``"10 us"``.
     memory_limit_bytes
         Most bytes that one server may relay (without pacing, all may arrive before any leaves);
         no limit if None.
@@ -72,31 +75,47 @@ class RelayCost:
         If a value is out of range.
     """
 
-    nvswitch_gbps: float = field(default_factory=lambda: _default("nvswitch_gbps"))
+    nvswitch_gbps: float | str = field(default_factory=lambda: _default("nvswitch_gbps"))
     chunk_bytes: int = field(default_factory=lambda: int(_default("chunk_bytes")))
-    chunk_latency_s: float = field(default_factory=lambda: _default("chunk_latency_s"))
+    chunk_latency_s: float | str = field(default_factory=lambda: _default("chunk_latency_s"))
     memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.nvswitch_gbps > 0:
-            raise InputError(f"nvswitch_gbps: expected a rate above 0, got {self.nvswitch_gbps!r}")
-        if not 0 <= self.chunk_latency_s <= _MOST_SECONDS:
+        gbps = self._staging_gbps()
+        if not 0 < gbps <= _MOST_GBPS and gbps != math.inf:
             raise InputError(
-                f"chunk_latency_s: expected 0 to {_MOST_SECONDS:g} s, got {self.chunk_latency_s!r}"
+                f"nvswitch_gbps: expected above 0 to {_MOST_GBPS:g} Gb/s, or infinity, "
+                f"got {echo(self.nvswitch_gbps)}"
+            )
+        if not 0 <= self._latency_s() <= _MOST_SECONDS:
+            raise InputError(
+                f"chunk_latency_s: expected 0 to {_MOST_SECONDS:g} s, "
+                f"got {echo(self.chunk_latency_s)}"
             )
         for name in ("chunk_bytes", "memory_limit_bytes"):
             size = getattr(self, name)
             whole = isinstance(size, int) and not isinstance(size, bool)
             absent = size is None and name == "memory_limit_bytes"
             if not absent and not (whole and 0 <= size <= _MOST_BYTES):
-                raise InputError(f"{name}: expected a whole number from 0 to 2^62, got {size!r}")
+                raise InputError(
+                    f"{name}: expected a whole number from 0 to 2^62, got {echo(size)}"
+                )
 
     @staticmethod
     def free() -> RelayCost:
         """Return the cost of relaying that costs nothing: what linear programmes assume."""
         return RelayCost(math.inf, 0, 0.0)
 
+    def _staging_gbps(self) -> float:
+        if isinstance(self.nvswitch_gbps, float) and self.nvswitch_gbps == math.inf:
+            return math.inf
+        return parse_quantity(self.nvswitch_gbps, "gigabit / second", "nvswitch_gbps")
+
+    def _latency_s(self) -> float:
+        return parse_quantity(self.chunk_latency_s, "second", "chunk_latency_s")
+
     def core(self) -> _core.RelayCost:
         """Return the values in the form that the core takes."""
-        staging = None if math.isinf(self.nvswitch_gbps) else max(1, to_bps(self.nvswitch_gbps))
-        return staging, self.chunk_bytes, to_ps(self.chunk_latency_s), self.memory_limit_bytes
+        gbps = self._staging_gbps()
+        staging = None if math.isinf(gbps) else max(1, to_bps(gbps))
+        return staging, self.chunk_bytes, to_ps(self._latency_s()), self.memory_limit_bytes

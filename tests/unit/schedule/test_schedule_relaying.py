@@ -145,8 +145,20 @@ def test_by_default_relaying_costs_what_the_data_file_says():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"nvswitch_gbps": 0}, "nvswitch_gbps: expected a rate above 0, got 0"),
-        ({"nvswitch_gbps": math.nan}, "nvswitch_gbps: expected a rate above 0, got nan"),
+        ({"nvswitch_gbps": 0}, "nvswitch_gbps: expected above 0 to 1e+09 Gb/s, or infinity, got 0"),
+        ({"nvswitch_gbps": math.nan}, "nvswitch_gbps: expected a finite number, got nan"),
+        (
+            {"nvswitch_gbps": 1e30},
+            "nvswitch_gbps: expected above 0 to 1e+09 Gb/s, or infinity, got 1e+30",
+        ),
+        (
+            {"nvswitch_gbps": "x"},
+            "nvswitch_gbps: cannot read 'x' as a quantity in gigabit / second",
+        ),
+        (
+            {"chunk_latency_s": "5 GB"},
+            "chunk_latency_s: cannot read '5 GB' as a quantity in second",
+        ),
         ({"chunk_bytes": -1}, "chunk_bytes: expected a whole number from 0 to 2^62, got -1"),
         ({"chunk_bytes": 1.5}, "chunk_bytes: expected a whole number from 0 to 2^62, got 1.5"),
         ({"chunk_latency_s": -1.0}, "chunk_latency_s: expected 0 to 1e+06 s, got -1.0"),
@@ -160,6 +172,12 @@ def test_wrong_costs_are_named(changes, text):
     with pytest.raises(InputError) as caught:
         RelayCost(**changes)
     assert str(caught.value) == text
+
+
+def test_costs_may_be_text_with_a_unit():
+    said = RelayCost(nvswitch_gbps="28.8 Tb/s", chunk_latency_s="25 ms")
+    assert said.core() == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025).core()
+    assert said.core()[2] == 25 * 10**9
 
 
 def test_wrong_arguments_are_named(demand, circuits):
