@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.units import PS_PER_S, parse_quantity, to_bps, to_ps
 
 #: rates are whole bits per second in 64 bits in the core
@@ -83,19 +83,30 @@ def whole_list(
     return np.ascontiguousarray(given.astype(kind))
 
 
-def whole_number(value: int, name: str, least: int, most: int) -> int:
-    """Return a whole number from ``least`` to ``most``, or raise ``InputError``."""
+def whole_number(
+    value: int, name: str, least: int, most: int, error: type[InputError] = InputError
+) -> int:
+    """Return a whole number from ``least`` to ``most``, or raise ``error``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not least <= value <= most:
-        raise InputError(f"{name}: expected {least} to {most}, got {value!r}")
+        raise error(f"{name}: expected a whole number from {least} to {most}, got {echo(value)}")
     return int(value)
+
+
+def one_of(
+    value: str, name: str, known: Sequence[str], error: type[InputError] = InputError
+) -> None:
+    """Raise ``error`` unless ``value`` is one of the words that are known."""
+    if not isinstance(value, str) or value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise error(f"{name} {echo(value)}: expected one of {', '.join(known)}{hint}")
 
 
 def rate_bps(gbps: float, name: str, least: float) -> int:
     """Return a rate in Gb/s as whole bits per second; at least ``least`` Gb/s."""
     number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
-    if not number or not math.isfinite(gbps) or not least <= gbps <= _MOST_GBPS:
-        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {gbps!r}")
+    if not number or not least <= gbps <= _MOST_GBPS:
+        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {echo(gbps)}")
     return to_bps(float(gbps))
 
 
@@ -104,8 +115,8 @@ def time_bytes(seconds: float | str, name: str, bits_per_s: int, least: int = 0)
     given = parse_quantity(seconds, "second", name)
     if given < 0 or (least and not given):
         expected = "more than 0" if least else "0 or more"
-        raise InputError(f"{name}: expected {expected}, got {seconds!r}")
+        raise InputError(f"{name}: expected {expected}, got {echo(seconds)}")
     # before it is whole, because not every float has a whole number of picoseconds
     if given * bits_per_s / 8 > _MOST_TIME_BYTES:
-        raise InputError(f"{name}: {seconds!r} is too long")
+        raise InputError(f"{name}: {echo(seconds)} is too long")
     return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), least)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, FabricError
-from lightloom.schedule.arrays import whole_list
+from lightloom.errors import DemandError, FabricError, echo
+from lightloom.schedule.arrays import one_of, whole_list, whole_number
 
 _MOST_SERVERS = 1_000_000
 
@@ -129,12 +129,27 @@ def topoopt_topology(
     FabricError
         If sizes are not above 0, or the ports cannot connect the servers that talk.
     """
-    for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes)):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not 0 < value <= _MOST_SERVERS:
-            raise FabricError(f"{name}: expected 1 to {_MOST_SERVERS}, got {value!r}")
-    if strides not in ("geometric", "one"):
-        raise FabricError(f"strides: expected 'geometric' or 'one', got {strides!r}")
+    servers, degree, max_routes = (
+        whole_number(value, name, 1, _MOST_SERVERS, FabricError)
+        for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes))
+    )
+    one_of(strides, "strides", ("geometric", "one"), FabricError)
+    sources, destinations, volumes = _checked_demand(demand, servers)
+    groups = _checked_rings(rings, servers)
+    size = (servers, degree, max_routes)
+    try:
+        geometric = strides == "geometric"
+        found = _core.schedule_topoopt(size, groups, geometric, sources, destinations, volumes)
+    except ValueError as error:
+        raise FabricError(f"topoopt: {error}") from None
+    return Topology(*found)
+
+
+def _checked_demand(
+    demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], servers: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint64]]:
+    if not isinstance(demand, Sequence | np.ndarray) or len(demand) != 3:
+        raise DemandError(f"demand: expected sources, destinations and bytes, got {echo(demand)}")
     sources, destinations = (
         whole_list(values, name, servers - 1, DemandError).astype(np.uint32)
         for values, name in zip(demand[:2], ("sources", "destinations"), strict=True)
@@ -145,8 +160,18 @@ def topoopt_topology(
             f"demand: {len(sources)} sources, {len(destinations)} destinations and "
             f"{len(volumes)} byte counts; expected equally many"
         )
+    return sources, destinations, volumes
+
+
+def _checked_rings(rings: Sequence[Ring], servers: int) -> list[tuple[list[int], int]]:
+    if not isinstance(rings, Sequence):
+        raise DemandError(f"rings: expected a list of Ring, got {echo(rings)}")
     groups = []
     for index, ring in enumerate(rings):
+        if not isinstance(ring, Ring):
+            raise DemandError(
+                f"ring {index}: expected a Ring of members and edge_bytes, got {echo(ring)}"
+            )
         members = whole_list(ring.members, f"ring {index}", servers - 1, DemandError)
         if len(np.unique(members)) < len(members):
             raise DemandError(f"ring {index}: a server is in it twice")
@@ -154,10 +179,4 @@ def topoopt_topology(
             [ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1, DemandError
         )
         groups.append((members.tolist(), int(edge_bytes[0])))
-    size = (int(servers), int(degree), int(max_routes))
-    try:
-        geometric = strides == "geometric"
-        found = _core.schedule_topoopt(size, groups, geometric, sources, destinations, volumes)
-    except ValueError as error:
-        raise FabricError(f"topoopt: {error}") from None
-    return Topology(*found)
+    return groups

@@ -84,10 +84,18 @@ def test_the_same_job_gives_the_same_topology():
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"servers": 0}, FabricError, "servers: expected 1 to 1000000, got 0"),
-        ({"degree": 2.5}, FabricError, "degree: expected 1 to 1000000, got 2.5"),
-        ({"max_routes": True}, FabricError, "max_routes: expected 1 to 1000000, got True"),
-        ({"strides": "two"}, FabricError, "strides: expected 'geometric' or 'one', got 'two'"),
+        ({"servers": 0}, FabricError, "servers: expected a whole number from 1 to 1000000, got 0"),
+        (
+            {"degree": 2.5},
+            FabricError,
+            "degree: expected a whole number from 1 to 1000000, got 2.5",
+        ),
+        (
+            {"max_routes": True},
+            FabricError,
+            "max_routes: expected a whole number from 1 to 1000000, got True",
+        ),
+        ({"strides": "two"}, FabricError, "strides 'two': expected one of geometric, one"),
         ({"demand": ([0], [3], [1])}, DemandError, "destinations: expected 0 to 2, got 3 to 3"),
         (
             {"demand": ([0], [1], [-1])},
@@ -104,6 +112,18 @@ def test_the_same_job_gives_the_same_topology():
             DemandError,
             "demand: 1 sources, 2 destinations and 1 byte counts; expected equally many",
         ),
+        (
+            {"rings": [1, 2]},
+            DemandError,
+            "ring 0: expected a Ring of members and edge_bytes, got 1",
+        ),
+        ({"rings": 5}, DemandError, "rings: expected a list of Ring, got 5"),
+        (
+            {"demand": ()},
+            DemandError,
+            "demand: expected sources, destinations and bytes, got ()",
+        ),
+        ({"demand": 7}, DemandError, "demand: expected sources, destinations and bytes, got 7"),
         ({"rings": [Ring([0, 1, 0], 5)]}, DemandError, "ring 0: a server is in it twice"),
         ({"rings": [Ring([0, 7], 5)]}, DemandError, "ring 0: expected 0 to 2, got 0 to 7"),
         (
