@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import exact
-from lightloom.schedule.arrays import as_array, rate_bps, square_matrix
+from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 
 Method = Literal["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
@@ -212,7 +212,7 @@ def allocate_exactly(
     for name, value in (("gap", gap), ("time_limit_s", time_limit_s)):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 < value < float("inf"):
-            raise InputError(f"{name}: expected a number above 0, got {value!r}")
+            raise InputError(f"{name}: expected a number above 0, got {echo(value)}")
     request = request_of(demand, region, previous)
     started = time.monotonic()
     lines = _lines(request)
@@ -308,8 +308,7 @@ def map_nics(
     given = check_circuits(circuits, None)
     available = whole_ports(ports, len(given))
     given = check_circuits(given, available)
-    if isinstance(numa_nodes, bool) or not isinstance(numa_nodes, int) or numa_nodes < 1:
-        raise InputError(f"numa_nodes: expected a whole number above 0, got {numa_nodes!r}")
+    nodes = whole_number(numa_nodes, "numa_nodes", 1, _MOST_PORTS)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
         rows = as_array(previous, "previous NICs", InputError)
@@ -319,14 +318,12 @@ def map_nics(
                 f"{rows.shape}"
             )
         old = rows.astype(np.uint32)
-    return _core.schedule_map_nics(given, available, numa_nodes, old)
+    return _core.schedule_map_nics(given, available, nodes, old)
 
 
 def check_method(method: str, known: Sequence[str] = get_args(Method)[:-1]) -> None:
     """Raise InputError unless an allocator (by default: of the core) is called so."""
-    if method not in known:
-        hint = did_you_mean(str(method), known)
-        raise InputError(f"circuits {method!r}: expected one of {', '.join(known)}{hint}")
+    one_of(method, "circuits", known)
 
 
 def request_of(

@@ -167,10 +167,8 @@ def route_permutation(
     hosts = _permutation(permutation)
     leaf = whole_number(leaf, "leaf", 1, _MOST_PORTS)
     spines = whole_number(leaf if spines is None else spines, "spines", 0, _MOST_PORTS)
-    if tiers not in (2, 3):
-        raise InputError(f"tiers: expected 2 or 3, got {tiers!r}")
     pods = None
-    if tiers == 3:
+    if whole_number(tiers, "tiers", 2, 3) == 3:
         pod = whole_number(leaf if pod is None else pod, "pod", 1, _MOST_PORTS)
         pods = (pod, whole_number(pod if cores is None else cores, "cores", 0, _MOST_PORTS))
     elif pod is not None or cores is not None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
+from lightloom.schedule.arrays import whole_number
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def working_eps(
     if failed.eps_nics:
         if isinstance(eps_nics, bool) or not isinstance(eps_nics, int) or eps_nics < 1:
             raise InputError(
-                f"eps_nics = {eps_nics!r}: EPS NICs have failed, expected how many a server has"
+                f"eps_nics = {echo(eps_nics)}: EPS NICs have failed, expected how many a server has"
             )
         alive = np.ones((servers, eps_nics), dtype=bool)
         for server, nic in failed.eps_nics:
@@ -100,7 +101,4 @@ def check_demand(demand: npt.NDArray[np.uint64], failed: Failures) -> None:
 
 
 def _index(number: int, size: int, name: str) -> int:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or not 0 <= number < size:
-        raise InputError(f"{name}: expected a whole number from 0 to {size - 1}, got {number!r}")
-    return int(number)
+    return whole_number(number, name, 0, size - 1)

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, InputError, did_you_mean
-from lightloom.schedule.arrays import rate_bps, time_bytes, whole_matrix
+from lightloom.errors import DemandError, InputError
+from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
 from lightloom.units import parse_quantity
 
 SingleMethod = Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"]
@@ -33,7 +33,7 @@ PERMUTATION_METHODS: tuple[SingleMethod, ...] = get_args(SingleMethod)
 
 #: the whole numbers that a double holds exactly
 _MOST_BYTES = 2**53
-_NAMES = frozenset((*PERMUTATION_METHODS, "auto"))
+_NAMES = (*PERMUTATION_METHODS, "auto")
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
 
@@ -187,12 +187,9 @@ def decompose(
     InputError
         If another argument cannot be used.
     """
-    if method not in _NAMES:
-        known = ", ".join((*PERMUTATION_METHODS, "auto"))
-        hint = did_you_mean(str(method), _NAMES)
-        raise InputError(f"method {method!r}: expected one of {known}{hint}")
+    one_of(method, "method", _NAMES)
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
-    delay_bytes = time_bytes(delay_s, "delay_s", bits) if delay_s != 0 else 0
+    delay_bytes = time_bytes(delay_s, "delay_s", bits)
     if time_limit_s is not None:
         time_limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")
         if time_limit_s < 0:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
+from lightloom.schedule.arrays import whole_number
 from lightloom.schedule.circuits import (
     Allocation,
     Region,
@@ -82,7 +83,7 @@ def assign_planes(
     """
     given = check_circuits(circuits, None)
     working = _working(len(given), planes, failed)
-    steps = _count(effort, "effort", 2**32 - 1)
+    steps = whole_number(effort, "effort", 1, 2**32 - 1)
     rows, reason, left = _core.schedule_assign_planes(given, working, bool(duplex), steps)
     none = np.zeros((0, 4), dtype=np.uint32)
     if rows is None:
@@ -130,13 +131,6 @@ def allocate_on_planes(
 
 
 def _working(servers: int, planes: int, failed: Failures | None) -> npt.NDArray[np.bool_]:
-    count = _count(planes, "planes", _MOST_PLANES)
+    count = whole_number(planes, "planes", 1, _MOST_PLANES)
     working = working_nics(np.full(servers, count, dtype=np.uint32), failed)
     return np.ascontiguousarray(working.reshape(servers, -1))
-
-
-def _count(number: int, name: str, most: int) -> int:
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or not 1 <= number <= most:
-        raise InputError(f"{name}: expected a whole number from 1 to {most}, got {number!r}")
-    return int(number)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, InputError
+from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array
 from lightloom.schedule.circuits import Region, check_circuits, check_method, request_of
 from lightloom.units import parse_quantity, show_time, to_ps
@@ -90,7 +90,7 @@ def break_even(
     held: npt.ArrayLike,
     region: Region,
     *,
-    switching: Switching,
+    switching: Switching | float | str,
     hidden_s: float | str | Sequence[float | str] = 0.0,
     method: str | None = "best",
     proposals: Sequence[npt.ArrayLike] = (),
@@ -108,7 +108,7 @@ def break_even(
     region
         Ports and rates.
     switching
-        What a switch costs.
+        What a switch costs; a plain time is that of any switch.
     hidden_s
         Time from now until the all-to-all is reached, and for later ones from the end of the one
         before; one for all, or ``k``. A switch that takes no longer costs nothing.
@@ -149,7 +149,9 @@ def break_even(
     return BreakEven(*times, pays, circuits, pairs, plan)
 
 
-def _switching_ps(switching: Switching) -> tuple[tuple[int, int], bool]:
+def _switching_ps(switching: Switching | float | str) -> tuple[tuple[int, int], bool]:
+    if not isinstance(switching, Switching):
+        return (_ps(switching, "switching"), 0), True
     fixed = _ps(switching.delay_s, "delay_s")
     per_pair = _ps(switching.delay_per_pair_s, "delay_per_pair_s")
     return (fixed, per_pair), bool(switching.keep_unchanged)
@@ -166,5 +168,5 @@ def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> lis
 def _ps(value: float | str, name: str) -> int:
     seconds = parse_quantity(value, "second", name)
     if not 0 <= seconds <= _MOST_S:
-        raise InputError(f"{name}: expected 0 to {_MOST_S:g} s, got {value!r}")
+        raise InputError(f"{name}: expected 0 to {_MOST_S:g} s, got {echo(value)}")
     return to_ps(seconds)

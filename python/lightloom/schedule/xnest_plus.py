@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import DemandError, InputError, did_you_mean
-from lightloom.schedule.arrays import square_matrix, whole_number
+from lightloom.errors import DemandError, InputError, echo
+from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
 from lightloom.schedule.helios import EpochRun, epoch_arguments
 from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
 
@@ -103,10 +103,10 @@ def xnest_plan(
     diagonals = _diagonals(reading)
     held = None
     if previous is not None:
-        rows = np.asarray(previous)
+        rows = as_array(previous, "previous", InputError)
         if rows.shape != (switches, 2) or rows.dtype.kind not in "iu" or rows.min() < 0:
             raise InputError(
-                f"previous: expected {switches} pairs of whole numbers, got {previous!r:.80}"
+                f"previous: expected {switches} pairs of whole numbers, got {echo(previous)}"
             )
         held = [(int(matrix_id), int(which)) for matrix_id, which in rows]
     try:
@@ -153,8 +153,5 @@ def xnest_epochs(
 
 
 def _diagonals(reading: str) -> bool:
-    if reading not in get_args(Reading):
-        known = " or ".join(get_args(Reading))
-        hint = did_you_mean(str(reading), get_args(Reading))
-        raise InputError(f"reading {reading!r}: expected {known}{hint}")
+    one_of(reading, "reading", get_args(Reading))
     return reading == "diagonals"

@@ -95,9 +95,9 @@ def test_a_wrong_route_is_seen():
         (([0, 5], {"leaf": 1}), r"^permutation: host 1 sends to 5: only 2 hosts$"),
         (([0, -2], {"leaf": 1}), r"^permutation: expected -1 to 2147483647, got -2 to 0$"),
         (([0, 1, 2], {"leaf": 2}), r"^permutation: 3 hosts do not fill leaves of 2$"),
-        (([0, 1], {"leaf": 0}), r"^leaf: expected 1 to 1048576, got 0$"),
-        (([0, 1], {"leaf": True}), r"^leaf: expected 1 to 1048576, got True$"),
-        (([0, 1], {"leaf": 1, "tiers": 4}), r"^tiers: expected 2 or 3, got 4$"),
+        (([0, 1], {"leaf": 0}), r"^leaf: expected a whole number from 1 to 1048576, got 0$"),
+        (([0, 1], {"leaf": True}), r"^leaf: expected a whole number from 1 to 1048576, got True$"),
+        (([0, 1], {"leaf": 1, "tiers": 4}), r"^tiers: expected a whole number from 2 to 3, got 4$"),
         (([0, 1], {"leaf": 1, "pod": 2}), r"^pod and cores are for three tiers: add tiers=3$"),
         (
             ([1, 0], {"leaf": 1, "spines": 0}),

@@ -148,19 +148,24 @@ def test_switches_that_need_not_turn_stay():
         (
             lambda: helios_epochs([[0, 1], [1, 0]], epoch_s=1, switches=0),
             InputError,
-            r"^switches: expected 1 to 1024, got 0$",
+            r"^switches: expected a whole number from 1 to 1024, got 0$",
         ),
         (
             lambda: xnest_epochs([[0, 1], [1, 0]], epoch_s=1, reading="pairing"),
             InputError,
-            r"^reading 'pairing': expected pairings or diagonals; did you mean 'pairings'\?$",
+            r"^reading 'pairing': expected one of pairings, diagonals; did you mean 'pairings'\?$",
         ),
         (
             lambda: xnest_plan([[0, 1], [1, 0]], switches=2, previous=[(0, 0)]),
             InputError,
             r"^previous: expected 2 pairs of whole numbers, got \[\(0, 0\)\]$",
         ),
-        (lambda: xnest_sub_matrices(1), InputError, r"^nodes: expected 2 to 1024, got 1$"),
+        (
+            lambda: xnest_sub_matrices(1),
+            InputError,
+            r"^nodes: expected a whole number from 2 to 1024, got 1$",
+        ),
+        (lambda: xnest_sub_matrices(np.zeros((2, 2))), InputError, r"^nodes: .*, got array\(.*\)$"),
     ],
 )
 def test_wrong_input(call, error, message):

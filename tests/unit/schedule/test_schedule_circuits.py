@@ -257,8 +257,11 @@ def test_circuits_of_another_region_are_refused():
 
 
 def test_nic_arguments_that_cannot_be_used_are_refused():
-    with pytest.raises(InputError, match="numa_nodes: expected a whole number above 0, got 0"):
-        map_nics([[0, 1], [1, 0]], ports=1, numa_nodes=0)
+    for nodes in (0, 2**63, 1.5):
+        with pytest.raises(InputError) as error:
+            map_nics([[0, 1], [1, 0]], ports=1, numa_nodes=nodes)
+        text = f"numa_nodes: expected a whole number from 1 to 65535, got {nodes}"
+        assert str(error.value) == text
     for previous in ([[0, 0, 1]], [[0, 0, 1, 0.5]], [[0, 0], [1]]):
         with pytest.raises(InputError, match="previous NICs: expected"):
             map_nics([[0, 1], [1, 0]], ports=1, previous=previous)

@@ -103,6 +103,15 @@ def test_wrong_input_gets_one_line(change, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_plain_time_is_that_of_any_switch():
+    plain = break_even(DEMAND, RING, REGION, switching="1 ms")
+    said = break_even(DEMAND, RING, REGION, switching=Switching("1 ms"))
+    assert (plain.decision, plain.pairs) == (said.decision, said.pairs)
+    assert plain.exposed_s == pytest.approx(1e-3)
+    with pytest.raises(InputError, match=r"^switching: expected a number or .*, got None$"):
+        break_even(DEMAND, RING, REGION, switching=None)
+
+
 def test_held_circuits_must_fit():
     with pytest.raises(InputError, match=r"server 0 has 2 ports but 6 circuits"):
         break_even(DEMAND, 3 * COUPLES, REGION, switching=Switching(0))
