@@ -58,3 +58,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest known word, else an empty string."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def expected_one_of(given: object, known: Iterable[str]) -> str:
+    """Return ``"expected one of x, y"``, with a suggestion if ``given`` is close to a word."""
+    words = list(known)
+    hint = did_you_mean(given[:MAX_ECHO], words) if isinstance(given, str) else ""
+    return f"expected one of {', '.join(words)}{hint}"

@@ -25,7 +25,7 @@ from lightloom.demand.files import first_line, open_file, shown
 from lightloom.demand.matrix_file import parse_matrix
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.source import whole
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 #: largest file, side of a matrix and entry
 MAX_FILE_BYTES, MAX_SIDE, MAX_ENTRY = 256 * 10**6, 4096, 2**53
@@ -133,7 +133,9 @@ def _parse_text(text: bytes, name: str, token_bytes: int | None) -> npt.NDArray[
     if token_bytes is None:
         raise DemandError(f"{name}: expected a table of whole numbers, got JSON")
     if not whole(token_bytes) or not 1 <= token_bytes <= MAX_ENTRY:
-        raise DemandError(f"bytes per token: expected a whole number above 0, got {token_bytes!r}")
+        raise DemandError(
+            f"bytes per token: expected a whole number above 0, got {echo(token_bytes)}"
+        )
     tokens = rank_matrix(parse_matrix(text, name))
     top = int(tokens.max())
     if top * token_bytes > MAX_ENTRY:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lightloom.demand.log_formats import Choices, RoutingLog
 from lightloom.demand.source import MAX_EXPERTS, DemandSource, whole
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 #: numbers in a trace at most: 1 GB
 MAX_ENTRIES = 2**27
@@ -121,7 +121,7 @@ def trace_of_source(
     """
     for name, value in (("steps", steps), ("layers", layers)):
         if not whole(value) or value < 1:
-            raise DemandError(f"{name}: expected a whole number above 0, got {value!r}")
+            raise DemandError(f"{name}: expected a whole number above 0, got {echo(value)}")
     shape = (steps, layers, source.shape.ranks, source.shape.experts)
     check_entries(source.name, shape)
     counts = np.empty(shape)
@@ -179,7 +179,7 @@ def _experts(log: RoutingLog, given: int | None) -> int:
             )
         return log.experts
     if not whole(given) or not 1 <= given <= MAX_EXPERTS:
-        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {given!r}")
+        raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {echo(given)}")
     if given < least or log.experts not in {None, given}:
         raise DemandError(
             f"{log.name}: a log of {log.experts or f'at least {least}'} experts, {given} were given"
@@ -193,7 +193,8 @@ def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> Lo
     size = tokens if tokens_per_step is None else tokens_per_step
     if not whole(size) or not 1 <= size <= tokens:
         raise DemandError(
-            f"{log.name}: tokens per step: expected 1 to the {tokens:,} of the log, got {size!r}"
+            f"{log.name}: tokens per step: expected 1 to the {tokens:,} of the log, "
+            f"got {echo(size)}"
         )
     steps = tokens // size
     shape = (steps, len(calls), 1, experts)
@@ -209,7 +210,9 @@ def _of_stream(log: RoutingLog, experts: int, tokens_per_step: int | None) -> Lo
 def _of_ranks(log: RoutingLog, experts: int, stages: int) -> LoadTrace:
     ranks = log.ranks
     if not whole(stages) or stages < 1 or len(ranks) % stages:
-        raise DemandError(f"{log.name}: {len(ranks)} ranks in the log are not of {stages!r} stages")
+        raise DemandError(
+            f"{log.name}: {len(ranks)} ranks in the log are not of {echo(stages)} stages"
+        )
     sources = len(ranks) // stages
     columns = [ranks[stage * sources : (stage + 1) * sources] for stage in range(stages)]
     layers = []

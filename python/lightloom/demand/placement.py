@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.source import whole
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 #: bytes of one element by name
 ELEMENT_BYTES = {"fp8": 1, "bf16": 2, "fp16": 2, "fp32": 4}
@@ -111,11 +111,11 @@ def bytes_per_token(hidden_size: int, element_bytes: float, *, scales: int = 0) 
         If a number is out of range.
     """
     if not whole(hidden_size) or hidden_size < 1:
-        raise DemandError(f"hidden size: expected a whole number above 0, got {hidden_size!r}")
+        raise DemandError(f"hidden size: expected a whole number above 0, got {echo(hidden_size)}")
     if not 0 < element_bytes <= 8:
         raise DemandError(f"bytes per element: expected above 0 and up to 8, got {element_bytes}")
     if not whole(scales) or scales < 0:
-        raise DemandError(f"elements per scale: expected a whole number, got {scales!r}")
+        raise DemandError(f"elements per scale: expected a whole number, got {echo(scales)}")
     extra = _SCALE_BYTES * math.ceil(hidden_size / scales) if scales else 0
     return math.ceil(hidden_size * element_bytes) + extra
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import resources
 
-from lightloom.errors import DemandError, did_you_mean
+from lightloom.errors import DemandError, did_you_mean, echo
 from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
 
 #: names that ``synthetic`` accepts; ``uniform`` draws nothing and so has no parameters
@@ -135,7 +135,7 @@ def unread(regime: Regime) -> set[str]:
 def _checked(key: str, value: float) -> float:
     low, high = BOUNDS[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DemandError(f"{key}: expected a number, got {value!r}")
+        raise DemandError(f"{key}: expected a number, got {echo(value)}")
     if not low <= value <= high:
         raise DemandError(f"{key}: expected {low:g} to {high:g}, got {value:g}")
     if isinstance(low, int) and value != int(value):

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 Counts = npt.NDArray[np.int64]
 
@@ -59,7 +59,9 @@ class Shape:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not whole(value) or value < 1:
-                raise DemandError(f"{name}: expected a whole number of at least 1, got {value!r}")
+                raise DemandError(
+                    f"{name}: expected a whole number of at least 1, got {echo(value)}"
+                )
         if self.ranks > MAX_RANKS or self.experts > MAX_EXPERTS:
             raise DemandError(
                 f"expected at most {MAX_RANKS:,} EP ranks and {MAX_EXPERTS:,} experts, "
@@ -150,6 +152,8 @@ def check_index(group: int, layers: Sequence[int], micro_batches: int, step: int
     indices = [("group", group), ("step", step), *(("layer", layer) for layer in layers)]
     for name, value in indices:
         if not whole(value) or not 0 <= value < MAX_INDEX:
-            raise DemandError(f"{name}: expected a whole number of at least 0, got {value!r}")
+            raise DemandError(f"{name}: expected a whole number of at least 0, got {echo(value)}")
     if not whole(micro_batches) or not 1 <= micro_batches < MAX_INDEX:
-        raise DemandError(f"micro-batches: expected a whole number above 0, got {micro_batches!r}")
+        raise DemandError(
+            f"micro-batches: expected a whole number above 0, got {echo(micro_batches)}"
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 
 class Stream:
@@ -25,7 +25,7 @@ class Stream:
 
     def __init__(self, seed: int, name: str) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise DemandError(f"seed: expected a whole number of at least 0, got {seed!r}")
+            raise DemandError(f"seed: expected a whole number of at least 0, got {echo(seed)}")
         entropy = [int(seed), *name.encode()]
         self._key = np.random.SeedSequence(entropy).generate_state(2, np.uint64)
 

@@ -21,7 +21,7 @@ from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import Regime, build_regime, check_regime, unread
 from lightloom.demand.source import Counts, DemandSource, Shape, check_index, whole
 from lightloom.demand.streams import Stream
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 
 def synthetic(
@@ -128,7 +128,7 @@ class Synthetic:
         """See :class:`~lightloom.demand.folding.FoldingSource`."""
         ranks = self.shape.ranks
         if not whole(members) or members < 1 or ranks % members:
-            raise DemandError(f"{ranks} EP ranks do not fill {members!r} members evenly")
+            raise DemandError(f"{ranks} EP ranks do not fill {echo(members)} members evenly")
         rows = self._rows(group, layers, micro_batches, step)
         try:
             tokens, by_rank, received, stayed = _core.demand_fold(rows, int(members), rank_level)

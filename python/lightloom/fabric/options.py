@@ -6,13 +6,20 @@ An unknown key, a wrong type and a value out of range are one-line ``FabricError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic import ValidationInfo as Info
 
-from lightloom.errors import FabricError, InputError, did_you_mean
+from lightloom.errors import (
+    MAX_ECHO,
+    FabricError,
+    InputError,
+    did_you_mean,
+    echo,
+    expected_one_of,
+)
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
@@ -30,14 +37,16 @@ def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
     name = info.field_name or ""
     unit = next(unit for suffix, unit in SUFFIXES.items() if name.endswith(suffix))
     also = "".join(f", or '{word}'" for word in words)
+    if isinstance(value, str):
+        also += did_you_mean(value[:MAX_ECHO], words)
     if not isinstance(value, int | float | str):
-        raise FabricError(f"{name}: expected a number or text with a unit, got {_short(value)}")
+        raise FabricError(f"{name}: expected a number or text with a unit, got {echo(value)}")
     try:
         number = parse_quantity(value, unit, name)
     except InputError as error:
         raise FabricError(f"{error}{also}") from None
     if abs(number) > MOST:
-        raise FabricError(f"{name} = {value!r}: expected at most {MOST:.0e} {unit}{also}")
+        raise FabricError(f"{name} = {echo(value)}: expected at most {MOST:.0e} {unit}{also}")
     return number
 
 
@@ -84,9 +93,10 @@ class Options(BaseModel):
         return list(cls.model_fields)
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def literal_words(problem: Mapping[str, Any]) -> list[str]:
+    """The words that a literal may be, of an entry of pydantic's ``errors()``."""
+    parts = problem["ctx"]["expected"].replace(" or ", ",").split(",")
+    return [word for part in parts if (word := part.strip(" '"))]
 
 
 def _one_line(options: type[Options], error: ValidationError) -> str:
@@ -98,6 +108,9 @@ def _one_line(options: type[Options], error: ValidationError) -> str:
         return f"{options.title}: no option '{key}'{hint}"
     if first["type"] == "missing":
         return f"{options.title}: option '{key}' is needed"
-    given = _short(first["input"])
+    given = echo(first["input"])
+    if first["type"] == "literal_error":
+        words = expected_one_of(first["input"], literal_words(first))
+        return f"{options.title}: {key} = {given}: {words}"
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"{options.title}: {key} = {given}: {reason}" if key else f"{options.title}: {reason}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lightloom.errors import PlanError
+from lightloom.errors import PlanError, echo, expected_one_of
 from lightloom.models.model import Model
 from lightloom.models.parameters import (
     attention_parameters,
@@ -60,7 +60,7 @@ class MemoryOptions:
         """Refuse what is not a size or a share."""
         if self.recompute not in RECOMPUTE:
             raise PlanError(
-                f"recompute = {self.recompute!r}: expected one of {', '.join(RECOMPUTE)}"
+                f"recompute = {echo(self.recompute)}: {expected_one_of(self.recompute, RECOMPUTE)}"
             )
         if not 0 <= self.reserve < 1:
             raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lightloom.errors import PlanError
+from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
@@ -181,10 +181,10 @@ class Plan:
 
     def _check_order(self) -> None:
         if self.expert_mode not in ("axis", "folded"):
-            raise PlanError(f"expert mode {self.expert_mode!r}: expected 'axis' or 'folded'")
+            raise PlanError(f"expert mode {echo(self.expert_mode)}: expected 'axis' or 'folded'")
         if sorted(self.order.split("-")) != sorted(AXES):
             raise PlanError(
-                f"rank order {self.order!r}: expected each of tp, cp, ep, dp, pp once, such as "
+                f"rank order {echo(self.order)}: expected each of tp, cp, ep, dp, pp once, such as "
                 f"'{MEGATRON_ORDER}'"
             )
 
@@ -248,7 +248,7 @@ def check_numbers(values: Mapping[str, Any]) -> None:
         value = values.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             flag = name.replace("_", "-")
-            raise PlanError(f"{flag} = {value!r}: expected a whole number of at least 1")
+            raise PlanError(f"{flag} = {echo(value)}: expected a whole number of at least 1")
 
 
 def _advice(gpus: int, product: int, dp: int) -> str:

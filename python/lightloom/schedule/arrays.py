@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError, did_you_mean, echo
+from lightloom.errors import InputError, echo, expected_one_of
 from lightloom.units import PS_PER_S, parse_quantity, to_bps, to_ps
 
 #: rates are whole bits per second in 64 bits in the core
@@ -98,8 +98,7 @@ def one_of(
 ) -> None:
     """Raise ``error`` unless ``value`` is one of the words that are known."""
     if not isinstance(value, str) or value not in known:
-        hint = did_you_mean(value, known) if isinstance(value, str) else ""
-        raise error(f"{name} {echo(value)}: expected one of {', '.join(known)}{hint}")
+        raise error(f"{name} {echo(value)}: {expected_one_of(value, known)}")
 
 
 def rate_bps(gbps: float, name: str, least: float) -> int:

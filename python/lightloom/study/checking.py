@@ -19,7 +19,8 @@ from pydantic import (
     ValidationError,
 )
 
-from lightloom.errors import InputError, did_you_mean
+from lightloom.errors import InputError, did_you_mean, expected_one_of
+from lightloom.fabric.options import literal_words
 from lightloom.units import parse_quantity
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -145,9 +146,7 @@ def expectation(problem: Mapping[str, Any]) -> str:
         words, key = _LIMITS[kind]
         return f"{words} {context[key]:,g}"
     if kind in {"literal_error", "enum"}:
-        options = [part.strip(" '") for part in context["expected"].replace(" or ", ",").split(",")]
-        known = [option for option in options if option]
-        return f"expected one of {', '.join(known)}{did_you_mean(str(problem['input']), known)}"
+        return expected_one_of(problem["input"], literal_words(problem))
     for beginning, words in _EXPECTED.items():
         if kind.startswith(beginning):
             return words

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo, expected_one_of
 
 #: what the expert half of an MoE layer moves over NVSwitch for expert tensor parallelism
 MoeTp = Literal["dispatched", "sequence", "none"]
@@ -78,9 +78,9 @@ class WorkloadOptions:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or not 0 < value <= 8:
                 raise InputError(
-                    f"{flag} = {value!r}: expected bytes per element, above 0, up to 8"
+                    f"{flag} = {echo(value)}: expected bytes per element, above 0, up to 8"
                 )
         if self.moe_tp not in get_args(MoeTp):
             raise InputError(
-                f"moe-tp = {self.moe_tp!r}: expected one of {', '.join(get_args(MoeTp))}"
+                f"moe-tp = {echo(self.moe_tp)}: {expected_one_of(self.moe_tp, get_args(MoeTp))}"
             )

@@ -68,11 +68,17 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: input should be a valid integer"),
     ("mixnet", {"degree": True}, "mixnet: degree = True: input should be a valid integer"),
     ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
-    ("mixnet", {"circuits": "bset"},
-     "mixnet: circuits = 'bset': input should be 'paper', 'reference', 'static', 'greedy', "
-     "'parametric', 'best' or 'exact'"),
     ("mixnet", {"switch_delay_s": "25 parsecs"}, "mixnet: switch_delay_s: cannot read"
      " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
+    ("mixnet", {"switch_delay_s": "mesured"}, "mixnet: switch_delay_s: cannot read 'mesured' as a"
+     " quantity in second, or 'measured', or 'measured-p99'; did you mean 'measured'?"),
+    ("mixnet", {"circuits": "bset"}, "mixnet: circuits = 'bset': expected one of paper, reference,"
+     " static, greedy, parametric, best, exact; did you mean 'best'?"),
+    ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = 'brake-even': expected one of"
+     " never, always, per-layer, break-even, oracle; did you mean 'break-even'?"),
+    ("mixnet", {"first": "prdict"}, "mixnet: first = 'prdict': expected one of reuse, block,"
+     " predict; did you mean 'predict'?"),
+    ("mixnet", {"first": 3}, "mixnet: first = 3: expected one of reuse, block, predict"),
     ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: input should"),
     ("mixnet", {"control_delay_s": 1e7}, "mixnet: control_delay_s = 10000000.0: expected at"
      " most 1e+06 second"),

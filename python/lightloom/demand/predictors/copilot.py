@@ -27,7 +27,7 @@ import numpy.typing as npt
 from lightloom.demand.predictors.history import History
 from lightloom.demand.predictors.protocol import Loads, check_count, project
 from lightloom.demand.predictors.window import Window
-from lightloom.errors import DemandError, did_you_mean
+from lightloom.errors import DemandError, echo, expected_one_of
 
 Solver = Literal["slsqp", "gradient"]
 
@@ -62,9 +62,7 @@ class Copilot:
 
     def __init__(self, experts: int, *, window: int = 32, solver: str = "slsqp") -> None:
         if solver not in get_args(Solver):
-            known = ", ".join(get_args(Solver))
-            hint = did_you_mean(str(solver), get_args(Solver))
-            raise DemandError(f"solver {solver!r}: expected one of {known}{hint}")
+            raise DemandError(f"solver {echo(solver)}: {expected_one_of(solver, get_args(Solver))}")
         self._history = History(experts)
         if experts > MOST_EXPERTS[solver]:
             raise DemandError(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.source import MAX_EXPERTS, whole
-from lightloom.errors import DemandError
+from lightloom.errors import DemandError, echo
 
 #: shares of the experts, ``(experts,)``
 Loads = npt.NDArray[np.float64]
@@ -99,7 +99,9 @@ def check_count(name: str, value: int, most: int, least: int = 1) -> int:
         Naming it.
     """
     if not whole(value) or not least <= value <= most:
-        raise DemandError(f"{name}: expected a whole number from {least} to {most}, got {value!r}")
+        raise DemandError(
+            f"{name}: expected a whole number from {least} to {most}, got {echo(value)}"
+        )
     return int(value)
 
 
@@ -118,5 +120,7 @@ def check_share(name: str, value: float, least: float = 0.0) -> float:
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not least < value <= 1:
-        raise DemandError(f"{name}: expected a number above {least:g} and up to 1, got {value!r}")
+        raise DemandError(
+            f"{name}: expected a number above {least:g} and up to 1, got {echo(value)}"
+        )
     return float(value)
