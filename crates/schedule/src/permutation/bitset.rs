@@ -1,5 +1,7 @@
 //! Sets of lines as machine words.
 
+use std::ops::{Index, IndexMut};
+
 /// A set of up to `64 W` lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits<const W: usize>([u64; W]);
@@ -18,17 +20,22 @@ impl<const W: usize> Bits<W> {
 
     #[inline]
     pub fn insert(&mut self, line: usize) {
-        self.0[line / 64] |= 1 << (line % 64);
+        self.0[line / 64 % W] |= 1 << (line % 64);
+    }
+
+    #[inline]
+    pub fn insert_if(&mut self, line: usize, wanted: bool) {
+        self.0[line / 64 % W] |= u64::from(wanted) << (line % 64);
     }
 
     #[inline]
     pub fn remove(&mut self, line: usize) {
-        self.0[line / 64] &= !(1 << (line % 64));
+        self.0[line / 64 % W] &= !(1 << (line % 64));
     }
 
     #[inline]
     pub fn contains(&self, line: usize) -> bool {
-        self.0[line / 64] >> (line % 64) & 1 == 1
+        self.0[line / 64 % W] >> (line % 64) & 1 == 1
     }
 
     #[inline]
@@ -74,6 +81,37 @@ impl<const W: usize> Bits<W> {
                 })
             })
         })
+    }
+}
+
+/// Something for each of up to `64 W` lines, W a power of two.
+///
+/// The size is fixed, and indices are taken modulo it, so that no access needs a check.
+pub struct Lines<T, const W: usize>(Box<[[T; 64]; W]>);
+
+impl<T: Copy, const W: usize> Lines<T, W> {
+    pub fn all(value: T) -> Self {
+        Self(Box::new([[value; 64]; W]))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.as_flattened_mut().iter_mut()
+    }
+}
+
+impl<T, const W: usize> Index<usize> for Lines<T, W> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, line: usize) -> &T {
+        &self.0[line / 64 % W][line % 64]
+    }
+}
+
+impl<T, const W: usize> IndexMut<usize> for Lines<T, W> {
+    #[inline]
+    fn index_mut(&mut self, line: usize) -> &mut T {
+        &mut self.0[line / 64 % W][line % 64]
     }
 }
 

@@ -6,7 +6,9 @@
 //! both its lines are idle, so the length is at most twice the bound (Racsmany's bound for dense
 //! open-shop schedules).
 
-use super::bitset::{Bits, with_words};
+use std::cmp::Reverse;
+
+use super::bitset::{Bits, Lines, with_words};
 use super::{Demand, Transfer};
 
 /// Transfers of a demand if each costs its two ports the delay, sorted by start.
@@ -18,133 +20,161 @@ const ROW: usize = 0;
 const COLUMN: usize = 1;
 const NEVER: u64 = u64::MAX;
 
+#[derive(Clone, Copy)]
+struct Line<const W: usize> {
+    /// Lines of the other side that it has not begun to serve.
+    wants: Bits<W>,
+    /// Time that these take.
+    load: u64,
+}
+
+impl<const W: usize> Line<W> {
+    #[inline]
+    fn begin(&mut self, other: usize, time: u64) {
+        self.wants.remove(other);
+        self.load -= time;
+    }
+}
+
+/// Load, side and number of a line that has just become free.
+type Freed = (Reverse<u64>, u32, u32);
+
 /// One side of the crossbar.
 struct Side<const W: usize> {
-    /// Lines of the other side that it has not begun to serve.
-    wants: Vec<Bits<W>>,
-    /// Time that these take.
-    load: Vec<u64>,
+    lines: Lines<Line<W>, W>,
     free: Bits<W>,
 }
 
 impl<const W: usize> Side<W> {
-    fn new(lines: usize) -> Self {
-        let wants = vec![Bits::EMPTY; lines];
-        Self { wants, load: vec![0; lines], free: Bits::below(lines) }
+    fn new(count: usize) -> Self {
+        let lines = Lines::all(Line { wants: Bits::EMPTY, load: 0 });
+        Self { lines, free: Bits::below(count) }
     }
 }
 
 struct Shop<'a, const W: usize> {
-    demand: &'a Demand<'a>,
+    bytes: &'a [u64],
+    columns: usize,
     delay: u64,
     sides: [Side<W>; 2],
-    ends: Ends,
+    ends: Ends<W>,
     /// Column that each row sends to, if any.
-    partner: Vec<usize>,
-    /// Load, side and number of lines that have just become free.
-    freed: Vec<(u64, usize, usize)>,
+    partner: Lines<u32, W>,
     transfers: Vec<Transfer>,
 }
 
 fn run<const W: usize>(demand: &Demand, delay: u64) -> Vec<Transfer> {
     let mut shop = Shop::<W>::new(demand, delay);
-    shop.begin(0);
-    while let Some(now) = shop.ends.first() {
-        // All that ends now is free before anything begins.
-        while shop.ends.first() == Some(now) {
-            let row = shop.ends.pop();
-            shop.free(ROW, row);
-            shop.free(COLUMN, shop.partner[row]);
+    let mut freed = Vec::with_capacity(demand.rows + demand.columns);
+    (0..demand.rows).for_each(|row| shop.free(ROW, row, &mut freed));
+    (0..demand.columns).for_each(|column| shop.free(COLUMN, column, &mut freed));
+    shop.begin(&mut freed, 0);
+    while let Some((now, row)) = shop.ends.pop() {
+        let column = shop.partner[row] as usize;
+        if shop.ends.first() != now {
+            // These two want each other no more, so neither cares what the other chooses.
+            shop.serve::<ROW>(row, now);
+            shop.serve::<COLUMN>(column, now);
+            continue;
         }
-        shop.begin(now);
+        // All that ends now is free before anything begins.
+        freed.clear();
+        let mut also = Some((now, row));
+        while let Some((_, row)) = also {
+            shop.free(ROW, row, &mut freed);
+            shop.free(COLUMN, shop.partner[row] as usize, &mut freed);
+            also = if shop.ends.first() == now { shop.ends.pop() } else { None };
+        }
+        shop.begin(&mut freed, now);
     }
     shop.transfers
 }
 
 impl<'a, const W: usize> Shop<'a, W> {
-    fn new(demand: &'a Demand<'a>, delay: u64) -> Self {
+    fn new(demand: &Demand<'a>, delay: u64) -> Self {
         let (rows, columns) = (demand.rows, demand.columns);
-        let mut sides = [Side::new(rows), Side::new(columns)];
+        let mut sides = [Side::<W>::new(rows), Side::<W>::new(columns)];
+        let [row_side, column_side] = &mut sides;
         let mut pairs = 0;
-        for row in 0..rows {
-            let (mut wants, mut load) = (Bits::EMPTY, 0);
-            for (column, &bytes) in demand.row(row).iter().enumerate() {
-                if bytes > 0 {
-                    wants.insert(column);
-                    load += bytes + delay;
-                    sides[COLUMN].wants[column].insert(row);
-                    sides[COLUMN].load[column] += bytes + delay;
-                    pairs += 1;
-                }
+        for (row, cells) in demand.bytes.chunks_exact(columns.max(1)).enumerate() {
+            let mut own = Line { wants: Bits::EMPTY, load: 0 };
+            for (column, (&bytes, other)) in
+                cells.iter().zip(column_side.lines.iter_mut()).enumerate()
+            {
+                let wanted = bytes > 0;
+                let time = if wanted { bytes + delay } else { 0 };
+                own.load += time;
+                other.load += time;
+                own.wants.insert_if(column, wanted);
+                other.wants.insert_if(row, wanted);
+                pairs += usize::from(wanted);
             }
-            sides[ROW].wants[row] = wants;
-            sides[ROW].load[row] = load;
+            row_side.lines[row] = own;
         }
-        let lines = |side: usize| {
-            let load = sides[side].load.iter().enumerate();
-            load.map(move |(line, &load)| (load, side, line))
-        };
-        let freed = lines(ROW).chain(lines(COLUMN)).collect();
         let transfers = Vec::with_capacity(pairs);
-        let ends = Ends::new(rows);
-        Self { demand, delay, sides, ends, partner: vec![0; rows], freed, transfers }
+        Self {
+            bytes: demand.bytes,
+            columns,
+            delay,
+            sides,
+            ends: Ends::new(rows),
+            partner: Lines::all(0),
+            transfers,
+        }
     }
 
-    fn free(&mut self, side: usize, line: usize) {
+    fn free(&mut self, side: usize, line: usize, freed: &mut Vec<Freed>) {
         self.sides[side].free.insert(line);
-        self.freed.push((self.sides[side].load[line], side, line));
+        freed.push((Reverse(self.sides[side].lines[line].load), side as u32, line as u32));
     }
 
-    /// Lets the lines that have become free choose, the longest first.
-    fn begin(&mut self, now: u64) {
-        let later = |x: &(u64, usize, usize), y: &(u64, usize, usize)| {
-            y.0.cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2)))
-        };
-        // Nearly always these are the two ends of one circuit.
-        match self.freed.as_mut_slice() {
-            [row, column] => {
-                if later(row, column).is_gt() {
-                    std::mem::swap(row, column);
-                }
-            }
-            freed => freed.sort_unstable_by(later),
-        }
-        for index in 0..self.freed.len() {
-            let (_, side, line) = self.freed[index];
+    /// Lets free lines choose, the longest first.
+    fn begin(&mut self, freed: &mut [Freed], now: u64) {
+        freed.sort_unstable();
+        for &(_, side, line) in &*freed {
+            let (side, line) = (side as usize, line as usize);
             if self.sides[side].free.contains(line) {
-                let open = self.sides[side].wants[line].and(&self.sides[1 - side].free);
-                if let Some(other) = longest(&open, &self.sides[1 - side].load) {
-                    let (row, column) = if side == ROW { (line, other) } else { (other, line) };
-                    self.join(row, column, now);
+                self.sides[side].free.remove(line);
+                if side == ROW {
+                    self.serve::<ROW>(line, now);
+                } else {
+                    self.serve::<COLUMN>(line, now);
                 }
             }
         }
-        self.freed.clear();
     }
 
-    fn join(&mut self, row: usize, column: usize, now: u64) {
-        let bytes = self.demand.bytes[row * self.demand.columns + column];
-        for (side, line, other) in [(ROW, row, column), (COLUMN, column, row)] {
-            let side = &mut self.sides[side];
-            side.wants[line].remove(other);
-            side.load[line] -= bytes + self.delay;
-            side.free.remove(line);
-        }
-        self.partner[row] = column;
-        self.ends.set(row, now + self.delay + bytes);
+    /// Joins an idle line to the longest free one that it wants; if there is none it is free.
+    #[allow(clippy::inline_always, reason = "called once per side, in the innermost loop")]
+    #[inline(always)]
+    fn serve<const SIDE: usize>(&mut self, line: usize, now: u64) {
+        let open = self.sides[SIDE].lines[line].wants.and(&self.sides[1 - SIDE].free);
+        let Some(other) = longest(&open, &self.sides[1 - SIDE].lines) else {
+            self.sides[SIDE].free.insert(line);
+            return;
+        };
+        let (row, column) = if SIDE == ROW { (line, other) } else { (other, line) };
+        let bytes = self.bytes[row * self.columns + column];
+        let time = bytes + self.delay;
+        self.sides[1 - SIDE].free.remove(other);
+        self.sides[ROW].lines[row].begin(column, time);
+        self.sides[COLUMN].lines[column].begin(row, time);
+        self.partner[row] = column as u32;
+        self.ends.set(row, now + time);
         self.transfers.push(Transfer { row: row as u32, column: column as u32, start: now, bytes });
     }
 }
 
 /// The line with the largest load, the lowest of equals.
 #[inline]
-fn longest<const W: usize>(lines: &Bits<W>, load: &[u64]) -> Option<usize> {
+fn longest<const W: usize>(open: &Bits<W>, lines: &Lines<Line<W>, W>) -> Option<usize> {
     let mut best = None;
     // What is left of a wanted line is more than nothing.
     let mut most = 0;
-    lines.each(|line| {
-        if load[line] > most {
-            (most, best) = (load[line], Some(line));
+    open.each(|line| {
+        let load = lines[line].load;
+        if load > most {
+            (most, best) = (load, Some(line));
         }
     });
     best
@@ -152,45 +182,52 @@ fn longest<const W: usize>(lines: &Bits<W>, load: &[u64]) -> Option<usize> {
 
 /// When each row ends: a tree of minima over the rows.
 ///
-/// Node k is the earlier of nodes 2k and 2k + 1; the last half are the rows.
-struct Ends {
-    time: Vec<u64>,
-    row: Vec<u32>,
+/// Node k is the earlier of nodes 2k and 2k + 1; below the last of them are the rows.
+struct Ends<const W: usize> {
+    nodes: Lines<u64, W>,
+    rows: Lines<u64, W>,
+    leaves: usize,
 }
 
-impl Ends {
+impl<const W: usize> Ends<W> {
     fn new(rows: usize) -> Self {
-        let leaves = rows.next_power_of_two();
-        let row = (0..2 * leaves).map(|node| (node % leaves) as u32).collect();
-        Self { time: vec![NEVER; 2 * leaves], row }
+        let leaves = rows.next_power_of_two().max(2);
+        Self { nodes: Lines::all(NEVER), rows: Lines::all(NEVER), leaves }
     }
 
     #[inline]
-    fn first(&self) -> Option<u64> {
-        (self.time[1] != NEVER).then_some(self.time[1])
+    fn first(&self) -> u64 {
+        self.nodes[1]
     }
 
-    /// Takes out a row that ends first.
+    /// Takes out a row that ends first, and when it does.
     #[inline]
-    fn pop(&mut self) -> usize {
-        let row = self.row[1] as usize;
+    fn pop(&mut self) -> Option<(u64, usize)> {
+        let first = self.nodes[1];
+        if first == NEVER {
+            return None;
+        }
+        let mut node = 2;
+        while node < self.leaves {
+            node = 2 * (node + usize::from(self.nodes[node] != first));
+        }
+        let row = node - self.leaves;
+        let row = row + usize::from(self.rows[row] != first);
         self.set(row, NEVER);
-        row
+        Some((first, row))
     }
 
     #[inline]
     fn set(&mut self, row: usize, time: u64) {
-        let leaves = self.time.len() / 2;
-        let (mut node, mut earliest, mut who) = (leaves + row, time, row as u32);
-        self.time[node] = time;
-        // What climbs stays in registers, so that only the siblings are loaded.
+        self.rows[row] = time;
+        let mut earliest = time.min(self.rows[row ^ 1]);
+        let mut node = (self.leaves + row) >> 1;
+        // What climbs stays in a register, so that only the siblings are loaded.
         while node > 1 {
-            let (other, other_who) = (self.time[node ^ 1], self.row[node ^ 1]);
-            who = if other < earliest { other_who } else { who };
-            earliest = earliest.min(other);
+            self.nodes[node] = earliest;
+            earliest = earliest.min(self.nodes[node ^ 1]);
             node /= 2;
-            self.time[node] = earliest;
-            self.row[node] = who;
         }
+        self.nodes[1] = earliest;
     }
 }
