@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::critical::{RULES, by_rule};
 use super::improve::improve;
 use super::rebuild::rebuild;
-use super::{Demand, Method, Plan, Schedule, plan_by};
+use super::{Demand, Method, Plan, Schedule, Slots, plan_by};
 
 /// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
@@ -17,11 +17,15 @@ const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal]
 /// Lines up to which groups of slots are rebuilt even without a time limit.
 const SMALL: usize = 16;
 
+/// Lines up to which they are rebuilt in what each rule found, not in the best alone.
+const TINY: usize = 8;
+
 pub fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
     let bound = demand.lower_bound();
     // With partial reconfiguration the open shop is nearly always the shortest by far.
     let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };
-    let mut search = Search { demand, until, best: schedule(cheapest, demand, bound) };
+    let best = schedule(cheapest, demand, bound);
+    let mut search = Search { demand, until, best, others: Vec::new() };
     search.all();
     search.best
 }
@@ -34,11 +38,14 @@ struct Search<'a> {
     demand: &'a Demand<'a>,
     until: Option<Instant>,
     best: Schedule,
+    /// Slots of the rules, to be rebuilt.
+    others: Vec<Slots>,
 }
 
 impl Search<'_> {
     fn all(&mut self) {
         let demand = self.demand;
+        let lines = demand.rows.max(demand.columns);
         // Without delay this is optimal.
         if self.goes_on() {
             self.offer(Method::Bvn, plan_by(demand, Method::Bvn));
@@ -52,6 +59,9 @@ impl Search<'_> {
             if self.goes_on()
                 && let Some(slots) = by_rule(demand, rule, self.until)
             {
+                if lines <= TINY {
+                    self.others.push(slots.clone());
+                }
                 self.offer(Method::Critical, Plan::Slots(slots));
             }
         }
@@ -61,13 +71,18 @@ impl Search<'_> {
             }
         }
         // Worth its time where it is short, or where the caller has time.
-        let small = demand.rows.max(demand.columns) <= SMALL;
         if self.goes_on()
-            && (small || self.until.is_some())
+            && (lines <= SMALL || self.until.is_some())
             && let Plan::Slots(slots) = &self.best.plan
         {
             let slots = rebuild(demand, slots, self.until);
             self.offer(self.best.method, Plan::Slots(slots));
+        }
+        for slots in std::mem::take(&mut self.others) {
+            if self.goes_on() {
+                let slots = rebuild(demand, &slots, self.until);
+                self.offer(Method::Critical, Plan::Slots(slots));
+            }
         }
     }
 
