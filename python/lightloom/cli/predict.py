@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.cli.show import Outputs, Watcher
-from lightloom.demand import bytes_per_token, read_routing_log, synthetic
+from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
@@ -227,7 +227,9 @@ def _names(given: str | None, experts: int) -> list[str]:
     """The predictors asked for, or those that are fast enough."""
     if given is None:
         return [name for name in PREDICTORS if experts <= _UNASKED.get(name, experts)]
-    names = [name.strip() for name in given.split(",")]
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"--predictors {given}: expected some of {', '.join(PREDICTORS)}")
     for place, name in enumerate(names):
         if name in names[:place]:
             raise InputError(f"--predictors: '{name}' is named twice")
@@ -243,6 +245,8 @@ def _open(options: _TraceOptions, experts_per_server: int | None, watcher: Watch
         return _draw(options, options.regime, experts_per_server, watcher)
     assert options.log is not None
     _refuse(options, "a log", "seed", "steps", "layers", "tokens", "experts_per_token")
+    if str(options.log) in REGIMES and not options.log.exists():
+        raise DemandError(f"{options.log}: no such file; to draw it: --synthetic {options.log}")
     watcher.at(0.0, f"reading {options.log.name}")
     if is_load_file(options.log):
         _refuse(options, "a table of loads", "tokens_per_step", "stages")

@@ -141,7 +141,10 @@ def shortcomings(trace: LoadTrace, setting: Setting) -> list[str]:
     found = []
     steps = setting.scored_steps(trace)
     if steps < MIN_STEPS:
-        found.append(f"{steps} scored steps of {trace.steps}, at least {MIN_STEPS} are needed")
+        found.append(
+            f"{steps} scored step{'s' * (steps > 1)} of {trace.steps}, "
+            f"at least {MIN_STEPS} are needed"
+        )
     copies = trace.copies_per_step / trace.experts
     if copies < MIN_COPIES_PER_EXPERT:
         found.append(

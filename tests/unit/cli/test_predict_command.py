@@ -176,3 +176,22 @@ def test_an_interrupt_keeps_what_was_finished(spawn, tmp_path):
     content = json.loads(whole.read_text())
     assert content["interrupted"] is True
     assert [row["predictor"] for row in content["scores"]] == ["ewma"]
+
+
+def test_no_predictors_and_regimes_without_their_option_get_a_hint(
+    lightloom, tmp_path, monkeypatch
+):
+    outcome = lightloom("predict --synthetic calm --predictors ,")
+    assert outcome.status == 2
+    assert outcome.err.startswith("lightloom: --predictors ,: expected some of uniform, previous-")
+    monkeypatch.chdir(tmp_path)
+    outcome = lightloom("predict pair")
+    assert outcome.status == 2
+    assert outcome.err == "lightloom: pair: no such file; to draw it: --synthetic pair\n"
+
+
+def test_two_drawn_steps_are_too_few_as_well(lightloom):
+    outcome = lightloom("predict --synthetic calm --steps 2 --layers 1 --predictors ewma")
+    assert outcome.status == 0
+    text = "too short to judge a predictor: 1 scored step of 2, at least 100 are needed"
+    assert f"warning: {text}" in outcome.out
