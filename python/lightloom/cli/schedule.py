@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from lightloom import schedule as schedulers
 from lightloom.cli import schedule_options as options
+from lightloom.cli.schedule_failed import read_failures
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
     MAX_SIDE,
@@ -36,6 +38,7 @@ from lightloom.study.scheduling import (
     Scheduling,
     compare_schedules,
     without_diagonal,
+    without_servers,
 )
 from lightloom.units import parse_quantity, show_bytes, show_time
 
@@ -79,6 +82,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     eps_rate: options.EpsRate = None,
     circuits: options.Allocators = None,
     previous: options.Previous = None,
+    failed: options.Failed = None,
     relay: options.Relay = False,
     planes: options.Planes = False,
     systems: options.Systems = True,
@@ -107,12 +111,17 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     ports = _ports(given, rate_gbps)
     name, matrix = _demand(given)
     sent, inside = without_diagonal(matrix)
+    gone = 0
+    if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
+        sent, gone = without_servers(sent, ports.failed.servers)
     question = Question(name, sent, rate_gbps, delay_s, partial, ports)
     found = _compare(question, choice)
     outputs.write(found)
     console = Console(highlight=False, stderr=outputs.on_stdout)
     if inside:
         console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
+    if gone:
+        console.print(f"{show_bytes(gone)} from and to failed servers: left out")
     print_scheduling(found, console)
     _print_drawings(found, console)
     if found.interrupted:
@@ -224,7 +233,7 @@ def _demand(given: dict[str, Any]) -> tuple[str, npt.NDArray[np.uint64]]:
 def _ports(given: dict[str, Any], rate_gbps: float) -> Ports | None:
     degree = given["degree"]
     if degree is None:
-        for name in ("eps_rate", "circuits", "previous", "relay", "planes"):
+        for name in ("eps_rate", "circuits", "previous", "failed", "relay", "planes"):
             if given[name] not in {None, False}:
                 flag = name.replace("_", "-")
                 raise InputError(
@@ -236,7 +245,16 @@ def _ports(given: dict[str, Any], rate_gbps: float) -> Ports | None:
     eps_gbps = _EPS_NICS * rate_gbps if eps is None else _quantity("--eps-rate", eps, _EPS_RATE)
     previous = given["previous"]
     held = None if previous is None else read_whole_matrix(previous, "circuits")
-    return Ports(degree, eps_gbps, held)
+    if given["failed"] is None:
+        return Ports(degree, eps_gbps, held)
+    failed = read_failures(given["failed"])
+    eps_nics = round(eps_gbps / rate_gbps)
+    if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
+        raise InputError(
+            f"--failed: EPS NICs need an --eps-rate that is a multiple of {rate_gbps:g} Gb/s, "
+            f"got {eps_gbps:g}"
+        )
+    return Ports(degree, eps_gbps, held, failed, eps_nics)
 
 
 def _quantity(flag: str, text: str, kind: tuple[str, str, float, float]) -> float:

@@ -108,6 +108,15 @@ Previous = Annotated[
         show_default="a static circulant",
     ),
 ]
+Failed = Annotated[
+    str | None,
+    _option(
+        _CIRCUITS,
+        "--failed",
+        metavar="PART,...",
+        help="What is broken: server:3, nic:2/1 (server/NIC), eps:0/1, plane:5.",
+    ),
+]
 Relay = Annotated[bool, _option(_CIRCUITS, "--relay", help="Relay over third servers as well.")]
 Planes = Annotated[
     bool,

@@ -156,7 +156,8 @@ def _allocations(found: Scheduling) -> Grid:
     return Grid(
         title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
         f"{found.question.rate_gbps:g} Gb/s and "
-        f"{ports.eps_gbps:g} Gb/s EPS per server",
+        f"{ports.eps_gbps:g} Gb/s EPS per server"
+        + ("" if ports.failed is None else f"; failed: {ports.failed.parts}"),
         headers=[
             ("circuits by", ""),
             ("number", ""),

@@ -38,6 +38,16 @@ class Failures:
     servers: Sequence[int] = field(default=())
     planes: Sequence[int] = field(default=())
 
+    @property
+    def parts(self) -> str:
+        """Every part in words, such as ``"server 3, NIC 2/1"`` (server/NIC)."""
+        return ", ".join(
+            [f"server {server}" for server in self.servers]
+            + [f"NIC {server}/{nic}" for server, nic in self.nics]
+            + [f"EPS NIC {server}/{nic}" for server, nic in self.eps_nics]
+            + [f"plane {plane}" for plane in self.planes]
+        )
+
 
 def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.NDArray[np.bool_]:
     """Return which optical NICs work, ``(n, most ports)``; False where a server has none.

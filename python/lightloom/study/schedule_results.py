@@ -40,6 +40,7 @@ def as_json(found: Scheduling) -> dict[str, Any]:
             "degree": question.ports.degree,
             "eps_gbps": question.ports.eps_gbps,
             "held": "static" if question.ports.previous is None else "given",
+            "failed": None if question.ports.failed is None else vars(question.ports.failed),
         }
     best = found.best_allocation
     return {

@@ -45,11 +45,17 @@ class Ports:
         Rate of one server into, and out of, the EPS.
     previous
         Circuits that are held now, ``(n, n)``; the static circulant by default.
+    failed
+        What is broken and must not be used.
+    eps_nics
+        NICs that ``eps_gbps`` is the rate of; needed only if some of them have failed.
     """
 
     degree: int
     eps_gbps: float
     previous: npt.ArrayLike | None = None
+    failed: schedule.Failures | None = None
+    eps_nics: int | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,13 @@ def without_diagonal(demand: Bytes) -> tuple[Bytes, int]:
     return left, inside
 
 
+def without_servers(demand: Bytes, servers: Sequence[int]) -> tuple[Bytes, int]:
+    """A square demand without what servers send and receive, and how many bytes that is."""
+    gone = np.isin(np.arange(len(demand)), servers)
+    left = np.where(gone[:, np.newaxis] | gone, np.uint64(0), demand)
+    return left, int((demand - left).sum(dtype=object))
+
+
 def nature(demand: Bytes, name: str = "demand") -> Nature:
     """Measure what kind of demand it is; ``name`` begins error messages.
 
@@ -357,6 +370,18 @@ def check(question: Question, choice: Choice) -> None:
             f"{question.name}: circuits need a square demand, got {rows} sources and {columns} "
             "destinations; leave --degree out for schedules of permutations"
         )
+    if question.ports is not None and question.ports.failed is not None:
+        _check_failed(question, question.ports.failed, choice.relay)
+
+
+def _check_failed(question: Question, failed: schedule.Failures, relay: bool) -> None:
+    region = _region(question)
+    schedule.port_bound_s(question.demand, region)  # refuses parts that are not there
+    if relay and region.eps_gbps and (failed.servers or failed.eps_nics):
+        raise InputError(
+            f"failed: {failed.parts}: relaying expects one EPS rate for all servers; leave "
+            "relaying out"
+        )
 
 
 def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -429,7 +454,14 @@ def _try_system(found: Scheduling, name: str, clock: _Clock) -> None:
 def _region(question: Question) -> schedule.Region:
     assert question.ports is not None
     ports = question.ports
-    return schedule.Region(ports.degree, question.rate_gbps, ports.eps_gbps, split=True)
+    return schedule.Region(
+        ports.degree,
+        question.rate_gbps,
+        ports.eps_gbps,
+        split=True,
+        failed=ports.failed,
+        eps_nics=ports.eps_nics,
+    )
 
 
 def _hold(found: Scheduling, relay: bool) -> None:
@@ -485,4 +517,6 @@ def _assign_planes(found: Scheduling) -> None:
     best, ports = found.best_allocation, found.question.ports
     assert best is not None
     assert ports is not None
-    found.planes = schedule.assign_planes(best.split.circuits, planes=ports.degree)
+    found.planes = schedule.assign_planes(
+        best.split.circuits, planes=ports.degree, failed=ports.failed
+    )

@@ -17,6 +17,7 @@ from lightloom.cli import run_command
 from lightloom.demand.byte_matrix import write_npz
 
 DRAWN = "schedule --synthetic pair --servers 4"
+PARTS = "expected of server:3, nic:2/1 (server/NIC), eps:0/1, plane:5, joined by commas"
 MATRIX = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]])
 
 
@@ -75,6 +76,26 @@ def folder(tmp_path, monkeypatch):
          "as well, or leave it out"),
         ("schedule a.npy --delay 0 --degree 2 --eps-rate -1",
          "--eps-rate -1: expected 0 to 1e+09 Gb/s"),
+        ("schedule a.npy --delay 0 --failed nic:0/0", "--failed is for circuits; give --degree as "
+         "well, or leave it out"),
+        ("schedule a.npy --delay 0 --degree 2 --failed srver:1", f"--failed 'srver:1': {PARTS}; "
+         "did you mean 'server'?"),
+        ("schedule a.npy --delay 0 --degree 2 --failed nic:1", f"--failed 'nic:1': {PARTS}"),
+        ("schedule a.npy --delay 0 --degree 2 --failed eps:1/-1", f"--failed 'eps:1/-1': {PARTS}"),
+        ("schedule a.npy --delay 0 --degree 2 --failed ,", f"--failed ',': {PARTS}"),
+        ("schedule a.npy --delay 0 --degree 2 --failed server:3", "failed server: expected a whole "
+         "number from 0 to 2, got 3"),
+        ("schedule a.npy --delay 0 --degree 2 --failed nic:1/2", "failed NIC of server 1: expected "
+         "a whole number from 0 to 1, got 2"),
+        ("schedule a.npy --delay 0 --degree 2 --failed eps:1/2", "failed EPS NIC of server 1: "
+         "expected a whole number from 0 to 1, got 2"),
+        ("schedule a.npy --delay 0 --degree 2 --eps-rate 700 --failed eps:1/0", "--failed: EPS "
+         "NICs need an --eps-rate that is a multiple of 400 Gb/s, got 700"),
+        ("schedule a.npy --delay 0 --degree 2 --relay --failed eps:1/0", "failed: EPS NIC 1/0: "
+         "relaying expects one EPS rate for all servers; leave relaying out"),
+        ("schedule wide.npy --delay 0 --degree 2 --failed server:1", "wide.npy: circuits need a "
+         "square demand, got 2 sources and 3 destinations; leave --degree out for schedules of "
+         "permutations"),
         ("schedule a.npy --delay 0 --degree 1 --previous held.npy",
          "circuits: server 0 has 1 ports but 2 circuits"),
         ("schedule a.npy --delay 0 --degree 6 --previous a.npy",
@@ -238,6 +259,38 @@ def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
     assert re.search(
         r"No circuits beat [\d.]+ ns \(proved with split\); exact is within 0\.\d\d%", out
     )
+
+
+def test_failed_parts_are_not_used_and_are_named(lightloom, folder):
+    job = "schedule --synthetic mixtral --servers 4 --delay 0 --method bvn --no-systems --degree 3"
+    files = "--out a.npz --json a.json"
+    parts = "--failed server:3,nic:2/1,nic:2/2,eps:0/1,plane:0"
+    out = lightloom(f"{job} {parts} --planes {files}").out
+    words = "failed: server 3, NIC 2/1, NIC 2/2, EPS NIC 0/1, plane 0"
+    assert words in " ".join(out.split())
+    assert "from and to failed servers: left out" in out
+    with np.load(folder / "a.npz") as arrays:
+        assert arrays["circuits"].sum(axis=1).tolist() == [2, 2, 0, 0]
+        assert not arrays["demand"][3].any()
+        assert not arrays["demand"][:, 3].any()
+        assert not (arrays["nics"][:, [1, 3]] == 0).any()
+    assert json.loads((folder / "a.json").read_text())["inputs"]["failed"] == {
+        "nics": [[2, 1], [2, 2]],
+        "eps_nics": [[0, 1]],
+        "servers": [3],
+        "planes": [0],
+    }
+    lightloom(f"{job} {files}")
+    assert json.loads((folder / "a.json").read_text())["inputs"]["failed"] is None
+
+
+def test_a_failed_eps_nic_slows_its_server(lightloom, folder):
+    job = "schedule a.npy --delay 0 --method bvn --no-systems --degree 1 --circuits static"
+    times = []
+    for failed in ("", "--failed eps:0/1,eps:2/1"):
+        lightloom(f"{job} {failed} --json a.json")
+        times.append(json.loads((folder / "a.json").read_text())["circuits"]["static"]["split_s"])
+    assert times[1] > times[0]
 
 
 def test_planes_that_fit_and_that_do_not(lightloom, folder):
