@@ -5,7 +5,8 @@
 //! joined anew that ran out of demand or of slack, by alternating paths over rows of bits
 //! (incremental repair). Each slot but the last uses up a pair or the slack of a line, so there
 //! are at most as many slots as pairs and lines. Relabelling lines keeps the sum of holds, not
-//! the number of slots.
+//! the number of slots. Beginning with the matching of an earlier demand does not pay: finding the
+//! first one takes 4 % of the instructions at 16 lines and 2 % at 64.
 
 use super::bitset::with_words;
 use super::exact::{ROWS, State};
