@@ -14,6 +14,7 @@ from lightloom.units import PS_PER_S, parse_quantity, to_bps, to_ps
 #: rates are whole bits per second in 64 bits in the core
 _MOST_GBPS = 1e9
 _MOST_TIME_BYTES = 2**62 - 1
+_DOUBLE_BYTES = 8
 
 
 def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
@@ -34,9 +35,12 @@ def whole_matrix(
     if given.dtype.kind not in "iuf" and given.size:
         raise error(f"{name}: expected whole numbers from 0 to {most}, got {given.dtype}")
     if given.dtype.kind == "f":
+        if given.dtype.itemsize < _DOUBLE_BYTES:
+            given = given.astype(np.float64)  # half precision knows no 2^53
         whole = np.isfinite(given) & (given == np.floor(given))
-        # 2^64 is a float, 2^64 - 1 is not: compare below the next power.
-        whole &= (given >= 0) & (given < float(most) + 1)
+        # 2^64 is a float, 2^64 - 1 is not: such a limit rounds up to a number that is too large.
+        limit = float(most)
+        whole &= (given >= 0) & ((given < limit) if limit > most else (given <= limit))
     else:
         whole = (given >= 0) & (given <= most)
     if not whole.all():

@@ -155,6 +155,8 @@ def _weights(weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
         raise InputError(f"weights: expected a matrix, got shape {given.shape}")
     if given.dtype.kind not in "iuf" and given.size:
         raise InputError(f"weights: expected whole numbers, got {given.dtype}")
+    if given.dtype == np.float16:
+        given = given.astype(np.float64)  # half precision knows no 2^60
     fits = (given >= -_MOST_WEIGHT) & (given <= _MOST_WEIGHT)
     if given.dtype.kind == "f":
         fits &= given == np.floor(given)

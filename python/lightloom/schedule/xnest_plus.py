@@ -22,6 +22,8 @@ from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_num
 from lightloom.schedule.helios import EpochRun, epoch_arguments
 from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
 
+_MOST_NODES = 1024
+
 Reading = Literal["pairings", "diagonals"]
 
 
@@ -67,7 +69,7 @@ def xnest_sub_matrices(
     InputError
         If an argument cannot be used.
     """
-    nodes = whole_number(nodes, "nodes", 2, 1024)
+    nodes = whole_number(nodes, "nodes", 2, _MOST_NODES)
     return tuple(_core.schedule_sub_matrices(nodes, _diagonals(reading)))
 
 
@@ -104,7 +106,8 @@ def xnest_plan(
     held = None
     if previous is not None:
         rows = as_array(previous, "previous", InputError)
-        if rows.shape != (switches, 2) or rows.dtype.kind not in "iu" or rows.min() < 0:
+        fits = rows.shape == (switches, 2) and rows.dtype.kind in "iu"
+        if not fits or rows.min() < 0 or rows.max() > _MOST_NODES:
             raise InputError(
                 f"previous: expected {switches} pairs of whole numbers, got {echo(previous)}"
             )

@@ -51,6 +51,13 @@ def test_wrong_edges(edges, message):
         colour_edges(edges)
 
 
+@pytest.mark.parametrize("options", [{}, {"tiers": 3}, {"tiers": 3, "pod": 2, "cores": 0}])
+def test_no_hosts_need_no_way(options):
+    route = route_permutation([], leaf=2, **options)
+    route.check([])
+    assert route.spine.shape == route.core.shape == (0,)
+
+
 def test_two_tiers_by_hand():
     route = route_permutation([2, 1, 0, -1], leaf=2)
     # host 0 and 2 exchange over one spine, host 1 sends to itself, host 3 is idle

@@ -58,6 +58,11 @@ def test_sums_beyond_64_bits_are_exact():
     assert max_weight_matching(heavy, bipartite=False).weight == 10 * 2**60
 
 
+def test_half_precision_is_a_number_like_any_other():
+    found = max_weight_matching(np.array([[3, 1]], dtype=np.float16), bipartite=True)
+    assert found.weight == 3
+
+
 def test_wrong_answers_are_seen():
     found = max_weight_matching(SQUARE, bipartite=True)
     lighter = Matching(np.array([[0, 0]], dtype=np.int32), 1, found.certificate)

@@ -161,6 +161,16 @@ def test_switches_that_need_not_turn_stay():
             r"^previous: expected 2 pairs of whole numbers, got \[\(0, 0\)\]$",
         ),
         (
+            lambda: xnest_plan([[0, 1], [1, 0]], switches=2, previous=[(0, 0), (1,)]),
+            InputError,
+            r"^previous: expected an array, got rows of unequal length$",
+        ),
+        (
+            lambda: xnest_plan([[0, 1], [1, 0]], switches=1, previous=[(0, 2**32)]),
+            InputError,
+            r"^previous: expected 1 pairs of whole numbers, got \[\(0, 4294967296\)\]$",
+        ),
+        (
             lambda: xnest_sub_matrices(1),
             InputError,
             r"^nodes: expected a whole number from 2 to 1024, got 1$",

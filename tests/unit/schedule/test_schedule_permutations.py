@@ -62,7 +62,7 @@ def test_partial_reconfiguration_makes_each_circuit_once():
     assert found.holds_bytes.tolist() == [50, 3, 50, 1]
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.int64, np.uint64, np.float64])
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.int64, np.uint64, np.float16, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_any_numeric_array(kind, order):
     demand = np.array([[0, 4, 1], [2, 0, 9]], dtype=kind, order=order)
@@ -70,6 +70,10 @@ def test_any_numeric_array(kind, order):
     found.check(demand)
     assert found.length_bytes == 11
     decompose(demand[:, ::2]).check(demand[:, ::2])
+
+
+def test_the_largest_demand_may_be_a_float():
+    assert decompose([[2.0**53]], method="bvn").length_bytes == 2**53
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (1, 1), (2, 3)])
@@ -85,6 +89,7 @@ def test_nothing_to_send(shape):
     [
         ([[1, -2], [0, 0]], r"demand\[0, 1\] is -2: expected a whole number from 0 to 900719925"),
         (np.array([[1], [-1]]), r"demand\[1, 0\] is -1"),
+        ([[2.0**53 + 2]], r"demand\[0, 0\] is 9007199254740994.0"),
         ([[0.5]], r"demand\[0, 0\] is 0.5"),
         ([[np.nan]], "is nan"),
         ([[2**53 + 1]], r"demand\[0, 0\] is 9007199254740993"),

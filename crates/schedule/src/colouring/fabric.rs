@@ -85,7 +85,7 @@ pub fn route_permutation(permutation: &[u32], shape: &FabricShape) -> Result<Fab
         core_switches: vec![],
     };
     let mut core_of = vec![NONE; leaves * shape.spines as usize];
-    for (plane, among_leaves) in hosts.upper.chunks_exact(leaves).enumerate() {
+    for (plane, among_leaves) in hosts.upper.chunks_exact(leaves.max(1)).enumerate() {
         let tier = one_tier(among_leaves, pods.leaves, pods.cores, "pod")?;
         core_of[plane * leaves..(plane + 1) * leaves].copy_from_slice(&tier.via);
         route.spine_switches.extend(tier.switches);
