@@ -226,7 +226,9 @@ def allocate_exactly(
     found = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
     circuits, before = found.circuits, request[3]
     if before is not None and np.isfinite(found.time_s) and changed_pairs(before, circuits):
-        near = exact.nearest(lines, found.time_s, before, started + time_limit_s)
+        # Nothing to send takes no time: any other will do to ask for the circuits.
+        by = found.time_s or 1.0
+        near = exact.nearest(lines, by, before, started + time_limit_s)
         if near is not None and rate(near) <= found.time_s * (1 + 1e-9):
             circuits = near
     made, eps_bytes, makespan_s, _ = _core.schedule_route(request, circuits)

@@ -77,6 +77,8 @@ def closest(start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]],
 
     ``rate`` is the exact time of circuits: the programme is solved in floating point.
     """
+    if np.isinf(start.time_s) and np.isfinite(start.bound_s):
+        start = _any_time(start, lines, rate, until)
     while start.time_s > start.bound_s * (1 + gap) and np.isfinite(start.time_s):
         low, high = start.bound_s, start.time_s
         # The known circuits are near the optimum: first try to prove them.
@@ -92,6 +94,21 @@ def closest(start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]],
             break
         start = Found(answer, found, low)
     return start
+
+
+def _any_time(
+    start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]], float], until: float
+) -> Found:
+    """Replace circuits that leave a pair without a way, if there are better ones."""
+    sums = np.stack([lines.bytes_.sum(axis=axis) for axis in (0, 1)])
+    over_eps = np.divide(sums, lines.eps, out=np.zeros_like(sums), where=lines.eps > 0)
+    # Circuits that give every pair a way are done by then.
+    latest = max(float(over_eps.max()), float(lines.bytes_.max()) / lines.circuit)
+    answer = circuits_by(lines, max(latest, start.bound_s), until)
+    if answer is None or answer is False:
+        return start
+    found = rate(answer)
+    return Found(answer, found, start.bound_s) if found < start.time_s else start
 
 
 def circuits_by(

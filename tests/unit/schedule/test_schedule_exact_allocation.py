@@ -142,3 +142,31 @@ def test_limits_that_cannot_be_used_are_refused(change, text):
     with pytest.raises(InputError) as error:
         allocate_exactly([[0, 1], [1, 0]], Region(ports=2, **RATES), **change)
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_line_without_eps_is_bounded_by_circuits_to_each_peer(split):
+    # with two circuits the heavy pair would leave the other peers of its server without any
+    demand = np.array([[0, 9, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]]) * 10**8
+    region = Region(ports=3, circuit_gbps=8, eps_gbps=0, split=split)
+    for method in ("best", "exact"):
+        found = allocate_region(demand, region, method=method)
+        assert found.makespan_s == found.bound_s == 0.9, method
+
+
+def test_exact_finds_the_only_circuits_that_give_every_pair_a_way():
+    # server 2 has no EPS and needs both others by circuit; these have one port each
+    demand = np.array([[0, 9, 4], [9, 0, 1], [3, 4, 0]]) * 10**8
+    region = Region(ports=[1, 1, 3], circuit_gbps=100, eps_gbps=[400, 1, 0], split=False)
+    found = allocate_region(demand, region, method="exact")
+    assert found.circuits.tolist() == [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    assert found.makespan_s == pytest.approx(7.2)
+    assert found.makespan_s <= found.bound_s * 1.003
+
+
+def test_nothing_to_send_keeps_what_may_stay():
+    previous = np.array([[0, 2, 1], [2, 0, 0], [1, 0, 0]])
+    region = Region(ports=2, circuit_gbps=1, eps_gbps=1)
+    found = allocate_exactly(np.zeros((3, 3), dtype=np.uint64), region, previous=previous)
+    assert found.makespan_s == 0
+    assert changed_pairs(previous, found.circuits) == 1

@@ -42,6 +42,13 @@ impl Line {
             return at_least;
         }
         let mut time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
+        if time.is_infinite() && self.rests.len() <= ports {
+            // Without EPS each peer needs a circuit, which shorter times may leave to others.
+            for (count, &size) in self.counts.iter_mut().zip(bytes) {
+                *count = u16::from(size > 0.0);
+            }
+            time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
+        }
         while time.is_finite() {
             self.choose(problem, bytes, ports, time);
             let next = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
