@@ -244,3 +244,11 @@ def test_wrong_arguments_of_circuits_for_relaying(demand):
     whole = Region(ports=6, circuit_gbps=400, eps_gbps=800, split=False)
     with pytest.raises(InputError, match=r"^split: relaying divides"):
         allocate_relayed(demand, whole)
+
+
+@pytest.mark.parametrize("method", ["fast", "lp"])
+def test_rounding_sends_no_byte_where_there_is_no_eps(method):
+    demand = [[0, 676498760274562], [7137742095074646, 0]]
+    found = relay(demand, [[0, 2], [2, 0]], Region(2, 100, 0), method=method)
+    assert found.one_hop_s == found.makespan_s == pytest.approx(285509.683803)
+    assert found.size_bytes.tolist() == [676498760274562, 7137742095074646]

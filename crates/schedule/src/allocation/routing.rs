@@ -131,14 +131,22 @@ fn whole_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f
 
 fn spill(problem: &Problem, circuits: &[u16], makespan: f64) -> Vec<u64> {
     let per_circuit = problem.circuit * makespan;
-    each_pair(problem, circuits, |size, count| {
+    let mut spilled = each_pair(problem, circuits, |size, count| {
         if count == 0 {
             return size;
         }
         // The cast saturates: circuits that could carry more than 2^64 bytes carry all.
         let carried = (f64::from(count) * per_circuit).round() as u64;
         size.saturating_sub(carried)
-    })
+    });
+    // What rounding leaves of 2^53 bytes and more must not go where there is no EPS.
+    let n = problem.n;
+    for (pair, bytes) in spilled.iter_mut().enumerate().filter(|pair| circuits[pair.0] > 0) {
+        if problem.eps[pair / n] == 0.0 || problem.eps[pair % n] == 0.0 {
+            *bytes = 0;
+        }
+    }
+    spilled
 }
 
 fn keep_whole(problem: &Problem, circuits: &[u16]) -> Vec<u64> {
