@@ -52,13 +52,16 @@ pub fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Sl
             return None;
         }
         work.weigh(most, rule.urgent);
-        let matching = match &mut assignment {
-            Some(assignment) => work.assign(assignment),
-            None => work.greedy(),
-        };
+        let assigned = assignment.as_mut().map(|assignment| work.assign(assignment));
+        // Beside weights of 2^53 those of a few bytes are lost to rounding, and nothing is joined.
+        let matching = assigned
+            .filter(|matching| matching.iter().any(|&column| column >= 0))
+            .unwrap_or_else(|| work.greedy());
         let hold = match rule.urgent {
             Some(_) => work.best_hold(&matching),
-            None => work.pairs(&matching).map(|(_, _, bytes)| bytes).max().unwrap_or(0),
+            None => {
+                work.pairs(&matching).map(|(_, _, bytes)| bytes).max().expect("a pair is joined")
+            }
         };
         work.serve(&matching, hold);
         slots.push(&matching, hold);
