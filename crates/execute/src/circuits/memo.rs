@@ -1,29 +1,49 @@
-//! Decisions shared between equal questions.
+//! Answers shared between equal questions: to the allocator, and to the router of relays.
 //!
 //! Two questions are equal only if all of their bytes are: servers and ports (by number of a known
-//! shape), demand, and present circuits; the hash only finds the candidate. The table is emptied
+//! shape), demand, and circuits (those held now, or those to route over); the hash only finds the candidate. The table is emptied
 //! when it grows past a limit, so that a step without repetitions does not fill the memory.
 
 use lightloom_schedule::Allocation;
+use lightloom_schedule::relay::{Relayed, Way};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// Bytes of keys and answers after which the table is emptied.
 const LIMIT_BYTES: usize = 256 << 20;
 
+/// An answer that can be kept.
+pub trait Answer: Clone {
+    /// About what it takes of the memory.
+    fn size_bytes(&self) -> usize;
+}
+
+impl Answer for Allocation {
+    fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.eps_bytes.len() * (size_of::<u64>() + size_of::<u16>())
+    }
+}
+
+impl Answer for Arc<Relayed> {
+    fn size_bytes(&self) -> usize {
+        size_of::<Relayed>() + self.ways.len() * size_of::<Way>()
+    }
+}
+
 /// A question and its answer.
 #[derive(Debug)]
-struct Entry {
+struct Entry<A> {
     shape: u32,
     demand: Vec<u64>,
     previous: Vec<u16>,
-    answer: Allocation,
+    answer: A,
 }
 
 /// Answers to earlier questions, by the hash of the question.
-#[derive(Debug, Default)]
-pub struct Memo {
-    answers: FxHashMap<u64, Entry>,
+#[derive(Debug)]
+pub struct Memo<A> {
+    answers: FxHashMap<u64, Entry<A>>,
     size_bytes: usize,
     /// Questions answered from the table.
     pub hits: u64,
@@ -32,17 +52,23 @@ pub struct Memo {
     enabled: bool,
 }
 
-impl Memo {
+impl<A> Default for Memo<A> {
+    fn default() -> Self {
+        Self { answers: FxHashMap::default(), size_bytes: 0, hits: 0, misses: 0, enabled: false }
+    }
+}
+
+impl<A: Answer> Memo<A> {
     /// An empty table.
     pub fn new(enabled: bool) -> Self {
         Self { enabled, ..Self::default() }
     }
 
     /// The answer to a question, if it is known.
-    pub fn known(&mut self, shape: u32, demand: &[u64], previous: &[u16]) -> Option<Allocation> {
+    pub fn known(&mut self, shape: u32, demand: &[u64], previous: &[u16]) -> Option<A> {
         let found =
             self.enabled.then(|| self.answers.get(&hash(shape, demand, previous))).flatten();
-        let same = |known: &&Entry| {
+        let same = |known: &&Entry<A>| {
             known.shape == shape && known.demand == demand && known.previous == previous
         };
         let answer = found.filter(same).map(|known| known.answer.clone());
@@ -51,12 +77,12 @@ impl Memo {
     }
 
     /// Keeps the answer to a question.
-    pub fn keep(&mut self, shape: u32, demand: &[u64], previous: &[u16], answer: &Allocation) {
+    pub fn keep(&mut self, shape: u32, demand: &[u64], previous: &[u16], answer: &A) {
         if !self.enabled {
             return;
         }
-        self.size_bytes += demand.len() * 2 * (size_of::<u64>() + size_of::<u16>());
-        self.size_bytes += size_of::<Entry>();
+        self.size_bytes += demand.len() * (size_of::<u64>() + size_of::<u16>());
+        self.size_bytes += size_of::<Entry<A>>() + answer.size_bytes();
         if self.size_bytes > LIMIT_BYTES {
             self.answers.clear();
             self.size_bytes = 0;
@@ -103,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_disabled_table_computes_everything() {
-        let mut memo = Memo::new(false);
+        let mut memo = Memo::<Allocation>::new(false);
         for _ in 0..2 {
             assert_eq!(memo.known(0, &[1], &[1]), None);
             memo.keep(0, &[1], &[1], &allocation(1.0));

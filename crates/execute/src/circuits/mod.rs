@@ -1,6 +1,7 @@
 //! The circuits of the regions and when they follow the demand (MixNet section 5.1, appendix B.2).
 //!
-//! Circuits begin as the demand-blind circulant. A decision asks the allocator, lets the circuits
+//! Circuits begin as a demand-blind circulant: of the nearest servers, or, in wide regions whose
+//! servers relay, of geometric strides, which leave few hops between any two. A decision asks the allocator, lets the circuits
 //! that change go dark, and brings the new ones up after the switch's delay. Circuits in use are
 //! never switched: the caller says who uses them ([`Circuits::enter`], [`Circuits::leave`]).
 
@@ -20,6 +21,7 @@ use lightloom_model::{
     Allocator, Duration, Network, Ocs, Rate, Reconfigure, TaskGraph, Time, WorkerId,
 };
 use lightloom_schedule::reconfigure::{cannot_pay, questions};
+use lightloom_schedule::relay::expander;
 use lightloom_schedule::{
     Ahead, Allocation, EpsRates, Request, Switching, allocate, break_even, makespans, port_bound,
     route,
@@ -37,7 +39,7 @@ pub struct Circuits<'a> {
     of_group: Vec<Option<u32>>,
     place: Vec<u32>,
     members: usize,
-    memo: Memo,
+    memo: Memo<Allocation>,
     relays: Option<Relays>,
     /// Who answers instead of the network's allocator.
     pub own: Own<'a>,
@@ -108,12 +110,12 @@ impl<'a> Circuits<'a> {
             let demand = vec![0; circuits.domains[index].size().pow(2)];
             let asked = circuits.request(&circuits.domains[index], &demand, None);
             asked.validate().map_err(ExecuteError::Network)?;
-            let start = allocate(Allocator::Static, &asked);
+            let start = start(&asked, ocs);
             let domain = &mut circuits.domains[index];
-            domain.circuits = start.circuits;
+            domain.circuits = start;
             domain.add_links(ocs.nic_rate, flows);
         }
-        circuits.relays = Relays::new(network, ocs, &circuits.domains, flows);
+        circuits.relays = Relays::new(network, ocs, &circuits.domains, share_equal_work, flows);
         Ok(Some(circuits))
     }
 
@@ -397,6 +399,16 @@ impl<'a> Circuits<'a> {
     }
 }
 
+/// Demand-blind circuits: a circulant of the nearest servers; where servers relay and not all pairs
+/// can have circuits, of geometric strides.
+fn start(request: &Request, ocs: &Ocs) -> Vec<u16> {
+    let wide = request.servers > ocs.degree as usize + 1;
+    if ocs.relaying.is_some() && wide && request.allowed.is_none() {
+        return expander(request);
+    }
+    allocate(Allocator::Static, request).circuits
+}
+
 fn set_pair(
     domain: &Domain,
     (a, b): (usize, usize),
@@ -408,6 +420,46 @@ fn set_pair(
     for cell in [a * size + b, b * size + a] {
         if let Some(link) = domain.links[cell] {
             flows.set_rate(now, link, rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use lightloom_model::Relaying;
+
+    /// Strides of the circuits of server 0 at the start, one per circuit.
+    fn strides(servers: usize, relaying: bool) -> Vec<usize> {
+        let chunk = Relaying { chunk_bytes: 1 << 16, chunk_latency: Duration(0) };
+        let ocs = Ocs { relaying: relaying.then_some(chunk), ..testing::ocs(servers) };
+        let circuits = start(
+            &Request {
+                servers,
+                demand: &vec![0; servers * servers],
+                ports: &vec![ocs.degree; servers],
+                allowed: None,
+                circuit_rate: ocs.nic_rate,
+                eps_rates: EpsRates::Equal(ocs.nic_rate),
+                split: true,
+                previous: None,
+            },
+            &ocs,
+        );
+        (0..servers).flat_map(|peer| vec![peer; usize::from(circuits[peer])]).collect()
+    }
+
+    #[test]
+    fn wide_regions_start_with_far_neighbours_only_if_they_relay() {
+        assert_eq!(strides(32, false), [1, 2, 3, 29, 30, 31]);
+        assert_eq!(strides(32, true), [1, 3, 6, 26, 29, 31]);
+    }
+
+    #[test]
+    fn where_all_pairs_can_have_circuits_relaying_changes_nothing() {
+        for servers in 2..=7 {
+            assert_eq!(strides(servers, true), strides(servers, false));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! faster than those held when both relay.
 
 use super::domain::Domain;
+use super::memo::Memo;
 use super::{Choice, Circuits};
 use crate::fabric::eps::EpsLinks;
 use crate::lower::{Bundle, RegionWay};
@@ -14,6 +15,7 @@ use lightloom_flowsim::{FlowNetwork, LinkId};
 use lightloom_model::{Carrier, Network, Ocs, Rate, Reconfigure, WorkerId};
 use lightloom_schedule::relay::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way, relay};
 use lightloom_schedule::{Ahead, Allocation, EpsRates};
+use std::sync::Arc;
 
 /// What relaying costs, and the links over which relays pass bytes on.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub struct Relays {
     cost: RelayCost,
     /// Link of each server's NVSwitch; none where it is in no domain.
     staging: Vec<Option<LinkId>>,
+    memo: Memo<Arc<Relayed>>,
 }
 
 /// What relaying costs in this network, if servers relay.
@@ -41,6 +44,7 @@ impl Relays {
         network: &Network,
         ocs: &Ocs,
         domains: &[Domain],
+        share_equal_work: bool,
         flows: &mut FlowNetwork,
     ) -> Option<Self> {
         let cost = cost_of(network, ocs)?;
@@ -49,7 +53,7 @@ impl Relays {
         for &server in domains.iter().flat_map(|domain| &domain.servers) {
             staging[server as usize] = Some(flows.add_link(rate));
         }
-        Some(Self { cost, staging })
+        Some(Self { cost, staging, memo: Memo::new(share_equal_work) })
     }
 
     /// The links of all relays, and the rate of each.
@@ -66,7 +70,8 @@ impl Circuits<'_> {
         let size = self.domain(index).size();
         let mut total = vec![0; size * size];
         self.fold(group, demand, &mut total);
-        let found = self.relayed(index, &self.domain(index).circuits, &total)?;
+        let held = self.domain(index).circuits.clone();
+        let found = self.relayed(index, &held, &total)?;
         if found.verdict != Verdict::Pays {
             self.statistics.one_hop += 1;
             return None;
@@ -84,46 +89,56 @@ impl Circuits<'_> {
         Some(ways)
     }
 
-    /// The best division of a demand over some circuits; nothing if servers do not relay.
-    fn relayed(&self, index: u32, circuits: &[u16], demand: &[u64]) -> Option<Relayed> {
-        let cost = self.relays.as_ref()?.cost;
-        Some(relay(&RelayRequest {
-            servers: self.domain(index).size(),
+    /// The best division of a demand over some circuits; nothing if servers do not relay. The
+    /// all-to-all of a decision asks what the decision asked, and backward passes what forward
+    /// passes asked, so equal questions are answered once.
+    fn relayed(&mut self, index: u32, circuits: &[u16], demand: &[u64]) -> Option<Arc<Relayed>> {
+        let domain = &self.domains[index as usize];
+        let Relays { cost, memo, .. } = self.relays.as_mut()?;
+        if let Some(known) = memo.known(domain.shape, demand, circuits) {
+            return Some(known);
+        }
+        let found = Arc::new(relay(&RelayRequest {
+            servers: domain.size(),
             demand,
             circuits,
             circuit_rate: self.ocs.nic_rate,
             eps_rates: EpsRates::Equal(self.eps_rate),
-            cost,
-        }))
+            cost: *cost,
+        }));
+        memo.keep(domain.shape, demand, circuits, &found);
+        Some(found)
     }
 
     /// A choice that one-hop times led to, or to hold what is there if that is no slower once both
     /// relay.
-    pub(super) fn choose_relayed(&self, index: u32, ahead: &[Ahead], choice: Choice) -> Choice {
-        let held = &self.domain(index).circuits;
-        let sum = |circuits: &[u16]| -> Option<f64> {
-            let time = |next: &Ahead| self.relayed(index, circuits, &next.demand);
-            ahead.iter().map(|next| time(next).map(|found| found.makespan + found.latency)).sum()
-        };
+    pub(super) fn choose_relayed(&mut self, index: u32, ahead: &[Ahead], choice: Choice) -> Choice {
+        let held = self.domain(index).circuits.clone();
         let Some(first) = self.relayed(index, &choice.allocation.circuits, &choice.demand) else {
             return choice;
         };
         let makespan = first.makespan + first.latency;
         let choice = Choice { allocation: Allocation { makespan, ..choice.allocation }, ..choice };
-        if choice.allocation.circuits == *held {
+        if choice.allocation.circuits == held {
             return choice;
         }
-        let (before, after) = (sum(held), sum(&choice.allocation.circuits));
-        let (Some(before), Some(after)) = (before, after) else { return choice };
+        let mut sum = |circuits: &[u16]| -> f64 {
+            let time = |next: &Ahead| {
+                let found = self.relayed(index, circuits, &next.demand).expect("servers relay");
+                found.makespan + found.latency
+            };
+            ahead.iter().map(time).sum()
+        };
+        let (before, after) = (sum(&held), sum(&choice.allocation.circuits));
         let weighs = matches!(self.ocs.reconfigure, Reconfigure::BreakEven | Reconfigure::Oracle);
-        let delay = self.switching().time(held, &choice.allocation.circuits);
+        let delay = self.switching().time(&held, &choice.allocation.circuits);
         let exposed = if weighs { delay.0.saturating_sub(ahead[0].hidden.0) } else { 0 };
         if after + exposed as f64 * 1e-12 < before {
             return Choice { saved: before - after, ..choice };
         }
-        let found = self.relayed(index, held, &choice.demand).expect("servers relay");
+        let found = self.relayed(index, &held, &choice.demand).expect("servers relay");
         let allocation = Allocation {
-            circuits: held.clone(),
+            circuits: held,
             makespan: found.makespan + found.latency,
             chosen: self.domain(index).chosen,
             ..choice.allocation

@@ -2,6 +2,8 @@
 
 use super::{NIC, US, compute, play};
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
+use crate::{Options, execute};
+use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Network, Ocs, Reconfigure, Relaying, TaskGraph};
 
 const CHUNK: Relaying = Relaying { chunk_bytes: 50_000, chunk_latency: Duration(10 * US) };
@@ -100,4 +102,21 @@ fn groups_that_share_servers_relay_too() {
     let outcome = play(&graph, &region(4, 2, Some(CHUNK)));
     assert_eq!(outcome.circuits.relayed + outcome.circuits.one_hop, 2);
     assert_eq!(outcome, play(&graph, &region(4, 2, Some(CHUNK))));
+}
+
+/// Whether routings are shared between equal questions makes no difference to what comes out.
+#[test]
+fn shared_routings_change_nothing() {
+    let graph = hot_columns(16);
+    for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
+        let policy = Ocs { relaying: Some(CHUNK), reconfigure, ..ocs(16) };
+        let network = Network { ocs: Some(policy), ..mixnet(16) };
+        let run = |share_equal_work| {
+            let options = Options { share_equal_work, ..Options::default() };
+            execute(&graph, &network, &options, &mut Silent).unwrap()
+        };
+        let (shared, alone) = (run(true), run(false));
+        assert_eq!((shared.step, shared.ledger), (alone.step, alone.ledger));
+        assert_eq!(shared.circuits.relayed, alone.circuits.relayed);
+    }
 }

@@ -149,7 +149,7 @@ fn fitting(request: &Request, circuits: &[u16]) -> Vec<u16> {
 
 /// A circulant of strides 1, r, r^2, ..., where r is the root of n that uses all ports; what ports
 /// are left go to the nearest servers.
-fn expander(request: &Request) -> Vec<u16> {
+pub fn expander(request: &Request) -> Vec<u16> {
     let n = request.servers;
     let mut taken = Taken::new(request);
     let degree = request.ports.iter().copied().max().unwrap_or(0) as usize;

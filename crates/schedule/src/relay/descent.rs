@@ -18,25 +18,25 @@ use super::ways::{Hop, Uses, Ways};
 const SLOTS: usize = 8;
 
 /// Stages: p = 2^squarings, and the part of all work to spend, in hundredths.
-const STAGES: [(u32, usize); 3] = [(2, 27), (4, 27), (6, 46)];
+const STAGES: [(u32, usize); 3] = [(1, 27), (3, 27), (6, 46)];
 
 /// Work in all, in visits of pairs that pay a price worth looking at: so many, and so many per
 /// pair.
 const VISITS: usize = 3000;
-const VISITS_PER_PAIR: usize = 8;
+const VISITS_PER_PAIR: usize = 5;
 
 /// Most sweeps of one stage.
 const SWEEPS: u32 = 50;
 
 /// From this stage on prices prove bounds that are worth their computation, every so many sweeps.
 const PROVING: u32 = 4;
-const PROOF_EVERY: u32 = 4;
+const PROOF_EVERY: u32 = 8;
 
 /// A pair whose dearest way costs no more than this times its cheapest one is left alone.
 const TOLERANCE: f64 = 1.2;
 
 /// A pair that pays at most this part of the highest price is left alone.
-const NEGLIGIBLE: f64 = 0.01;
+const NEGLIGIBLE: f64 = 0.03;
 
 /// Steps of a line search, which ends when both ways cost the same but for this part.
 const NEWTON_STEPS: u32 = 3;
@@ -74,6 +74,14 @@ impl Pair {
         pair
     }
 
+    /// Forgets a way that carries nothing any more.
+    fn drop(&mut self, slot: usize) {
+        self.used -= 1;
+        let last = self.used;
+        (self.hops[slot], self.uses[slot], self.bytes[slot]) =
+            (self.hops[last], self.uses[last], self.bytes[last]);
+    }
+
     fn parts(&self) -> impl Iterator<Item = Part> + '_ {
         (0..self.used).map(|slot| Part {
             from: self.from,
@@ -98,6 +106,8 @@ pub struct Descent<'a> {
     cheapest: Cheapest,
     /// Pairs that pay no more per byte are left alone.
     negligible: f64,
+    /// Resources whose prices follow their loads.
+    priced: Vec<u32>,
     /// 1 / bytes that one server may relay.
     memory: f64,
     /// The largest bound that any prices have proved, in bytes over one circuit.
@@ -118,8 +128,15 @@ impl<'a> Descent<'a> {
                 load[resource as usize] += part.bytes;
             }
         }
-        let (price, inverse) = (vec![0.0; load.len()], vec![0.0; load.len()]);
+        // what is not limited keeps these
+        let absent = |&inverse: &f64| if inverse.is_finite() { 0.0 } else { inverse };
+        let price: Vec<f64> = ways.inverse.iter().map(absent).collect();
+        let inverse = vec![0.0; load.len()];
         let memory = ways.request.cost.memory_limit.map_or(0.0, |limit| 1.0 / limit.max(1) as f64);
+        let mut priced = ways.limited.clone();
+        if memory > 0.0 && ways.request.cost.staging_rate.is_none() {
+            priced.extend((0..ways.n).map(|server| ways.staging(server)));
+        }
         let cheapest = Cheapest::new(ways, &price);
         Self {
             ways,
@@ -130,6 +147,7 @@ impl<'a> Descent<'a> {
             squarings: 0,
             cheapest,
             negligible: 0.0,
+            priced,
             memory,
             bound,
             visits: 0,
@@ -143,10 +161,9 @@ impl<'a> Descent<'a> {
 
     /// Time of the busiest resource, in bytes over one circuit.
     pub fn makespan(&self) -> f64 {
-        let times = self.load.iter().zip(&self.ways.inverse);
-        times
-            .map(|(&load, &inverse)| if load > 0.0 { load * inverse } else { 0.0 })
-            .fold(0.0, f64::max)
+        let limited = self.ways.limited.iter().map(|&resource| resource as usize);
+        let time = |resource: usize| self.load[resource] * self.ways.inverse[resource];
+        limited.map(time).fold(0.0, f64::max)
     }
 
     /// Runs all stages, or until the makespan is close to the bound.
@@ -194,21 +211,16 @@ impl<'a> Descent<'a> {
         self.squarings = squarings;
         let makespan = self.makespan();
         let mut busiest = 0.0_f64;
-        for resource in 0..self.load.len() {
-            let inverse = self.ways.inverse[resource];
-            self.inverse[resource] = inverse / makespan;
+        for place in 0..self.priced.len() {
+            let resource = self.priced[place] as usize;
+            self.inverse[resource] = self.ways.inverse[resource] / makespan;
             if self.ways.is_staging(resource) {
                 // what fills the memory is as dear as what lasts as long as the makespan
                 self.inverse[resource] = self.inverse[resource].max(self.memory);
             }
-            self.price[resource] = if inverse.is_finite() {
-                self.price_at(resource, self.load[resource])
-            } else {
-                inverse
-            };
-            if inverse.is_finite() {
-                busiest = busiest.max(self.price[resource]);
-            }
+            let price = self.price_at(resource, self.load[resource]);
+            self.price[resource] = price;
+            busiest = busiest.max(price);
         }
         self.negligible = NEGLIGIBLE * busiest;
         self.cheapest.renew(self.ways, &self.price);
@@ -237,7 +249,7 @@ impl<'a> Descent<'a> {
         let (mut dearest, mut out) = (self.negligible, None);
         for slot in 0..pair.used {
             let cost = self.cost(&pair.uses[slot]);
-            if cost > dearest && pair.bytes[slot] > 0.0 {
+            if cost > dearest {
                 (dearest, out) = (cost, Some(slot));
             }
         }
@@ -248,42 +260,44 @@ impl<'a> Descent<'a> {
         if dearest <= price * TOLERANCE {
             return false;
         }
-        let into = self.slot_for(index, hop);
+        let (into, target) = self.slot_for(index, hop);
+        if into == out {
+            return false;
+        }
         let pair = &self.pairs[index];
-        let (source, target) = (pair.uses[out], pair.uses[into]);
-        let shift = self.line_search(&source, &target, pair.bytes[out]);
-        if into == out || shift <= 0.0 {
+        let (source, all) = (pair.uses[out], pair.bytes[out]);
+        let shift = self.line_search(&source, &target, all);
+        if shift <= 0.0 {
             return false;
         }
         self.add(&source, -shift);
         self.add(&target, shift);
         let pair = &mut self.pairs[index];
-        pair.bytes[out] -= shift;
+        if into == pair.used {
+            (pair.hops[into], pair.uses[into], pair.bytes[into]) = (hop, target, 0.0);
+            pair.used += 1;
+        }
         pair.bytes[into] += shift;
+        pair.bytes[out] = all - shift;
+        if shift >= all {
+            pair.drop(out);
+        }
         true
     }
 
-    /// The slot of this way, or an empty one for it; if there is none, that of the cheapest way in
-    /// use.
-    fn slot_for(&mut self, index: usize, hop: Hop) -> usize {
+    /// The slot of this way, or the next one for it; if there is none, that of the cheapest way in
+    /// use. And what the way in that slot uses.
+    fn slot_for(&self, index: usize, hop: Hop) -> (usize, Uses) {
         let pair = &self.pairs[index];
         let used = 0..pair.used;
-        if let Some(slot) = used.clone().find(|&slot| pair.hops[slot] == hop) {
-            return slot;
+        let known = used.clone().find(|&slot| pair.hops[slot] == hop);
+        if known.is_none() && pair.used < SLOTS {
+            return (pair.used, self.ways.uses(pair.from as usize, pair.to as usize, hop));
         }
-        let empty = used.clone().find(|&slot| pair.bytes[slot] <= 0.0);
-        let next = (pair.used < SLOTS).then_some(pair.used);
-        let Some(slot) = empty.or(next) else {
-            let cost = |slot: usize| self.cost(&pair.uses[slot]);
-            let cheapest = used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
-            return cheapest.expect("all slots are in use");
-        };
-        let uses = self.ways.uses(pair.from as usize, pair.to as usize, hop);
-        let pair = &mut self.pairs[index];
-        pair.hops[slot] = hop;
-        pair.uses[slot] = uses;
-        pair.used = pair.used.max(slot + 1);
-        slot
+        let cost = |slot: usize| self.cost(&pair.uses[slot]);
+        let cheapest = || used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));
+        let slot = known.or_else(cheapest).expect("every pair uses some way");
+        (slot, pair.uses[slot])
     }
 
     fn cost(&self, uses: &Uses) -> f64 {

@@ -66,10 +66,8 @@ pub fn bound(ways: &Ways, price: &[f64]) -> f64 {
         }
     }
     let mut room = 0.0;
-    for (&price, &inverse) in price.iter().zip(&ways.inverse) {
-        if inverse > 0.0 && inverse.is_finite() {
-            room += price / inverse;
-        }
+    for &resource in &ways.limited {
+        room += price[resource as usize] / ways.inverse[resource as usize];
     }
     if paid > 0.0 { paid / room } else { 0.0 }
 }

@@ -23,7 +23,7 @@ mod solve;
 mod verify;
 mod ways;
 
-pub use allocate::{Origin, RelayedAllocation, allocate_relayed};
+pub use allocate::{Origin, RelayedAllocation, allocate_relayed, expander};
 pub use dual::{Prices, dual_bound};
 pub use request::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way};
 pub use round::Part;

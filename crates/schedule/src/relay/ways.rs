@@ -25,6 +25,8 @@ pub struct Ways<'a> {
     /// from it, n times staging, and nothing. 0 where a resource is unlimited, infinite where it
     /// is not there.
     pub inverse: Vec<f64>,
+    /// Resources that are there and limited.
+    pub limited: Vec<u32>,
 }
 
 impl<'a> Ways<'a> {
@@ -67,7 +69,12 @@ impl<'a> Ways<'a> {
         }
         inverse[n * n + 2 * n..n * n + 3 * n].fill(staging);
         inverse[n * n + 3 * n] = 0.0;
-        Self { request: *request, n, peers, first_peer, common, first_common, inverse }
+        let there = |resource: &u32| {
+            let inverse = inverse[*resource as usize];
+            inverse.is_finite() && inverse > 0.0
+        };
+        let limited = (0..inverse.len() as u32).filter(there).collect();
+        Self { request: *request, n, peers, first_peer, common, first_common, inverse, limited }
     }
 
     /// Servers that this one has circuits to.
