@@ -393,7 +393,7 @@ fn the_search_is_limited_and_finds_what_the_candidates_miss() {
     let n = 16;
     let mut searched = 0;
     for seed in 1..=6 {
-        let demand = regimes::demand("uniform", n, &mut regimes::Random(seed));
+        let demand = regimes::demand("pair", n, &mut regimes::Random(seed));
         let case = Case { demand, ..Case::new(n, &[], 2) };
         let found = judged(&case, &vec![6; n], None);
         searched += usize::from(found.origin == Origin::Search);
