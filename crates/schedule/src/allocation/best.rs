@@ -26,6 +26,9 @@ pub fn best(problem: &Problem) -> Candidate {
             .or(rate(Allocator::Reference, algorithm1::reference(problem, previous)))
             .or(rate(Allocator::Paper, algorithm1::paper(problem, previous)));
     }
+    if found.is_proved() {
+        return found.or(others).settled(problem);
+    }
     let mut found = found.or(shorten(problem, others, Allocator::Best, PATIENCE));
     if held(problem, Allocator::Best).is_some() {
         let blind = rate(Allocator::Greedy, greedy::skip(problem, None));

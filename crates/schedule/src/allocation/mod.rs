@@ -11,6 +11,7 @@
 mod algorithm1;
 mod best;
 mod bound;
+mod branching;
 mod circulant;
 mod greedy;
 mod nics;

@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 
 use super::bound::line_bound;
+use super::branching::{MOST_SERVERS, Verdict, branch};
 use super::greedy::skip;
 use super::packing::pack;
 use super::problem::{Circuits, Problem, ROUNDING};
@@ -20,10 +21,22 @@ use lightloom_model::Allocator;
 /// The search for a shorter time ends when it is this close to the bound, or to what has failed.
 const PRECISION: f64 = 5e-3;
 
+/// Where the next time to try lies between what has failed and the time reached. Most tries fail,
+/// but leave faster circuits behind: nearer to the time reached fewer are needed.
+const SKEW: f64 = 0.75;
+
+/// Times closer than this, relatively, are the same.
+const CLOSE: f64 = 1e-9;
+
+/// Branches per time until giving up.
+const BRANCHES: u32 = 300;
+
 /// Circuits, and what speaks for them.
 #[derive(Clone)]
 pub struct Candidate {
     pub time: f64,
+    /// A time that is proved impossible, or zero.
+    pub bound: f64,
     pub changed: u32,
     pub chosen: Allocator,
     pub circuits: Circuits,
@@ -34,7 +47,7 @@ impl Candidate {
         let time = makespan(problem, &circuits.count);
         let previous = problem.request.previous;
         let changed = previous.map_or(0, |old| changed_pairs(old, &circuits.count));
-        Self { time, changed, chosen, circuits }
+        Self { time, bound: 0.0, changed, chosen, circuits }
     }
 
     /// The faster one; of equally fast ones the one that changes less; else `self`.
@@ -44,7 +57,13 @@ impl Candidate {
             Ordering::Equal => other.changed < self.changed,
             Ordering::Greater => false,
         };
-        if better { other } else { self }
+        let bound = self.bound.max(other.bound);
+        Self { bound, ..if better { other } else { self } }
+    }
+
+    /// Whether it is proved that nothing is faster.
+    pub fn is_proved(&self) -> bool {
+        self.time <= self.bound * (1.0 + CLOSE)
     }
 
     /// The bytes of the EPS, and all else that is asked for.
@@ -69,7 +88,7 @@ impl Candidate {
             return found;
         }
         let circuits = settle(problem, previous, found.circuits, found.time);
-        Self::new(problem, chosen, circuits)
+        Self { bound: found.bound, ..Self::new(problem, chosen, circuits) }
     }
 }
 
@@ -102,16 +121,49 @@ pub fn shorten(problem: &Problem, found: Candidate, name: Allocator, patience: u
     if problem.reaches_bound(found.time) || !found.time.is_finite() {
         return found;
     }
-    let bound = line_bound(problem);
+    let bound = line_bound(problem).max(found.bound);
+    let mut found = Candidate { bound, ..found };
     if problem.request.split {
         return bisect(problem, found, name, (bound, patience)).0;
     }
+    if problem.n <= MOST_SERVERS {
+        found = prove(problem, found, name);
+        if found.is_proved() {
+            return found;
+        }
+    }
+    let bound = found.bound;
     let mut relaxed = problem.clone();
     relaxed.request.split = true;
     let start = Candidate::new(&relaxed, name, found.circuits.clone());
     let (start, failed) = bisect(&relaxed, start, name, (bound, patience));
     let found = found.or(Candidate::new(problem, name, start.circuits));
     bisect(problem, found, name, (failed, patience)).0
+}
+
+/// Looks for whole bundles that finish by ever shorter times, and for the proof that there are none;
+/// as far as branching decides.
+fn prove(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
+    let mut target = found.bound * (1.0 + ROUNDING);
+    while !found.is_proved() {
+        let last = found.time <= found.bound * (1.0 + PRECISION);
+        if last {
+            target = found.time * (1.0 - CLOSE);
+        }
+        match branch(problem, target, BRANCHES) {
+            Verdict::Possible(circuits) => {
+                let next = Candidate::new(problem, name, circuits);
+                if next.time >= found.time {
+                    break;
+                }
+                found = found.or(next);
+            }
+            Verdict::Impossible => found.bound = if last { found.time } else { target },
+            Verdict::Unknown => break,
+        }
+        target = f64::midpoint(found.bound, found.time);
+    }
+    found
 }
 
 /// Looks for circuits that finish by ever shorter times, by bisection between the time reached and
@@ -132,7 +184,7 @@ fn bisect(
             break;
         }
         found = found.or(next);
-        target = f64::midpoint(failed, found.time);
+        target = failed + SKEW * (found.time - failed);
     }
     (found, failed)
 }

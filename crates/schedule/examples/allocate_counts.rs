@@ -1,0 +1,62 @@
+//! One allocator on synthetic demand, to count instructions under callgrind.
+//!
+//! Arguments: allocator, servers, demand, routing (`split` or `whole`), and what is there before:
+//! `none`, `same` (the answer to the same demand) or `drift` (to demand that has since changed by up
+//! to 5 % per pair). `benches/RESULTS.md` has the command; only `counted` is to be collected.
+
+use std::hint::black_box;
+
+use lightloom_model::{Allocator, Rate};
+use lightloom_schedule::{Allocation, EpsRates, Request, allocate};
+
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::{Random, demand};
+
+const DRAWS: usize = 10;
+
+/// What is collected.
+#[inline(never)]
+fn counted(allocator: Allocator, request: &Request) -> Allocation {
+    allocate(allocator, request)
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [allocator, servers, kind, routing, before] = arguments.as_slice() else {
+        panic!("expected: allocator servers demand split|whole none|same|drift");
+    };
+    let allocator = match allocator.as_str() {
+        "greedy" => Allocator::Greedy,
+        "parametric" => Allocator::Parametric,
+        "best" => Allocator::Best,
+        other => panic!("allocator {other}: expected greedy, parametric or best"),
+    };
+    let n: usize = servers.parse().expect("a number of servers");
+    let rate = Rate(400_000_000_000);
+    let ports = vec![6; n];
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..DRAWS {
+        let demand = demand(kind, n, &mut random);
+        let request = Request {
+            servers: n,
+            demand: &demand,
+            ports: &ports,
+            allowed: None,
+            circuit_rate: rate,
+            eps_rates: EpsRates::Equal(Rate(2 * rate.0)),
+            split: routing == "split",
+            previous: None,
+        };
+        let mut drift = |bytes: &u64| (*bytes as f64 * (0.95 + 0.1 * random.uniform())) as u64;
+        let old: Vec<u64> = demand.iter().map(&mut drift).collect();
+        let previous = match before.as_str() {
+            "none" => None,
+            "same" => Some(allocate(allocator, &request).circuits),
+            _ => Some(allocate(allocator, &Request { demand: &old, ..request }).circuits),
+        };
+        let request = Request { previous: previous.as_deref(), ..request };
+        black_box(counted(allocator, black_box(&request)));
+    }
+}
