@@ -138,28 +138,32 @@ impl<'p, 'r> Packing<'p, 'r> {
     /// worked out earlier is an upper bound: only the foremost pair need be looked at again.
     fn fill_all(&mut self) {
         let n = self.problem.n;
-        let mut queue = BinaryHeap::new();
+        let mut queue = BinaryHeap::with_capacity(n * n / 2);
         for a in 0..n {
             for b in (a + 1..n).filter(|&b| self.is_out(a, b)) {
                 let gain = self.gain(a, b) / f64::from(self.need(a, b));
                 if gain > 0.0 {
-                    queue.push(Bundle { gain, a, b });
+                    queue.push(key(gain, a, b));
                 }
             }
         }
-        while let Some(bundle) = queue.pop() {
-            let Bundle { a, b, .. } = bundle;
+        while let Some(foremost) = queue.pop() {
             if self.circuits.is_full() {
                 break;
             }
+            let (a, b) = pair(foremost);
             let need = self.need(a, b);
             if self.circuits.free[a].min(self.circuits.free[b]) < need {
                 continue;
             }
             let gain = self.gain(a, b) / f64::from(need);
-            if queue.peek().is_some_and(|next| next.gain > gain) {
-                queue.push(Bundle { gain, ..bundle });
-            } else if gain > 0.0 {
+            if gain <= 0.0 {
+                continue;
+            }
+            let now = key(gain, a, b);
+            if queue.peek().is_some_and(|&next| next > now) {
+                queue.push(now);
+            } else {
                 self.put(a, b);
             }
         }
@@ -287,29 +291,14 @@ impl<'p, 'r> Packing<'p, 'r> {
         }
     }
 }
-/// Ordered by gain, then by lower indices.
-struct Bundle {
-    gain: f64,
-    a: usize,
-    b: usize,
+
+/// Sorts by gain (above zero, whose bits sort like it), then by lower indices.
+fn key(gain: f64, a: usize, b: usize) -> u128 {
+    u128::from(gain.to_bits()) << 32 | u128::from(!((a as u32) << 16 | b as u32))
 }
 
-impl Ord for Bundle {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.gain.total_cmp(&other.gain).then_with(|| (other.a, other.b).cmp(&(self.a, self.b)))
-    }
+/// The pair of a key.
+fn pair(key: u128) -> (usize, usize) {
+    let pair = !(key as u32);
+    ((pair >> 16) as usize, (pair & 0xffff) as usize)
 }
-
-impl PartialOrd for Bundle {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Bundle {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Bundle {}

@@ -3,7 +3,8 @@
 //! Between a bound that no circuits beat (each line alone with the circuits that suit it best) and
 //! the time reached, [`Search`] moves a few circuits at once so that no server is over its EPS
 //! budget. Without split it also packs whole bundles, see [`pack`]. A time at which both give up
-//! is taken for impossible, which it need not be: the answer is near exact, not exact.
+//! is taken for impossible, which it need not be: the answer is near exact, not exact. Small
+//! regions without split are solved by [`branch`] and bound, and are exact if that ends.
 
 use std::cmp::Ordering;
 
@@ -21,8 +22,8 @@ use lightloom_model::Allocator;
 /// The search for a shorter time ends when it is this close to the bound, or to what has failed.
 const PRECISION: f64 = 5e-3;
 
-/// Where the next time to try lies between what has failed and the time reached. Most tries fail,
-/// but leave faster circuits behind: nearer to the time reached fewer are needed.
+/// Where, without split, the next time to try lies between what has failed and the time reached.
+/// Most tries fail, but leave faster circuits behind: nearer to the time reached fewer are needed.
 const SKEW: f64 = 0.75;
 
 /// Times closer than this, relatively, are the same.
@@ -184,7 +185,8 @@ fn bisect(
             break;
         }
         found = found.or(next);
-        target = failed + SKEW * (found.time - failed);
+        let skew = if problem.request.split { 0.5 } else { SKEW };
+        target = failed + skew * (found.time - failed);
     }
     (found, failed)
 }

@@ -103,13 +103,16 @@ impl<'p, 'r> Search<'p, 'r> {
         };
         for a in 0..n {
             for b in 0..n {
-                let (spill, unsplit) =
-                    search.beyond(problem.tx[a * n + b], search.circuits.of(a, b));
-                search.tx[a] += spill;
-                search.rx[b] += spill;
-                search.unsplit[a] += unsplit;
-                search.unsplit[b] += unsplit;
+                let bytes = problem.tx[a * n + b];
+                if bytes > 0.0 {
+                    let (spill, unsplit) = search.beyond(bytes, search.circuits.of(a, b));
+                    search.tx[a] += spill;
+                    search.rx[b] += spill;
+                    search.unsplit[a] += unsplit;
+                    search.unsplit[b] += unsplit;
+                }
             }
+            search.joined[a].reserve(problem.request.ports[a].min(n as u32) as usize);
             search.list_joined(a);
         }
         search
@@ -248,7 +251,9 @@ impl<'p, 'r> Search<'p, 'r> {
                 let alone = self.cost(server, more.out, more.back)
                     + self.cost(peer, more.back, more.out)
                     + self.both(server, peer) * more.unsplit;
-                wishes.push((alone, peer));
+                if alone < -self.slack {
+                    wishes.push((alone, peer));
+                }
             }
         }
         wishes.sort_unstable_by(|x, y| falling(y, x));
