@@ -80,6 +80,12 @@ def schedule_assign_most(
     duplex: bool,
     effort: int,
 ) -> npt.NDArray[np.uint32]: ...
+def schedule_check_planes(
+    circuits: npt.NDArray[np.uint16],
+    working: npt.NDArray[np.bool_],
+    duplex: bool,
+    assigned: npt.NDArray[np.uint32],
+) -> None: ...
 def schedule_topoopt(
     size: tuple[int, int, int],
     rings: list[tuple[list[int], int]],

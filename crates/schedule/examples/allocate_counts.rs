@@ -1,8 +1,8 @@
 //! One allocator on synthetic demand, to count instructions under callgrind.
 //!
 //! Arguments: allocator, servers, demand, routing (`split` or `whole`), and what is there before:
-//! `none`, `same` (the answer to the same demand) or `drift` (to demand that has since changed by up
-//! to 5 % per pair). `benches/RESULTS.md` has the command; only `counted` is to be collected.
+//! `none`, `same` (the answer to the same demand) or `drift` (the answer to demand of which each
+//! pair differs by up to 5 %). Only `counted` is to be collected: `benches/RESULTS.md`.
 
 use std::hint::black_box;
 

@@ -20,6 +20,7 @@ from lightloom.schedule.circuits import (
     Region,
     allocate_region,
     check_circuits,
+    request_of,
     route,
     whole_ports,
 )
@@ -44,11 +45,41 @@ class PlanePlan:
         assigned.
     reason
         Why it is infeasible, or how many circuits are left; empty if assigned.
+    working
+        NICs that may be used, ``(n, planes)`` booleans.
+    duplex
+        Whether a circuit has the same NIC at both ends, see :func:`assign_planes`.
     """
 
     verdict: Literal["assigned", "infeasible", "not found"]
     nics: npt.NDArray[np.uint32]
     reason: str
+    working: npt.NDArray[np.bool_]
+    duplex: bool
+
+    def check(self, circuits: npt.ArrayLike) -> None:
+        """Check, without trusting how they were found, that the NICs build these circuits.
+
+        Parameters
+        ----------
+        circuits
+            Parallel circuits of each pair, ``(n, n)``, symmetric.
+
+        Raises
+        ------
+        InputError
+            If a NIC does not work or ends two circuits, if two joined NICs are on no common plane,
+            or if a pair has other circuits than stated.
+        """
+        given = check_circuits(circuits, None)
+        if len(given) != len(self.working):
+            raise InputError(
+                f"circuits of {len(given)} servers, but the plan is for {len(self.working)}"
+            )
+        try:
+            _core.schedule_check_planes(given, self.working, self.duplex, self.nics)
+        except ValueError as error:
+            raise InputError(f"planes: {error}") from None
 
 
 def assign_planes(
@@ -60,6 +91,9 @@ def assign_planes(
     effort: int = EFFORT,
 ) -> PlanePlan:
     """Put circuits on planes.
+
+    For regions whose NIC i is on circuit switch i; :func:`map_nics` is for one switch that joins
+    any two NICs.
 
     Parameters
     ----------
@@ -87,10 +121,11 @@ def assign_planes(
     rows, reason, left = _core.schedule_assign_planes(given, working, bool(duplex), steps)
     none = np.zeros((0, 4), dtype=np.uint32)
     if rows is None:
-        return PlanePlan("infeasible", none, reason or "")
+        return PlanePlan("infeasible", none, reason or "", working, bool(duplex))
     if left:
-        return PlanePlan("not found", none, f"{len(left)} circuits left after {steps} steps")
-    return PlanePlan("assigned", rows, "")
+        text = f"{len(left)} circuits left after {steps} steps"
+        return PlanePlan("not found", none, text, working, bool(duplex))
+    return PlanePlan("assigned", rows, "", working, bool(duplex))
 
 
 def allocate_on_planes(
@@ -101,10 +136,12 @@ def allocate_on_planes(
     previous: npt.ArrayLike | None = None,
     duplex: bool = True,
 ) -> tuple[Allocation, npt.NDArray[np.uint32]]:
-    """Allocate circuits that planes can build: those that find no plane are given up.
+    """Allocate circuits that planes can build.
 
-    Every server has one NIC per plane, ``region.ports`` of them. Returns the allocation and the
-    NICs of its circuits, ``(circuits, 4)``.
+    Those that find no plane are given up, and NICs that are then free are joined where a plane can
+    and nothing ends later for it, the neediest pair first. Every server has one NIC per plane,
+    ``region.ports`` of them. Returns the allocation and the NICs of its circuits,
+    ``(circuits, 4)``.
 
     Raises
     ------
@@ -124,10 +161,45 @@ def allocate_on_planes(
         return found, plan.nics
     working = _working(n, planes, region.failed)
     rows = _core.schedule_assign_most(found.circuits, working, bool(duplex), EFFORT)
-    built = np.zeros_like(found.circuits)
-    np.add.at(built, (rows[:, 0], rows[:, 2]), np.uint16(1))
-    routed = route(demand, built + built.T, region)
-    return routed, rows
+    return _refill(demand, region, PlanePlan("assigned", rows, "", working, bool(duplex)))
+
+
+def _refill(
+    demand: npt.ArrayLike, region: Region, plan: PlanePlan
+) -> tuple[Allocation, npt.NDArray[np.uint32]]:
+    """Join free NICs of pairs by falling bytes per circuit, as long as nothing ends later."""
+    request = request_of(demand, region, None)
+    bytes_, allowed = request[0], request[2]
+    n, planes = plan.working.shape
+    free = plan.working.copy()
+    circuits = np.zeros((n, n), dtype=np.uint16)
+    for a, x, b, y in plan.nics:
+        free[a, x] = free[b, y] = False
+        circuits[a, b] += 1
+        circuits[b, a] += 1
+    larger = np.triu(np.maximum(bytes_, bytes_.T).astype(np.float64), 1)
+    if allowed is not None:
+        larger[~allowed] = 0.0
+    rows = [tuple(int(x) for x in row) for row in plan.nics]
+    time_s = _core.schedule_route(request, circuits)[2]
+    while larger.any():
+        a, b = np.unravel_index(int(np.argmax(larger / (circuits + 1.0))), larger.shape)
+        ends = [(x, x if plan.duplex else x ^ 1) for x in range(planes)]
+        usable = [(x, y) for x, y in ends if y < planes and free[a, x] and free[b, y]]
+        circuits[a, b] += 1
+        circuits[b, a] += 1
+        slower = not usable or _core.schedule_route(request, circuits)[2] > time_s
+        if slower:
+            circuits[a, b] -= 1
+            circuits[b, a] -= 1
+            larger[a, b] = 0.0
+            continue
+        x, y = usable[0]
+        free[a, x] = free[b, y] = False
+        rows.append((int(a), x, int(b), y))
+        time_s = _core.schedule_route(request, circuits)[2]
+    nics = np.array(sorted(rows), dtype=np.uint32).reshape(-1, 4)
+    return route(demand, circuits, region), nics
 
 
 def _working(servers: int, planes: int, failed: Failures | None) -> npt.NDArray[np.bool_]:

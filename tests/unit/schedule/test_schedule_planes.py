@@ -1,5 +1,7 @@
 """Circuits on planes through Python: verdicts, failures, repair, refusals."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -91,3 +93,39 @@ def test_arguments_that_cannot_be_used_are_refused(change, text):
 def test_planes_need_equal_ports():
     with pytest.raises(InputError, match="ports: planes expect one NIC per plane"):
         allocate_on_planes([[0, 1], [1, 0]], Region(ports=[1, 2], **RATES))
+
+
+def test_a_plan_checks_itself_against_the_circuits():
+    circuits = np.array(1 - np.eye(4), dtype=int)
+    plan = assign_planes(circuits, planes=3)
+    plan.check(circuits)
+    with pytest.raises(InputError, match="1 of 0 circuits join 0 and 1"):
+        plan.check(np.zeros((4, 4), dtype=int))
+    with pytest.raises(InputError, match="circuits of 3 servers, but the plan is for 4"):
+        plan.check(np.zeros((3, 3), dtype=int))
+    twice = replace(plan, nics=np.concatenate([plan.nics, plan.nics[:1]]))
+    with pytest.raises(InputError, match="ends two circuits"):
+        twice.check(circuits)
+    crossed = replace(plan, duplex=False)
+    with pytest.raises(InputError, match="are on no common plane"):
+        crossed.check(circuits)
+    broken = replace(plan, working=np.zeros_like(plan.working))
+    with pytest.raises(InputError, match="does not work"):
+        broken.check(circuits)
+
+
+def test_freed_nics_are_joined_again():
+    """Six circuits of a triangle fit four planes four times; the fourth server takes the rest."""
+    demand = np.full((4, 4), 10**6, dtype=np.uint64)
+    demand[:3, :3] = 10**9
+    region = Region(ports=4, circuit_gbps=400, eps_gbps=400)
+    found, rows = allocate_on_planes(demand, region)
+    ends = np.zeros((4, 4), dtype=int)
+    for a, x, b, y in rows:
+        assert x == y
+        ends[a, x] += 1
+        ends[b, y] += 1
+    free = ends == 0
+    assert (ends <= 1).all()
+    assert (free.sum(axis=0) <= 1).all(), "two servers have the same NIC free"
+    assert len(rows) == found.circuit_count

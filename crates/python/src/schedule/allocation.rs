@@ -20,6 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_assign_most, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
     Ok(())
 }
 
@@ -181,15 +182,7 @@ fn schedule_map_nics<'py>(
 ) -> PyResult<Bound<'py, PyArray2<u32>>> {
     let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
     let ports = ports.as_array().to_vec();
-    let previous: Vec<NicCircuit> = previous
-        .as_array()
-        .rows()
-        .into_iter()
-        .map(|row| NicCircuit {
-            a: NicEnd { server: row[0], nic: row[1] },
-            b: NicEnd { server: row[2], nic: row[3] },
-        })
-        .collect();
+    let previous = nic_circuits(&previous);
     let n = ports.len();
     for server in 0..n {
         let used: u32 = (0..n).map(|peer| u32::from(circuits[server * n + peer])).sum();
@@ -202,6 +195,14 @@ fn schedule_map_nics<'py>(
     let mapped =
         py.detach(|| lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous));
     Ok(nic_rows(py, &mapped))
+}
+
+fn nic_circuits(rows: &PyReadonlyArray2<'_, u32>) -> Vec<NicCircuit> {
+    let circuit = |row: numpy::ndarray::ArrayView1<'_, u32>| NicCircuit {
+        a: NicEnd { server: row[0], nic: row[1] },
+        b: NicEnd { server: row[2], nic: row[3] },
+    };
+    rows.as_array().rows().into_iter().map(circuit).collect()
 }
 
 fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<u32>> {
@@ -250,4 +251,19 @@ fn schedule_assign_most<'py>(
     let fibres = fibres(duplex);
     let mapped = py.detach(|| lightloom_schedule::assign_most(&circuits, &working, fibres, effort));
     nic_rows(py, &mapped)
+}
+
+#[pyfunction]
+fn schedule_check_planes(
+    py: Python<'_>,
+    circuits: PyReadonlyArray2<'_, u16>,
+    working: PyReadonlyArray2<'_, bool>,
+    duplex: bool,
+    assigned: PyReadonlyArray2<'_, u32>,
+) -> PyResult<()> {
+    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+    let working: Vec<bool> = working.as_array().iter().copied().collect();
+    let assigned = nic_circuits(&assigned);
+    py.detach(|| lightloom_schedule::check_planes(&circuits, &working, fibres(duplex), &assigned))
+        .map_err(refuse)
 }

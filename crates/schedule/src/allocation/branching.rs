@@ -50,7 +50,7 @@ impl Bundle {
     /// Bytes that it takes off a line of this server.
     fn off(&self, line: usize) -> f64 {
         let reversed = usize::from(self.ends[0] != line / 2);
-        self.bytes[line % 2 ^ reversed]
+        self.bytes[(line % 2) ^ reversed]
     }
 }
 
@@ -64,6 +64,16 @@ struct Node {
     lack: [f64; LINES],
     /// Servers whose lines must be looked at again.
     dirty: u32,
+}
+
+/// What to do at a branch.
+enum Next {
+    /// No line lacks anything.
+    Done,
+    /// A line cannot get what it lacks.
+    Stuck,
+    /// This bundle is to be tried both ways.
+    Try(usize),
 }
 
 struct Tree {
@@ -129,10 +139,13 @@ impl Tree {
     fn descend(&mut self, mut node: Node) -> Option<bool> {
         loop {
             self.effort = self.effort.checked_sub(1)?;
-            let Some(tightest) = self.settle(&mut node) else { return Some(false) };
-            let Some(index) = tightest else {
-                self.found = node;
-                return Some(true);
+            let index = match self.settle(&mut node) {
+                Next::Stuck => return Some(false),
+                Next::Done => {
+                    self.found = node;
+                    return Some(true);
+                }
+                Next::Try(index) => index,
             };
             let mut with = node;
             self.put(&mut with, index);
@@ -143,31 +156,32 @@ impl Tree {
         }
     }
 
-    /// Decides what the lines alone decide. Returns the first open bundle of the line with least to
-    /// spare, or none if no line lacks anything; nothing if a line cannot get what it lacks.
-    fn settle(&self, node: &mut Node) -> Option<Option<usize>> {
+    /// Decides what the lines alone decide; the next to try is the first open bundle of the line
+    /// with least to spare.
+    fn settle(&self, node: &mut Node) -> Next {
         while node.dirty != 0 {
             let server = node.dirty.trailing_zeros() as usize;
             node.dirty &= node.dirty - 1;
             for line in [2 * server, 2 * server + 1] {
                 if node.lack[line] > self.slack && !self.fits(node, line) {
-                    return None;
+                    return Next::Stuck;
                 }
             }
         }
-        let mut tightest = (f64::INFINITY, None);
+        let mut tightest = (f64::INFINITY, Next::Done);
         for line in (0..self.lines).filter(|&line| node.lack[line] > self.slack) {
             let spare = self.knapsack(node, line).0 - node.lack[line];
             if spare < -self.slack {
-                return None;
+                return Next::Stuck;
             }
             let spare = spare / node.lack[line];
             if spare < tightest.0 {
-                let mut open = self.order[line].iter().map(|entry| usize::from(entry.1));
-                tightest = (spare, open.find(|&index| self.is_open(node, index)));
+                let mut all = self.order[line].iter().map(|entry| usize::from(entry.1));
+                let open = all.find(|&index| self.is_open(node, index));
+                tightest = (spare, open.map_or(Next::Stuck, Next::Try));
             }
         }
-        Some(tightest.1)
+        tightest.1
     }
 
     /// Whether a bundle is undecided, and its ends have the ports.

@@ -142,8 +142,8 @@ pub fn shorten(problem: &Problem, found: Candidate, name: Allocator, patience: u
     bisect(problem, found, name, (failed, patience)).0
 }
 
-/// Looks for whole bundles that finish by ever shorter times, and for the proof that there are none;
-/// as far as branching decides.
+/// Looks for whole bundles that finish by ever shorter times, and for the proof that there are
+/// none; as far as branching decides.
 fn prove(problem: &Problem, mut found: Candidate, name: Allocator) -> Candidate {
     let mut target = found.bound * (1.0 + ROUNDING);
     while !found.is_proved() {
