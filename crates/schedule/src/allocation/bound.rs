@@ -41,14 +41,10 @@ impl Line {
         if sum - self.choose(problem, bytes, ports, at_least) <= eps * at_least {
             return at_least;
         }
-        let mut time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
-        if time.is_infinite() && self.rests.len() <= ports {
-            // Without EPS each peer needs a circuit, which shorter times may leave to others.
-            for (count, &size) in self.counts.iter_mut().zip(bytes) {
-                *count = u16::from(size > 0.0);
-            }
-            time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
+        if eps == 0.0 {
+            return at_least.max(shared_out(bytes, ports, problem.circuit));
         }
+        let mut time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
         while time.is_finite() {
             self.choose(problem, bytes, ports, time);
             let next = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
@@ -84,5 +80,25 @@ impl Line {
             }
         }
         carried
+    }
+}
+
+/// The time of a line without an EPS: every peer needs a circuit, and each further one goes to the
+/// slowest. (Newton's method stops too early: what is carried no longer grows with the time.)
+fn shared_out(bytes: &[f64], ports: usize, circuit: f64) -> f64 {
+    let mut peers: Vec<(f64, f64)> =
+        bytes.iter().filter(|&&size| size > 0.0).map(|&size| (size, 1.0)).collect();
+    if peers.len() > ports {
+        return f64::INFINITY;
+    }
+    let mut left = ports - peers.len();
+    loop {
+        let slowest = peers.iter_mut().max_by(|x, y| (x.0 / x.1).total_cmp(&(y.0 / y.1)));
+        let Some((size, count)) = slowest else { return 0.0 };
+        if left == 0 {
+            return *size / (*count * circuit);
+        }
+        *count += 1.0;
+        left -= 1;
     }
 }
