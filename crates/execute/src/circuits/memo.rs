@@ -1,8 +1,9 @@
 //! Answers shared between equal questions: to the allocator, and to the router of relays.
 //!
 //! Two questions are equal only if all of their bytes are: servers and ports (by number of a known
-//! shape), demand, and circuits (those held now, or those to route over); the hash only finds the candidate. The table is emptied
-//! when it grows past a limit, so that a step without repetitions does not fill the memory.
+//! shape), demand, and circuits (those held now, or those to route over); the hash only finds the
+//! candidate. The table is emptied when it grows past a limit, so that a step without repetitions
+//! does not fill the memory.
 
 use lightloom_schedule::Allocation;
 use lightloom_schedule::relay::{Relayed, Way};

@@ -1,9 +1,10 @@
 //! The circuits of the regions and when they follow the demand (MixNet section 5.1, appendix B.2).
 //!
 //! Circuits begin as a demand-blind circulant: of the nearest servers, or, in wide regions whose
-//! servers relay, of geometric strides, which leave few hops between any two. A decision asks the allocator, lets the circuits
-//! that change go dark, and brings the new ones up after the switch's delay. Circuits in use are
-//! never switched: the caller says who uses them ([`Circuits::enter`], [`Circuits::leave`]).
+//! servers relay, of geometric strides, which leave few hops between any two. A decision asks the
+//! allocator, lets the circuits that change go dark, and brings the new ones up after the switch's
+//! delay. Circuits in use are never switched: the caller says who uses them ([`Circuits::enter`],
+//! [`Circuits::leave`]).
 
 pub mod ask;
 pub mod domain;
