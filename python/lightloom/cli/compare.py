@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lightloom.cli.show import Outputs, run_and_report
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.show import run_and_report
 from lightloom.demand import REGIMES
 from lightloom.errors import InputError
 from lightloom.fabric import Counting, MixNet, Oversub

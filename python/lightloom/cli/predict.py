@@ -13,14 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.cli.show import Outputs, Watcher
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.show import Watcher
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import Region
-from lightloom.study.files import RowWriter, write_json
+from lightloom.study.files import write_json
 from lightloom.study.prediction import Evaluation, RegionOptions, Score, inputs_of
 from lightloom.units import parse_quantity, show_time
 
@@ -180,7 +181,7 @@ def predict(  # noqa: PLR0913 - one parameter per option of the command line
     )
     region = _region(degree, nics, rate, split=not no_split)
     size = bytes_per_token(hidden, element_bytes)
-    rows = RowWriter(csv_path, None)
+    rows = outputs.rows()
     remarks = Console(stderr=True)
     with Watcher(remarks, rows) as watcher:
         trace = _open(options, experts_per_server, watcher)

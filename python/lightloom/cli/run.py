@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lightloom.cli.show import Outputs, run_and_report
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.show import run_and_report
 from lightloom.study.scenario import load_study
 
 EXAMPLE = "lightloom run examples/study.toml --html report.html"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from lightloom import schedule as schedulers
 from lightloom.cli import schedule_options as options
+from lightloom.cli.outputs import Outputs
 from lightloom.cli.schedule_failed import read_failures
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
@@ -27,7 +27,7 @@ from lightloom.errors import InputError, did_you_mean
 from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
-from lightloom.study.files import STDOUT, RowWriter, check_all_writable, write_binary, write_json
+from lightloom.study.files import write_binary, write_json
 from lightloom.study.other_systems import SYSTEMS
 from lightloom.study.port_times import busiest, port_times
 from lightloom.study.schedule_results import as_arrays, as_json, as_rows
@@ -116,7 +116,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
         sent, gone = without_servers(sent, ports.failed.servers)
     question = Question(name, sent, rate_gbps, delay_s, partial, ports)
     found = _compare(question, choice)
-    outputs.write(found)
+    _write(found, outputs)
     console = Console(highlight=False, stderr=outputs.on_stdout)
     if inside:
         console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
@@ -128,66 +128,26 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
         raise KeyboardInterrupt
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """Where results go besides the terminal; ``-`` is standard output."""
+def _write(found: Scheduling, outputs: Outputs) -> None:
+    """Write every file.
 
-    json: str | None
-    csv: str | None
-    out: Path | None
-    html: Path | None
-    svg: Path | None
-
-    @property
-    def on_stdout(self) -> bool:
-        """Whether a file's content goes to standard output."""
-        return STDOUT in {self.json, self.csv}
-
-    def check(self) -> None:
-        """Refuse what cannot be written, before anything is computed.
-
-        Raises
-        ------
-        InputError
-            If two outputs want standard output, or one that is not text does.
-        OutputError
-            If a file cannot be written.
-        """
-        if self.json == self.csv == STDOUT:
-            raise InputError("--json - and --csv - both ask for standard output; name one's file")
-        for option in ("out", "html", "svg"):
-            if str(getattr(self, option)) == STDOUT:
-                raise InputError(f"--{option} -: expected the name of a file, such as ./out")
-        if self.out is not None and self.out.suffix != ".npz":
-            raise InputError(f"--out {self.out}: expected a name that ends in .npz")
-        named = [self.json, self.csv, self.out, self.html, self.svg]
-        check_all_writable(Path(name) for name in named if name is not None and str(name) != STDOUT)
-
-    def write(self, found: Scheduling) -> None:
-        """Write every file.
-
-        Raises
-        ------
-        OutputError
-            If one cannot be written.
-        """
-        if self.csv is not None:
-            _write_rows(as_rows(found), self.csv)
-        if self.out is not None:
-            write_binary(write_npz(as_arrays(found)), self.out)
-        if self.html is not None:
-            write_schedule_page(found, self.html)
-        if self.svg is not None:
-            write_schedule_drawing(found, self.svg)
-        if self.json is not None:
-            write_json(as_json(found), self.json)
-
-
-def _write_rows(rows: list[dict[str, Any]], target: str) -> None:
-    writer = RowWriter(target, None)
-    for row in rows:
-        writer.write(row)
-    writer.close()
+    Raises
+    ------
+    OutputError
+        If one cannot be written.
+    """
+    rows = outputs.rows()
+    for row in as_rows(found) if outputs.csv is not None else ():
+        rows.write(row)
+    rows.close()
+    if outputs.out is not None:
+        write_binary(write_npz(as_arrays(found)), outputs.out)
+    if outputs.html is not None:
+        write_schedule_page(found, outputs.html)
+    if outputs.svg is not None:
+        write_schedule_drawing(found, outputs.svg)
+    if outputs.json is not None:
+        write_json(as_json(found), outputs.json)
 
 
 def _compare(question: Question, choice: Choice) -> Scheduling:

@@ -8,62 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lightloom.errors import InputError, OutputError
+from lightloom.cli.outputs import Outputs
+from lightloom.errors import OutputError
 from lightloom.report.table import print_comparison
 from lightloom.study.compare import Monitor, compare
-from lightloom.study.files import STDOUT, RowWriter, check_all_writable, write_json
+from lightloom.study.files import STDOUT, RowWriter, write_json
 from lightloom.study.results import Comparison
 from lightloom.study.scenario import Scenario
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where results go besides the terminal; ``-`` is standard output."""
-
-    html: Path | None = None
-    json: str | None = None
-    csv: str | None = None
-    parquet: Path | None = None
-    trace: Path | None = None
-
-    def files(self) -> list[Path]:
-        """Every file that will be written."""
-        named = [self.html, self.json, self.csv, self.parquet, self.trace]
-        return [Path(name) for name in named if name is not None and str(name) != STDOUT]
-
-    @property
-    def on_stdout(self) -> bool:
-        """Whether a file's content goes to standard output."""
-        return STDOUT in {self.json, self.csv}
-
-    def check(self) -> None:
-        """Refuse what cannot be written, before anything is computed.
-
-        Raises
-        ------
-        InputError
-            If two outputs want standard output, or one that is not text does.
-        OutputError
-            If a file cannot be written.
-        """
-        if self.json == self.csv == STDOUT:
-            raise InputError("--json - and --csv - both ask for standard output; name one's file")
-        for option in ("html", "parquet", "trace"):
-            if str(getattr(self, option)) == STDOUT:
-                raise InputError(f"--{option} -: expected the name of a file, such as ./out")
-        for option in ("html", "trace"):
-            path = getattr(self, option)
-            # their writers put a whole file in the place of what is there: never of a device
-            if path is not None and path.exists() and not path.is_file() and not path.is_dir():
-                raise InputError(f"--{option} {path}: expected the name of a file, not a device")
-        check_all_writable(self.files())
 
 
 class Watcher(Monitor):
@@ -118,7 +75,7 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     outputs.check()
     remarks = Console(stderr=True)
     started = time.monotonic()
-    rows = RowWriter(outputs.csv, outputs.parquet)
+    rows = outputs.rows()
     with_timeline = outputs.trace is not None or outputs.html is not None
     try:
         with Watcher(remarks, rows) as watcher:

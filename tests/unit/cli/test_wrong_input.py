@@ -8,6 +8,7 @@ import pytest
 from lightloom.cli import run_command
 
 JOB = "compare mixtral-8x7b --gpus 128 --rate 400"
+SCHEDULE = "schedule --synthetic pair --servers 4 --delay 0"
 KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
 
 
@@ -238,10 +239,13 @@ def test_a_region_too_large_is_refused_before_anything_runs(refused, folder):
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("output", ["--html", "--trace"])
-def test_devices_are_not_replaced(refused, output):
+@pytest.mark.parametrize(
+    ("job", "output"),
+    [(JOB, "--html"), (JOB, "--trace"), (SCHEDULE, "--html"), (SCHEDULE, "--svg")],
+)
+def test_devices_are_not_replaced(refused, job, output):
     os.mkfifo("pipe")
-    line = refused(f"{JOB} {output} pipe")
+    line = refused(f"{job} {output} pipe")
     assert line == f"{output} pipe: expected the name of a file, not a device"
 
 
