@@ -13,19 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
 from lightloom.report.explain import WORDS
 from lightloom.report.page_circuits import CircuitView, circuit_views
+from lightloom.report.page_template import render_page
 from lightloom.report.page_time import TimeView, time_views
 from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
-from lightloom.study.files import whole_file
+from lightloom.study.files import write_text
 from lightloom.study.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
@@ -75,23 +75,12 @@ def write_page(comparison: Comparison, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    text = render(comparison)
-    with whole_file(path) as stream:
-        stream.write(text)
+    write_text(render(comparison), path)
 
 
 def render(comparison: Comparison) -> str:
     """Text of the page."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lightloom.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["usd"] = show_usd
-    environment.filters["bytes"] = lambda size: show_bytes(size, 3)
-    return environment.get_template("page.html").render(page_context(comparison))
+    return render_page("page.html", page_context(comparison))
 
 
 def page_context(comparison: Comparison) -> dict[str, Any]:
@@ -104,7 +93,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": _title(comparison),
         "heading": _heading(comparison),
-        "verdict": verdict(results),
+        "verdict": [verdict(results)],
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],

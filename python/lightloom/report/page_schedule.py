@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from lightloom import __version__
+from lightloom.report.page_template import render_page
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_schedule import MAX_SOURCES, Gantt, gantt, standalone
 from lightloom.report.schedule_table import grids, nature_text, verdict
-from lightloom.study.files import whole_file
+from lightloom.study.files import write_text
 from lightloom.study.port_times import busiest, port_times
 from lightloom.study.scheduling import Scheduling
 from lightloom.units import show_bytes, show_time
@@ -25,9 +24,7 @@ def write_schedule_page(found: Scheduling, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    text = render_schedule(found)
-    with whole_file(path) as stream:
-        stream.write(text)
+    write_text(render_schedule(found), path)
 
 
 def write_schedule_drawing(found: Scheduling, path: Path) -> None:
@@ -42,20 +39,12 @@ def write_schedule_drawing(found: Scheduling, path: Path) -> None:
     if drawn is None:
         return
     text = standalone(drawn, _title(found), f"{found.question.name}; {_shown(found)}")
-    with whole_file(path) as stream:
-        stream.write(text + "\n")
+    write_text(text + "\n", path)
 
 
 def render_schedule(found: Scheduling) -> str:
     """Text of the page."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lightloom.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("schedule.html").render(_context(found))
+    return render_page("schedule.html", _context(found))
 
 
 def _context(found: Scheduling) -> dict[str, Any]:
@@ -67,7 +56,7 @@ def _context(found: Scheduling) -> dict[str, Any]:
     return {
         "version": __version__,
         "title": f"Circuits for {found.question.name}",
-        "nature": nature_text(found),
+        "heading": nature_text(found),
         "verdict": verdict(found),
         "tables": grids(found),
         "schedule_title": _title(found),

@@ -48,6 +48,18 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         yield stream
 
 
+def write_text(content: str, path: Path) -> None:
+    """Write text to a file, which appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    with whole_file(path) as stream:
+        stream.write(content)
+
+
 def write_binary(content: bytes, path: Path) -> None:
     """Write bytes to a file, which appears only when it is whole.
 
@@ -151,8 +163,7 @@ def write_json(content: dict[str, Any], target: str) -> None:
         except OSError as error:
             raise _failure("standard output", error) from None
         return
-    with whole_file(Path(target)) as stream:
-        stream.write(text)
+    write_text(text, Path(target))
 
 
 def _finite(value: Any) -> Any:
