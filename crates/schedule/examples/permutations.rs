@@ -4,53 +4,24 @@ use std::time::Instant;
 
 use lightloom_schedule::permutation::{Demand, Method, Schedule, check, decompose};
 
-struct Random(u64);
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
 
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
+use regimes::Random;
 
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-
-    /// Marsaglia and Tsang (2000), with the power of a uniform for shapes below 1.
-    fn gamma(&mut self, shape: f64) -> f64 {
-        if shape < 1.0 {
-            return self.gamma(shape + 1.0) * self.uniform().powf(1.0 / shape);
-        }
-        let d = shape - 1.0 / 3.0;
-        loop {
-            let x = self.normal();
-            let v = (1.0 + x / (9.0 * d).sqrt()).powi(3);
-            if v > 0.0 && self.uniform().ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-                return d * v;
-            }
-        }
-    }
-}
+/// Deviation of the logarithm of the columns of `moe`.
+const SKEW: f64 = 0.95;
 
 /// Bytes whose longest line is 10 ms at 400 Gb/s.
 fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
-    let popularity: Vec<f64> = (0..n).map(|_| (0.95 * random.normal()).exp()).collect();
-    let sum: f64 = popularity.iter().sum();
-    let mut shares = Vec::new();
-    for _ in 0..n {
-        let row: Vec<f64> = (0..n)
-            .map(|j| match kind {
-                "moe" => random.gamma(340.0 * popularity[j] / sum * n as f64 / 8.0),
-                "pair" => random.gamma(1.0),
-                "sparse" => random.gamma(0.15),
-                _ => (random.uniform() * 1000.0).ceil(),
-            })
-            .collect();
-        let total: f64 = if kind == "uniform" { 1.0 } else { row.iter().sum() };
-        shares.extend(row.iter().map(|share| share / total));
+    let mut shares =
+        regimes::weights(if kind == "moe" { "mixtral" } else { kind }, n, SKEW, random);
+    if kind == "uniform" {
+        for share in &mut shares {
+            *share = (*share * 1000.0).ceil();
+        }
+    } else {
+        shares.chunks_exact_mut(n).for_each(regimes::normalise);
     }
     let row = |i: usize| shares[i * n..(i + 1) * n].iter().sum::<f64>();
     let column = |j: usize| (0..n).map(|i| shares[i * n + j]).sum::<f64>();

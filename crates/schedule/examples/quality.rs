@@ -5,6 +5,11 @@ use std::time::Instant;
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{EpsRates, Request, allocate, port_bound};
 
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::{Random, demand};
+
 const ALLOCATORS: [Allocator; 6] = [
     Allocator::Static,
     Allocator::Paper,
@@ -13,55 +18,6 @@ const ALLOCATORS: [Allocator; 6] = [
     Allocator::Parametric,
     Allocator::Best,
 ];
-
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-
-    /// Marsaglia and Tsang (2000), with the power of a uniform for shapes below 1.
-    fn gamma(&mut self, shape: f64) -> f64 {
-        if shape < 1.0 {
-            return self.gamma(shape + 1.0) * self.uniform().powf(1.0 / shape);
-        }
-        let d = shape - 1.0 / 3.0;
-        loop {
-            let x = self.normal();
-            let v = (1.0 + x / (9.0 * d).sqrt()).powi(3);
-            if v > 0.0 && self.uniform().ln() < 0.5 * x * x + d - d * v + d * v.ln() {
-                return d * v;
-            }
-        }
-    }
-}
-
-fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
-    let popularity: Vec<f64> = (0..n).map(|_| (0.774 * random.normal()).exp()).collect();
-    let sum: f64 = popularity.iter().sum();
-    let mut bytes = Vec::new();
-    for _ in 0..n {
-        let row: Vec<f64> = (0..n)
-            .map(|j| match kind {
-                "mixtral" => random.gamma(340.0 * popularity[j] / sum * n as f64 / 8.0),
-                "pair" => random.gamma(1.0),
-                _ => random.gamma(0.15),
-            })
-            .collect();
-        let total: f64 = row.iter().sum();
-        bytes.extend(row.iter().map(|share| (share / total * 4e8) as u64));
-    }
-    bytes
-}
 
 fn main() {
     let draws: usize = std::env::args().nth(1).map_or(20, |text| text.parse().expect("a number"));

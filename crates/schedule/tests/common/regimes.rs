@@ -40,20 +40,29 @@ impl Random {
 
 /// Bytes from server to server; every row adds up to 400 MB, its diagonal included.
 pub fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
-    let popularity: Vec<f64> = (0..n).map(|_| (0.774 * random.normal()).exp()).collect();
+    let mut shares = weights(kind, n, 0.774, random);
+    shares.chunks_exact_mut(n).for_each(normalise);
+    shares.iter().map(|share| (share * 4e8) as u64).collect()
+}
+
+/// What every server sends to each, in no unit; `skew` is the deviation of the logarithm of
+/// mixtral's columns.
+pub fn weights(kind: &str, n: usize, skew: f64, random: &mut Random) -> Vec<f64> {
+    let popularity: Vec<f64> = (0..n).map(|_| (skew * random.normal()).exp()).collect();
     let sum: f64 = popularity.iter().sum();
-    let mut bytes = Vec::new();
-    for _ in 0..n {
-        let row: Vec<f64> = (0..n)
-            .map(|j| match kind {
-                "mixtral" => random.gamma(340.0 * popularity[j] / sum * n as f64 / 8.0),
-                "pair" => random.gamma(1.0),
-                "sparse" => random.gamma(0.15),
-                _ => random.uniform(),
-            })
-            .collect();
-        let total: f64 = row.iter().sum();
-        bytes.extend(row.iter().map(|share| (share / total * 4e8) as u64));
+    let cell = |index: usize| match kind {
+        "mixtral" => random.gamma(340.0 * popularity[index % n] / sum * n as f64 / 8.0),
+        "pair" => random.gamma(1.0),
+        "sparse" => random.gamma(0.15),
+        _ => random.uniform(),
+    };
+    (0..n * n).map(cell).collect()
+}
+
+/// Makes a row add up to 1.
+pub fn normalise(row: &mut [f64]) {
+    let total: f64 = row.iter().sum();
+    for share in row {
+        *share /= total;
     }
-    bytes
 }
