@@ -1,0 +1,139 @@
+//! What holds for all packets, queues and paths of a run.
+
+use crate::error::PacketError;
+
+/// What happens to a data packet that finds its queue full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// It is dropped.
+    Drop,
+    /// Its payload is cut off; the header goes on with priority (Handley et al., SIGCOMM 2017).
+    /// In half of the cases, drawn at random, the last packet of the queue is cut instead, so that
+    /// packets in lock step share the loss.
+    Trim,
+}
+
+/// Marking by queue length on arrival: never below `min_bytes`, always above `max_bytes`, in
+/// between with a probability that grows linearly to `probability`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ecn {
+    /// Kmin; bytes of data in the queue, this packet not counted.
+    pub min_bytes: u32,
+    /// Kmax.
+    pub max_bytes: u32,
+    /// Pmax.
+    pub probability: f64,
+}
+
+/// Priority flow control (IEEE 802.1Qbb), per ingress link of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pfc {
+    /// The sender is paused once more than this is buffered of what came over a link.
+    pub pause_bytes: u32,
+    /// It goes on once less than this is left.
+    pub resume_bytes: u32,
+}
+
+/// How a packet's path is chosen among equal ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paths {
+    /// One path per flow, by hash.
+    Ecmp,
+    /// Each packet on one of so many paths of its flow, in an order that the transport chooses.
+    Spray(u16),
+}
+
+/// Sizes, queues, paths.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Payload of a full packet, in bytes.
+    pub mtu: u32,
+    /// Header of a data packet, in bytes; a trimmed packet is this long.
+    pub header: u32,
+    /// Whether the last packet of a flow is as long as the others on the wire.
+    pub full_tail: bool,
+    /// Size of acknowledgements and other control packets, in bytes.
+    pub control_bytes: u32,
+    /// Whether control packets have a queue of their own, served first.
+    pub control_priority: bool,
+    /// Data that a switch port queues, in bytes.
+    pub queue_bytes: u32,
+    /// Control packets that it queues, in bytes.
+    pub control_queue_bytes: u32,
+    /// What happens to more data.
+    pub overflow: Overflow,
+    /// Marking.
+    pub ecn: Option<Ecn>,
+    /// Lossless queues.
+    pub pfc: Option<Pfc>,
+    /// Paths.
+    pub paths: Paths,
+    /// Seed of all random choices.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Bytes of a full packet on the wire.
+    pub fn packet_bytes(&self) -> u32 {
+        self.mtu + self.header
+    }
+
+    /// Checks sizes and thresholds.
+    ///
+    /// # Errors
+    /// Says which value is wrong and what was expected.
+    pub fn validate(&self) -> Result<(), PacketError> {
+        let wrong = |text: String| Err(PacketError::invalid(text));
+        let packet = u64::from(self.mtu) + u64::from(self.header);
+        if self.mtu == 0 || packet > u64::from(u16::MAX) {
+            return wrong(format!(
+                "mtu {} B and header {} B make packets of {packet} B; expected an MTU above 0 and \
+                 packets of at most 65,535 B",
+                self.mtu, self.header
+            ));
+        }
+        if self.header == 0 || self.control_bytes == 0 || self.control_bytes > 1 << 15 {
+            return wrong(format!(
+                "header {} B, control packets {} B; expected both above 0, control packets at \
+                 most 32,768 B",
+                self.header, self.control_bytes
+            ));
+        }
+        if packet > u64::from(self.queue_bytes) {
+            return wrong(format!(
+                "packets of {packet} B do not fit a queue of {} B; enlarge the queue or make the \
+                 MTU smaller",
+                self.queue_bytes
+            ));
+        }
+        if self.control_bytes.max(self.header) > self.control_queue_bytes {
+            return wrong(format!(
+                "control packets of {} B do not fit a control queue of {} B",
+                self.control_bytes.max(self.header),
+                self.control_queue_bytes
+            ));
+        }
+        if let Some(ecn) = self.ecn {
+            let probable = ecn.probability > 0.0 && ecn.probability <= 1.0;
+            if ecn.min_bytes > ecn.max_bytes || !probable {
+                return wrong(format!(
+                    "ECN marks from {} to {} B with probability {}; expected Kmin <= Kmax and 0 < \
+                     Pmax <= 1",
+                    ecn.min_bytes, ecn.max_bytes, ecn.probability
+                ));
+            }
+        }
+        if let Some(pfc) = self.pfc
+            && (pfc.resume_bytes > pfc.pause_bytes || pfc.pause_bytes == 0 || pfc.resume_bytes == 0)
+        {
+            return wrong(format!(
+                "PFC pauses above {} B and resumes below {} B; expected 0 < resume <= pause",
+                pfc.pause_bytes, pfc.resume_bytes
+            ));
+        }
+        if self.paths == Paths::Spray(0) {
+            return wrong("packets are sprayed over 0 paths; expected at least 1".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,496 @@
+//! Everything but the transport: links with their queues and wires, packets, flows, the agenda.
+
+use crate::agenda::Agenda;
+use crate::config::Config;
+use crate::error::PacketError;
+use crate::flow::{Flow, FlowSpec, Flows};
+use crate::packet::{Chain, Kind, NONE, Packet, Packets};
+use crate::pfc::Ingress;
+use crate::routing::{Routing, mix};
+use crate::topology::{LinkId, NicId, Topology};
+use lightloom_model::{Bytes, Rate, Time};
+
+/// In `Link::flags`: the receiving end is a host.
+pub(crate) const TO_HOST: u8 = 1;
+/// The sending end is a host.
+pub(crate) const FROM_HOST: u8 = 2;
+/// PFC: the receiving end asked the link to be silent.
+pub(crate) const PAUSED: u8 = 4;
+/// A circuit that is not there.
+pub(crate) const DARK: u8 = 8;
+/// PFC: other links wait for what leaves here, see `pfc`.
+pub(crate) const WATCHED: u8 = 16;
+
+/// A link: the queues before it, the time when its transmitter is free, the packets on it.
+///
+/// 64 bytes, for there are many and each hop looks at one or two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) free_at: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) wire: Chain,
+    pub(crate) data: Chain,
+    pub(crate) control: Chain,
+    pub(crate) data_bytes: u32,
+    pub(crate) control_bytes: u32,
+    /// Most data that ever waited here, in bytes.
+    pub(crate) peak_bytes: u32,
+    pub(crate) to: u32,
+    pub(crate) class: u16,
+    pub(crate) flags: u8,
+}
+
+impl Link {
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.flags & (PAUSED | DARK) != 0
+    }
+}
+
+/// Links that are alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Class {
+    rate: Rate,
+    pub(crate) delay: u64,
+    sizes: [(u16, u64); 2],
+}
+
+impl Class {
+    /// Time to send so many bytes, in ps, rounded up.
+    #[inline]
+    pub(crate) fn transmission(&self, size: u16) -> u64 {
+        for (known, span) in self.sizes {
+            if size == known {
+                return span;
+            }
+        }
+        self.rate.transmission(Bytes(u64::from(size))).0
+    }
+}
+
+/// A timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    Start(u32),
+    Flow { flow: u32, tag: u32 },
+    Pause(u32),
+    Resume(u32),
+    Dark(u32),
+    Light(u32),
+}
+
+/// What happened on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Data packets lost at its queue.
+    pub drops: u64,
+    /// Data packets whose payload was cut off.
+    pub trims: u64,
+    /// Data packets marked.
+    pub marks: u64,
+    /// Times that PFC paused it.
+    pub pauses: u64,
+    /// Control packets lost.
+    pub control_drops: u64,
+}
+
+/// Sums over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Packets that left a link: data with payload.
+    pub data_hops: u64,
+    /// Packets that left a link: all others.
+    pub control_hops: u64,
+    /// Events.
+    pub events: u64,
+}
+
+/// The state of a network, as a transport sees it.
+#[derive(Debug, Clone)]
+pub struct Core {
+    pub(crate) config: Config,
+    pub(crate) now: u64,
+    pub(crate) links: Vec<Link>,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) packets: Packets,
+    pub(crate) flows: Flows,
+    pub(crate) agenda: Agenda<Timer>,
+    pub(crate) routing: Routing,
+    pub(crate) topology: Topology,
+    pub(crate) uplinks: Vec<u32>,
+    /// NIC of each link that leaves a host.
+    pub(crate) nic_of: Vec<u32>,
+    pub(crate) link_counters: Vec<LinkCounters>,
+    pub(crate) counters: Counters,
+    pub(crate) ingress: Option<Ingress>,
+    /// Whether a NIC has its `wake` pending.
+    wakes: Vec<bool>,
+    /// State of the random choices in queues.
+    random: u64,
+    /// Flows that have finished since the last look.
+    pub(crate) finished: Vec<u32>,
+}
+
+impl Core {
+    pub(crate) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
+        config.validate()?;
+        let mut classes: Vec<Class> = Vec::new();
+        let mut links = Vec::with_capacity(topology.links().len());
+        let mut nic_of = vec![NONE; topology.links().len()];
+        for nic in 0..topology.nic_count() as u32 {
+            nic_of[topology.uplink(NicId(nic)).0 as usize] = nic;
+        }
+        for spec in topology.links() {
+            let (rate, delay) = (spec.rate, spec.delay.0);
+            let known = classes.iter().position(|class| class.rate == rate && class.delay == delay);
+            let class = known.unwrap_or_else(|| {
+                let sizes = [config.packet_bytes() as u16, config.control_bytes as u16];
+                let span = |size: u16| (size, rate.transmission(Bytes(u64::from(size))).0);
+                classes.push(Class { rate, delay, sizes: sizes.map(span) });
+                classes.len() - 1
+            });
+            let end = |is_host: bool, flag: u8| if is_host { flag } else { 0 };
+            links.push(Link {
+                free_at: 0,
+                sent_bytes: 0,
+                wire: Chain::EMPTY,
+                data: Chain::EMPTY,
+                control: Chain::EMPTY,
+                data_bytes: 0,
+                control_bytes: 0,
+                peak_bytes: 0,
+                to: spec.to.0,
+                class: u16::try_from(class).map_err(|_| {
+                    PacketError::invalid("a topology may have at most 65,536 kinds of links")
+                })?,
+                flags: end(topology.is_host(spec.to), TO_HOST)
+                    | end(topology.is_host(spec.from), FROM_HOST),
+            });
+        }
+        // Sources of events: links, links watched for PFC, NICs.
+        let sources = 2 * links.len() + topology.nic_count();
+        let spans = classes.iter().map(|class| class.sizes[0].1 + class.delay);
+        let horizon = spans.max().unwrap_or(1);
+        let ingress = config.pfc.map(|pfc| Ingress::new(&topology, pfc, &classes, &links));
+        Ok(Self {
+            now: 0,
+            link_counters: vec![LinkCounters::default(); links.len()],
+            classes,
+            packets: Packets::new(),
+            flows: Flows::default(),
+            agenda: Agenda::new(sources, horizon),
+            routing: Routing::new(&topology, config.seed),
+            uplinks: (0..topology.nic_count() as u32)
+                .map(|nic| topology.uplink(NicId(nic)).0)
+                .collect(),
+            nic_of,
+            counters: Counters::default(),
+            ingress,
+            wakes: vec![false; topology.nic_count()],
+            random: mix(config.seed ^ 0x7175_6575_6573),
+            finished: Vec::new(),
+            links,
+            topology,
+            config,
+        })
+    }
+
+    /// Adds a flow; it starts by a timer.
+    pub(crate) fn add_flow(&mut self, spec: &FlowSpec) -> Result<u32, PacketError> {
+        self.check_flow(spec)?;
+        let number = self.flows.ways.len() as u64;
+        let hash = (mix(self.config.seed ^ mix(number)) >> 32) as u32;
+        let flow = self.flows.add(spec, self.config.mtu, hash);
+        self.agenda.set_timer(spec.start.0.max(self.now), Timer::Start(flow));
+        Ok(flow)
+    }
+
+    fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
+        let nics = self.topology.nic_count() as u32;
+        let (source, destination) = (spec.source, spec.destination);
+        let ends = format!("flow from NIC {} to NIC {}", source.0, destination.0);
+        if source.0 >= nics || destination.0 >= nics {
+            return Err(PacketError::invalid(format!("{ends}: there are {nics} NICs, from 0 on")));
+        }
+        if self.topology.host_of(source) == self.topology.host_of(destination) {
+            return Err(PacketError::invalid(format!("{ends}: both are of one host")));
+        }
+        if spec.size.0.div_ceil(u64::from(self.config.mtu)) >= 1 << 31 {
+            return Err(PacketError::invalid(format!(
+                "{ends}: {} B are over 2^31 packets of {} B",
+                spec.size.0, self.config.mtu
+            )));
+        }
+        let Some(route) = &spec.route else {
+            return match self.routing.path(&self.topology, (source, destination), 0) {
+                Some(_) => Ok(()),
+                None => Err(PacketError::invalid(format!("{ends}: no path joins them"))),
+            };
+        };
+        let specs = self.topology.links();
+        let known = route.iter().all(|link| (link.0 as usize) < specs.len());
+        let joined = known
+            && route
+                .windows(2)
+                .all(|pair| specs[pair[0].0 as usize].to == specs[pair[1].0 as usize].from);
+        let begins = route.first() == Some(&self.topology.uplink(source));
+        let end = self.topology.uplink(destination).reverse();
+        if !joined || !begins || route.last() != Some(&end) || route.len() > 1 << 15 {
+            let links: Vec<u32> = route.iter().map(|link| link.0).collect();
+            return Err(PacketError::invalid(format!(
+                "{ends}: links {links:?} are no path from the one to the other"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What holds for all packets.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The time, in ps.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// A flow's progress.
+    #[inline]
+    pub fn flow(&self, flow: u32) -> &Flow {
+        &self.flows.state[flow as usize]
+    }
+
+    /// Sending and receiving NIC of a flow.
+    #[inline]
+    pub fn ends(&self, flow: u32) -> [u32; 2] {
+        self.flows.ways[flow as usize].ends
+    }
+
+    /// Number of NICs.
+    pub fn nic_count(&self) -> usize {
+        self.uplinks.len()
+    }
+
+    /// Rate at which a NIC sends.
+    pub fn nic_rate(&self, nic: u32) -> Rate {
+        self.classes[self.links[self.uplinks[nic as usize] as usize].class as usize].rate
+    }
+
+    /// Payload of a packet of a flow, in bytes.
+    pub fn payload(&self, flow: u32, number: u32) -> u32 {
+        let mtu = u64::from(self.config.mtu);
+        (self.flow(flow).bytes - u64::from(number) * mtu).min(mtu) as u32
+    }
+
+    /// Makes a data packet, for [`crate::transport::Transport::next`] to return.
+    #[inline]
+    pub fn new_data(&mut self, flow: u32, number: u32, path: u16) -> u32 {
+        let last = number + 1 == self.flows.state[flow as usize].packets;
+        let size = if last && !self.config.full_tail {
+            self.payload(flow, number) + self.config.header
+        } else {
+            self.config.packet_bytes()
+        };
+        self.packets.take(Packet {
+            arrival: 0,
+            flow,
+            number,
+            value: 0,
+            next: NONE,
+            size: size as u16,
+            path,
+            ingress: 0,
+            kind: Kind::Data,
+            flags: 0,
+        })
+    }
+
+    /// Changes a packet made by [`Self::new_data`].
+    #[inline]
+    pub fn packet_mut(&mut self, id: u32) -> &mut Packet {
+        &mut self.packets[id]
+    }
+
+    /// Sends a control packet from the NIC whose turn it is: of `number`, `value`, `path`, `flags`
+    /// the network looks at the path alone.
+    #[inline]
+    pub fn send_control(
+        &mut self,
+        nic: u32,
+        kind: Kind,
+        flow: u32,
+        (number, value): (u32, u32),
+        (path, flags): (u16, u8),
+    ) {
+        let size = self.config.control_bytes as u16;
+        let id = self.packets.take(Packet {
+            arrival: 0,
+            flow,
+            number,
+            value,
+            next: NONE,
+            size,
+            path,
+            ingress: 0,
+            kind,
+            flags,
+        });
+        self.push_control(self.uplinks[nic as usize], id);
+    }
+
+    /// Queues a packet other than data at a link that is settled.
+    #[inline]
+    pub(crate) fn push_control(&mut self, link: u32, id: u32) {
+        let size = u32::from(self.packets[id].size);
+        let slot = &mut self.links[link as usize];
+        let (chain, bytes) = if self.config.control_priority {
+            (&mut slot.control, &mut slot.control_bytes)
+        } else {
+            (&mut slot.data, &mut slot.data_bytes)
+        };
+        *bytes += size;
+        self.packets.push(chain, id);
+    }
+
+    /// Has the transport's `wake` called for a NIC at this time, in ps, unless one is pending.
+    #[inline]
+    pub fn wake(&mut self, nic: u32, time: u64) {
+        if !std::mem::replace(&mut self.wakes[nic as usize], true) {
+            let source = 2 * self.links.len() as u32 + nic;
+            self.agenda.schedule(source, time.max(self.now));
+        }
+    }
+
+    pub(crate) fn woken(&mut self, nic: u32) {
+        self.wakes[nic as usize] = false;
+    }
+
+    /// Has the transport's `timer` called for a flow at this time, in ps.
+    pub fn set_timer(&mut self, flow: u32, time: u64, tag: u32) {
+        self.agenda.set_timer(time.max(self.now), Timer::Flow { flow, tag });
+    }
+
+    /// The receiver has one more packet of a flow; returns whether that was the last.
+    #[inline]
+    pub fn received(&mut self, flow: u32) -> bool {
+        let state = &mut self.flows.state[flow as usize];
+        state.received += 1;
+        debug_assert!(state.received <= state.packets, "each packet is counted once");
+        if state.received == state.packets {
+            state.received_at = self.now;
+            return true;
+        }
+        false
+    }
+
+    /// The sender knows that everything has arrived.
+    pub fn finish(&mut self, flow: u32) {
+        let state = &mut self.flows.state[flow as usize];
+        debug_assert_eq!(state.received, state.packets, "nothing is acknowledged unseen");
+        if state.done_at == u64::MAX {
+            state.done_at = self.now;
+            self.flows.done += 1;
+            self.finished.push(flow);
+        }
+    }
+
+    /// The next random word of the run.
+    #[inline]
+    pub fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(1);
+        mix(self.random)
+    }
+
+    /// Where a packet goes that has arrived over a link: `None` if it is for the host there.
+    #[inline]
+    pub(crate) fn route(&self, packet: &Packet, node: u32) -> Option<u32> {
+        let way = self.flows.ways[packet.flow as usize];
+        let is_forward = packet.kind.is_forward();
+        if way.route != crate::flow::NO_ROUTE {
+            return self.flows.route_link(way.route, is_forward, packet.path);
+        }
+        let target = NicId(way.ends[usize::from(is_forward)]);
+        let entropy =
+            mix(u64::from(way.hash) << 17 ^ u64::from(packet.path) << 1 ^ u64::from(is_forward));
+        self.routing.next(node, target, entropy)
+    }
+
+    /// Puts a packet on the wire of a link whose transmitter is free at `begin`.
+    #[inline]
+    pub(crate) fn transmit(&mut self, link: u32, id: u32, begin: u64) {
+        let slot = &mut self.links[link as usize];
+        let packet = &mut self.packets[id];
+        let class = &self.classes[slot.class as usize];
+        slot.free_at = begin + class.transmission(packet.size);
+        slot.sent_bytes += u64::from(packet.size);
+        packet.arrival = slot.free_at + class.delay;
+        if packet.kind == Kind::Data {
+            self.counters.data_hops += 1;
+        } else {
+            self.counters.control_hops += 1;
+        }
+        let was_empty = slot.wire.is_empty();
+        let arrival = packet.arrival;
+        self.packets.push(&mut slot.wire, id);
+        if was_empty {
+            self.agenda.schedule(link, arrival);
+        }
+        if self.ingress.is_some() {
+            self.serve(link, id);
+        }
+    }
+
+    /// Time until which a flow would last on an idle network, in ps: the closed form of
+    /// store-and-forward along its shortest path, until the last byte is received.
+    pub fn ideal_time(&self, flow: u32) -> Option<u64> {
+        let ends = self.ends(flow);
+        let way = self.flows.ways[flow as usize];
+        let links: Vec<u32> = if way.route == crate::flow::NO_ROUTE {
+            self.routing.path(
+                &self.topology,
+                (NicId(ends[0]), NicId(ends[1])),
+                u64::from(way.hash),
+            )?
+        } else {
+            (0..).map_while(|behind| self.flows.route_link(way.route, true, behind)).collect()
+        };
+        let state = self.flow(flow);
+        let full = self.config.packet_bytes() as u16;
+        let tail = if self.config.full_tail {
+            full
+        } else {
+            (self.payload(flow, state.packets - 1) + self.config.header) as u16
+        };
+        // The last packet leaves the slowest link after all others did, and the first packet's
+        // way there: sum of one full packet on each link before, then the tail behind.
+        let mut arrival = 0_u64;
+        let mut tail_arrival = 0_u64;
+        for &link in &links {
+            let class = &self.classes[self.links[link as usize].class as usize];
+            let (span, last) = (class.transmission(full), class.transmission(tail));
+            let others = u64::from(state.packets - 1);
+            // When the last full packet has left this link, at the earliest.
+            let before = (arrival + others * span).max(tail_arrival);
+            tail_arrival = before.max(tail_arrival) + last + class.delay;
+            arrival += span + class.delay;
+        }
+        Some(tail_arrival)
+    }
+
+    /// Number of bytes that crossed a link.
+    pub fn sent_bytes(&self, link: LinkId) -> u64 {
+        self.links[link.0 as usize].sent_bytes
+    }
+
+    /// Sums up to now.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The simulated time.
+    pub fn time(&self) -> Time {
+        Time(self.now)
+    }
+}

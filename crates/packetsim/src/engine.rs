@@ -1,0 +1,348 @@
+//! The run: one event per packet and link.
+//!
+//! The only event of a link is the arrival of the first packet on its wire. Its transmitter has
+//! none: whenever anything touches a link at some time, the transmissions that began until then
+//! are made up for (`settle`). That is exact, as whatever arrived earlier touched the link, so no
+//! choice that the transmitter had to make depended on anything later. The packet on the wire makes
+//! sure that the link is touched before the next one would have to arrive.
+
+use crate::agenda::Due;
+use crate::config::{Config, Overflow};
+use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
+use crate::error::PacketError;
+use crate::flow::{FlowId, FlowSpec};
+use crate::packet::{Kind, MARKED};
+use crate::topology::{LinkId, Topology};
+use crate::transport::{Next, Transport};
+use lightloom_kernel::{Interrupted, Observer};
+use lightloom_model::Time;
+
+/// Events between two looks at the observer.
+const CHECK_EVERY: u64 = 1 << 16;
+
+/// A network, a transport, and the flows between.
+#[derive(Debug, Clone)]
+pub struct Simulation<T> {
+    core: Core,
+    transport: T,
+}
+
+impl<T: Transport> Simulation<T> {
+    /// An idle network.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense.
+    pub fn new(
+        topology: Topology,
+        config: Config,
+        transport: impl FnOnce(&Core) -> T,
+    ) -> Result<Self, PacketError> {
+        let core = Core::new(topology, config)?;
+        let transport = transport(&core);
+        Ok(Self { core, transport })
+    }
+
+    /// Adds a flow; one that should have started earlier starts now.
+    ///
+    /// # Errors
+    /// If its ends do not exist or no path joins them.
+    pub fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+        self.core.add_flow(spec).map(FlowId)
+    }
+
+    /// A link goes dark, or comes up, at this time: what is on it arrives, its queue waits.
+    pub fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
+        let timer = if dark { Timer::Dark(link.0) } else { Timer::Light(link.0) };
+        self.core.agenda.set_timer(time.0.max(self.core.now), timer);
+    }
+
+    /// The state of the network.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Runs until a flow finishes (all that finish at that time are then in `finished`), until
+    /// `limit`, or until nothing is left to happen. Returns whether any finished.
+    ///
+    /// # Errors
+    /// If the observer asks to stop.
+    pub fn advance(
+        &mut self,
+        limit: Time,
+        finished: &mut Vec<FlowId>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, PacketError> {
+        loop {
+            // At one instant several may finish.
+            let end = if self.core.finished.is_empty() { limit.0 } else { self.core.now };
+            let Some((time, due)) = self.core.agenda.pop(end) else { break };
+            debug_assert!(time >= self.core.now, "time does not run backwards");
+            self.core.now = time;
+            self.core.counters.events += 1;
+            self.happen(due);
+            if self.core.counters.events.is_multiple_of(CHECK_EVERY) {
+                let hops = self.core.counters.data_hops + self.core.counters.control_hops;
+                if observer.progress(Time(time), hops).is_break() {
+                    return Err(Interrupted { now: Time(time), done: hops }.into());
+                }
+            }
+        }
+        let any = !self.core.finished.is_empty();
+        if !any && limit.0 != u64::MAX {
+            self.core.now = self.core.now.max(limit.0);
+        }
+        finished.extend(self.core.finished.drain(..).map(FlowId));
+        Ok(any)
+    }
+
+    fn happen(&mut self, due: Due<Timer>) {
+        let links = self.core.links.len() as u32;
+        match due {
+            Due::Source(link) if link < links => self.arrive(link),
+            Due::Source(source) if source < 2 * links => {
+                let link = source - links;
+                if let Some(ingress) = &mut self.core.ingress {
+                    ingress.pending[link as usize] = false;
+                }
+                self.settle(link);
+                self.core.watch(link);
+            }
+            Due::Source(source) => self.wake(source - 2 * links),
+            Due::Timer(timer) => self.run_timer(timer),
+        }
+    }
+
+    fn run_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Start(flow) => {
+                let [source, _] = self.core.ends(flow);
+                let link = self.core.uplinks[source as usize];
+                self.settle(link);
+                self.transport.start(&mut self.core, flow);
+                self.kick(link);
+            }
+            Timer::Flow { flow, tag } => {
+                let [source, _] = self.core.ends(flow);
+                let link = self.core.uplinks[source as usize];
+                self.settle(link);
+                self.transport.timer(&mut self.core, flow, tag);
+                self.kick(link);
+            }
+            Timer::Pause(link) => self.stop(link, PAUSED),
+            Timer::Dark(link) => self.stop(link, DARK),
+            Timer::Resume(link) => self.resume(link, PAUSED),
+            Timer::Light(link) => self.resume(link, DARK),
+        }
+    }
+
+    fn stop(&mut self, link: u32, flag: u8) {
+        self.settle(link);
+        self.core.links[link as usize].flags |= flag;
+        self.core.link_counters[link as usize].pauses += u64::from(flag == PAUSED);
+    }
+
+    fn resume(&mut self, link: u32, flag: u8) {
+        self.settle(link);
+        self.core.links[link as usize].flags &= !flag;
+        self.kick(link);
+    }
+
+    fn wake(&mut self, nic: u32) {
+        let link = self.core.uplinks[nic as usize];
+        self.settle(link);
+        self.core.woken(nic);
+        self.transport.wake(&mut self.core, nic);
+        self.kick(link);
+    }
+
+    /// Makes up for the transmissions that began until now.
+    #[inline]
+    fn settle(&mut self, link: u32) {
+        let now = self.core.now;
+        loop {
+            let slot = &mut self.core.links[link as usize];
+            let begin = slot.free_at;
+            if begin > now {
+                return;
+            }
+            if self.core.ingress.is_some() {
+                self.core.unbuffer(link);
+            }
+            let slot = &mut self.core.links[link as usize];
+            if slot.is_stopped() {
+                return;
+            }
+            let id = if !slot.control.is_empty() {
+                let id = self.core.packets.pop(&mut slot.control);
+                slot.control_bytes -= u32::from(self.core.packets[id].size);
+                id
+            } else if !slot.data.is_empty() {
+                let id = self.core.packets.pop(&mut slot.data);
+                slot.data_bytes -= u32::from(self.core.packets[id].size);
+                id
+            } else if slot.flags & FROM_HOST != 0 {
+                let nic = self.core.nic_of[link as usize];
+                match self.transport.next(&mut self.core, nic, begin) {
+                    Next::Packet(id) => id,
+                    Next::At(time) if time <= now => {
+                        self.core.links[link as usize].free_at = time.max(begin + 1);
+                        continue;
+                    }
+                    Next::At(time) => {
+                        self.core.wake(nic, time);
+                        return;
+                    }
+                    Next::Nothing => return,
+                }
+            } else {
+                return;
+            };
+            self.core.transmit(link, id, begin);
+        }
+    }
+
+    /// A settled link has something new: an idle transmitter begins now.
+    #[inline]
+    fn kick(&mut self, link: u32) {
+        let slot = &mut self.core.links[link as usize];
+        if slot.free_at <= self.core.now {
+            slot.free_at = self.core.now;
+            self.settle(link);
+        }
+    }
+
+    /// The first packet on a wire has arrived.
+    #[inline]
+    fn arrive(&mut self, link: u32) {
+        // Before it is taken off, so that what follows finds the wire's event pending.
+        self.settle(link);
+        let slot = &mut self.core.links[link as usize];
+        let id = self.core.packets.pop(&mut slot.wire);
+        if !slot.wire.is_empty() {
+            let arrival = self.core.packets[slot.wire.head].arrival;
+            self.core.agenda.schedule(link, arrival);
+        }
+        let (node, flags) = (slot.to, slot.flags);
+        let packet = self.core.packets[id];
+        let way = self.core.flows.ways[packet.flow as usize];
+        let is_explicit = way.route != crate::flow::NO_ROUTE;
+        if flags & TO_HOST != 0 && !is_explicit {
+            return self.deliver(id);
+        }
+        if is_explicit {
+            self.core.packets[id].path += 1;
+        }
+        match self.core.route(&self.core.packets[id], node) {
+            Some(next) => self.enqueue(next, link, id),
+            None => self.deliver(id),
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, id: u32) {
+        let packet = self.core.packets[id];
+        let ends = self.core.ends(packet.flow);
+        let nic = ends[usize::from(packet.kind.is_forward())];
+        let uplink = self.core.uplinks[nic as usize];
+        self.settle(uplink);
+        self.core.packets.free(id);
+        self.transport.receive(&mut self.core, nic, packet);
+        self.kick(uplink);
+    }
+
+    /// A packet that came over `over` goes into the queue of `link`.
+    #[inline]
+    fn enqueue(&mut self, link: u32, over: u32, id: u32) {
+        self.settle(link);
+        if self.core.packets[id].kind == Kind::Data {
+            if !self.admit(link, id) {
+                return self.kick(link);
+            }
+            let size = u32::from(self.core.packets[id].size);
+            let slot = &mut self.core.links[link as usize];
+            slot.data_bytes += size;
+            slot.peak_bytes = slot.peak_bytes.max(slot.data_bytes);
+            self.core.packets.push(&mut slot.data, id);
+        } else {
+            let slot = &self.core.links[link as usize];
+            let size = u32::from(self.core.packets[id].size);
+            let control = self.core.config.control_priority && self.core.ingress.is_none();
+            if control && slot.control_bytes + size > self.core.config.control_queue_bytes {
+                self.core.link_counters[link as usize].control_drops += 1;
+                self.core.packets.free(id);
+                return;
+            }
+            self.core.push_control(link, id);
+        }
+        let crowded = self.core.is_buffered(over) && self.core.buffer(over, id);
+        self.kick(link);
+        if crowded {
+            self.crowd(over);
+        }
+    }
+
+    /// Whether a data packet may join the queue of a link; marks it, or cuts or drops one.
+    #[inline]
+    fn admit(&mut self, link: u32, id: u32) -> bool {
+        let core = &mut self.core;
+        let queued = core.links[link as usize].data_bytes;
+        if let Some(ecn) = core.config.ecn
+            && queued > ecn.min_bytes
+        {
+            let span = f64::from(ecn.max_bytes - ecn.min_bytes);
+            let part = f64::from(queued - ecn.min_bytes) / span * ecn.probability;
+            let certain = queued > ecn.max_bytes;
+            if certain || ((core.random() >> 11) as f64) < part * (1_u64 << 53) as f64 {
+                core.packets[id].flags |= MARKED;
+                core.link_counters[link as usize].marks += 1;
+            }
+        }
+        let size = u32::from(core.packets[id].size);
+        if queued + size <= core.config.queue_bytes || core.ingress.is_some() {
+            return true;
+        }
+        if core.config.overflow == Overflow::Drop {
+            core.link_counters[link as usize].drops += 1;
+            core.packets.free(id);
+            return false;
+        }
+        self.trim(link, id);
+        false
+    }
+
+    /// Cuts the payload off a packet that finds a full queue, or off the last one there.
+    fn trim(&mut self, link: u32, id: u32) {
+        let core = &mut self.core;
+        core.link_counters[link as usize].trims += 1;
+        let tail = core.links[link as usize].data.tail;
+        let has_tail = !core.links[link as usize].data.is_empty();
+        if has_tail && core.random() & 1 == 1 && core.packets[tail].kind == Kind::Data {
+            let (old, new) = (core.packets[tail].size, core.packets[id].size);
+            core.packets.swap_contents(tail, id);
+            let slot = &mut core.links[link as usize];
+            slot.data_bytes = slot.data_bytes - u32::from(old) + u32::from(new);
+        }
+        let header = core.config.header;
+        if core.links[link as usize].control_bytes + header > core.config.control_queue_bytes {
+            core.link_counters[link as usize].drops += 1;
+            core.packets.free(id);
+            return;
+        }
+        let packet = &mut core.packets[id];
+        packet.kind = Kind::Header;
+        packet.size = header as u16;
+        core.push_control(link, id);
+    }
+
+    /// Too much is buffered of what came over a link, if all that left is counted.
+    #[cold]
+    fn crowd(&mut self, over: u32) {
+        let node = self.core.links[over as usize].to as usize;
+        let count = self.core.ingress.as_ref().map_or(0, |ingress| ingress.out[node].len());
+        for index in 0..count {
+            let out = self.core.ingress.as_ref().expect("counted").out[node][index];
+            self.settle(out);
+        }
+        self.core.pause(over);
+    }
+}

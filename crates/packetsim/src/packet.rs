@@ -1,0 +1,170 @@
+//! Packets: 32 bytes each, in one slab, chained through it into queues and wires.
+
+/// The end of a chain.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Payload, to the receiver.
+    Data,
+    /// The header of data whose payload was cut off, to the receiver.
+    Header,
+    /// Control, from the sender to the receiver.
+    Request,
+    /// Acknowledgement, to the sender.
+    Ack,
+    /// Something is missing, to the sender.
+    Nack,
+    /// Permission to send, to the sender.
+    Pull,
+    /// Congestion notification, to the sender.
+    Cnp,
+}
+
+impl Kind {
+    /// Whether it goes from sender to receiver.
+    #[inline]
+    pub fn is_forward(self) -> bool {
+        self as u8 <= Self::Request as u8
+    }
+}
+
+/// It met a queue beyond the marking threshold.
+pub const MARKED: u8 = 1;
+/// An acknowledgement says that the data was marked.
+pub const ECHO: u8 = 2;
+/// Free for transports.
+pub const TRANSPORT_A: u8 = 4;
+/// Free for transports.
+pub const TRANSPORT_B: u8 = 8;
+
+/// One packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet {
+    /// When it reaches the far end of the link that it is on.
+    pub(crate) arrival: u64,
+    /// Flow.
+    pub flow: u32,
+    /// Data: its number in the flow. Control: what the transport makes of it.
+    pub number: u32,
+    /// Free for transports.
+    pub value: u32,
+    pub(crate) next: u32,
+    /// Bytes on the wire.
+    pub size: u16,
+    /// Which of the flow's equal paths it takes; on an explicit route, the links behind it.
+    pub path: u16,
+    /// Place, among the links into a switch, of that over which it came.
+    pub(crate) ingress: u16,
+    /// What it is.
+    pub kind: Kind,
+    /// `MARKED`, `ECHO`, ...
+    pub flags: u8,
+}
+
+/// All packets that are somewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Packets {
+    slots: Vec<Packet>,
+    free: u32,
+    pub(crate) live: u32,
+}
+
+/// Packets in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chain {
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
+}
+
+impl Chain {
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.head == NONE
+    }
+}
+
+impl Packets {
+    pub(crate) fn new() -> Self {
+        Self { slots: Vec::new(), free: NONE, live: 0 }
+    }
+
+    /// Puts a packet into a slot.
+    #[inline]
+    pub(crate) fn take(&mut self, packet: Packet) -> u32 {
+        self.live += 1;
+        if self.free == NONE {
+            self.slots.push(packet);
+            return self.slots.len() as u32 - 1;
+        }
+        let id = self.free;
+        let slot = &mut self.slots[id as usize];
+        self.free = slot.next;
+        *slot = packet;
+        id
+    }
+
+    #[inline]
+    pub(crate) fn free(&mut self, id: u32) {
+        self.live -= 1;
+        self.slots[id as usize].next = self.free;
+        self.free = id;
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, chain: &mut Chain, id: u32) {
+        self.slots[id as usize].next = NONE;
+        if chain.head == NONE {
+            chain.head = id;
+        } else {
+            self.slots[chain.tail as usize].next = id;
+        }
+        chain.tail = id;
+    }
+
+    /// Takes the first packet out of a chain that has one.
+    #[inline]
+    pub(crate) fn pop(&mut self, chain: &mut Chain) -> u32 {
+        let id = chain.head;
+        chain.head = self.slots[id as usize].next;
+        id
+    }
+
+    /// Exchanges the contents of two slots, which stay where they are in their chains.
+    pub(crate) fn swap_contents(&mut self, a: u32, b: u32) {
+        self.slots.swap(a as usize, b as usize);
+        let next = self.slots[a as usize].next;
+        self.slots[a as usize].next = self.slots[b as usize].next;
+        self.slots[b as usize].next = next;
+    }
+}
+
+impl std::ops::Index<u32> for Packets {
+    type Output = Packet;
+
+    #[inline]
+    fn index(&self, id: u32) -> &Packet {
+        &self.slots[id as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Packets {
+    #[inline]
+    fn index_mut(&mut self, id: u32) -> &mut Packet {
+        &mut self.slots[id as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_has_32_bytes() {
+        assert_eq!(size_of::<Packet>(), 32);
+    }
+}

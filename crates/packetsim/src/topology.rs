@@ -1,0 +1,201 @@
+//! The graph: hosts, switches and the directed links between them.
+//!
+//! A duplex connection is two links, `2 i` and `2 i + 1`. A link that leaves a host is a NIC of
+//! it; flows begin and end at NICs. A host may have several, and may pass packets on (relay) from
+//! one to another along explicit routes.
+
+use crate::error::PacketError;
+use lightloom_model::{Duration, Rate};
+
+/// A host or a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A directed link with the output queue at its sending end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A place where flows begin and end: a host's end of a connection. Numbered in the order in
+/// which hosts were connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NicId(pub u32);
+
+impl LinkId {
+    /// The link in the other direction.
+    #[must_use]
+    pub fn reverse(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
+/// One direction of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// Sending end.
+    pub from: NodeId,
+    /// Receiving end.
+    pub to: NodeId,
+    /// Rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Number of its layer's name, for statistics; see [`Topology::layers`].
+    pub layer: u8,
+}
+
+/// Hosts, switches, links.
+#[derive(Debug, Clone, Default)]
+pub struct Topology {
+    is_host: Vec<bool>,
+    links: Vec<LinkSpec>,
+    uplinks: Vec<LinkId>,
+    layers: Vec<String>,
+}
+
+impl Topology {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a host.
+    pub fn add_host(&mut self) -> NodeId {
+        self.is_host.push(true);
+        NodeId(self.is_host.len() as u32 - 1)
+    }
+
+    /// Adds a switch.
+    pub fn add_switch(&mut self) -> NodeId {
+        self.is_host.push(false);
+        NodeId(self.is_host.len() as u32 - 1)
+    }
+
+    /// Connects two nodes both ways; returns the link from `a` to `b`. The layers' names are those
+    /// of the link from `a` to `b` and of its reverse, as in `("host up", "host down")`.
+    ///
+    /// # Errors
+    /// If a node does not exist, both are one, or the rate is zero.
+    pub fn connect(
+        &mut self,
+        (a, b): (NodeId, NodeId),
+        rate: Rate,
+        delay: Duration,
+        layers: (&str, &str),
+    ) -> Result<LinkId, PacketError> {
+        let nodes = self.is_host.len() as u32;
+        if a.0 >= nodes || b.0 >= nodes || a == b {
+            return Err(PacketError::invalid(format!(
+                "a link joins node {} and node {}; expected two different ones of {nodes}",
+                a.0, b.0
+            )));
+        }
+        if rate.0 == 0 {
+            return Err(PacketError::invalid(format!(
+                "the link between node {} and node {} has rate 0; give a rate above 0 b/s",
+                a.0, b.0
+            )));
+        }
+        let link = LinkId(self.links.len() as u32);
+        for (from, to, layer) in [(a, b, layers.0), (b, a, layers.1)] {
+            let layer = self.layer(layer);
+            if self.is_host[from.0 as usize] {
+                self.uplinks.push(LinkId(self.links.len() as u32));
+            }
+            self.links.push(LinkSpec { from, to, rate, delay, layer });
+        }
+        Ok(link)
+    }
+
+    fn layer(&mut self, name: &str) -> u8 {
+        let found = self.layers.iter().position(|other| other == name);
+        let index = found.unwrap_or_else(|| {
+            self.layers.push(name.to_owned());
+            self.layers.len() - 1
+        });
+        u8::try_from(index).expect("a topology has at most 256 layers")
+    }
+
+    /// All links.
+    pub fn links(&self) -> &[LinkSpec] {
+        &self.links
+    }
+
+    /// Names of the layers of links.
+    pub fn layers(&self) -> &[String] {
+        &self.layers
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.is_host.len()
+    }
+
+    /// Whether a node is a host.
+    pub fn is_host(&self, node: NodeId) -> bool {
+        self.is_host[node.0 as usize]
+    }
+
+    /// Number of NICs.
+    pub fn nic_count(&self) -> usize {
+        self.uplinks.len()
+    }
+
+    /// The link by which a NIC sends; it receives by the reverse one.
+    pub fn uplink(&self, nic: NicId) -> LinkId {
+        self.uplinks[nic.0 as usize]
+    }
+
+    /// The host of a NIC.
+    pub fn host_of(&self, nic: NicId) -> NodeId {
+        self.links[self.uplink(nic).0 as usize].from
+    }
+
+    /// The links that leave each node, in the order of creation.
+    pub(crate) fn links_out(&self) -> Vec<Vec<LinkId>> {
+        let mut out = vec![Vec::new(); self.node_count()];
+        for (index, link) in self.links.iter().enumerate() {
+            out[link.from.0 as usize].push(LinkId(index as u32));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_two_links_and_hosts_ends_are_nics() {
+        let mut topology = Topology::new();
+        let (host, switch) = (topology.add_host(), topology.add_switch());
+        let names = ("up", "down");
+        let up = topology.connect((host, switch), Rate(5), Duration(7), names).unwrap();
+        assert_eq!(up, LinkId(0));
+        assert_eq!(topology.links()[1].from, switch);
+        assert_eq!((topology.nic_count(), topology.uplink(NicId(0))), (1, up));
+        assert_eq!(topology.layers(), ["up", "down"]);
+        let other = topology.add_host();
+        let down = topology.connect((switch, other), Rate(5), Duration(7), ("down", "up")).unwrap();
+        assert_eq!(topology.uplink(NicId(1)), down.reverse());
+        assert_eq!(topology.host_of(NicId(1)), other);
+        assert_eq!(topology.links()[down.0 as usize].layer, topology.links()[1].layer);
+    }
+
+    #[test]
+    fn wrong_links_are_refused() {
+        let mut topology = Topology::new();
+        let (a, b) = (topology.add_host(), topology.add_host());
+        let mut text = |ends, rate| {
+            let error = topology.connect(ends, Rate(rate), Duration(1), ("", "")).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            text((a, a), 1),
+            "a link joins node 0 and node 0; expected two different ones of 2"
+        );
+        assert_eq!(
+            text((a, b), 0),
+            "the link between node 0 and node 1 has rate 0; give a rate above 0 b/s"
+        );
+    }
+}
