@@ -26,6 +26,9 @@ from scipy.optimize import minimize_scalar
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_operators import OPERATORS
 
+sys.path.insert(0, str(ROOT / "experiments"))
+from results import write_or_check
+
 DOCUMENT = ROOT / "docs" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
 SUSTAINED = DATA / "sustained.toml"
@@ -213,21 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, body in parts.items():
         document = replace_between(document, name, body)
     wanted[DOCUMENT] = document
-    return _write_or_check(wanted, options.write, options.check)
-
-
-def _write_or_check(wanted: dict[Path, str], write: bool, check: bool) -> int:
-    changed = [
-        path
-        for path, text in wanted.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    for path in changed:
-        if write:
-            path.write_text(wanted[path], encoding="utf-8")
-        if write or check:
-            print(f"{'written' if write else 'differs'}: {path.relative_to(ROOT)}")
-    return 1 if check and changed else 0
+    return write_or_check(wanted, options.write, options.check)
 
 
 if __name__ == "__main__":

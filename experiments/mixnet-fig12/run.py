@@ -18,12 +18,14 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 
 import sweeps
 import tables
 from cells import HERE, Experiment, Model
 from topologies import step_times
+
+sys.path.insert(0, str(HERE.parent))
+from results import write_or_check
 
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
@@ -115,21 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text += f"\n## Reconfiguration latency (D.7)\n\n{sweeps.latency(experiment)}"
     text += f"\n## Batch size (D.4)\n\n{sweeps.batches(experiment)}"
     print(text, end="")
-    return _write_or_check({TABLE: text, STEPS: steps_csv(steps)}, options.write, options.check)
-
-
-def _write_or_check(wanted: dict[Path, str], write: bool, check: bool) -> int:
-    changed = [
-        path
-        for path, text in wanted.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    for path in changed:
-        if write:
-            path.write_text(wanted[path], encoding="utf-8")
-        if write or check:
-            _say(f"{'written' if write else 'differs'}: {path.name}")
-    return 1 if check and changed else 0
+    return write_or_check({TABLE: text, STEPS: steps_csv(steps)}, options.write, options.check)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from lightloom.hardware import load_gpu, load_prices
 
 HERE = Path(__file__).parent
 FIGURE_12 = HERE.parent / "mixnet-fig12"
-sys.path.insert(0, str(FIGURE_12))
+sys.path[:0] = [str(FIGURE_12), str(HERE.parent)]
+from results import write_or_check  # noqa: E402
 from tables import load  # noqa: E402
 
 table = load("mixnet-fig11", "run").table
@@ -192,12 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     text = render()
     print(text, end="")
-    if options.write:
-        TABLE.write_text(text, encoding="utf-8")
-    if options.check and TABLE.read_text(encoding="utf-8") != text:
-        print("differs: table.md", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check({TABLE: text}, options.write, options.check)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ from lightloom.workload.build import build
 from lightloom.workload.options import WorkloadOptions
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from results import write_or_check  # noqa: E402
+
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("job", "fabric", "rate_gbps", "step_s", "all_to_all_s", "relayed_share", "switched")
 
@@ -158,17 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 STEPS.write_text(steps_csv(cells), encoding="utf-8")
     wanted = {TABLE: table(values, cells), STEPS: steps_csv(cells)}
     print(wanted[TABLE], end="")
-    changed = [path for path, text in wanted.items() if not _holds(path, text)]
-    for path in changed:
-        if options.write:
-            path.write_text(wanted[path], encoding="utf-8")
-        if options.write or options.check:
-            print(f"{'written' if options.write else 'differs'}: {path.name}", file=sys.stderr)
-    return 1 if options.check and changed else 0
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.exists() and path.read_text(encoding="utf-8") == text
+    return write_or_check(wanted, options.write, options.check)
 
 
 if __name__ == "__main__":

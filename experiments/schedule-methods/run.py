@@ -23,8 +23,9 @@ from lightloom.schedule import decompose
 from lightloom.units import show_time
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from figure import draw  # noqa: E402
+from results import write_or_check  # noqa: E402
 
 TABLE = HERE / "table.md"
 FIGURE = HERE.parents[1] / "docs" / "images" / "schedule-methods.svg"
@@ -114,7 +115,7 @@ def figure(lengths: Lengths) -> str:
     return draw(values["ratios"], values["drawn"], panels, marks, note)
 
 
-def main() -> None:
+def main() -> int:
     """Print, write or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     group = parser.add_mutually_exclusive_group()
@@ -123,16 +124,10 @@ def main() -> None:
     options = parser.parse_args()
     lengths = measure()
     made = {TABLE: table(lengths), FIGURE: figure(lengths)}
-    if options.write:
-        for path, text in made.items():
-            path.write_text(text, encoding="utf-8")
-    elif options.check:
-        stale = [p.name for p, text in made.items() if p.read_text(encoding="utf-8") != text]
-        if stale:
-            raise SystemExit(f"out of date: {', '.join(stale)}; run with --write")
-    else:
+    if not (options.write or options.check):
         print(made[TABLE], end="")
+    return write_or_check(made, options.write, options.check)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

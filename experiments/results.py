@@ -1,0 +1,25 @@
+"""Files that experiments leave behind: written, or compared with what is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def write_or_check(wanted: Mapping[Path, str], write: bool, check: bool) -> int:
+    """Write, or name, each file whose text is not the one wanted; return the exit status."""
+    changed = [
+        path
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path in changed:
+        if write:
+            path.write_text(wanted[path], encoding="utf-8")
+        if write or check:
+            name = path.resolve().relative_to(ROOT)
+            print(f"{'written' if write else 'differs'}: {name}", file=sys.stderr)
+    return 1 if check and changed else 0
