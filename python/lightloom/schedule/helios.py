@@ -15,12 +15,12 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
-from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
+from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES, Served
 
 
 @dataclass(frozen=True)
-class EpochRun:
-    """Epochs in which each switch holds one matching, until the last byte is sent.
+class EpochRun(Served):
+    """Epochs in which each switch holds one matching; the end is when the last byte is sent.
 
     Attributes
     ----------
@@ -29,29 +29,10 @@ class EpochRun:
     turned
         How often a switch was set, the first time included; a switch whose matching stays carries
         bytes through the whole epoch.
-    length_bytes
-        Bytes that one circuit could carry until the last byte is sent.
-    largest_line_bytes
-        The most bytes that a node sends or receives.
     """
 
     matchings: npt.NDArray[np.int32]
     turned: int
-    length_bytes: int
-    largest_line_bytes: int
-    switches: int
-    rate_bps: int
-
-    @property
-    def length_s(self) -> float:
-        """Seconds until the last byte is sent."""
-        return self.length_bytes * 8 / self.rate_bps
-
-    @property
-    def over_bound(self) -> float:
-        """Length over the largest line at the rate of all its ports; 1 is optimal."""
-        line = self.largest_line_bytes
-        return self.length_bytes * self.switches / line if line else 1.0
 
 
 def helios_epochs(
@@ -86,10 +67,10 @@ def helios_epochs(
     """
     matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        found = _core.schedule_helios(matrix, sizes)
+        matchings, turned, length, line = _core.schedule_helios(matrix, sizes)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(*found, sizes[0], bits)
+    return EpochRun(length, line, sizes[0], bits, matchings, turned)
 
 
 def helios_matchings(

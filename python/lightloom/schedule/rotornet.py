@@ -16,15 +16,12 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
-
-#: the whole numbers that a double holds exactly
-MOST_BYTES = 2**53
-MOST_SWITCHES = 1024
+from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES, Served
 
 
 @dataclass(frozen=True)
-class RotorSchedule:
-    """Slots of a round robin, and every byte that is sent in them.
+class RotorSchedule(Served):
+    """Slots of a round robin, each after a delay, and every byte that is sent in them.
 
     Attributes
     ----------
@@ -35,34 +32,15 @@ class RotorSchedule:
         Bytes that a circuit could carry in each slot, ``(k,)``.
     moves
         ``(m, 6)``: slot, the two ends of the circuit, source, destination, bytes.
-    length_bytes
-        All holds and a delay before each.
-    largest_line_bytes
-        The most bytes that a node sends or receives.
     """
 
     turns: npt.NDArray[np.uint64]
     holds_bytes: npt.NDArray[np.uint64]
     moves: npt.NDArray[np.uint64]
-    length_bytes: int
-    largest_line_bytes: int
-    switches: int
     slot_bytes: int | None
     delay_bytes: int
     held: bool
     relay: bool
-    rate_bps: int
-
-    @property
-    def length_s(self) -> float:
-        """Seconds until the end of the last slot."""
-        return self.length_bytes * 8 / self.rate_bps
-
-    @property
-    def over_bound(self) -> float:
-        """Length over the largest line at the rate of all its ports; 1 is optimal."""
-        line = self.largest_line_bytes
-        return self.length_bytes * self.switches / line if line else 1.0
 
     @property
     def relayed_bytes(self) -> int:
@@ -131,9 +109,11 @@ def rotornet_schedule(
     slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, least=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MOST_SWITCHES)
-    options = (switches, slot, delay, bool(held), bool(relay))
+    options = (slot, delay, bool(held), bool(relay))
     try:
-        (turns, holds), moves, (length, line) = _core.schedule_rotornet(matrix, options)
+        (turns, holds), moves, (length, line) = _core.schedule_rotornet(
+            matrix, (switches, *options)
+        )
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return RotorSchedule(turns, holds, moves, length, line, *options, bits)
+    return RotorSchedule(length, line, switches, bits, turns, holds, moves, *options)

@@ -20,7 +20,7 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
 from lightloom.schedule.helios import EpochRun, epoch_arguments
-from lightloom.schedule.rotornet import MOST_BYTES, MOST_SWITCHES
+from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES
 
 _MOST_NODES = 1024
 
@@ -149,10 +149,10 @@ def xnest_epochs(
     diagonals = _diagonals(reading)
     matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        found = _core.schedule_xnest_plus(matrix, sizes, diagonals)
+        matchings, turned, length, line = _core.schedule_xnest_plus(matrix, sizes, diagonals)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(*found, sizes[0], bits)
+    return EpochRun(length, line, sizes[0], bits, matchings, turned)
 
 
 def _diagonals(reading: str) -> bool:
