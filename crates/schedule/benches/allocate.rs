@@ -7,6 +7,11 @@ use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use lightloom_schedule::{EpsRates, Request, allocate, map_nics};
 
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::Random;
+
 const RATE: Rate = Rate(400_000_000_000);
 
 const ALLOCATORS: [Allocator; 6] = [
@@ -18,29 +23,23 @@ const ALLOCATORS: [Allocator; 6] = [
     Allocator::Best,
 ];
 
-fn uniform(state: &mut u64) -> f64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    ((*state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-}
-
 /// Hot columns (as MoE routing has them) or skewed pairs.
-fn demand(kind: &str, servers: usize, state: &mut u64) -> Vec<u64> {
-    let popularity: Vec<f64> = (0..servers).map(|_| (2.0 * uniform(state)).exp()).collect();
-    let cell = |index: usize, state: &mut u64| match kind {
-        "columns" => popularity[index % servers] * (1.0 + 0.05 * uniform(state)),
-        _ => -uniform(state).ln(),
+fn demand(kind: &str, servers: usize, random: &mut Random) -> Vec<u64> {
+    let popularity: Vec<f64> = (0..servers).map(|_| (2.0 * random.uniform()).exp()).collect();
+    let cell = |index: usize, random: &mut Random| match kind {
+        "columns" => popularity[index % servers] * (1.0 + 0.05 * random.uniform()),
+        _ => -random.uniform().ln(),
     };
-    (0..servers * servers).map(|index| (1e7 * cell(index, state)) as u64).collect()
+    (0..servers * servers).map(|index| (1e7 * cell(index, random)) as u64).collect()
 }
 
 fn allocators(criterion: &mut Criterion) {
     for kind in ["columns", "pairs"] {
         let mut group = criterion.benchmark_group(kind);
         for servers in [8, 32, 128] {
-            let mut state = 0x9E37_79B9_7F4A_7C15;
-            let draws: Vec<Vec<u64>> = (0..16).map(|_| demand(kind, servers, &mut state)).collect();
+            let mut random = Random(0x9E37_79B9_7F4A_7C15);
+            let draws: Vec<Vec<u64>> =
+                (0..16).map(|_| demand(kind, servers, &mut random)).collect();
             for allocator in ALLOCATORS {
                 let name = format!("{allocator:?}").to_lowercase();
                 let mut draw = 0;

@@ -8,16 +8,13 @@ use lightloom_schedule::colouring::{
 };
 use lightloom_schedule::matching::{assign, match_general};
 
-fn shuffled(hosts: u32) -> Vec<u32> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut order: Vec<u32> = (0..hosts).collect();
-    for i in (1..order.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(i, (state % (i as u64 + 1)) as usize);
-    }
-    order
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::Random;
+
+fn shuffled(count: u32) -> Vec<u32> {
+    Random(0x9E37_79B9_7F4A_7C15).shuffled(count)
 }
 
 fn colouring(criterion: &mut Criterion) {

@@ -9,17 +9,10 @@ use std::time::Instant;
 use lightloom_schedule::colouring::{FabricShape, Pods, route_permutation};
 use lightloom_schedule::matching::{assign, match_general};
 
-fn shuffled(hosts: u32) -> Vec<u32> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut order: Vec<u32> = (0..hosts).collect();
-    for i in (1..order.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(i, (state % (i as u64 + 1)) as usize);
-    }
-    order
-}
+#[path = "../tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::Random;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +25,8 @@ fn main() {
     let shape = FabricShape { leaf, spines: leaf, pods };
     let n = size as usize;
     let matching = name == "assign" || name == "general";
-    let order = shuffled(if matching { size * size } else { size });
+    let count = if matching { size * size } else { size };
+    let order = Random(0x9E37_79B9_7F4A_7C15).shuffled(count);
     // Exponentially distributed weights, symmetric.
     let weight = |a: usize, b: usize| {
         let draw = f64::from(order[a.min(b) * n + a.max(b)] + 1) / (n * n) as f64;

@@ -1,4 +1,4 @@
-//! Synthetic demand of the regimes that circuits are judged on.
+//! Random numbers, and synthetic demand of the regimes that circuits are judged on.
 
 #![allow(dead_code, reason = "each user takes a part")]
 
@@ -10,11 +10,24 @@ pub const KINDS: [&str; 4] = ["mixtral", "pair", "sparse", "uniform"];
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn uniform(&mut self) -> f64 {
+    fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        self.0
+    }
+
+    pub fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    /// The numbers below `count` in random order.
+    pub fn shuffled(&mut self, count: u32) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..count).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, (self.next() % (i as u64 + 1)) as usize);
+        }
+        order
     }
 
     fn normal(&mut self) -> f64 {
