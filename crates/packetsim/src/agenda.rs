@@ -176,7 +176,10 @@ mod tests {
         #[test]
         fn agrees_with_a_list(
             horizon in 1u64..100_000,
-            operations in prop::collection::vec((any::<bool>(), 0u64..200_000, any::<u64>()), 1..400),
+            operations in prop::collection::vec(
+                (any::<bool>(), 0u64..200_000, any::<u64>()),
+                1..400,
+            ),
         ) {
             const SOURCES: u32 = 16;
             let mut agenda: Agenda<u32> = Agenda::new(SOURCES as usize, horizon);
