@@ -6,12 +6,13 @@ An unknown key, a wrong type and a value out of range are one-line ``FabricError
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic import ValidationInfo as Info
 
+from lightloom.checking import literal_words
 from lightloom.errors import (
     MAX_ECHO,
     FabricError,
@@ -91,12 +92,6 @@ class Options(BaseModel):
     def keys(cls) -> list[str]:
         """Names of all options, in the order in which they are declared."""
         return list(cls.model_fields)
-
-
-def literal_words(problem: Mapping[str, Any]) -> list[str]:
-    """The words that a literal may be, of an entry of pydantic's ``errors()``."""
-    parts = problem["ctx"]["expected"].replace(" or ", ",").split(",")
-    return [word for part in parts if (word := part.strip(" '"))]
 
 
 def _one_line(options: type[Options], error: ValidationError) -> str:

@@ -8,19 +8,25 @@ needs can be moved together and run from anywhere.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from lightloom.checking import (
+    File,
+    Name,
+    Number,
+    Strict,
+    Switch,
+    Whole,
+    check,
+    parse_toml,
+    quantity,
+    read_toml,
+)
 from lightloom.demand import REGIMES
-from lightloom.errors import InputError
 from lightloom.models import catalogue
-from lightloom.study.checking import File, Name, Number, Strict, Switch, Whole, check, quantity
-
-#: the largest study that is read
-MAX_BYTES = 1_000_000
 
 
 class PlanOptions(Strict):
@@ -106,16 +112,7 @@ def load_study(path: Path) -> Scenario:
     InputError
         If the file cannot be read, is no TOML, or has a wrong or unknown key.
     """
-    try:
-        with path.open("rb") as file:
-            # a device may be endless, so that its stated size says nothing
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise InputError(f"{path}: cannot read the study: {reason}") from None
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{path}: a study has at most {MAX_BYTES // 10**6} MB; this has more")
-    return parse_study(content, str(path), path.parent)
+    return _below(check(Scenario, read_toml(path, "study"), str(path)), path.parent)
 
 
 def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
@@ -126,14 +123,7 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
     InputError
         As :func:`load_study`.
     """
-    try:
-        values = tomllib.loads(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: not a TOML file: not UTF-8 text") from None
-    except RecursionError:
-        raise InputError(f"{name}: not a study: nested too deeply") from None
-    except (tomllib.TOMLDecodeError, ValueError) as error:
-        raise InputError(f"{name}: not a TOML file: {error}".replace("\n", " ")) from None
+    values = parse_toml(content, name, "study")
     return _below(check(Scenario, values, name), folder)
 
 

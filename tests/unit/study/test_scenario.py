@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lightloom.checking import MAX_BYTES
 from lightloom.errors import InputError
 from lightloom.study import load_study
-from lightloom.study.scenario import MAX_BYTES, parse_study
+from lightloom.study.scenario import parse_study
 
 LEAST = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
 

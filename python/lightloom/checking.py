@@ -1,11 +1,13 @@
 """Strict descriptions: what is wrong with a value becomes one line that says how to mend it.
 
-Descriptions are pydantic models without silent conversions: a number in quotes is no number, and
-true is not 1. A quantity may carry its unit. Unknown keys are refused with a suggestion.
+They come from the command line, from Python or from one TOML file, and are pydantic models without
+silent conversions: a number in quotes is no number, and true is not 1. A quantity may carry its
+unit. Unknown keys are refused with a suggestion.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -20,13 +22,14 @@ from pydantic import (
 )
 
 from lightloom.errors import InputError, did_you_mean, expected_one_of
-from lightloom.fabric.options import literal_words
 from lightloom.units import parse_quantity
 
 Kind = TypeVar("Kind", bound=BaseModel)
 
 #: signs of a wrong value that a message shows
 MAX_SHOWN = 60
+#: the largest TOML file that is read
+MAX_BYTES = 1_000_000
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 Switch = Annotated[bool, Field(strict=True)]
@@ -59,6 +62,44 @@ def quantity(unit: str) -> BeforeValidator:
             raise ValueError(str(error).removeprefix("quantity: ")) from None
 
     return BeforeValidator(convert)
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Read the keys and values of a TOML file; ``what`` it is, for messages.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large or no TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            # a device may be endless, so that its stated size says nothing
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise InputError(f"{path}: cannot read the {what}: {reason}") from None
+    if len(content) > MAX_BYTES:
+        raise InputError(f"{path}: a {what} has at most {MAX_BYTES // 10**6} MB; this has more")
+    return parse_toml(content, str(path), what)
+
+
+def parse_toml(content: bytes, name: str, what: str) -> dict[str, Any]:
+    """Read the bytes of a TOML file; ``name`` begins messages.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_toml`.
+    """
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: not a TOML file: not UTF-8 text") from None
+    except RecursionError:
+        raise InputError(f"{name}: not a {what}: nested too deeply") from None
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise InputError(f"{name}: not a TOML file: {error}".replace("\n", " ")) from None
 
 
 def check(
@@ -152,6 +193,12 @@ def expectation(problem: Mapping[str, Any]) -> str:
             return words
     message = str(problem["msg"]).removeprefix("Value error, ").replace("\n", " ")
     return message[:1].lower() + message[1:]
+
+
+def literal_words(problem: Mapping[str, Any]) -> list[str]:
+    """The words that a literal may be, of an entry of pydantic's ``errors()``."""
+    parts = problem["ctx"]["expected"].replace(" or ", ",").split(",")
+    return [word for part in parts if (word := part.strip(" '"))]
 
 
 def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:

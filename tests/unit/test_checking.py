@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from lightloom.errors import InputError
-from lightloom.study.checking import (
+from lightloom.checking import (
     File,
     Name,
     Number,
@@ -19,6 +18,7 @@ from lightloom.study.checking import (
     quantity,
     shown,
 )
+from lightloom.errors import InputError
 
 
 class Inner(Strict):
