@@ -59,7 +59,7 @@ fn main() {
         control_queue_bytes: u32::MAX,
         overflow: Overflow::Drop,
         ecn: None,
-        pfc: Some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }),
+        pfc: (number(6, 1) == 1).then_some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }),
         paths: Paths::Ecmp,
         seed: number(5, 1),
     };

@@ -40,12 +40,15 @@ pub struct Agenda<T> {
     /// Sources in buckets.
     waiting: usize,
     far: EventQueue<Due<T>>,
+    /// When the first of `far` is due.
+    far_time: u64,
 }
 
 impl<T: Copy> Agenda<T> {
     /// An agenda for so many sources, most of which schedule at most `horizon` ps ahead.
     pub fn new(sources: usize, horizon: u64) -> Self {
-        let buckets = (2 * sources).next_power_of_two().clamp(1 << 12, 1 << 18);
+        // A few to a bucket, as most sources schedule far less than the horizon ahead.
+        let buckets = (sources / 2).next_power_of_two().clamp(1 << 8, 1 << 18);
         let width = (horizon / (buckets as u64 - 2)).max(1);
         let shift = u64::BITS - width.leading_zeros();
         Self {
@@ -58,17 +61,15 @@ impl<T: Copy> Agenda<T> {
             cursor: 0,
             waiting: 0,
             far: EventQueue::new(),
+            far_time: u64::MAX,
         }
     }
 
     /// Schedules the event of a source that has none pending.
+    #[inline]
     pub fn schedule(&mut self, source: u32, time: u64) {
         let slot = time >> self.shift;
-        if slot <= self.cursor {
-            // Few are here, and those due at the same time go first.
-            let place = self.current.partition_point(|&(other, _)| other > time);
-            self.current.insert(place, (time, source));
-        } else if slot - self.cursor < self.heads.len() as u64 {
+        if slot > self.cursor && slot - self.cursor < self.heads.len() as u64 {
             let bucket = slot as usize & (self.heads.len() - 1);
             self.next[source as usize] = self.heads[bucket];
             self.time[source as usize] = time;
@@ -76,33 +77,61 @@ impl<T: Copy> Agenda<T> {
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
             self.waiting += 1;
         } else {
-            self.far.push(Time(time), 0, Due::Source(source));
+            self.schedule_elsewhere(source, time);
+        }
+    }
+
+    fn schedule_elsewhere(&mut self, source: u32, time: u64) {
+        if time >> self.shift <= self.cursor {
+            // Few are here, and those due at the same time go first.
+            let place = self.current.partition_point(|&(other, _)| other > time);
+            self.current.insert(place, (time, source));
+        } else {
+            self.push_far(time, Due::Source(source));
         }
     }
 
     /// Sets a timer.
     pub fn set_timer(&mut self, time: u64, timer: T) {
-        self.far.push(Time(time), 0, Due::Timer(timer));
+        self.push_far(time, Due::Timer(timer));
+    }
+
+    fn push_far(&mut self, time: u64, due: Due<T>) {
+        self.far.push(Time(time), 0, due);
+        self.far_time = self.far_time.min(time);
     }
 
     /// Takes what is due next, if that is at or before `limit`.
+    #[inline]
     pub fn pop(&mut self, limit: u64) -> Option<(u64, Due<T>)> {
-        let far = self.far.peek().map_or(u64::MAX, |(time, _)| time.0);
+        if let Some(&(time, source)) = self.current.last()
+            && time < self.far_time
+            && time <= limit
+        {
+            self.current.pop();
+            return Some((time, Due::Source(source)));
+        }
+        self.pop_elsewhere(limit)
+    }
+
+    fn pop_elsewhere(&mut self, limit: u64) -> Option<(u64, Due<T>)> {
         if self.current.is_empty() && self.waiting > 0 {
             let slot = self.next_occupied();
-            if slot << self.shift <= far {
+            if slot << self.shift <= self.far_time {
                 self.load(slot);
             }
         }
-        let near = self.current.last().map_or(u64::MAX, |&(time, _)| time);
-        if near < far {
-            if near > limit {
+        if let Some(&(time, source)) = self.current.last()
+            && time < self.far_time
+        {
+            if time > limit {
                 return None;
             }
-            let (time, source) = self.current.pop()?;
+            self.current.pop();
             return Some((time, Due::Source(source)));
         }
         let event = self.far.pop_until(Time(limit))?;
+        self.far_time = self.far.peek().map_or(u64::MAX, |(time, _)| time.0);
         if self.current.is_empty() {
             // Nothing waits before this, so the horizon moves along.
             self.cursor = self.cursor.max(event.time.0 >> self.shift);

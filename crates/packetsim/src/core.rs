@@ -403,43 +403,29 @@ impl Core {
         mix(self.random)
     }
 
-    /// Where a packet goes that has arrived over a link: `None` if it is for the host there.
+    /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
+    /// so again.
     #[inline]
-    pub(crate) fn route(&self, packet: &Packet, node: u32) -> Option<u32> {
-        let way = self.flows.ways[packet.flow as usize];
-        let is_forward = packet.kind.is_forward();
-        if way.route != crate::flow::NO_ROUTE {
-            return self.flows.route_link(way.route, is_forward, packet.path);
-        }
-        let target = NicId(way.ends[usize::from(is_forward)]);
-        let entropy =
-            mix(u64::from(way.hash) << 17 ^ u64::from(packet.path) << 1 ^ u64::from(is_forward));
-        self.routing.next(node, target, entropy)
-    }
-
-    /// Puts a packet on the wire of a link whose transmitter is free at `begin`.
-    #[inline]
-    pub(crate) fn transmit(&mut self, link: u32, id: u32, begin: u64) {
+    pub(crate) fn transmit(&mut self, link: u32, id: u32, begin: u64) -> u64 {
         let slot = &mut self.links[link as usize];
         let packet = &mut self.packets[id];
         let class = &self.classes[slot.class as usize];
-        slot.free_at = begin + class.transmission(packet.size);
+        let free_at = begin + class.transmission(packet.size);
+        let arrival = free_at + class.delay;
+        slot.free_at = free_at;
         slot.sent_bytes += u64::from(packet.size);
-        packet.arrival = slot.free_at + class.delay;
-        if packet.kind == Kind::Data {
-            self.counters.data_hops += 1;
-        } else {
-            self.counters.control_hops += 1;
-        }
-        let was_empty = slot.wire.is_empty();
-        let arrival = packet.arrival;
-        self.packets.push(&mut slot.wire, id);
-        if was_empty {
+        packet.arrival = arrival;
+        let is_data = u64::from(packet.kind == Kind::Data);
+        self.counters.data_hops += is_data;
+        self.counters.control_hops += 1 - is_data;
+        if slot.wire.is_empty() {
             self.agenda.schedule(link, arrival);
         }
+        self.packets.push(&mut slot.wire, id);
         if self.ingress.is_some() {
             self.serve(link, id);
         }
+        free_at
     }
 
     /// Time until which a flow would last on an idle network, in ps: the closed form of

@@ -10,9 +10,9 @@ use crate::agenda::Due;
 use crate::config::{Config, Overflow};
 use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
 use crate::error::PacketError;
-use crate::flow::{FlowId, FlowSpec};
+use crate::flow::{FlowId, FlowSpec, NO_ROUTE};
 use crate::packet::{Kind, MARKED};
-use crate::topology::{LinkId, Topology};
+use crate::topology::{LinkId, NicId, Topology};
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::Time;
@@ -158,46 +158,57 @@ impl<T: Transport> Simulation<T> {
     /// Makes up for the transmissions that began until now.
     #[inline]
     fn settle(&mut self, link: u32) {
+        if self.core.links[link as usize].free_at <= self.core.now {
+            self.make_up(link);
+        }
+    }
+
+    fn make_up(&mut self, link: u32) {
         let now = self.core.now;
         loop {
-            let slot = &mut self.core.links[link as usize];
-            let begin = slot.free_at;
-            if begin > now {
-                return;
-            }
             if self.core.ingress.is_some() {
                 self.core.unbuffer(link);
             }
             let slot = &mut self.core.links[link as usize];
+            let mut begin = slot.free_at;
             if slot.is_stopped() {
                 return;
             }
             let id = if !slot.control.is_empty() {
-                let id = self.core.packets.pop(&mut slot.control);
-                slot.control_bytes -= u32::from(self.core.packets[id].size);
+                let (id, size) = self.core.packets.pop(&mut slot.control);
+                slot.control_bytes -= size;
                 id
             } else if !slot.data.is_empty() {
-                let id = self.core.packets.pop(&mut slot.data);
-                slot.data_bytes -= u32::from(self.core.packets[id].size);
+                let (id, size) = self.core.packets.pop(&mut slot.data);
+                slot.data_bytes -= size;
                 id
             } else if slot.flags & FROM_HOST != 0 {
-                let nic = self.core.nic_of[link as usize];
-                match self.transport.next(&mut self.core, nic, begin) {
-                    Next::Packet(id) => id,
-                    Next::At(time) if time <= now => {
-                        self.core.links[link as usize].free_at = time.max(begin + 1);
-                        continue;
-                    }
-                    Next::At(time) => {
-                        self.core.wake(nic, time);
-                        return;
-                    }
-                    Next::Nothing => return,
-                }
+                let Some(id) = self.pull(link, &mut begin) else { return };
+                id
             } else {
                 return;
             };
-            self.core.transmit(link, id, begin);
+            if self.core.transmit(link, id, begin) > now {
+                return;
+            }
+        }
+    }
+
+    /// Asks the transport for a packet that a NIC sends from `begin` on, or from a later time
+    /// until now.
+    #[inline]
+    fn pull(&mut self, link: u32, begin: &mut u64) -> Option<u32> {
+        let nic = self.core.nic_of[link as usize];
+        loop {
+            match self.transport.next(&mut self.core, nic, *begin) {
+                Next::Packet(id) => return Some(id),
+                Next::At(time) if time <= self.core.now => *begin = time.max(*begin + 1),
+                Next::At(time) => {
+                    self.core.wake(nic, time);
+                    return None;
+                }
+                Next::Nothing => return None,
+            }
         }
     }
 
@@ -207,7 +218,7 @@ impl<T: Transport> Simulation<T> {
         let slot = &mut self.core.links[link as usize];
         if slot.free_at <= self.core.now {
             slot.free_at = self.core.now;
-            self.settle(link);
+            self.make_up(link);
         }
     }
 
@@ -217,25 +228,31 @@ impl<T: Transport> Simulation<T> {
         // Before it is taken off, so that what follows finds the wire's event pending.
         self.settle(link);
         let slot = &mut self.core.links[link as usize];
-        let id = self.core.packets.pop(&mut slot.wire);
+        let (node, flags) = (slot.to, slot.flags);
+        let (id, _) = self.core.packets.pop(&mut slot.wire);
         if !slot.wire.is_empty() {
             let arrival = self.core.packets[slot.wire.head].arrival;
             self.core.agenda.schedule(link, arrival);
         }
-        let (node, flags) = (slot.to, slot.flags);
-        let packet = self.core.packets[id];
+        let packet = &mut self.core.packets[id];
         let way = self.core.flows.ways[packet.flow as usize];
-        let is_explicit = way.route != crate::flow::NO_ROUTE;
-        if flags & TO_HOST != 0 && !is_explicit {
-            return self.deliver(id);
-        }
-        if is_explicit {
-            self.core.packets[id].path += 1;
-        }
-        match self.core.route(&self.core.packets[id], node) {
-            Some(next) => self.enqueue(next, link, id),
-            None => self.deliver(id),
-        }
+        let next = if way.route == NO_ROUTE {
+            if flags & TO_HOST != 0 {
+                return self.deliver(id);
+            }
+            let is_forward = packet.kind.is_forward();
+            let target = NicId(way.ends[usize::from(is_forward)]);
+            let entropy = way.entropy(packet.path, is_forward);
+            self.core.routing.next(node, target, entropy).expect("checked when the flow was added")
+        } else {
+            packet.path += 1;
+            let is_forward = packet.kind.is_forward();
+            match self.core.flows.route_link(way.route, is_forward, packet.path) {
+                Some(next) => next,
+                None => return self.deliver(id),
+            }
+        };
+        self.enqueue(next, link, id);
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Flows: what the network knows of them; what a transport knows is its own.
 
+use crate::routing::mix;
 use crate::topology::{LinkId, NicId};
 use lightloom_model::{Bytes, Time};
 
@@ -31,6 +32,14 @@ pub(crate) struct Way {
     pub(crate) hash: u32,
     /// Number of an explicit route, or `NO_ROUTE`.
     pub(crate) route: u32,
+}
+
+impl Way {
+    /// What chooses among equal paths.
+    #[inline]
+    pub(crate) fn entropy(self, path: u16, is_forward: bool) -> u64 {
+        mix(u64::from(self.hash) << 17 ^ u64::from(path) << 1 ^ u64::from(is_forward))
+    }
 }
 
 pub(crate) const NO_ROUTE: u32 = u32::MAX;

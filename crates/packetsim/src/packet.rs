@@ -126,12 +126,13 @@ impl Packets {
         chain.tail = id;
     }
 
-    /// Takes the first packet out of a chain that has one.
+    /// Takes the first packet out of a chain that has one; returns its slot and size.
     #[inline]
-    pub(crate) fn pop(&mut self, chain: &mut Chain) -> u32 {
+    pub(crate) fn pop(&mut self, chain: &mut Chain) -> (u32, u32) {
         let id = chain.head;
-        chain.head = self.slots[id as usize].next;
-        id
+        let packet = &self.slots[id as usize];
+        chain.head = packet.next;
+        (id, u32::from(packet.size))
     }
 
     /// Exchanges the contents of two slots, which stay where they are in their chains.

@@ -8,7 +8,7 @@
 //! transmission, so that the moment to resume is not missed.
 
 use crate::config::Pfc;
-use crate::core::{Class, Core, Link, TO_HOST, Timer, WATCHED};
+use crate::core::{Class, Core, FROM_HOST, Link, TO_HOST, Timer, WATCHED};
 use crate::topology::Topology;
 
 /// Per link: what is buffered of it, and what it is sending.
@@ -23,9 +23,12 @@ pub(crate) struct Ingress {
     serving: Vec<(u32, u32)>,
     /// Whether a watched link has its event pending.
     pub(crate) pending: Vec<bool>,
-    /// Links into each node, and the place of each link among them.
-    into: Vec<Vec<u32>>,
+    /// Links into each node, one node after the other.
+    into: Vec<u32>,
+    /// Place of each link among those into its node.
     place: Vec<u16>,
+    /// Where in `into` those begin that lead to the node that each link leaves.
+    first_into: Vec<u32>,
     /// Links out of each node.
     pub(crate) out: Vec<Vec<u32>>,
     /// Links into each node that are paused.
@@ -52,6 +55,13 @@ impl Ingress {
             list.push(index as u32);
             out[spec.from.0 as usize].push(index as u32);
         }
+        let starts: Vec<u32> = into
+            .iter()
+            .scan(0, |sum, list: &Vec<u32>| {
+                *sum += list.len() as u32;
+                Some(*sum - list.len() as u32)
+            })
+            .collect();
         let class = |link: &Link| classes[link.class as usize];
         Self {
             thresholds,
@@ -59,7 +69,8 @@ impl Ingress {
             pausing: vec![false; links.len()],
             serving: vec![NOTHING; links.len()],
             pending: vec![false; links.len()],
-            into,
+            first_into: topology.links().iter().map(|spec| starts[spec.from.0 as usize]).collect(),
+            into: into.into_iter().flatten().collect(),
             place,
             out,
             paused_count: vec![0; nodes],
@@ -111,15 +122,19 @@ impl Core {
     }
 
     /// A link begins to send a packet.
+    #[inline]
     pub(crate) fn serve(&mut self, link: u32, id: u32) {
         let Some(ingress) = &mut self.ingress else { return };
-        let from = self.topology.links()[link as usize].from;
-        if !self.topology.is_host(from) {
+        let flags = self.links[link as usize].flags;
+        if flags & FROM_HOST == 0 {
             let packet = &self.packets[id];
-            let over = ingress.into[from.0 as usize][packet.ingress as usize];
+            let first = ingress.first_into[link as usize];
+            let over = ingress.into[(first + u32::from(packet.ingress)) as usize];
             ingress.serving[link as usize] = (over, u32::from(packet.size));
         }
-        self.watch(link);
+        if flags & WATCHED != 0 {
+            self.watch(link);
+        }
     }
 
     /// Schedules the event of a watched link that is sending.
