@@ -41,6 +41,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Whether the transmitter may have something to send.
+    #[inline]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.data.is_empty() || !self.control.is_empty() || self.flags & FROM_HOST != 0
+    }
+
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.flags & (PAUSED | DARK) != 0

@@ -104,7 +104,7 @@ impl<T: Transport> Simulation<T> {
                 if let Some(ingress) = &mut self.core.ingress {
                     ingress.pending[link as usize] = false;
                 }
-                self.settle(link);
+                self.count_out(link);
                 self.core.watch(link);
             }
             Due::Source(source) => self.wake(source - 2 * links),
@@ -158,6 +158,14 @@ impl<T: Transport> Simulation<T> {
     /// Makes up for the transmissions that began until now.
     #[inline]
     fn settle(&mut self, link: u32) {
+        let slot = &self.core.links[link as usize];
+        if slot.free_at <= self.core.now && slot.has_waiting() {
+            self.make_up(link);
+        }
+    }
+
+    /// As [`Self::settle`]; also counts what has left the switch if nothing follows.
+    fn count_out(&mut self, link: u32) {
         if self.core.links[link as usize].free_at <= self.core.now {
             self.make_up(link);
         }
@@ -267,40 +275,57 @@ impl<T: Transport> Simulation<T> {
         self.kick(uplink);
     }
 
-    /// A packet that came over `over` goes into the queue of `link`.
+    /// A packet that came over `over` goes to `link`.
     #[inline]
     fn enqueue(&mut self, link: u32, over: u32, id: u32) {
         self.settle(link);
-        if self.core.packets[id].kind == Kind::Data {
-            if !self.admit(link, id) {
-                return self.kick(link);
-            }
-            let size = u32::from(self.core.packets[id].size);
-            let slot = &mut self.core.links[link as usize];
-            slot.data_bytes += size;
-            slot.peak_bytes = slot.peak_bytes.max(slot.data_bytes);
-            self.core.packets.push(&mut slot.data, id);
+        let now = self.core.now;
+        let slot = &mut self.core.links[link as usize];
+        let crowded = if slot.free_at <= now && !slot.is_stopped() {
+            // An idle transmitter: nothing waits.
+            slot.free_at = now;
+            let crowded = self.core.is_buffered(over) && self.core.buffer_at_once(link, over, id);
+            self.core.transmit(link, id, now);
+            crowded
         } else {
-            let slot = &self.core.links[link as usize];
-            let size = u32::from(self.core.packets[id].size);
-            let control = self.core.config.control_priority && self.core.ingress.is_none();
-            if control && slot.control_bytes + size > self.core.config.control_queue_bytes {
-                self.core.link_counters[link as usize].control_drops += 1;
-                self.core.packets.free(id);
+            if !self.join(link, id) {
                 return;
             }
-            self.core.push_control(link, id);
-        }
-        let crowded = self.core.is_buffered(over) && self.core.buffer(over, id);
-        self.kick(link);
+            self.core.is_buffered(over) && self.core.buffer(over, id)
+        };
         if crowded {
             self.crowd(over);
         }
     }
 
+    /// Queues a packet at a busy link; returns whether it is there.
+    fn join(&mut self, link: u32, id: u32) -> bool {
+        let packet = &self.core.packets[id];
+        let size = u32::from(packet.size);
+        if packet.kind == Kind::Data {
+            if !self.admit(link, id, size) {
+                return false;
+            }
+            let slot = &mut self.core.links[link as usize];
+            slot.data_bytes += size;
+            slot.peak_bytes = slot.peak_bytes.max(slot.data_bytes);
+            self.core.packets.push(&mut slot.data, id);
+            return true;
+        }
+        let slot = &self.core.links[link as usize];
+        let control = self.core.config.control_priority && self.core.ingress.is_none();
+        if control && slot.control_bytes + size > self.core.config.control_queue_bytes {
+            self.core.link_counters[link as usize].control_drops += 1;
+            self.core.packets.free(id);
+            return false;
+        }
+        self.core.push_control(link, id);
+        true
+    }
+
     /// Whether a data packet may join the queue of a link; marks it, or cuts or drops one.
     #[inline]
-    fn admit(&mut self, link: u32, id: u32) -> bool {
+    fn admit(&mut self, link: u32, id: u32, size: u32) -> bool {
         let core = &mut self.core;
         let queued = core.links[link as usize].data_bytes;
         if let Some(ecn) = core.config.ecn
@@ -314,7 +339,6 @@ impl<T: Transport> Simulation<T> {
                 core.link_counters[link as usize].marks += 1;
             }
         }
-        let size = u32::from(core.packets[id].size);
         if queued + size <= core.config.queue_bytes || core.ingress.is_some() {
             return true;
         }
@@ -358,7 +382,7 @@ impl<T: Transport> Simulation<T> {
         let count = self.core.ingress.as_ref().map_or(0, |ingress| ingress.out[node].len());
         for index in 0..count {
             let out = self.core.ingress.as_ref().expect("counted").out[node][index];
-            self.settle(out);
+            self.count_out(out);
         }
         self.core.pause(over);
     }

@@ -97,6 +97,14 @@ impl Core {
         *buffered > ingress.thresholds.pause_bytes && !ingress.pausing[over as usize]
     }
 
+    /// A packet came over a link into a switch and leaves over an idle one; returns whether too
+    /// much is there.
+    #[inline]
+    pub(crate) fn buffer_at_once(&mut self, link: u32, over: u32, id: u32) -> bool {
+        self.unbuffer(link);
+        self.buffer(over, id)
+    }
+
     /// What a link was sending has left: frees its place in the buffer.
     #[inline]
     pub(crate) fn unbuffer(&mut self, link: u32) {
