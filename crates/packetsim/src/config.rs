@@ -13,11 +13,23 @@ pub enum Overflow {
     Trim,
 }
 
-/// Marking by queue length on arrival: never below `min_bytes`, always above `max_bytes`, in
-/// between with a probability that grows linearly to `probability`.
+/// When a queue decides whether to mark a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marking {
+    /// On arrival, this packet not counted.
+    Arrival,
+    /// When it begins to be sent after it waited, this packet counted: earlier news by the time in
+    /// the queue.
+    Departure,
+}
+
+/// Marking by queue length: never below `min_bytes`, always above `max_bytes`, in between with a
+/// probability that grows linearly to `probability`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ecn {
-    /// Kmin; bytes of data in the queue, this packet not counted.
+    /// When.
+    pub marking: Marking,
+    /// Kmin; bytes of data in the queue.
     pub min_bytes: u32,
     /// Kmax.
     pub max_bytes: u32,
@@ -92,12 +104,14 @@ impl Config {
                 self.mtu, self.header
             ));
         }
-        if self.header == 0 || self.control_bytes == 0 || self.control_bytes > 1 << 15 {
+        if self.control_bytes == 0 || self.control_bytes > 1 << 15 {
             return wrong(format!(
-                "header {} B, control packets {} B; expected both above 0, control packets at \
-                 most 32,768 B",
-                self.header, self.control_bytes
+                "control packets of {} B; expected 1 to 32,768 B",
+                self.control_bytes
             ));
+        }
+        if self.header == 0 && self.overflow == Overflow::Trim {
+            return wrong("packets are trimmed to headers of 0 B; expected at least 1".into());
         }
         if packet > u64::from(self.queue_bytes) {
             return wrong(format!(

@@ -1,10 +1,10 @@
 //! Everything but the transport: links with their queues and wires, packets, flows, the agenda.
 
 use crate::agenda::Agenda;
-use crate::config::Config;
+use crate::config::{Config, Ecn};
 use crate::error::PacketError;
 use crate::flow::{Flow, FlowSpec, Flows};
-use crate::packet::{Chain, Kind, NONE, Packet, Packets};
+use crate::packet::{Chain, Kind, MARKED, NONE, Packet, Packets};
 use crate::pfc::Ingress;
 use crate::routing::{Routing, mix};
 use crate::topology::{LinkId, NicId, Topology};
@@ -409,6 +409,18 @@ impl Core {
         mix(self.random)
     }
 
+    /// Marks a packet, certainly or perhaps, at a link where more than Kmin is queued.
+    pub(crate) fn mark(&mut self, ecn: Ecn, link: u32, id: u32, queued: u32) {
+        let span = f64::from(ecn.max_bytes - ecn.min_bytes);
+        let part = f64::from(queued - ecn.min_bytes) / span * ecn.probability;
+        let is_certain = queued > ecn.max_bytes;
+        let is_data = self.packets[id].kind == Kind::Data;
+        if is_data && (is_certain || ((self.random() >> 11) as f64) < part * (1_u64 << 53) as f64) {
+            self.packets[id].flags |= MARKED;
+            self.link_counters[link as usize].marks += 1;
+        }
+    }
+
     /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
     /// so again.
     #[inline]
@@ -474,6 +486,21 @@ impl Core {
     /// Number of bytes that crossed a link.
     pub fn sent_bytes(&self, link: LinkId) -> u64 {
         self.links[link.0 as usize].sent_bytes
+    }
+
+    /// What happened on a link.
+    pub fn link_counters(&self, link: LinkId) -> LinkCounters {
+        self.link_counters[link.0 as usize]
+    }
+
+    /// Most data that ever waited for a link, in bytes.
+    pub fn peak_bytes(&self, link: LinkId) -> u32 {
+        self.links[link.0 as usize].peak_bytes
+    }
+
+    /// The graph.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Sums up to now.

@@ -7,11 +7,11 @@
 //! sure that the link is touched before the next one would have to arrive.
 
 use crate::agenda::Due;
-use crate::config::{Config, Overflow};
+use crate::config::{Config, Marking, Overflow};
 use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
 use crate::error::PacketError;
 use crate::flow::{FlowId, FlowSpec, NO_ROUTE};
-use crate::packet::{Kind, MARKED};
+use crate::packet::Kind;
 use crate::topology::{LinkId, NicId, Topology};
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
@@ -59,6 +59,11 @@ impl<T: Transport> Simulation<T> {
     /// The state of the network.
     pub fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// The transport, for what it knows of flows.
+    pub fn transport(&self) -> &T {
+        &self.transport
     }
 
     /// Runs until a flow finishes (all that finish at that time are then in `finished`), until
@@ -187,8 +192,15 @@ impl<T: Transport> Simulation<T> {
                 slot.control_bytes -= size;
                 id
             } else if !slot.data.is_empty() {
+                let queued = slot.data_bytes;
                 let (id, size) = self.core.packets.pop(&mut slot.data);
                 slot.data_bytes -= size;
+                if let Some(ecn) = self.core.config.ecn
+                    && ecn.marking == Marking::Departure
+                    && queued > ecn.min_bytes
+                {
+                    self.core.mark(ecn, link, id, queued);
+                }
                 id
             } else if slot.flags & FROM_HOST != 0 {
                 let Some(id) = self.pull(link, &mut begin) else { return };
@@ -329,15 +341,10 @@ impl<T: Transport> Simulation<T> {
         let core = &mut self.core;
         let queued = core.links[link as usize].data_bytes;
         if let Some(ecn) = core.config.ecn
+            && ecn.marking == Marking::Arrival
             && queued > ecn.min_bytes
         {
-            let span = f64::from(ecn.max_bytes - ecn.min_bytes);
-            let part = f64::from(queued - ecn.min_bytes) / span * ecn.probability;
-            let certain = queued > ecn.max_bytes;
-            if certain || ((core.random() >> 11) as f64) < part * (1_u64 << 53) as f64 {
-                core.packets[id].flags |= MARKED;
-                core.link_counters[link as usize].marks += 1;
-            }
+            core.mark(ecn, link, id, queued);
         }
         if queued + size <= core.config.queue_bytes || core.ingress.is_some() {
             return true;

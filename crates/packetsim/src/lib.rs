@@ -22,7 +22,7 @@ mod routing;
 mod topology;
 pub mod transport;
 
-pub use config::{Config, Ecn, Overflow, Paths, Pfc};
+pub use config::{Config, Ecn, Marking, Overflow, Paths, Pfc};
 pub use core::{Core, Counters, LinkCounters};
 pub use engine::Simulation;
 pub use error::PacketError;

@@ -1,6 +1,7 @@
 //! Tests of the whole simulator against closed forms.
 
 mod closed_forms;
+mod dctcp;
 
 use crate::transport::Transport;
 use crate::{Config, Core, Flow, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, Topology};

@@ -5,6 +5,7 @@
 //! only a transport understands is in the transport, indexed by flow or NIC.
 
 mod active;
+pub mod dctcp;
 pub mod line_rate;
 
 pub use active::ActiveFlows;

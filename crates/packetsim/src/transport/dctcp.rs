@@ -1,0 +1,452 @@
+//! DCTCP (Alizadeh et al., SIGCOMM 2010; RFC 8257) over TCP `NewReno` (RFC 5681, 6298, 6582).
+//!
+//! The receiver acknowledges every packet and echoes its mark. Once per window of data the sender
+//! updates its estimate `alpha` of the share of marked packets, and if any was marked, shrinks the
+//! window by half that share. Three duplicate acknowledgements repeat the first missing packet and
+//! halve the window; a timeout starts again from one packet.
+//!
+//! Assumes a connection that exists already, packets counted rather than bytes, and
+//! acknowledgements that are small. Leaves out selective and delayed acknowledgements, pacing, and
+//! the halving of idle windows. Defaults are those of the simulator of TopoOpt and MixNet, but for
+//! two of its peculiarities: there, acknowledgements take no time, and `alpha` shrinks the window
+//! even when nothing was marked.
+
+use super::{ActiveFlows, Next, Transport};
+use crate::core::Core;
+use crate::error::PacketError;
+use crate::packet::{ECHO, Kind, MARKED, Packet};
+use lightloom_model::Duration;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+/// Timeouts double up to this often.
+const MOST_DOUBLINGS: u8 = 12;
+/// Duplicate acknowledgements that mean a loss.
+const DUPLICATES: u8 = 3;
+
+/// What DCTCP can be tuned by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DctcpParameters {
+    /// Window at the start, in packets.
+    pub initial_window: u32,
+    /// Window up to which it doubles per round trip at the start, in packets.
+    pub initial_threshold: u32,
+    /// Weight of the last window of data in `alpha`: g.
+    pub gain: f32,
+    /// `alpha` at the start; RFC 8257 recommends 1.
+    pub initial_alpha: f32,
+    /// Least time until a retransmission.
+    pub min_timeout: Duration,
+    /// Timeouts happen at multiples of this: kernels look at timers now and then.
+    pub timer_tick: Duration,
+}
+
+impl Default for DctcpParameters {
+    fn default() -> Self {
+        Self {
+            initial_window: 100,
+            initial_threshold: 10_000,
+            gain: 1.0 / 16.0,
+            initial_alpha: 0.0,
+            min_timeout: Duration(10_000_000_000),
+            timer_tick: Duration(1_000_000_000),
+        }
+    }
+}
+
+impl DctcpParameters {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Says which value is wrong and what was expected.
+    pub fn validate(&self) -> Result<(), PacketError> {
+        let wrong = |text: String| Err(PacketError::invalid(text));
+        if self.initial_window == 0 || self.initial_threshold == 0 {
+            return wrong(format!(
+                "DCTCP starts with a window of {} packets and a threshold of {}; expected at least \
+                 1 each",
+                self.initial_window, self.initial_threshold
+            ));
+        }
+        let is_share = |value: f32| (0.0..=1.0).contains(&value);
+        if self.gain == 0.0 || !is_share(self.gain) || !is_share(self.initial_alpha) {
+            return wrong(format!(
+                "DCTCP gain {}, alpha {}; expected 0 < gain <= 1 and 0 <= alpha <= 1",
+                self.gain, self.initial_alpha
+            ));
+        }
+        if self.min_timeout.0 == 0 || self.timer_tick.0 == 0 {
+            return wrong("DCTCP timeout and timer tick; expected both above 0".into());
+        }
+        Ok(())
+    }
+}
+
+/// The sending end of a flow. Everything is counted in packets; one cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Sender {
+    /// When the oldest packet in flight is given up, in ps.
+    deadline: u64,
+    window: f64,
+    /// Below it the window grows by one packet per acknowledgement, above by one per window.
+    threshold: f64,
+    /// First packet not acknowledged.
+    first: u32,
+    /// Next packet to send.
+    next: u32,
+    /// What was sent when the last loss was found: no second loss is seen before its end.
+    recover: u32,
+    /// What was sent when the window of data began that `alpha` looks at.
+    round_end: u32,
+    /// Acknowledgements in it, and how many of them echoed a mark.
+    round_acks: u32,
+    round_marks: u32,
+    /// Mean and deviation of round trips, in ns.
+    rtt: u32,
+    rtt_deviation: u32,
+    alpha: f32,
+    duplicates: u8,
+    /// Doublings of the timeout.
+    doublings: u8,
+    is_recovering: bool,
+    flags: u8,
+}
+
+/// In `Sender::flags`: the first packet is to be sent again.
+const REPEAT: u8 = 1;
+/// The flow has a timer pending.
+const TIMER: u8 = 2;
+
+impl Sender {
+    fn new(parameters: &DctcpParameters) -> Self {
+        Self {
+            deadline: NEVER,
+            window: f64::from(parameters.initial_window),
+            threshold: f64::from(parameters.initial_threshold),
+            first: 0,
+            next: 0,
+            recover: 0,
+            round_end: 0,
+            round_acks: 0,
+            round_marks: 0,
+            rtt: 0,
+            rtt_deviation: 0,
+            alpha: parameters.initial_alpha,
+            duplicates: 0,
+            doublings: 0,
+            is_recovering: false,
+            flags: 0,
+        }
+    }
+
+    fn in_flight(&self) -> f64 {
+        f64::from(self.next - self.first)
+    }
+
+    fn may_send(&self, packets: u32) -> bool {
+        self.flags & REPEAT != 0 || (self.next < packets && self.in_flight() + 1.0 <= self.window)
+    }
+
+    /// RFC 6298 with exact samples.
+    fn measure(&mut self, sample: u32) {
+        if self.rtt == 0 {
+            (self.rtt, self.rtt_deviation) = (sample, sample / 2);
+        } else {
+            let error = self.rtt.abs_diff(sample);
+            self.rtt_deviation = self.rtt_deviation - self.rtt_deviation / 4 + error / 4;
+            self.rtt = self.rtt - self.rtt / 8 + sample / 8;
+        }
+        self.doublings = 0;
+    }
+
+    /// RFC 8257, 3.3, at each acknowledgement up to `number`.
+    fn observe(&mut self, number: u32, marked: bool, gain: f32) {
+        self.round_acks += 1;
+        if marked {
+            self.round_marks += 1;
+            self.threshold = self.threshold.min(self.window);
+        }
+        if number <= self.round_end {
+            return;
+        }
+        let share = self.round_marks as f32 / self.round_acks as f32;
+        self.alpha += gain * (share - self.alpha);
+        if self.round_marks > 0 && !self.is_recovering {
+            self.window = (self.window * (1.0 - f64::from(self.alpha) / 2.0)).max(1.0);
+            self.threshold = self.window;
+        }
+        self.round_end = self.next;
+        (self.round_acks, self.round_marks) = (0, 0);
+    }
+
+    /// An acknowledgement of something new.
+    fn advance(&mut self, number: u32) {
+        let newly = number - self.first;
+        self.first = number;
+        self.next = self.next.max(number);
+        self.duplicates = 0;
+        if !self.is_recovering {
+            let unused = (self.window - self.in_flight()).clamp(0.0, 1.0);
+            if self.window < self.threshold {
+                self.window = (self.window + unused).min(self.threshold);
+            } else {
+                self.window += unused / self.window;
+            }
+        } else if number >= self.recover {
+            self.is_recovering = false;
+            self.window = self.threshold.min(self.in_flight() + 1.0);
+        } else {
+            self.window = (self.window - f64::from(newly)).max(0.0) + 1.0;
+            self.flags |= REPEAT;
+        }
+    }
+
+    /// An acknowledgement of nothing new.
+    fn repeat(&mut self) {
+        if self.is_recovering {
+            self.window += 1.0;
+            return;
+        }
+        self.duplicates = self.duplicates.saturating_add(1);
+        if self.duplicates == DUPLICATES && self.first >= self.recover {
+            self.lose();
+            self.window = self.threshold + f64::from(DUPLICATES);
+            self.is_recovering = true;
+            self.flags |= REPEAT;
+        }
+    }
+
+    /// A loss: halves the window, and begins a new window of data.
+    fn lose(&mut self) {
+        self.threshold = (self.window / 2.0).max(2.0);
+        self.recover = self.recover.max(self.next);
+        self.round_end = self.next;
+        (self.round_acks, self.round_marks) = (0, 0);
+    }
+
+    /// Nothing came back in time: all begins again at the first packet missing.
+    fn time_out(&mut self) {
+        if self.is_recovering {
+            self.window = self.threshold.min(self.in_flight() + 1.0);
+        }
+        self.lose();
+        self.window = 1.0;
+        self.next = self.first;
+        self.is_recovering = false;
+        self.duplicates = 0;
+        self.flags &= !REPEAT;
+        self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+    }
+}
+
+/// The receiving end: what is missing, up to the last that came.
+#[derive(Debug, Clone, Copy, Default)]
+struct Receiver {
+    /// First packet missing.
+    expected: u32,
+    /// One behind the last that came.
+    end: u32,
+}
+
+/// State of the flows.
+#[derive(Debug, Clone)]
+pub struct Dctcp {
+    parameters: DctcpParameters,
+    active: ActiveFlows,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    /// Which packets came, one bit each; empty unless one is missing before another.
+    came: Vec<Vec<u64>>,
+}
+
+impl Dctcp {
+    /// For the NICs of a network.
+    ///
+    /// # Errors
+    /// If the parameters make no sense.
+    pub fn new(core: &Core, parameters: DctcpParameters) -> Result<Self, PacketError> {
+        parameters.validate()?;
+        Ok(Self {
+            parameters,
+            active: ActiveFlows::new(core.nic_count()),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            came: Vec::new(),
+        })
+    }
+
+    /// The estimated share of marked packets of a flow.
+    pub fn alpha(&self, flow: u32) -> f32 {
+        self.senders[flow as usize].alpha
+    }
+
+    /// The window of a flow, in packets.
+    pub fn window(&self, flow: u32) -> f64 {
+        self.senders[flow as usize].window
+    }
+
+    fn start_deadline(&mut self, core: &mut Core, flow: u32, now: u64) {
+        let sender = &mut self.senders[flow as usize];
+        let estimate = 1000 * (u64::from(sender.rtt) + 4 * u64::from(sender.rtt_deviation));
+        let timeout = estimate.max(self.parameters.min_timeout.0) << sender.doublings;
+        sender.deadline = now + timeout;
+        self.watch(core, flow);
+    }
+
+    /// Sees to it that a timer is pending, before the deadline or any that may replace it.
+    fn watch(&mut self, core: &mut Core, flow: u32) {
+        let sender = &mut self.senders[flow as usize];
+        if sender.flags & TIMER == 0 {
+            sender.flags |= TIMER;
+            let time = sender.deadline.min(core.now() + self.parameters.min_timeout.0);
+            core.set_timer(flow, time.next_multiple_of(self.parameters.timer_tick.0), 0);
+        }
+    }
+
+    /// The flow of a NIC whose turn it is among those that may send.
+    fn turn(&mut self, core: &Core, nic: u32) -> Option<u32> {
+        loop {
+            let flow = self.active.first(nic)?;
+            if self.senders[flow as usize].may_send(core.flow(flow).packets) {
+                return Some(flow);
+            }
+            self.active.remove_first(nic);
+        }
+    }
+
+    fn data(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+        let flow = packet.flow;
+        let receiver = &mut self.receivers[flow as usize];
+        if packet.number == receiver.expected && receiver.expected == receiver.end {
+            receiver.expected += 1;
+            receiver.end += 1;
+            core.received(flow);
+        } else if packet.number >= receiver.expected {
+            let came = &mut self.came[flow as usize];
+            if receiver.insert(came, packet.number) {
+                core.received(flow);
+            }
+        }
+        let echo = if packet.flags & MARKED == 0 { 0 } else { ECHO };
+        core.send_control(nic, Kind::Ack, flow, (receiver.expected, packet.value), (0, echo));
+    }
+
+    fn acknowledgement(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+        let flow = packet.flow;
+        let packets = core.flow(flow).packets;
+        let sender = &mut self.senders[flow as usize];
+        if packet.number < sender.first || sender.first == packets {
+            return;
+        }
+        let is_new = packet.number > sender.first;
+        sender.observe(packet.number, packet.flags & ECHO != 0, self.parameters.gain);
+        sender.measure(nanoseconds(core.now()).wrapping_sub(packet.value));
+        if is_new {
+            sender.advance(packet.number);
+            if packet.number == packets {
+                sender.deadline = NEVER;
+                sender.flags &= !REPEAT;
+                return core.finish(flow);
+            }
+            if sender.next == sender.first {
+                sender.deadline = NEVER;
+            } else {
+                self.start_deadline(core, flow, core.now());
+            }
+        } else {
+            sender.repeat();
+        }
+        if self.senders[flow as usize].may_send(packets) {
+            self.active.add(nic, flow);
+        }
+    }
+}
+
+impl Receiver {
+    /// Takes a packet when one is missing before it, or fills such a gap; returns whether it is new.
+    #[cold]
+    fn insert(&mut self, came: &mut Vec<u64>, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1_u64 << (number % 64));
+        if word >= came.len() {
+            came.resize(word + 1, 0);
+        }
+        if came[word] & bit != 0 {
+            return false;
+        }
+        came[word] |= bit;
+        self.end = self.end.max(number + 1);
+        while self.expected < self.end {
+            let next = self.expected as usize;
+            if came.get(next / 64).is_none_or(|word| word & (1 << (next % 64)) == 0) {
+                break;
+            }
+            self.expected += 1;
+        }
+        if self.expected == self.end {
+            *came = Vec::new();
+        }
+        true
+    }
+}
+
+/// A time in ps as a stamp of 32 bits, for differences of up to four seconds.
+fn nanoseconds(time: u64) -> u32 {
+    (time / 1000) as u32
+}
+
+impl Transport for Dctcp {
+    fn start(&mut self, core: &mut Core, flow: u32) {
+        let needed = self.senders.len().max(flow as usize + 1);
+        self.senders.resize(needed, Sender::new(&self.parameters));
+        self.receivers.resize(needed, Receiver::default());
+        self.came.resize(needed, Vec::new());
+        self.active.add(core.ends(flow)[0], flow);
+    }
+
+    fn next(&mut self, core: &mut Core, nic: u32, at: u64) -> Next {
+        let Some(flow) = self.turn(core, nic) else { return Next::Nothing };
+        let sender = &mut self.senders[flow as usize];
+        let number = if sender.flags & REPEAT != 0 {
+            sender.flags &= !REPEAT;
+            sender.first
+        } else {
+            sender.next += 1;
+            sender.next - 1
+        };
+        let is_unwatched = sender.deadline == NEVER;
+        if sender.may_send(core.flow(flow).packets) {
+            self.active.rotate(nic);
+        } else {
+            self.active.remove_first(nic);
+        }
+        if is_unwatched {
+            self.start_deadline(core, flow, at);
+        }
+        let id = core.new_data(flow, number, 0);
+        core.packet_mut(id).value = nanoseconds(at);
+        Next::Packet(id)
+    }
+
+    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+        match packet.kind {
+            Kind::Data => self.data(core, nic, packet),
+            Kind::Ack => self.acknowledgement(core, nic, packet),
+            _ => {}
+        }
+    }
+
+    fn timer(&mut self, core: &mut Core, flow: u32, _tag: u32) {
+        let sender = &mut self.senders[flow as usize];
+        sender.flags &= !TIMER;
+        if sender.deadline == NEVER {
+            return;
+        }
+        if core.now() < sender.deadline {
+            return self.watch(core, flow);
+        }
+        sender.time_out();
+        self.start_deadline(core, flow, core.now());
+        self.active.add(core.ends(flow)[0], flow);
+    }
+}
