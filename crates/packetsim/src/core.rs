@@ -135,6 +135,8 @@ pub struct Core {
     random: u64,
     /// Flows that have finished since the last look.
     pub(crate) finished: Vec<u32>,
+    /// Whether a flow has finished when its receiver has everything, not when its sender knows.
+    pub(crate) finish_on_arrival: bool,
 }
 
 impl Core {
@@ -195,6 +197,7 @@ impl Core {
             wakes: vec![false; topology.nic_count()],
             random: mix(config.seed ^ 0x7175_6575_6573),
             finished: Vec::new(),
+            finish_on_arrival: false,
             links,
             topology,
             config,
@@ -299,6 +302,7 @@ impl Core {
         } else {
             self.config.packet_bytes()
         };
+        let path = self.path_number(flow, path);
         self.packets.take(Packet {
             arrival: 0,
             flow,
@@ -311,6 +315,13 @@ impl Core {
             kind: Kind::Data,
             flags: 0,
         })
+    }
+
+    /// Explicit routes are counted from their first link on, whatever path a transport chose.
+    #[inline]
+    fn path_number(&self, flow: u32, path: u16) -> u16 {
+        let is_explicit = self.flows.ways[flow as usize].route != crate::flow::NO_ROUTE;
+        if is_explicit { 0 } else { path }
     }
 
     /// Changes a packet made by [`Self::new_data`].
@@ -331,6 +342,7 @@ impl Core {
         (path, flags): (u16, u8),
     ) {
         let size = self.config.control_bytes as u16;
+        let path = self.path_number(flow, path);
         let id = self.packets.take(Packet {
             arrival: 0,
             flow,
@@ -386,6 +398,9 @@ impl Core {
         debug_assert!(state.received <= state.packets, "each packet is counted once");
         if state.received == state.packets {
             state.received_at = self.now;
+            if self.finish_on_arrival {
+                self.finished.push(flow);
+            }
             return true;
         }
         false
@@ -398,7 +413,9 @@ impl Core {
         if state.done_at == u64::MAX {
             state.done_at = self.now;
             self.flows.done += 1;
-            self.finished.push(flow);
+            if !self.finish_on_arrival {
+                self.finished.push(flow);
+            }
         }
     }
 
@@ -481,6 +498,13 @@ impl Core {
             arrival += span + class.delay;
         }
         Some(tail_arrival)
+    }
+
+    /// The links of one of the shortest paths from NIC to NIC, chosen by `entropy`; `None` if
+    /// there is none.
+    pub fn path(&self, ends: (NicId, NicId), entropy: u64) -> Option<Vec<LinkId>> {
+        let links = self.routing.path(&self.topology, ends, mix(entropy))?;
+        Some(links.into_iter().map(LinkId).collect())
     }
 
     /// Number of bytes that crossed a link.

@@ -50,6 +50,12 @@ impl<T: Transport> Simulation<T> {
         self.core.add_flow(spec).map(FlowId)
     }
 
+    /// From now on a flow has finished when its receiver has everything, not when its sender knows
+    /// that.
+    pub fn finish_on_arrival(&mut self) {
+        self.core.finish_on_arrival = true;
+    }
+
     /// A link goes dark, or comes up, at this time: what is on it arrives, its queue waits.
     pub fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
         let timer = if dark { Timer::Dark(link.0) } else { Timer::Light(link.0) };
@@ -267,10 +273,12 @@ impl<T: Transport> Simulation<T> {
         } else {
             packet.path += 1;
             let is_forward = packet.kind.is_forward();
-            match self.core.flows.route_link(way.route, is_forward, packet.path) {
-                Some(next) => next,
-                None => return self.deliver(id),
-            }
+            let Some(next) = self.core.flows.route_link(way.route, is_forward, packet.path) else {
+                // Transports know no paths but those that they chose.
+                packet.path = 0;
+                return self.deliver(id);
+            };
+            next
         };
         self.enqueue(next, link, id);
     }

@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod dctcp;
+mod routes;
 
 use crate::transport::Transport;
 use crate::{Config, Core, Flow, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, Topology};
