@@ -140,7 +140,6 @@ impl<T: Copy> Agenda<T> {
     }
 
     /// Whether nothing is pending.
-    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.current.is_empty() && self.waiting == 0 && self.far.is_empty()
     }

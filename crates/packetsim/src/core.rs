@@ -8,7 +8,7 @@ use crate::packet::{Chain, Kind, MARKED, NONE, Packet, Packets};
 use crate::pfc::Ingress;
 use crate::routing::{Routing, mix};
 use crate::topology::{LinkId, NicId, Topology};
-use lightloom_model::{Bytes, Rate, Time};
+use lightloom_model::{Bytes, Duration, Rate, Time};
 
 /// In `Link::flags`: the receiving end is a host.
 pub(crate) const TO_HOST: u8 = 1;
@@ -96,6 +96,8 @@ pub struct LinkCounters {
     pub marks: u64,
     /// Times that PFC paused it.
     pub pauses: u64,
+    /// How long it was paused.
+    pub paused: Duration,
     /// Control packets lost.
     pub control_drops: u64,
 }
@@ -505,26 +507,6 @@ impl Core {
     pub fn path(&self, ends: (NicId, NicId), entropy: u64) -> Option<Vec<LinkId>> {
         let links = self.routing.path(&self.topology, ends, mix(entropy))?;
         Some(links.into_iter().map(LinkId).collect())
-    }
-
-    /// Number of bytes that crossed a link.
-    pub fn sent_bytes(&self, link: LinkId) -> u64 {
-        self.links[link.0 as usize].sent_bytes
-    }
-
-    /// What happened on a link.
-    pub fn link_counters(&self, link: LinkId) -> LinkCounters {
-        self.link_counters[link.0 as usize]
-    }
-
-    /// Most data that ever waited for a link, in bytes.
-    pub fn peak_bytes(&self, link: LinkId) -> u32 {
-        self.links[link.0 as usize].peak_bytes
-    }
-
-    /// The graph.
-    pub fn topology(&self) -> &Topology {
-        &self.topology
     }
 
     /// Sums up to now.

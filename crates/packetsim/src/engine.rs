@@ -62,6 +62,13 @@ impl<T: Transport> Simulation<T> {
         self.core.agenda.set_timer(time.0.max(self.core.now), timer);
     }
 
+    /// Makes all transmissions that began until now be counted.
+    pub fn settle_all(&mut self) {
+        for link in 0..self.core.links.len() as u32 {
+            self.settle(link);
+        }
+    }
+
     /// The state of the network.
     pub fn core(&self) -> &Core {
         &self.core
@@ -76,7 +83,7 @@ impl<T: Transport> Simulation<T> {
     /// `limit`, or until nothing is left to happen. Returns whether any finished.
     ///
     /// # Errors
-    /// If the observer asks to stop.
+    /// If the observer asks to stop; what had finished is in `finished`.
     pub fn advance(
         &mut self,
         limit: Time,
@@ -94,6 +101,7 @@ impl<T: Transport> Simulation<T> {
             if self.core.counters.events.is_multiple_of(CHECK_EVERY) {
                 let hops = self.core.counters.data_hops + self.core.counters.control_hops;
                 if observer.progress(Time(time), hops).is_break() {
+                    finished.extend(self.core.finished.drain(..).map(FlowId));
                     return Err(Interrupted { now: Time(time), done: hops }.into());
                 }
             }
@@ -148,12 +156,17 @@ impl<T: Transport> Simulation<T> {
 
     fn stop(&mut self, link: u32, flag: u8) {
         self.settle(link);
+        if flag == PAUSED {
+            self.core.note_pause(link);
+        }
         self.core.links[link as usize].flags |= flag;
-        self.core.link_counters[link as usize].pauses += u64::from(flag == PAUSED);
     }
 
     fn resume(&mut self, link: u32, flag: u8) {
         self.settle(link);
+        if flag == PAUSED {
+            self.core.note_resume(link);
+        }
         self.core.links[link as usize].flags &= !flag;
         self.kick(link);
     }

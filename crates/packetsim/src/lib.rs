@@ -15,10 +15,17 @@ mod core;
 mod engine;
 mod error;
 mod flow;
+mod look;
+mod network;
 mod packet;
 mod pfc;
 pub mod presets;
+mod profile;
+mod report;
 mod routing;
+mod run;
+mod scenario;
+mod stuck;
 mod topology;
 pub mod transport;
 
@@ -27,7 +34,11 @@ pub use core::{Core, Counters, LinkCounters};
 pub use engine::Simulation;
 pub use error::PacketError;
 pub use flow::{Flow, FlowId, FlowSpec};
+pub use network::Network;
 pub use packet::{ECHO, Kind, MARKED, Packet, TRANSPORT_A, TRANSPORT_B};
+pub use profile::{PROFILES, TransportKind, profile};
+pub use report::{FlowOutcome, LinkReport, PacketEvent, Report, Sample, Samples, What};
+pub use scenario::{CircuitChange, Sampling, Scenario, Tracing, simulate};
 pub use topology::{LinkId, LinkSpec, NicId, NodeId, Topology};
 
 #[cfg(test)]

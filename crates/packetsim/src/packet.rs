@@ -93,6 +93,11 @@ impl Packets {
         Self { slots: Vec::new(), free: NONE, live: 0 }
     }
 
+    /// The most that there were at one time.
+    pub(crate) fn peak(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Puts a packet into a slot.
     #[inline]
     pub(crate) fn take(&mut self, packet: Packet) -> u32 {

@@ -8,8 +8,9 @@
 //! transmission, so that the moment to resume is not missed.
 
 use crate::config::Pfc;
-use crate::core::{Class, Core, FROM_HOST, Link, TO_HOST, Timer, WATCHED};
+use crate::core::{Class, Core, FROM_HOST, Link, PAUSED, TO_HOST, Timer, WATCHED};
 use crate::topology::Topology;
+use lightloom_model::Duration;
 
 /// Per link: what is buffered of it, and what it is sending.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub(crate) struct Ingress {
     pub(crate) out: Vec<Vec<u32>>,
     /// Links into each node that are paused.
     paused_count: Vec<u32>,
+    /// When each link was last paused.
+    paused_since: Vec<u64>,
     /// Time for a pause to arrive at the sending end of each link.
     reaction: Vec<u64>,
 }
@@ -74,6 +77,7 @@ impl Ingress {
             place,
             out,
             paused_count: vec![0; nodes],
+            paused_since: vec![0; links.len()],
             reaction: links.iter().map(|link| class(link).pause_time()).collect(),
         }
     }
@@ -173,6 +177,29 @@ impl Core {
                 self.links[out as usize].flags |= WATCHED;
                 self.watch(out);
             }
+        }
+    }
+
+    /// The sending end of a link hears that it is to pause.
+    pub(crate) fn note_pause(&mut self, link: u32) {
+        let Some(ingress) = &mut self.ingress else { return };
+        ingress.paused_since[link as usize] = self.now;
+        self.link_counters[link as usize].pauses += 1;
+    }
+
+    /// It hears that it may go on.
+    pub(crate) fn note_resume(&mut self, link: u32) {
+        let span = self.current_pause(link);
+        self.link_counters[link as usize].paused += span;
+    }
+
+    /// For how long a link has been paused.
+    pub(crate) fn current_pause(&self, link: u32) -> Duration {
+        match &self.ingress {
+            Some(ingress) if self.links[link as usize].flags & PAUSED != 0 => {
+                Duration(self.now - ingress.paused_since[link as usize])
+            }
+            _ => Duration::ZERO,
         }
     }
 

@@ -3,6 +3,7 @@
 mod closed_forms;
 mod dctcp;
 mod routes;
+mod scenarios;
 
 use crate::transport::Transport;
 use crate::{Config, Core, Flow, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, Topology};

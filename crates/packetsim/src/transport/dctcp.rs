@@ -55,6 +55,11 @@ impl Default for DctcpParameters {
 }
 
 impl DctcpParameters {
+    /// The longest time between two attempts, where round trips are short against it.
+    pub fn longest_timeout(&self) -> Duration {
+        Duration(self.min_timeout.0.saturating_mul(1 << MOST_DOUBLINGS))
+    }
+
     /// Checks the values.
     ///
     /// # Errors
