@@ -22,6 +22,13 @@ pub enum Due<T> {
     Timer(T),
 }
 
+/// A source in a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    time: u64,
+    next: u32,
+}
+
 /// Pending events.
 #[derive(Debug, Clone)]
 pub struct Agenda<T> {
@@ -31,8 +38,7 @@ pub struct Agenda<T> {
     heads: Vec<u32>,
     /// One bit per bucket that has any.
     occupied: Vec<u64>,
-    next: Vec<u32>,
-    time: Vec<u64>,
+    entries: Vec<Entry>,
     /// The bucket that is being emptied, latest first.
     current: Vec<(u64, u32)>,
     /// Its number, counted from time zero.
@@ -55,8 +61,7 @@ impl<T: Copy> Agenda<T> {
             shift,
             heads: vec![NONE; buckets],
             occupied: vec![0; buckets / 64],
-            next: vec![NONE; sources],
-            time: vec![0; sources],
+            entries: vec![Entry { time: 0, next: NONE }; sources],
             current: Vec::new(),
             cursor: 0,
             waiting: 0,
@@ -71,9 +76,9 @@ impl<T: Copy> Agenda<T> {
         let slot = time >> self.shift;
         if slot > self.cursor && slot - self.cursor < self.heads.len() as u64 {
             let bucket = slot as usize & (self.heads.len() - 1);
-            self.next[source as usize] = self.heads[bucket];
-            self.time[source as usize] = time;
-            self.heads[bucket] = source;
+            let head = &mut self.heads[bucket];
+            self.entries[source as usize] = Entry { time, next: *head };
+            *head = source;
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
             self.waiting += 1;
         } else {
@@ -171,8 +176,9 @@ impl<T: Copy> Agenda<T> {
         let mut source = std::mem::replace(&mut self.heads[bucket], NONE);
         self.occupied[bucket / 64] &= !(1 << (bucket % 64));
         while source != NONE {
-            self.current.push((self.time[source as usize], source));
-            source = self.next[source as usize];
+            let entry = self.entries[source as usize];
+            self.current.push((entry.time, source));
+            source = entry.next;
         }
         self.waiting -= self.current.len();
         self.cursor = slot;

@@ -25,6 +25,7 @@ pub(crate) const WATCHED: u8 = 16;
 ///
 /// 64 bytes, for there are many and each hop looks at one or two.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Link {
     pub(crate) free_at: u64,
     pub(crate) sent_bytes: u64,
@@ -181,7 +182,7 @@ impl Core {
         let sources = 2 * links.len() + topology.nic_count();
         let spans = classes.iter().map(|class| class.sizes[0].1 + class.delay);
         let horizon = spans.max().unwrap_or(1);
-        let ingress = config.pfc.map(|pfc| Ingress::new(&topology, pfc, &classes, &links));
+        let ingress = config.pfc.map(|pfc| Ingress::new(&topology, pfc));
         Ok(Self {
             now: 0,
             link_counters: vec![LinkCounters::default(); links.len()],

@@ -121,7 +121,7 @@ impl<T: Transport> Simulation<T> {
             Due::Source(source) if source < 2 * links => {
                 let link = source - links;
                 if let Some(ingress) = &mut self.core.ingress {
-                    ingress.pending[link as usize] = false;
+                    ingress.woken(link);
                 }
                 self.count_out(link);
                 self.core.watch(link);

@@ -42,6 +42,7 @@ pub const TRANSPORT_B: u8 = 8;
 
 /// One packet.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub struct Packet {
     /// When it reaches the far end of the link that it is on.
     pub(crate) arrival: u64,

@@ -1,61 +1,57 @@
 //! Priority flow control: per link into a switch, how much of what came over it is buffered there.
 //!
 //! A packet counts from its arrival until it has left the switch. Beyond `pause_bytes` the sending
-//! end of the link is told to pause, below `resume_bytes` to go on; either takes the link's delay
-//! and the time of one control packet. Links are settled lazily (see `engine`), so a count may be
+//! end of the link is told to pause, below `resume_bytes` to go on; either takes the link's delay. Links are settled lazily (see `engine`), so a count may be
 //! too high; before a pause all links out of the switch are settled. While any link into a switch
 //! is paused, the links out of it are *watched*: they get an event at the end of each
 //! transmission, so that the moment to resume is not missed.
 
 use crate::config::Pfc;
-use crate::core::{Class, Core, FROM_HOST, Link, PAUSED, TO_HOST, Timer, WATCHED};
-use crate::topology::Topology;
+use crate::core::{Core, FROM_HOST, PAUSED, TO_HOST, Timer, WATCHED};
+use crate::topology::{LinkSpec, Topology};
 use lightloom_model::Duration;
 
-/// Per link: what is buffered of it, and what it is sending.
+/// One end of a link as PFC sees it: behind its receiving end what is buffered of it, before its
+/// sending end what it is sending.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct Port {
+    /// Bytes buffered of what came over the link.
+    buffered: u32,
+    /// The packet that it is sending: over which link it came, and its size; 0 if none.
+    serving_over: u32,
+    serving_size: u32,
+    /// Where in `into` the links begin that lead to the node that it leaves.
+    first_into: u32,
+    /// Its place among the links into its node.
+    place: u16,
+    /// Whether the sending end was told to pause.
+    is_pausing: bool,
+    /// Whether it is watched and its event pending.
+    is_pending: bool,
+}
+
+/// The state of all links.
 #[derive(Debug, Clone)]
 pub(crate) struct Ingress {
-    pub(crate) thresholds: Pfc,
-    /// Bytes buffered behind each link.
-    pub(crate) buffered: Vec<u32>,
-    /// Whether the far end was told to pause.
-    pub(crate) pausing: Vec<bool>,
-    /// The packet that each link is sending: where it came from, and its size.
-    serving: Vec<(u32, u32)>,
-    /// Whether a watched link has its event pending.
-    pub(crate) pending: Vec<bool>,
+    thresholds: Pfc,
+    ports: Vec<Port>,
     /// Links into each node, one node after the other.
     into: Vec<u32>,
-    /// Place of each link among those into its node.
-    place: Vec<u16>,
-    /// Where in `into` those begin that lead to the node that each link leaves.
-    first_into: Vec<u32>,
     /// Links out of each node.
     pub(crate) out: Vec<Vec<u32>>,
     /// Links into each node that are paused.
     paused_count: Vec<u32>,
     /// When each link was last paused.
     paused_since: Vec<u64>,
-    /// Time for a pause to arrive at the sending end of each link.
-    reaction: Vec<u64>,
 }
 
-const NOTHING: (u32, u32) = (u32::MAX, 0);
-
 impl Ingress {
-    pub(crate) fn new(
-        topology: &Topology,
-        thresholds: Pfc,
-        classes: &[Class],
-        links: &[Link],
-    ) -> Self {
+    pub(crate) fn new(topology: &Topology, thresholds: Pfc) -> Self {
         let nodes = topology.node_count();
         let (mut into, mut out) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
-        let mut place = vec![0; links.len()];
         for (index, spec) in topology.links().iter().enumerate() {
-            let list = &mut into[spec.to.0 as usize];
-            place[index] = list.len() as u16;
-            list.push(index as u32);
+            into[spec.to.0 as usize].push(index as u32);
             out[spec.from.0 as usize].push(index as u32);
         }
         let starts: Vec<u32> = into
@@ -65,27 +61,32 @@ impl Ingress {
                 Some(*sum - list.len() as u32)
             })
             .collect();
-        let class = |link: &Link| classes[link.class as usize];
+        let port = |(index, spec): (usize, &LinkSpec)| {
+            let others = &into[spec.to.0 as usize];
+            let place = others.iter().position(|&other| other == index as u32);
+            Port {
+                buffered: 0,
+                serving_over: 0,
+                serving_size: 0,
+                first_into: starts[spec.from.0 as usize],
+                place: place.expect("a link leads to its node") as u16,
+                is_pausing: false,
+                is_pending: false,
+            }
+        };
         Self {
             thresholds,
-            buffered: vec![0; links.len()],
-            pausing: vec![false; links.len()],
-            serving: vec![NOTHING; links.len()],
-            pending: vec![false; links.len()],
-            first_into: topology.links().iter().map(|spec| starts[spec.from.0 as usize]).collect(),
+            ports: topology.links().iter().enumerate().map(port).collect(),
             into: into.into_iter().flatten().collect(),
-            place,
             out,
             paused_count: vec![0; nodes],
-            paused_since: vec![0; links.len()],
-            reaction: links.iter().map(|link| class(link).pause_time()).collect(),
+            paused_since: vec![0; topology.links().len()],
         }
     }
-}
 
-impl Class {
-    fn pause_time(&self) -> u64 {
-        self.delay
+    /// The event of a watched link has come.
+    pub(crate) fn woken(&mut self, link: u32) {
+        self.ports[link as usize].is_pending = false;
     }
 }
 
@@ -95,10 +96,10 @@ impl Core {
     pub(crate) fn buffer(&mut self, over: u32, id: u32) -> bool {
         let Some(ingress) = &mut self.ingress else { return false };
         let packet = &mut self.packets[id];
-        packet.ingress = ingress.place[over as usize];
-        let buffered = &mut ingress.buffered[over as usize];
-        *buffered += u32::from(packet.size);
-        *buffered > ingress.thresholds.pause_bytes && !ingress.pausing[over as usize]
+        let port = &mut ingress.ports[over as usize];
+        packet.ingress = port.place;
+        port.buffered += u32::from(packet.size);
+        port.buffered > ingress.thresholds.pause_bytes && !port.is_pausing
     }
 
     /// A packet came over a link into a switch and leaves over an idle one; returns whether too
@@ -113,22 +114,32 @@ impl Core {
     #[inline]
     pub(crate) fn unbuffer(&mut self, link: u32) {
         let Some(ingress) = &mut self.ingress else { return };
-        let (over, size) = std::mem::replace(&mut ingress.serving[link as usize], NOTHING);
+        let port = &mut ingress.ports[link as usize];
+        let size = std::mem::take(&mut port.serving_size);
         if size == 0 {
             return;
         }
-        let left = &mut ingress.buffered[over as usize];
-        *left -= size;
-        if ingress.pausing[over as usize] && *left < ingress.thresholds.resume_bytes {
-            ingress.pausing[over as usize] = false;
-            let arrives = self.links[link as usize].free_at + ingress.reaction[over as usize];
-            self.agenda.set_timer(arrives, Timer::Resume(over));
-            let node = self.links[over as usize].to as usize;
-            ingress.paused_count[node] -= 1;
-            if ingress.paused_count[node] == 0 {
-                for &out in &ingress.out[node] {
-                    self.links[out as usize].flags &= !WATCHED;
-                }
+        let over = port.serving_over;
+        let port = &mut ingress.ports[over as usize];
+        port.buffered -= size;
+        if port.is_pausing && port.buffered < ingress.thresholds.resume_bytes {
+            port.is_pausing = false;
+            let left_at = self.links[link as usize].free_at;
+            self.resume_soon(over, left_at);
+        }
+    }
+
+    /// Tells the sending end of a link to go on.
+    fn resume_soon(&mut self, over: u32, time: u64) {
+        let slot = &self.links[over as usize];
+        let arrives = time + self.classes[slot.class as usize].delay;
+        self.agenda.set_timer(arrives, Timer::Resume(over));
+        let Some(ingress) = &mut self.ingress else { return };
+        let count = &mut ingress.paused_count[slot.to as usize];
+        *count -= 1;
+        if *count == 0 {
+            for &out in &ingress.out[slot.to as usize] {
+                self.links[out as usize].flags &= !WATCHED;
             }
         }
     }
@@ -140,9 +151,10 @@ impl Core {
         let flags = self.links[link as usize].flags;
         if flags & FROM_HOST == 0 {
             let packet = &self.packets[id];
-            let first = ingress.first_into[link as usize];
-            let over = ingress.into[(first + u32::from(packet.ingress)) as usize];
-            ingress.serving[link as usize] = (over, u32::from(packet.size));
+            let port = &mut ingress.ports[link as usize];
+            port.serving_over =
+                ingress.into[(port.first_into + u32::from(packet.ingress)) as usize];
+            port.serving_size = u32::from(packet.size);
         }
         if flags & WATCHED != 0 {
             self.watch(link);
@@ -153,23 +165,26 @@ impl Core {
     pub(crate) fn watch(&mut self, link: u32) {
         let Some(ingress) = &mut self.ingress else { return };
         let slot = &self.links[link as usize];
-        let pending = &mut ingress.pending[link as usize];
+        let pending = &mut ingress.ports[link as usize].is_pending;
         if slot.flags & WATCHED != 0 && !*pending && slot.free_at > self.now {
             *pending = true;
             self.agenda.schedule(self.links.len() as u32 + link, slot.free_at);
         }
     }
 
-    /// Tells the sending end of a link to pause. All links out of the switch are settled.
+    /// Tells the sending end of a link to pause, if too much is there now that all links out of
+    /// the switch are settled.
     pub(crate) fn pause(&mut self, over: u32) {
-        let node = self.links[over as usize].to as usize;
+        let slot = &self.links[over as usize];
+        let node = slot.to as usize;
         let Some(ingress) = &mut self.ingress else { return };
-        if ingress.buffered[over as usize] <= ingress.thresholds.pause_bytes {
+        let port = &mut ingress.ports[over as usize];
+        if port.buffered <= ingress.thresholds.pause_bytes {
             return;
         }
-        ingress.pausing[over as usize] = true;
+        port.is_pausing = true;
         ingress.paused_count[node] += 1;
-        let arrives = self.now + ingress.reaction[over as usize];
+        let arrives = self.now + self.classes[slot.class as usize].delay;
         self.agenda.set_timer(arrives, Timer::Pause(over));
         if ingress.paused_count[node] == 1 {
             for index in 0..ingress.out[node].len() {

@@ -5,16 +5,28 @@
 //! are on explicit routes.
 
 use crate::topology::{LinkId, NicId, NodeId, Topology};
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 const UNREACHABLE: u32 = u32::MAX;
 const NO_GROUP: u32 = u32::MAX;
+const NO_ROW: u32 = u32::MAX;
 
 /// Equal-cost links: a range of `Routing::candidates`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Choice {
     start: u32,
     count: u32,
+}
+
+/// What a node needs to choose.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    /// Differs per node, so that the choices of successive switches are independent.
+    salt: u64,
+    /// Group whose NICs hang on it.
+    group: u32,
+    /// Where in `table` its row begins.
+    row: u32,
 }
 
 /// Where a NIC is.
@@ -30,14 +42,11 @@ struct Place {
 #[derive(Debug, Clone)]
 pub struct Routing {
     places: Vec<Place>,
-    /// Group whose NICs hang on each node.
-    group_of_node: Vec<u32>,
-    groups: u32,
-    /// Per node and group.
-    table: Vec<Choice>,
+    nodes: Vec<Node>,
+    /// Per switch and group the number of a choice.
+    table: Vec<u16>,
+    choices: Vec<Choice>,
     candidates: Vec<u32>,
-    /// Differs per node, so that the choices of successive switches are independent.
-    salts: Vec<u64>,
 }
 
 /// A well-mixed 64-bit hash (the finaliser of splitmix64, Steele et al., OOPSLA 2014).
@@ -52,14 +61,14 @@ pub(crate) fn mix(word: u64) -> u64 {
 impl Routing {
     /// Finds all shortest paths.
     pub fn new(topology: &Topology, seed: u64) -> Self {
-        let nodes = topology.node_count();
-        let mut group_of_node = vec![NO_GROUP; nodes];
+        let node = |index: u64| Node { salt: mix(seed ^ mix(index)), group: NO_GROUP, row: NO_ROW };
+        let mut nodes: Vec<Node> = (0..topology.node_count() as u64).map(node).collect();
         let mut roots = Vec::new();
         let mut places = Vec::with_capacity(topology.nic_count());
         for nic in 0..topology.nic_count() as u32 {
             let uplink = topology.uplink(NicId(nic));
             let attached = topology.links()[uplink.0 as usize].to;
-            let group = &mut group_of_node[attached.0 as usize];
+            let group = &mut nodes[attached.0 as usize].group;
             if *group == NO_GROUP {
                 *group = roots.len() as u32;
                 roots.push(attached);
@@ -68,11 +77,10 @@ impl Routing {
         }
         let mut routing = Self {
             places,
-            group_of_node,
-            groups: roots.len() as u32,
-            table: vec![Choice::default(); nodes * roots.len()],
+            nodes,
+            table: Vec::new(),
+            choices: vec![Choice::default()],
             candidates: Vec::new(),
-            salts: (0..nodes as u64).map(|node| mix(seed ^ mix(node))).collect(),
         };
         routing.fill(topology, &roots);
         routing
@@ -80,29 +88,43 @@ impl Routing {
 
     fn fill(&mut self, topology: &Topology, roots: &[NodeId]) {
         let out = topology.links_out();
-        let mut known: BTreeMap<Vec<u32>, Choice> = BTreeMap::new();
+        let switches: Vec<usize> = (0..topology.node_count())
+            .filter(|&node| !topology.is_host(NodeId(node as u32)))
+            .collect();
+        for (row, &node) in switches.iter().enumerate() {
+            self.nodes[node].row = (row * roots.len()) as u32;
+        }
+        self.table = vec![0; switches.len() * roots.len()];
+        let mut known: FxHashMap<Vec<u32>, u16> = FxHashMap::default();
+        let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, &out, root);
-            for node in 0..topology.node_count() {
+            for (row, &node) in switches.iter().enumerate() {
                 let own = distance[node];
                 if own == UNREACHABLE || own == 0 {
                     continue;
                 }
-                let nearer = |link: &&LinkId| {
-                    let to = topology.links()[link.0 as usize].to;
+                links.clear();
+                links.extend(out[node].iter().map(|link| link.0).filter(|&link| {
+                    let to = topology.links()[link as usize].to;
                     let passes = !topology.is_host(to) || to == root;
                     passes && distance[to.0 as usize] + 1 == own
-                };
-                let links: Vec<u32> = out[node].iter().filter(nearer).map(|link| link.0).collect();
-                let candidates = &mut self.candidates;
-                let choice = known.entry(links).or_insert_with_key(|links| {
-                    let start = candidates.len() as u32;
-                    candidates.extend_from_slice(links);
-                    Choice { start, count: links.len() as u32 }
+                }));
+                let choice = known.get(&links).copied().unwrap_or_else(|| {
+                    let choice = self.add_choice(&links);
+                    known.insert(links.clone(), choice);
+                    choice
                 });
-                self.table[node * roots.len() + group] = *choice;
+                self.table[row * roots.len() + group] = choice;
             }
         }
+    }
+
+    fn add_choice(&mut self, links: &[u32]) -> u16 {
+        let (start, count) = (self.candidates.len() as u32, links.len() as u32);
+        self.candidates.extend_from_slice(links);
+        self.choices.push(Choice { start, count });
+        u16::try_from(self.choices.len() - 1).expect("fewer than 65,536 sets of equal links")
     }
 
     /// The link that a packet for a NIC takes from a node; `None` if there is no path.
@@ -111,14 +133,18 @@ impl Routing {
     #[inline]
     pub fn next(&self, node: u32, to: NicId, entropy: u64) -> Option<u32> {
         let place = self.places[to.0 as usize];
-        if self.group_of_node[node as usize] == place.group {
+        let node = self.nodes[node as usize];
+        if node.group == place.group {
             return Some(place.downlink);
         }
-        let choice = self.table[node as usize * self.groups as usize + place.group as usize];
+        if node.row == NO_ROW {
+            return None;
+        }
+        let choice = self.choices[self.table[(node.row + place.group) as usize] as usize];
         if choice.count <= 1 {
             return (choice.count == 1).then(|| self.candidates[choice.start as usize]);
         }
-        let hash = (entropy ^ self.salts[node as usize]).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let hash = (entropy ^ node.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = (hash * u64::from(choice.count)) >> 32;
         Some(self.candidates[choice.start as usize + index as usize])
     }
