@@ -75,11 +75,21 @@ impl Class {
     }
 }
 
+/// When a NIC is woken next.
+#[derive(Debug, Clone, Copy)]
+struct Wake {
+    /// `u64::MAX` if it is not.
+    time: u64,
+    /// Whether the event of the NIC is pending, then or later; an earlier time has a timer.
+    has_event: bool,
+}
+
 /// A timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     Start(u32),
     Flow { flow: u32, tag: u32 },
+    Wake(u32),
     Pause(u32),
     Resume(u32),
     Dark(u32),
@@ -132,8 +142,7 @@ pub struct Core {
     pub(crate) link_counters: Vec<LinkCounters>,
     pub(crate) counters: Counters,
     pub(crate) ingress: Option<Ingress>,
-    /// Whether a NIC has its `wake` pending.
-    wakes: Vec<bool>,
+    wakes: Vec<Wake>,
     /// State of the random choices in queues.
     random: u64,
     /// Flows that have finished since the last look.
@@ -197,7 +206,7 @@ impl Core {
             nic_of,
             counters: Counters::default(),
             ingress,
-            wakes: vec![false; topology.nic_count()],
+            wakes: vec![Wake { time: u64::MAX, has_event: false }; topology.nic_count()],
             random: mix(config.seed ^ 0x7175_6575_6573),
             finished: Vec::new(),
             finish_on_arrival: false,
@@ -375,17 +384,35 @@ impl Core {
         self.packets.push(chain, id);
     }
 
-    /// Has the transport's `wake` called for a NIC at this time, in ps, unless one is pending.
+    /// Has the transport's `wake` called for a NIC at this time, in ps, unless that happens earlier.
     #[inline]
     pub fn wake(&mut self, nic: u32, time: u64) {
-        if !std::mem::replace(&mut self.wakes[nic as usize], true) {
-            let source = 2 * self.links.len() as u32 + nic;
-            self.agenda.schedule(source, time.max(self.now));
+        let time = time.max(self.now);
+        let wake = &mut self.wakes[nic as usize];
+        if wake.time <= time {
+            return;
+        }
+        wake.time = time;
+        if std::mem::replace(&mut wake.has_event, true) {
+            self.agenda.set_timer(time, Timer::Wake(nic));
+        } else {
+            self.agenda.schedule(2 * self.links.len() as u32 + nic, time);
         }
     }
 
-    pub(crate) fn woken(&mut self, nic: u32) {
-        self.wakes[nic as usize] = false;
+    /// Whether a NIC is to be woken now, and not by a later event.
+    pub(crate) fn is_woken(&mut self, nic: u32) -> bool {
+        let wake = &mut self.wakes[nic as usize];
+        let is_due = wake.time == self.now;
+        if is_due {
+            wake.time = u64::MAX;
+        }
+        is_due
+    }
+
+    /// The event of a NIC has happened.
+    pub(crate) fn clear_event(&mut self, nic: u32) {
+        self.wakes[nic as usize].has_event = false;
     }
 
     /// Has the transport's `timer` called for a flow at this time, in ps.

@@ -126,7 +126,11 @@ impl<T: Transport> Simulation<T> {
                 self.count_out(link);
                 self.core.watch(link);
             }
-            Due::Source(source) => self.wake(source - 2 * links),
+            Due::Source(source) => {
+                let nic = source - 2 * links;
+                self.core.clear_event(nic);
+                self.wake(nic);
+            }
             Due::Timer(timer) => self.run_timer(timer),
         }
     }
@@ -147,6 +151,7 @@ impl<T: Transport> Simulation<T> {
                 self.transport.timer(&mut self.core, flow, tag);
                 self.kick(link);
             }
+            Timer::Wake(nic) => self.wake(nic),
             Timer::Pause(link) => self.stop(link, PAUSED),
             Timer::Dark(link) => self.stop(link, DARK),
             Timer::Resume(link) => self.resume(link, PAUSED),
@@ -172,9 +177,11 @@ impl<T: Transport> Simulation<T> {
     }
 
     fn wake(&mut self, nic: u32) {
+        if !self.core.is_woken(nic) {
+            return;
+        }
         let link = self.core.uplinks[nic as usize];
         self.settle(link);
-        self.core.woken(nic);
         self.transport.wake(&mut self.core, nic);
         self.kick(link);
     }

@@ -2,7 +2,9 @@
 
 use super::flow;
 use crate::presets::star;
-use crate::{FlowId, FlowOutcome, FlowSpec, Report, Scenario, profile, simulate};
+use crate::{
+    CircuitChange, FlowId, FlowOutcome, FlowSpec, LinkId, Report, Scenario, profile, simulate,
+};
 use crate::{PacketError, Topology};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -12,7 +14,7 @@ const US: u64 = 1_000_000;
 
 /// A scenario with all defaults of a transport.
 pub fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> Scenario {
-    let (config, transport) = profile(name).unwrap();
+    let (config, transport) = profile(name, Rate(100 * GBPS)).unwrap();
     Scenario {
         topology,
         config,
@@ -75,12 +77,15 @@ fn a_run_stops_when_it_should_and_names_what_is_unfinished() {
 
 #[test]
 fn what_never_ends_is_noticed() {
-    // Four senders into one queue of four packets: go-back-N sends for ever what is lost.
-    let flows = (0..3).map(|from| flow((from, 3), 40_960)).collect();
-    let mut scenario = scenario("ideal", small_star(), flows);
-    scenario.config.queue_bytes = 4160;
-    let error = play(&scenario).unwrap_err();
-    assert!(matches!(error, PacketError::Stuck(_)), "{error}");
+    // A circuit goes dark for ever. Where nothing is lost, nothing happens any more; elsewhere the
+    // sender tries again for ever.
+    for queue_bytes in [u32::MAX, 4 * 4160] {
+        let mut scenario = scenario("ideal", small_star(), vec![flow((0, 3), 40_960)]);
+        scenario.config.queue_bytes = queue_bytes;
+        scenario.circuits = vec![CircuitChange { time: Time(US), link: LinkId(7), dark: true }];
+        let error = play(&scenario).unwrap_err();
+        assert!(matches!(error, PacketError::Stuck(_)), "{error}");
+    }
 }
 
 #[test]
