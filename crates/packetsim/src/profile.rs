@@ -9,9 +9,10 @@ use crate::engine::Simulation;
 use crate::error::PacketError;
 use crate::network::Network;
 use crate::topology::Topology;
+use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
-use crate::transport::line_rate::LineRate;
-use lightloom_model::Duration;
+use crate::transport::line_rate::{LineRate, TIMEOUT};
+use lightloom_model::{Duration, Rate};
 
 /// A transport and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,20 +23,28 @@ pub enum TransportKind {
     Roce,
     /// A window that follows the share of marked packets.
     Dctcp(DctcpParameters),
+    /// Rates that congestion notifications cut, over RoCE.
+    Dcqcn(DcqcnParameters),
 }
 
 /// Names that [`profile`] knows.
-pub const PROFILES: [&str; 3] = ["ideal", "roce", "dctcp"];
+pub const PROFILES: [&str; 4] = ["ideal", "roce", "dctcp", "dcqcn"];
 
-/// The transport of this name, with the network for which its reference configures it.
+/// The transport of this name, with the network for which its reference configures it. Where the
+/// reference has thresholds and rates that grow with those of the links, they are for NICs of
+/// `rate`.
 ///
 /// # Errors
 /// If there is none of this name; says which there are.
-pub fn profile(name: &str) -> Result<(Config, TransportKind), PacketError> {
+pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), PacketError> {
     match name {
         "ideal" => Ok((ENDLESS, TransportKind::Ideal)),
         "roce" => Ok((ROCE, TransportKind::Roce)),
         "dctcp" => Ok((DCTCP, TransportKind::Dctcp(DctcpParameters::default()))),
+        "dcqcn" => {
+            let parameters = DcqcnParameters::of_rate(rate);
+            Ok((dcqcn_network(rate), TransportKind::Dcqcn(parameters)))
+        }
         _ => Err(PacketError::invalid(format!(
             "there is no transport {name:?}; choose one of {}",
             PROFILES.join(", ")
@@ -80,6 +89,32 @@ const DCTCP: Config = Config {
     ..ENDLESS
 };
 
+/// The ns-3 model of HPCC (Li et al., SIGCOMM 2019). For each 25 Gb/s, marks from 100 kB on with a
+/// probability that rises to 0.2 at 400 kB, on departure. Its buffer of 8 MB for each 25 Gb/s
+/// pauses an input that holds an eighth of what is free: here, of the whole buffer. Acknowledgements
+/// have priority.
+fn dcqcn_network(rate: Rate) -> Config {
+    let bytes = |per_25_gbps: u64| {
+        let bytes = u128::from(rate.0) * u128::from(per_25_gbps) / 25_000_000_000;
+        u32::try_from(bytes).unwrap_or(u32::MAX).max(1)
+    };
+    Config {
+        full_tail: false,
+        control_priority: true,
+        ecn: Some(Ecn {
+            marking: Marking::Departure,
+            min_bytes: bytes(100_000),
+            max_bytes: bytes(400_000),
+            probability: 0.2,
+        }),
+        pfc: Some(Pfc {
+            pause_bytes: bytes(1_000_000),
+            resume_bytes: bytes(1_000_000).saturating_sub(3 * 1024).max(1),
+        }),
+        ..ENDLESS
+    }
+}
+
 impl TransportKind {
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -87,6 +122,7 @@ impl TransportKind {
             Self::Ideal => "ideal",
             Self::Roce => "roce",
             Self::Dctcp(_) => "dctcp",
+            Self::Dcqcn(_) => "dcqcn",
         }
     }
 
@@ -108,14 +144,20 @@ impl TransportKind {
                 let dctcp = |core: &Core| Dctcp::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, dctcp)?))
             }
+            Self::Dcqcn(parameters) => {
+                parameters.validate()?;
+                let dcqcn = |core: &Core| Dcqcn::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, dcqcn)?))
+            }
         }
     }
 
     /// The longest time for which a sender may be silent before it tries again.
     pub(crate) fn longest_timeout(self) -> Duration {
         match self {
-            Self::Ideal | Self::Roce => Duration::ZERO,
+            Self::Ideal | Self::Roce => TIMEOUT,
             Self::Dctcp(parameters) => parameters.longest_timeout(),
+            Self::Dcqcn(parameters) => parameters.timeout,
         }
     }
 }
@@ -125,13 +167,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn thresholds_of_dcqcn_grow_with_the_rate() {
+        let (config, transport) = profile("dcqcn", Rate(800_000_000_000)).unwrap();
+        let ecn = config.ecn.unwrap();
+        assert_eq!((ecn.min_bytes, ecn.max_bytes), (3_200_000, 12_800_000));
+        assert_eq!(config.pfc.unwrap().pause_bytes, 32_000_000);
+        let TransportKind::Dcqcn(parameters) = transport else { panic!("another transport") };
+        assert_eq!(
+            (parameters.additive, parameters.hyper),
+            (Rate(160_000_000), Rate(1_600_000_000))
+        );
+    }
+
+    #[test]
     fn every_name_has_a_profile_that_is_valid_and_bears_it() {
         for name in PROFILES {
-            let (config, transport) = profile(name).unwrap();
-            assert_eq!(transport.name(), name);
-            assert_eq!(config.validate(), Ok(()));
+            for rate in [1, 100_000_000_000, 3_200_000_000_000, u64::MAX] {
+                let (config, transport) = profile(name, Rate(rate)).unwrap();
+                assert_eq!(transport.name(), name);
+                assert_eq!(config.validate(), Ok(()));
+                if let TransportKind::Dcqcn(parameters) = transport {
+                    assert_eq!(parameters.validate(), Ok(()));
+                }
+            }
         }
-        let error = profile("tcp").unwrap_err().to_string();
+        let error = profile("tcp", Rate(1)).unwrap_err().to_string();
         assert!(error.starts_with("there is no transport \"tcp\"; choose one of ideal, roce"));
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of the whole simulator against closed forms.
 
 mod closed_forms;
+mod dcqcn;
 mod dctcp;
+mod go_back_n;
 mod routes;
 mod scenarios;
 

@@ -5,7 +5,9 @@
 //! only a transport understands is in the transport, indexed by flow or NIC.
 
 mod active;
+pub mod dcqcn;
 pub mod dctcp;
+mod go_back_n;
 pub mod line_rate;
 
 pub use active::ActiveFlows;
