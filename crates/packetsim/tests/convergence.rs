@@ -123,7 +123,7 @@ fn the_error_of_an_uneven_phase_falls_with_the_size_of_packets() {
         let errors = errors(sizes);
         // What is left is that queues serve first come, first served, not max-min fairly.
         assert!(slope(&errors[..3]) > 0.8, "{name}: {errors:?}");
-        assert!(errors[4].abs() < 0.001, "{name}: {errors:?}");
+        assert!(errors[4].abs() < 0.0015, "{name}: {errors:?}");
     }
 }
 
