@@ -1,13 +1,15 @@
 //! Everything but the transport: links with their queues and wires, packets, flows, the agenda.
 
 use crate::agenda::Agenda;
-use crate::config::{Config, Ecn};
+use crate::config::{Config, Ecn, Marking};
 use crate::error::PacketError;
 use crate::flow::{Flow, FlowSpec, Flows};
 use crate::packet::{Chain, Kind, MARKED, NONE, Packet, Packets};
 use crate::pfc::Ingress;
+use crate::report::What;
 use crate::routing::{Routing, mix};
 use crate::topology::{LinkId, NicId, Topology};
+use crate::trace::Trace;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
 /// In `Link::flags`: the receiving end is a host.
@@ -149,6 +151,8 @@ pub struct Core {
     pub(crate) finished: Vec<u32>,
     /// Whether a flow has finished when its receiver has everything, not when its sender knows.
     pub(crate) finish_on_arrival: bool,
+    /// What happened to packets, if anyone wants to know.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 impl Core {
@@ -210,6 +214,7 @@ impl Core {
             random: mix(config.seed ^ 0x7175_6575_6573),
             finished: Vec::new(),
             finish_on_arrival: false,
+            trace: None,
             links,
             topology,
             config,
@@ -465,6 +470,9 @@ impl Core {
         if is_data && (is_certain || ((self.random() >> 11) as f64) < part * (1_u64 << 53) as f64) {
             self.packets[id].flags |= MARKED;
             self.link_counters[link as usize].marks += 1;
+            let is_late = ecn.marking == Marking::Departure;
+            let time = if is_late { self.links[link as usize].free_at } else { self.now };
+            self.note(time, What::Marked, link, id);
         }
     }
 

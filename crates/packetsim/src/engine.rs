@@ -12,7 +12,10 @@ use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
 use crate::error::PacketError;
 use crate::flow::{FlowId, FlowSpec, NO_ROUTE};
 use crate::packet::Kind;
+use crate::report::What;
+use crate::scenario::Tracing;
 use crate::topology::{LinkId, NicId, Topology};
+use crate::trace::Trace;
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::Time;
@@ -67,6 +70,11 @@ impl<T: Transport> Simulation<T> {
         for link in 0..self.core.links.len() as u32 {
             self.settle(link);
         }
+    }
+
+    /// Notes what happens to packets from now on, see [`Core::trace`].
+    pub fn set_tracing(&mut self, tracing: Tracing) {
+        self.core.trace = Some(Box::new(Trace::new(tracing)));
     }
 
     /// The state of the network.
@@ -271,6 +279,9 @@ impl<T: Transport> Simulation<T> {
     /// The first packet on a wire has arrived.
     #[inline]
     fn arrive(&mut self, link: u32) {
+        if self.core.trace.is_some() {
+            self.core.note_arrival(link);
+        }
         // Before it is taken off, so that what follows finds the wire's event pending.
         self.settle(link);
         let slot = &mut self.core.links[link as usize];
@@ -356,6 +367,7 @@ impl<T: Transport> Simulation<T> {
         let control = self.core.config.control_priority && self.core.ingress.is_none();
         if control && slot.control_bytes + size > self.core.config.control_queue_bytes {
             self.core.link_counters[link as usize].control_drops += 1;
+            self.core.note(self.core.now, What::Dropped, link, id);
             self.core.packets.free(id);
             return false;
         }
@@ -379,6 +391,7 @@ impl<T: Transport> Simulation<T> {
         }
         if core.config.overflow == Overflow::Drop {
             core.link_counters[link as usize].drops += 1;
+            core.note(core.now, What::Dropped, link, id);
             core.packets.free(id);
             return false;
         }
@@ -398,9 +411,11 @@ impl<T: Transport> Simulation<T> {
             let slot = &mut core.links[link as usize];
             slot.data_bytes = slot.data_bytes - u32::from(old) + u32::from(new);
         }
+        core.note(core.now, What::Trimmed, link, id);
         let header = core.config.header;
         if core.links[link as usize].control_bytes + header > core.config.control_queue_bytes {
             core.link_counters[link as usize].drops += 1;
+            core.note(core.now, What::Dropped, link, id);
             core.packets.free(id);
             return;
         }

@@ -24,9 +24,11 @@ mod profile;
 mod report;
 mod routing;
 mod run;
+mod sampling;
 mod scenario;
 mod stuck;
 mod topology;
+mod trace;
 pub mod transport;
 
 pub use config::{Config, Ecn, Marking, Overflow, Paths, Pfc};

@@ -2,12 +2,55 @@
 //! `engine`), and to settle them for a look could change the order of simultaneous events.
 
 use crate::core::{Core, LinkCounters};
+use crate::packet::NONE;
 use crate::topology::{LinkId, Topology};
 
 impl Core {
     /// Bytes of the packets that a link has sent or is sending, as far as it is settled.
     pub fn sent_bytes(&self, link: LinkId) -> u64 {
         self.links[link.0 as usize].sent_bytes
+    }
+
+    /// Bytes that have come out of the far end of a link, the part of a packet that is coming
+    /// included.
+    pub fn carried_bytes(&self, link: LinkId) -> u64 {
+        let slot = &self.links[link.0 as usize];
+        let mut left = 0;
+        let mut id = slot.wire.head;
+        while id != NONE {
+            left += u64::from(self.packets[id].size);
+            id = self.packets[id].next;
+        }
+        // Only the first can have begun to arrive; what begins to be sent later is known by the
+        // time at which the one before it has arrived.
+        if !slot.wire.is_empty() {
+            let packet = &self.packets[slot.wire.head];
+            let span = self.classes[usize::from(slot.class)].transmission(packet.size);
+            let ahead = (packet.arrival - self.now).min(span);
+            left -= u64::from(packet.size) * (span - ahead) / span;
+        }
+        slot.sent_bytes - left
+    }
+
+    /// Bytes that wait for a link, without the packet that it is sending.
+    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+        let slot = &self.links[link.0 as usize];
+        let mut waiting = u64::from(slot.data_bytes) + u64::from(slot.control_bytes);
+        if slot.is_stopped() {
+            return waiting;
+        }
+        let class = &self.classes[usize::from(slot.class)];
+        let mut free_at = slot.free_at;
+        for chain in [slot.control, slot.data] {
+            let mut id = chain.head;
+            while id != NONE && free_at <= self.now {
+                let packet = &self.packets[id];
+                waiting -= u64::from(packet.size);
+                free_at += class.transmission(packet.size);
+                id = packet.next;
+            }
+        }
+        waiting
     }
 
     /// Most data that ever waited for a link, in bytes.

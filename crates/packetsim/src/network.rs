@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::engine::Simulation;
 use crate::error::PacketError;
 use crate::flow::{FlowId, FlowSpec};
+use crate::scenario::Tracing;
 use crate::topology::LinkId;
 use crate::transport::Transport;
 use lightloom_kernel::Observer;
@@ -31,6 +32,9 @@ pub trait Network {
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError>;
 
+    /// See [`Simulation::set_tracing`].
+    fn set_tracing(&mut self, tracing: Tracing);
+
     /// See [`Simulation::settle_all`].
     fn settle_all(&mut self);
 
@@ -54,6 +58,10 @@ impl<T: Transport> Network for Simulation<T> {
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError> {
         self.advance(limit, finished, observer)
+    }
+
+    fn set_tracing(&mut self, tracing: Tracing) {
+        self.set_tracing(tracing);
     }
 
     fn settle_all(&mut self) {

@@ -6,6 +6,7 @@ use crate::error::PacketError;
 use crate::flow::FlowId;
 use crate::network::Network;
 use crate::report::{FlowOutcome, LinkReport, Report};
+use crate::sampling::Sampler;
 use crate::scenario::Scenario;
 use crate::stuck::stuck;
 use crate::topology::{LinkId, LinkSpec};
@@ -27,6 +28,7 @@ pub(crate) struct Run {
     check_at: Time,
     /// Packets received by then.
     received: u64,
+    sampler: Option<Sampler>,
     hash: TraceHash,
     ids: Vec<FlowId>,
     outcomes: Vec<FlowOutcome>,
@@ -49,6 +51,10 @@ impl Run {
             }
             network.set_dark(change.time, change.link, change.dark);
         }
+        if let Some(tracing) = scenario.tracing {
+            network.set_tracing(tracing);
+        }
+        let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
         let patience = patience(scenario);
         Ok(Self {
             network,
@@ -56,6 +62,7 @@ impl Run {
             patience,
             check_at: last_start(scenario) + patience,
             received: 0,
+            sampler: scenario.sampling.map(sampler).transpose()?,
             hash: TraceHash::new(),
             ids: Vec::new(),
             outcomes: Vec::new(),
@@ -72,7 +79,8 @@ impl Run {
         if core.finished_count() == core.flow_count() {
             return Ok(false);
         }
-        let limit = self.until.min(self.check_at);
+        let look_at = self.sampler.as_ref().map_or(Time(u64::MAX), Sampler::next_look);
+        let limit = self.until.min(self.check_at).min(look_at);
         let any = self.network.advance(limit, &mut self.ids, observer);
         self.hand_over(finished);
         if any? {
@@ -81,6 +89,11 @@ impl Run {
         let core = self.network.core();
         if core.is_idle() {
             return Err(stuck(core));
+        }
+        if let Some(sampler) = &mut self.sampler
+            && core.time() == look_at
+        {
+            sampler.look(core);
         }
         if core.time() == self.check_at {
             let received = core.received_packets();
@@ -110,6 +123,8 @@ impl Run {
     }
 
     pub(crate) fn report(mut self) -> Report {
+        let core = self.network.core();
+        let samples = self.sampler.map(|sampler| sampler.samples(core));
         self.network.settle_all();
         let core = self.network.core();
         let count = core.topology().links().len() as u32;
@@ -142,8 +157,8 @@ impl Run {
             peak_packets: core.peak_packets(),
             unfinished,
             hash: self.hash,
-            samples: None,
-            trace: Vec::new(),
+            samples,
+            trace: core.trace(),
         }
     }
 }

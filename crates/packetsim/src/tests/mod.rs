@@ -4,6 +4,7 @@ mod closed_forms;
 mod dcqcn;
 mod dctcp;
 mod go_back_n;
+mod observing;
 mod routes;
 mod scenarios;
 

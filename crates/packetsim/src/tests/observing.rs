@@ -1,0 +1,202 @@
+//! Samples and traces against the whole truth, and that to look changes nothing.
+
+use super::scenarios::{play, scenario};
+use super::{flow, lossless, plain};
+use crate::presets::{fat_tree, star};
+use crate::transport::line_rate::LineRate;
+use crate::{Config, Ecn, FlowId, FlowSpec, Kind, LinkId, Marking, Overflow, PacketEvent};
+use crate::{PROFILES, Sampling, Simulation, Tracing, What};
+use lightloom_kernel::Silent;
+use lightloom_model::{Bytes, Duration, Rate, Time};
+
+const FAST: Rate = Rate(100_000_000_000);
+const US: u64 = 1_000_000;
+/// A full packet and a control packet at 100 Gb/s, in ps.
+const PACKET: u64 = 4160 * 80;
+const ACK: u64 = 64 * 80;
+
+/// Flows between 16 hosts that meet in many places.
+fn crossing() -> Vec<FlowSpec> {
+    let pairs = (0..16).flat_map(|host| [(host, (host + 5) % 16), (host, (host * 7 + 3) % 16)]);
+    pairs.filter(|(a, b)| a != b).map(|ends| flow(ends, 100_000)).collect()
+}
+
+fn tree() -> crate::Topology {
+    fat_tree(16, 4, FAST, Duration(US)).unwrap()
+}
+
+#[test]
+fn looking_changes_nothing() {
+    for name in PROFILES {
+        let mut scenario = scenario(name, tree(), crossing());
+        let alone = play(&scenario).unwrap();
+        scenario.sampling = Some(Sampling { every: Duration(77_777), most: 10 });
+        scenario.tracing = Some(Tracing { first: 1000, flow: None });
+        let watched = play(&scenario).unwrap();
+        assert_eq!(alone.0.hash, watched.0.hash, "{name}");
+        assert_eq!(alone.1, watched.1);
+        assert_eq!((alone.0.samples, alone.0.trace.len()), (None, 0));
+        assert_eq!(watched.0.trace.len(), 1000);
+    }
+}
+
+#[test]
+fn a_lazy_link_looks_as_if_it_were_settled() {
+    for config in [plain(), lossless()] {
+        let mut simulation = Simulation::new(tree(), config, LineRate::new).unwrap();
+        for spec in crossing() {
+            simulation.add_flow(&spec).unwrap();
+        }
+        let mut longest = 0;
+        for look in 1..200 {
+            let time = Time(look * 333_333);
+            let mut done = Vec::new();
+            while simulation.advance(time, &mut done, &mut Silent).unwrap() {}
+            let mut settled = simulation.clone();
+            settled.settle_all();
+            for index in 0..96 {
+                let link = LinkId(index);
+                let slot = &settled.core().links[index as usize];
+                let waiting = u64::from(slot.data_bytes + slot.control_bytes);
+                assert_eq!(simulation.core().waiting_bytes(link), waiting);
+                let carried = settled.core().carried_bytes(link);
+                assert_eq!(simulation.core().carried_bytes(link), carried);
+                longest = longest.max(waiting);
+            }
+        }
+        assert!(longest > 3 * 4160, "links were busy");
+    }
+}
+
+#[test]
+fn samples_are_what_a_flow_does() {
+    // Packets leave the sender from 0 on and come out of its uplink from 1 us on, 25 in 8.32 us.
+    let mut scenario = scenario("ideal", star(2, FAST, Duration(US)).unwrap(), vec![]);
+    scenario.flows = vec![flow((0, 1), 50 * 4096), flow((1, 0), 1)];
+    scenario.sampling = Some(Sampling { every: Duration(US + 5 * PACKET / 2), most: 100 });
+    let (report, _) = play(&scenario).unwrap();
+    let samples = report.samples.unwrap();
+    assert_eq!(samples.layers, ["host up", "host down"]);
+    let up = &samples.rows[0];
+    assert_eq!((up.begin, up.end, up.layer), (Time(0), Time(US + 5 * PACKET / 2), 0));
+    // Two and a half packets one way, one the other way.
+    assert_eq!((up.carried, up.busiest), (Bytes(2 * 4160 + 2080 + 4160), LinkId(0)));
+    let possible = (US + 5 * PACKET / 2) as f64 / 80.0;
+    assert!((up.max_utilisation - 2.5 * 4160.0 / possible).abs() < 1e-12);
+    assert!((up.mean_utilisation - 3.5 * 4160.0 / (2.0 * possible)).abs() < 1e-12);
+    // Later on the uplink is full.
+    assert!((samples.rows[4].max_utilisation - 1.0).abs() < 1e-12);
+    for (layer, links) in [(0, [0, 2]), (1, [1, 3])] {
+        let rows = samples.rows.iter().filter(|row| row.layer == layer);
+        let carried: u64 = rows.map(|row| row.carried.0).sum();
+        assert_eq!(carried, links.map(|link: usize| report.links[link].sent.0).iter().sum());
+    }
+}
+
+#[test]
+fn many_samples_are_merged_and_nothing_is_lost() {
+    let mut scenario = scenario("ideal", tree(), crossing());
+    let mut sample = |every, most| {
+        scenario.sampling = Some(Sampling { every: Duration(every), most });
+        play(&scenario).unwrap().0.samples.unwrap()
+    };
+    let (fine, coarse) = (sample(50_000, 1_000_000), sample(50_000, 9));
+    let layers = fine.layers.len();
+    assert!(fine.rows.len() > 300 * layers && coarse.rows.len() <= 9 * layers);
+    assert!(coarse.period.0 % 50_000 == 0 && (coarse.period.0 / 50_000).is_power_of_two());
+    assert!(coarse.rows.len() >= 4 * layers);
+    for layer in 0..layers as u8 {
+        let rows = |samples: &crate::Samples| -> Vec<_> {
+            samples.rows.iter().filter(|row| row.layer == layer).copied().collect()
+        };
+        let (fine, coarse) = (rows(&fine), rows(&coarse));
+        assert!(coarse.windows(2).all(|pair| pair[0].end == pair[1].begin));
+        assert_eq!(
+            (coarse[0].begin, coarse.last().unwrap().end),
+            (Time(0), fine.last().unwrap().end)
+        );
+        let carried = |rows: &[crate::Sample]| rows.iter().map(|row| row.carried.0).sum::<u64>();
+        assert_eq!(carried(&fine), carried(&coarse));
+        // The first merged sample, of looks at the fine period, from the fine ones.
+        let parts: Vec<_> = fine.iter().filter(|row| row.end <= coarse[0].end).collect();
+        assert_eq!(parts.last().unwrap().end, coarse[0].end);
+        assert_eq!(parts.iter().map(|row| row.carried.0).sum::<u64>(), coarse[0].carried.0);
+        let queue = parts.iter().map(|row| row.max_queue.0).max().unwrap();
+        assert!(coarse[0].max_queue.0 <= queue);
+    }
+}
+
+fn brief(event: &PacketEvent) -> (u64, What, u32, Kind) {
+    (event.time.0, event.what, event.link.0, event.kind)
+}
+
+#[test]
+fn a_trace_tells_the_life_of_a_packet() {
+    let mut scenario = scenario("ideal", star(3, FAST, Duration(US)).unwrap(), vec![]);
+    scenario.flows = vec![flow((0, 2), 4096), flow((1, 2), 4096)];
+    scenario.tracing = Some(Tracing { first: 100, flow: Some(1) });
+    let (report, _) = play(&scenario).unwrap();
+    let (arrival, begin) = (PACKET + US, 2 * PACKET + US);
+    let received = begin + PACKET + US;
+    let expected = [
+        (0, What::Sent, 2, Kind::Data),
+        (arrival, What::Arrived, 2, Kind::Data),
+        (begin, What::Sent, 5, Kind::Data),
+        (received, What::Delivered, 5, Kind::Data),
+        (received, What::Sent, 4, Kind::Ack),
+        (received + ACK + US, What::Arrived, 4, Kind::Ack),
+        (received + ACK + US, What::Sent, 3, Kind::Ack),
+        (received + 2 * (ACK + US), What::Delivered, 3, Kind::Ack),
+    ];
+    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected);
+    assert!(report.trace.iter().all(|event| event.flow == FlowId(1)));
+    scenario.tracing = Some(Tracing { first: 3, flow: Some(1) });
+    let (report, _) = play(&scenario).unwrap();
+    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
+    // What is still on its way was sent, too.
+    scenario.until = Time(begin);
+    scenario.tracing = Some(Tracing { first: 9, flow: Some(1) });
+    let (report, _) = play(&scenario).unwrap();
+    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
+}
+
+#[test]
+fn a_trace_has_every_loss_and_every_mark() {
+    let base = Config { queue_bytes: 3 * 4160, ..plain() };
+    let ecn = |marking| Some(Ecn { marking, min_bytes: 4160, max_bytes: 4160, probability: 1.0 });
+    for (config, until) in [
+        (base, 5 * US),
+        (Config { overflow: Overflow::Trim, control_priority: true, ..base }, 5 * US),
+        (Config { ecn: ecn(Marking::Arrival), ..plain() }, 1000 * US),
+        (Config { ecn: ecn(Marking::Departure), ..plain() }, 1000 * US),
+    ] {
+        let mut scenario = scenario("ideal", star(5, FAST, Duration(US)).unwrap(), vec![]);
+        scenario.config = config;
+        scenario.flows = (0..4).map(|host| flow((host, 4), 40_960)).collect();
+        scenario.until = Time(until);
+        scenario.tracing = Some(Tracing { first: 1_000_000, flow: None });
+        let (report, _) = play(&scenario).unwrap();
+        let count = |what| report.trace.iter().filter(|event| event.what == what).count() as u64;
+        assert_eq!(count(What::Dropped), report.totals.drops + report.totals.control_drops);
+        assert_eq!(count(What::Trimmed), report.totals.trims);
+        assert_eq!(count(What::Marked), report.totals.marks);
+        assert_eq!(count(What::Sent), report.counters.data_hops + report.counters.control_hops);
+        assert!(report.totals.drops + report.totals.trims + report.totals.marks > 10);
+        assert!(report.trace.is_sorted_by_key(|event| event.time));
+    }
+}
+
+#[test]
+fn samples_that_make_no_sense_are_refused() {
+    let mut scenario = scenario("ideal", tree(), vec![]);
+    for (every, most) in [(0, 10), (5, 1)] {
+        scenario.sampling = Some(Sampling { every: Duration(every), most });
+        assert_eq!(
+            play(&scenario).unwrap_err().to_string(),
+            format!(
+                "samples every {every} ps, at most {most}; expected a period above 0 and at least \
+                 2 samples"
+            )
+        );
+    }
+}
