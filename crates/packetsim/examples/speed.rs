@@ -1,94 +1,113 @@
-//! Packet-hops per second: `speed HOSTS RATE_GBPS BYTES PATTERN`, the pattern one of `permutation`
-//! and `all-to-all` (in groups of 8).
+//! How fast packets are simulated.
+//!
+//! `speed TRANSPORT HOSTS RATE_GBPS MEGABYTES permutation|all-to-all [SEED]`: a fat tree of
+//! smallest switches, 1 us per link; one cycle through all hosts in random order, or all pairs in
+//! groups of 8 hosts, each group spread over the tree. Prints completion times, packet-hops (a
+//! packet that leaves a link), processor time of the run without its set-up, and peak memory.
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::transport::line_rate::LineRate;
-use lightloom_packetsim::{Config, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, presets};
+use lightloom_packetsim::{FlowSpec, NicId, presets, profile};
 
-fn flows(hosts: u32, pattern: &str, bytes: u64) -> Vec<FlowSpec> {
-    let mut pairs = Vec::new();
-    if pattern == "permutation" {
-        // one cycle through all hosts in a scattered order
-        let step = (hosts / 2 + 1) | 1;
-        let order: Vec<u32> = (0..hosts)
-            .map(|index| (u64::from(index) * u64::from(step) % u64::from(hosts)) as u32)
-            .map(|x| x.reverse_bits() >> (32 - hosts.trailing_zeros()))
-            .collect();
-        for index in 0..hosts as usize {
-            pairs.push((order[index], order[(index + 1) % hosts as usize]));
-        }
-    } else {
-        let groups = hosts / 8;
-        for group in 0..groups {
-            for from in 0..8 {
-                for to in (0..8).filter(|&to| to != from) {
-                    pairs.push((group + from * groups, group + to * groups));
-                }
-            }
-        }
+/// Fisher and Yates by a small generator (splitmix64): any order does.
+fn shuffled(count: u32, seed: u64) -> Vec<u32> {
+    let mut state = seed;
+    let mut order: Vec<u32> = (0..count).collect();
+    for last in (1..order.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        order.swap(last, ((word ^ (word >> 31)) % (last as u64 + 1)) as usize);
     }
-    let spec = |(from, to)| FlowSpec {
-        source: NicId(from),
-        destination: NicId(to),
-        size: Bytes(bytes),
-        start: Time::ZERO,
-        route: None,
-    };
-    pairs.into_iter().map(spec).collect()
+    order
+}
+
+fn pairs(hosts: u32, pattern: &str, seed: u64) -> Vec<(u32, u32)> {
+    match pattern {
+        "permutation" => {
+            let order = shuffled(hosts, seed);
+            let next = order.iter().cycle().skip(1);
+            order.iter().copied().zip(next.copied()).collect()
+        }
+        "all-to-all" => {
+            let groups = hosts / 8;
+            let place = |group, member| group + member * groups;
+            (0..groups)
+                .flat_map(|group| (0..64).map(move |pair| (group, pair / 8, pair % 8)))
+                .filter(|(_, from, to)| from != to)
+                .map(|(group, from, to)| (place(group, from), place(group, to)))
+                .collect()
+        }
+        _ => panic!("expected permutation or all-to-all, not {pattern:?}"),
+    }
+}
+
+/// A field of `/proc/self/status` in kB.
+fn status(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(field));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// Processor time of this process, in s.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let number = |index: usize, default: u64| {
-        words.get(index).map_or(default, |word| word.parse().expect("a number"))
-    };
-    let hosts = number(1, 1024) as u32;
-    let rate = Rate(number(2, 100) * 1_000_000_000);
-    let bytes = number(3, 2_000_000);
-    let pattern = words.get(4).map_or("permutation", String::as_str);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word =
+        |index: usize, default: &str| words.get(index).map_or(default, |word| word).to_owned();
+    let name = word(0, "roce");
+    let hosts: u32 = word(1, "1024").parse().expect("a number of hosts");
+    let rate: u64 = word(2, "100").parse().expect("a rate in Gb/s");
+    let megabytes: f64 = word(3, "2").parse().expect("a size in MB");
+    let pattern = word(4, "permutation");
+    let seed: u64 = word(5, "1").parse().expect("a seed");
+
+    let rate = Rate(rate * 1_000_000_000);
     let radix = presets::smallest_radix(hosts);
-    let topology = presets::fat_tree(hosts, radix, rate, Duration(1_000_000)).expect("a tree");
-    let config = Config {
-        mtu: 4096,
-        header: 64,
-        full_tail: true,
-        control_bytes: 64,
-        control_priority: false,
-        queue_bytes: u32::MAX,
-        control_queue_bytes: u32::MAX,
-        overflow: Overflow::Drop,
-        ecn: None,
-        pfc: (number(6, 1) == 1).then_some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }),
-        paths: Paths::Ecmp,
-        seed: number(5, 1),
-    };
-    let mut simulation = Simulation::new(topology, config, LineRate::new).expect("valid");
-    for spec in flows(hosts, pattern, bytes) {
-        simulation.add_flow(&spec).expect("valid");
+    let topology = presets::fat_tree(hosts, radix, rate, Duration(1_000_000)).expect("a fat tree");
+    let (mut config, transport) = profile(&name, rate).expect("a transport");
+    config.seed = seed;
+    let mut network = transport.network(topology, config).expect("a valid configuration");
+    for (from, to) in pairs(hosts, &pattern, seed) {
+        let size = Bytes((megabytes * 1e6) as u64);
+        let (source, destination) = (NicId(from), NicId(to));
+        let spec = FlowSpec { source, destination, size, start: Time::ZERO, route: None };
+        network.add_flow(&spec).expect("hosts are joined");
     }
-    let begin = std::time::Instant::now();
+    let begin = processor_time();
     let mut done = Vec::new();
-    while simulation.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted") {}
-    let wall = begin.elapsed().as_secs_f64();
-    let core = simulation.core();
-    let mut times: Vec<f64> =
-        done.iter().map(|flow| core.flow(flow.0).done_at as f64 / 1e6).collect();
+    while network.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted") {}
+    let seconds = processor_time() - begin;
+
+    let core = network.core();
+    let time = |flow: u32| core.flow(flow).done_at as f64 / 1e6;
+    let mut times: Vec<f64> = done.iter().map(|flow| time(flow.0)).collect();
     times.sort_by(f64::total_cmp);
+    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
     let mean = times.iter().sum::<f64>() / times.len() as f64;
+    println!(
+        "{name}, {pattern} of {megabytes} MB: {} flows, FCT [us] mean {mean:.1} p50 {:.1} p99 {:.1} \
+         max {:.1}",
+        times.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
     let counters = core.counters();
     let hops = counters.data_hops + counters.control_hops;
     println!(
-        "{} flows, FCT us min {:.3} mean {mean:.3} p50 {:.3} max {:.3}",
-        times.len(),
-        times[0],
-        times[times.len() / 2],
-        times[times.len() - 1]
-    );
-    println!(
-        "{hops} packet-hops ({} data), {} events, {wall:.3} s, {:.2} M packet-hops/s",
-        counters.data_hops,
-        counters.events,
-        hops as f64 / wall / 1e6
+        "{:.2} + {:.2} M packet-hops (data + control), {:.2} M events, {seconds:.2} CPU s: {:.2} M \
+         packet-hops/s, {:.2} M data; {} packets at most at once, {} MB",
+        counters.data_hops as f64 / 1e6,
+        counters.control_hops as f64 / 1e6,
+        counters.events as f64 / 1e6,
+        hops as f64 / seconds / 1e6,
+        counters.data_hops as f64 / seconds / 1e6,
+        core.peak_packets(),
+        status("VmHWM") / 1000
     );
 }
