@@ -47,7 +47,13 @@ impl Link {
     /// Whether the transmitter may have something to send.
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.data.is_empty() || !self.control.is_empty() || self.flags & FROM_HOST != 0
+        !self.is_empty() || self.flags & FROM_HOST != 0
+    }
+
+    /// Whether its queues are empty.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.data.is_empty() && self.control.is_empty()
     }
 
     #[inline]

@@ -342,6 +342,7 @@ impl<T: Transport> Simulation<T> {
             if !self.join(link, id) {
                 return;
             }
+            self.core.watch(link);
             self.core.is_buffered(over) && self.core.buffer(over, id)
         };
         if crowded {

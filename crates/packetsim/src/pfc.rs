@@ -1,10 +1,11 @@
 //! Priority flow control: per link into a switch, how much of what came over it is buffered there.
 //!
 //! A packet counts from its arrival until it has left the switch. Beyond `pause_bytes` the sending
-//! end of the link is told to pause, below `resume_bytes` to go on; either takes the link's delay. Links are settled lazily (see `engine`), so a count may be
-//! too high; before a pause all links out of the switch are settled. While any link into a switch
-//! is paused, the links out of it are *watched*: they get an event at the end of each
-//! transmission, so that the moment to resume is not missed.
+//! end of the link is told to pause, below `resume_bytes` to go on; either takes the link's delay.
+//! Links are settled lazily (see `engine`), so a count may be too high; before a pause all links
+//! out of the switch are settled. While any link into a switch is paused, the links out of it are
+//! *watched*: where it matters they get an event at the end of a transmission, so that the moment
+//! to resume is not missed.
 
 use crate::config::Pfc;
 use crate::core::{Core, FROM_HOST, PAUSED, TO_HOST, Timer, WATCHED};
@@ -161,13 +162,19 @@ impl Core {
         }
     }
 
-    /// Schedules the event of a watched link that is sending.
+    /// Schedules the event of a watched link, if it matters when it is free: what it sends came
+    /// over a link that is paused, or what follows may have.
+    #[inline]
     pub(crate) fn watch(&mut self, link: u32) {
-        let Some(ingress) = &mut self.ingress else { return };
         let slot = &self.links[link as usize];
-        let pending = &mut ingress.ports[link as usize].is_pending;
-        if slot.flags & WATCHED != 0 && !*pending && slot.free_at > self.now {
-            *pending = true;
+        let Some(ingress) = &mut self.ingress else { return };
+        if slot.flags & WATCHED == 0 || slot.free_at <= self.now {
+            return;
+        }
+        let port = ingress.ports[link as usize];
+        let over = &ingress.ports[port.serving_over as usize];
+        if !port.is_pending && (!slot.is_empty() || over.is_pausing) {
+            ingress.ports[link as usize].is_pending = true;
             self.agenda.schedule(self.links.len() as u32 + link, slot.free_at);
         }
     }
@@ -186,12 +193,10 @@ impl Core {
         ingress.paused_count[node] += 1;
         let arrives = self.now + self.classes[slot.class as usize].delay;
         self.agenda.set_timer(arrives, Timer::Pause(over));
-        if ingress.paused_count[node] == 1 {
-            for index in 0..ingress.out[node].len() {
-                let out = self.ingress.as_ref().expect("just seen").out[node][index];
-                self.links[out as usize].flags |= WATCHED;
-                self.watch(out);
-            }
+        for index in 0..ingress.out[node].len() {
+            let out = self.ingress.as_ref().expect("just seen").out[node][index];
+            self.links[out as usize].flags |= WATCHED;
+            self.watch(out);
         }
     }
 
