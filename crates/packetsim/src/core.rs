@@ -316,15 +316,21 @@ impl Core {
         (self.flow(flow).bytes - u64::from(number) * mtu).min(mtu) as u32
     }
 
-    /// Makes a data packet, for [`crate::transport::Transport::next`] to return.
+    /// Size of a data packet of a flow on the wire, in bytes.
     #[inline]
-    pub fn new_data(&mut self, flow: u32, number: u32, path: u16) -> u32 {
-        let last = number + 1 == self.flows.state[flow as usize].packets;
-        let size = if last && !self.config.full_tail {
+    pub fn packet_size(&self, flow: u32, number: u32) -> u32 {
+        let is_last = number + 1 == self.flows.state[flow as usize].packets;
+        if is_last && !self.config.full_tail {
             self.payload(flow, number) + self.config.header
         } else {
             self.config.packet_bytes()
-        };
+        }
+    }
+
+    /// Makes a data packet, for [`crate::transport::Transport::next`] to return.
+    #[inline]
+    pub fn new_data(&mut self, flow: u32, number: u32, path: u16) -> u32 {
+        let size = self.packet_size(flow, number);
         let path = self.path_number(flow, path);
         self.packets.take(Packet {
             arrival: 0,

@@ -11,7 +11,9 @@ use crate::network::Network;
 use crate::topology::Topology;
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
+use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
+use crate::transport::ndp::{Ndp, NdpParameters};
 use lightloom_model::{Duration, Rate};
 
 /// A transport and its parameters.
@@ -25,10 +27,14 @@ pub enum TransportKind {
     Dctcp(DctcpParameters),
     /// Rates that congestion notifications cut, over RoCE.
     Dcqcn(DcqcnParameters),
+    /// Pulls by the receiver, over switches that cut payloads off.
+    Ndp(NdpParameters),
+    /// Credit from the receiver, over such switches.
+    Eqds(EqdsParameters),
 }
 
 /// Names that [`profile`] knows.
-pub const PROFILES: [&str; 4] = ["ideal", "roce", "dctcp", "dcqcn"];
+pub const PROFILES: [&str; 6] = ["ideal", "roce", "dctcp", "dcqcn", "ndp", "eqds"];
 
 /// The transport of this name, with the network for which its reference configures it. Where the
 /// reference has thresholds and rates that grow with those of the links, they are for NICs of
@@ -45,6 +51,8 @@ pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), Packet
             let parameters = DcqcnParameters::of_rate(rate);
             Ok((dcqcn_network(rate), TransportKind::Dcqcn(parameters)))
         }
+        "ndp" => Ok((trimming(true), TransportKind::Ndp(NdpParameters::default()))),
+        "eqds" => Ok((trimming(false), TransportKind::Eqds(EqdsParameters::default()))),
         _ => Err(PacketError::invalid(format!(
             "there is no transport {name:?}; choose one of {}",
             PROFILES.join(", ")
@@ -115,6 +123,22 @@ fn dcqcn_network(rate: Rate) -> Config {
     }
 }
 
+/// `htsim_ndp` and `htsim_eqds` of csg-htsim: sprays over 128 paths, queues of 35 packets, in NDP
+/// without their headers. They hold the packet that is being sent, too; ours do not.
+fn trimming(is_ndp: bool) -> Config {
+    let packet = ENDLESS.packet_bytes();
+    let queue = 35 * if is_ndp { ENDLESS.mtu } else { packet };
+    Config {
+        full_tail: is_ndp,
+        control_priority: true,
+        queue_bytes: queue - packet,
+        control_queue_bytes: 2 * queue,
+        overflow: Overflow::Trim,
+        paths: Paths::Spray(128),
+        ..ENDLESS
+    }
+}
+
 impl TransportKind {
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -123,6 +147,8 @@ impl TransportKind {
             Self::Roce => "roce",
             Self::Dctcp(_) => "dctcp",
             Self::Dcqcn(_) => "dcqcn",
+            Self::Ndp(_) => "ndp",
+            Self::Eqds(_) => "eqds",
         }
     }
 
@@ -149,6 +175,16 @@ impl TransportKind {
                 let dcqcn = |core: &Core| Dcqcn::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, dcqcn)?))
             }
+            Self::Ndp(parameters) => {
+                parameters.validate()?;
+                let ndp = |core: &Core| Ndp::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, ndp)?))
+            }
+            Self::Eqds(parameters) => {
+                parameters.validate()?;
+                let eqds = |core: &Core| Eqds::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, eqds)?))
+            }
         }
     }
 
@@ -158,6 +194,8 @@ impl TransportKind {
             Self::Ideal | Self::Roce => TIMEOUT,
             Self::Dctcp(parameters) => parameters.longest_timeout(),
             Self::Dcqcn(parameters) => parameters.timeout,
+            Self::Ndp(parameters) => parameters.longest_timeout(),
+            Self::Eqds(parameters) => parameters.longest_timeout(),
         }
     }
 }

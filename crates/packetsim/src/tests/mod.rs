@@ -5,6 +5,7 @@ mod dcqcn;
 mod dctcp;
 mod go_back_n;
 mod observing;
+mod receiver_driven;
 mod routes;
 mod scenarios;
 

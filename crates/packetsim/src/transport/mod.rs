@@ -7,8 +7,12 @@
 mod active;
 pub mod dcqcn;
 pub mod dctcp;
+pub mod eqds;
 mod go_back_n;
+mod ledger;
 pub mod line_rate;
+pub mod ndp;
+mod spray;
 
 pub use active::ActiveFlows;
 

@@ -1,0 +1,88 @@
+//! The order in which a flow's packets take its paths.
+
+use crate::config::{Config, Paths};
+use crate::routing::mix;
+
+/// Per flow a walk over all paths, each once per round, in an order that differs from round to
+/// round: the count of the round, its bits flipped by a random mask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Walk {
+    count: u16,
+    mask: u16,
+}
+
+/// What all walks share.
+#[derive(Debug, Clone)]
+pub struct Spray {
+    paths: u32,
+    /// Paths, rounded up to a power of two, less one.
+    bits: u16,
+    /// Round number, over all walks.
+    rounds: u64,
+}
+
+impl Spray {
+    /// Over the paths that a flow may take.
+    pub fn new(config: &Config) -> Self {
+        let paths = match config.paths {
+            Paths::Ecmp => 1,
+            Paths::Spray(paths) => u32::from(paths),
+        };
+        let bits = (paths.next_power_of_two() - 1) as u16;
+        Self { paths, bits, rounds: mix(config.seed ^ 0x7370_7261_7973) }
+    }
+
+    /// Number of paths.
+    pub fn paths(&self) -> usize {
+        self.paths as usize
+    }
+
+    /// The first round of a walk.
+    pub fn begin(&mut self) -> Walk {
+        self.rounds = self.rounds.wrapping_add(1);
+        Walk { count: 0, mask: mix(self.rounds) as u16 & self.bits }
+    }
+
+    /// The next path.
+    #[inline]
+    pub fn step(&mut self, walk: &mut Walk) -> u16 {
+        loop {
+            let path = walk.count ^ walk.mask;
+            if walk.count == self.bits {
+                *walk = self.begin();
+            } else {
+                walk.count += 1;
+            }
+            if u32::from(path) < self.paths {
+                return path;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::plain;
+
+    #[test]
+    fn every_round_takes_every_path_once() {
+        for paths in [1, 2, 5, 128, 1000, u16::MAX] {
+            let mut spray = Spray::new(&Config { paths: Paths::Spray(paths), ..plain() });
+            let mut walk = spray.begin();
+            let mut rounds = Vec::new();
+            for _ in 0..3 {
+                let round: Vec<u16> = (0..paths).map(|_| spray.step(&mut walk)).collect();
+                let mut sorted = round.clone();
+                sorted.sort_unstable();
+                assert!(sorted.into_iter().eq(0..paths));
+                rounds.push(round);
+            }
+            assert!(paths < 128 || rounds[0] != rounds[1] && rounds[1] != rounds[2]);
+        }
+        let mut spray = Spray::new(&plain());
+        assert_eq!(spray.paths(), 1);
+        let mut walk = spray.begin();
+        assert_eq!([spray.step(&mut walk), spray.step(&mut walk)], [0, 0]);
+    }
+}
