@@ -115,8 +115,8 @@ fn a_lost_tail_is_sent_again_after_the_timeout() {
     }
 }
 
-/// A window that grows by one packet per round trip overflows a queue by one packet. Those behind it
-/// say so: no timeout, and the window is halved.
+/// A window that grows by one packet per round trip overflows a queue by one packet. Those behind
+/// it say so: no timeout, and the window is halved.
 #[test]
 fn three_duplicates_bring_a_packet_back_at_once() {
     let packets = 600;

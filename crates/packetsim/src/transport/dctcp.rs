@@ -7,9 +7,9 @@
 //!
 //! Assumes a connection that exists already, packets counted rather than bytes, and
 //! acknowledgements that are small. Leaves out selective and delayed acknowledgements, pacing, and
-//! the halving of idle windows. Defaults are those of the simulator of TopoOpt and MixNet, but for
-//! two of its peculiarities: there, acknowledgements take no time, and `alpha` shrinks the window
-//! even when nothing was marked.
+//! the shrinking of idle windows. Defaults are those of the simulator of TopoOpt and MixNet but for
+//! `bursts`, and for two of its peculiarities: there, acknowledgements take no time, and `alpha`
+//! shrinks the window even when nothing was marked.
 
 use super::{ActiveFlows, Next, Transport};
 use crate::core::Core;
@@ -39,6 +39,9 @@ pub struct DctcpParameters {
     pub min_timeout: Duration,
     /// Timeouts happen at multiples of this: kernels look at timers now and then.
     pub timer_tick: Duration,
+    /// Whether a NIC sends all that a flow's window allows before it turns to the next flow, as
+    /// hosts with one queue do; else flows take turns by packet.
+    pub bursts: bool,
 }
 
 impl Default for DctcpParameters {
@@ -50,6 +53,7 @@ impl Default for DctcpParameters {
             initial_alpha: 0.0,
             min_timeout: Duration(10_000_000_000),
             timer_tick: Duration(1_000_000_000),
+            bursts: false,
         }
     }
 }
@@ -95,14 +99,16 @@ struct Sender {
     deadline: u64,
     window: f64,
     /// Below it the window grows by one packet per acknowledgement, above by one per window.
-    threshold: f64,
+    threshold: f32,
     /// First packet not acknowledged.
     first: u32,
-    /// Next packet to send.
+    /// Next packet that the window will let the NIC send.
     next: u32,
-    /// What was sent when the last loss was found: no second loss is seen before its end.
+    /// Next packet that the NIC will send.
+    unsent: u32,
+    /// `next` when the last loss was found: no second loss is seen before it.
     recover: u32,
-    /// What was sent when the window of data began that `alpha` looks at.
+    /// `next` when the window of data began that `alpha` looks at.
     round_end: u32,
     /// Acknowledgements in it, and how many of them echoed a mark.
     round_acks: u32,
@@ -128,9 +134,10 @@ impl Sender {
         Self {
             deadline: NEVER,
             window: f64::from(parameters.initial_window),
-            threshold: f64::from(parameters.initial_threshold),
+            threshold: parameters.initial_threshold as f32,
             first: 0,
             next: 0,
+            unsent: 0,
             recover: 0,
             round_end: 0,
             round_acks: 0,
@@ -149,8 +156,18 @@ impl Sender {
         f64::from(self.next - self.first)
     }
 
-    fn may_send(&self, packets: u32) -> bool {
-        self.flags & REPEAT != 0 || (self.next < packets && self.in_flight() + 1.0 <= self.window)
+    fn may_send(&self) -> bool {
+        self.flags & REPEAT != 0 || self.unsent < self.next
+    }
+
+    fn unsent_count(&self) -> u32 {
+        self.next - self.unsent + u32::from(self.flags & REPEAT)
+    }
+
+    /// Hands to the NIC what the window has room for; it is not taken back if the window shrinks.
+    fn hand_over(&mut self, packets: u32) {
+        let end = u64::from(self.first) + self.window as u64;
+        self.next = self.next.max(end.min(u64::from(packets)) as u32);
     }
 
     /// RFC 6298 with exact samples.
@@ -170,7 +187,7 @@ impl Sender {
         self.round_acks += 1;
         if marked {
             self.round_marks += 1;
-            self.threshold = self.threshold.min(self.window);
+            self.threshold = self.threshold.min(self.window as f32);
         }
         if number <= self.round_end {
             return;
@@ -179,8 +196,13 @@ impl Sender {
         self.alpha += gain * (share - self.alpha);
         if self.round_marks > 0 && !self.is_recovering {
             self.window = (self.window * (1.0 - f64::from(self.alpha) / 2.0)).max(1.0);
-            self.threshold = self.window;
+            self.threshold = self.window as f32;
         }
+        self.begin_round();
+    }
+
+    /// Begins a window of data.
+    fn begin_round(&mut self) {
         self.round_end = self.next;
         (self.round_acks, self.round_marks) = (0, 0);
     }
@@ -189,18 +211,20 @@ impl Sender {
     fn advance(&mut self, number: u32) {
         let newly = number - self.first;
         self.first = number;
+        self.unsent = self.unsent.max(number);
         self.next = self.next.max(number);
         self.duplicates = 0;
         if !self.is_recovering {
             let unused = (self.window - self.in_flight()).clamp(0.0, 1.0);
-            if self.window < self.threshold {
-                self.window = (self.window + unused).min(self.threshold);
+            let threshold = f64::from(self.threshold);
+            if self.window < threshold {
+                self.window = (self.window + unused).min(threshold);
             } else {
                 self.window += unused / self.window;
             }
         } else if number >= self.recover {
             self.is_recovering = false;
-            self.window = self.threshold.min(self.in_flight() + 1.0);
+            self.window = f64::from(self.threshold).min(self.in_flight() + 1.0);
         } else {
             self.window = (self.window - f64::from(newly)).max(0.0) + 1.0;
             self.flags |= REPEAT;
@@ -216,7 +240,7 @@ impl Sender {
         self.duplicates = self.duplicates.saturating_add(1);
         if self.duplicates == DUPLICATES && self.first >= self.recover {
             self.lose();
-            self.window = self.threshold + f64::from(DUPLICATES);
+            self.window = f64::from(self.threshold) + f64::from(DUPLICATES);
             self.is_recovering = true;
             self.flags |= REPEAT;
         }
@@ -224,20 +248,20 @@ impl Sender {
 
     /// A loss: halves the window, and begins a new window of data.
     fn lose(&mut self) {
-        self.threshold = (self.window / 2.0).max(2.0);
+        self.threshold = (self.window as f32 / 2.0).max(2.0);
         self.recover = self.recover.max(self.next);
-        self.round_end = self.next;
-        (self.round_acks, self.round_marks) = (0, 0);
+        self.begin_round();
     }
 
     /// Nothing came back in time: all begins again at the first packet missing.
     fn time_out(&mut self) {
         if self.is_recovering {
-            self.window = self.threshold.min(self.in_flight() + 1.0);
+            self.window = f64::from(self.threshold).min(self.in_flight() + 1.0);
         }
         self.lose();
         self.window = 1.0;
-        self.next = self.first;
+        self.unsent = self.first;
+        self.next = self.first + 1;
         self.is_recovering = false;
         self.duplicates = 0;
         self.flags &= !REPEAT;
@@ -259,6 +283,8 @@ struct Receiver {
 pub struct Dctcp {
     parameters: DctcpParameters,
     active: ActiveFlows,
+    /// Per NIC how many packets the flow whose turn it is may still send before the next.
+    left: Vec<u32>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     /// Which packets came, one bit each; empty unless one is missing before another.
@@ -275,6 +301,7 @@ impl Dctcp {
         Ok(Self {
             parameters,
             active: ActiveFlows::new(core.nic_count()),
+            left: vec![0; core.nic_count()],
             senders: Vec::new(),
             receivers: Vec::new(),
             came: Vec::new(),
@@ -309,14 +336,15 @@ impl Dctcp {
         }
     }
 
-    /// The flow of a NIC whose turn it is among those that may send.
-    fn turn(&mut self, core: &Core, nic: u32) -> Option<u32> {
+    /// The flow of a NIC whose turn it is; those that finished meanwhile leave.
+    fn turn(&mut self, nic: u32) -> Option<u32> {
         loop {
             let flow = self.active.first(nic)?;
-            if self.senders[flow as usize].may_send(core.flow(flow).packets) {
+            if self.senders[flow as usize].may_send() {
                 return Some(flow);
             }
             self.active.remove_first(nic);
+            self.left[nic as usize] = 0;
         }
     }
 
@@ -354,22 +382,24 @@ impl Dctcp {
                 sender.flags &= !REPEAT;
                 return core.finish(flow);
             }
-            if sender.next == sender.first {
+            sender.hand_over(packets);
+            if sender.unsent == sender.first {
                 sender.deadline = NEVER;
             } else {
                 self.start_deadline(core, flow, core.now());
             }
         } else {
             sender.repeat();
+            sender.hand_over(packets);
         }
-        if self.senders[flow as usize].may_send(packets) {
+        if self.senders[flow as usize].may_send() {
             self.active.add(nic, flow);
         }
     }
 }
 
 impl Receiver {
-    /// Takes a packet when one is missing before it, or fills such a gap; returns whether it is new.
+    /// Takes a packet behind a gap, or one that fills a gap; returns whether it is new.
     #[cold]
     fn insert(&mut self, came: &mut Vec<u64>, number: u32) -> bool {
         let (word, bit) = (number as usize / 64, 1_u64 << (number % 64));
@@ -406,24 +436,31 @@ impl Transport for Dctcp {
         self.senders.resize(needed, Sender::new(&self.parameters));
         self.receivers.resize(needed, Receiver::default());
         self.came.resize(needed, Vec::new());
+        self.senders[flow as usize].hand_over(core.flow(flow).packets);
         self.active.add(core.ends(flow)[0], flow);
     }
 
     fn next(&mut self, core: &mut Core, nic: u32, at: u64) -> Next {
-        let Some(flow) = self.turn(core, nic) else { return Next::Nothing };
+        let Some(flow) = self.turn(nic) else { return Next::Nothing };
         let sender = &mut self.senders[flow as usize];
+        let left = &mut self.left[nic as usize];
+        if *left == 0 {
+            *left = if self.parameters.bursts { sender.unsent_count() } else { 1 };
+        }
+        *left -= 1;
         let number = if sender.flags & REPEAT != 0 {
             sender.flags &= !REPEAT;
             sender.first
         } else {
-            sender.next += 1;
-            sender.next - 1
+            sender.unsent += 1;
+            sender.unsent - 1
         };
         let is_unwatched = sender.deadline == NEVER;
-        if sender.may_send(core.flow(flow).packets) {
-            self.active.rotate(nic);
-        } else {
+        if !sender.may_send() {
+            *left = 0;
             self.active.remove_first(nic);
+        } else if *left == 0 {
+            self.active.rotate(nic);
         }
         if is_unwatched {
             self.start_deadline(core, flow, at);
