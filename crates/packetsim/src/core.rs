@@ -254,10 +254,14 @@ impl Core {
             )));
         }
         let Some(route) = &spec.route else {
-            return match self.routing.path(&self.topology, (source, destination), 0) {
-                Some(_) => Ok(()),
-                None => Err(PacketError::invalid(format!("{ends}: no path joins them"))),
-            };
+            let reaches = |ends| self.routing.path(&self.topology, ends, 0).is_some();
+            // Acknowledgements find their own way.
+            if reaches((source, destination)) && reaches((destination, source)) {
+                return Ok(());
+            }
+            return Err(PacketError::invalid(format!(
+                "{ends}: no path of switches joins them; through hosts, give it a route"
+            )));
         };
         let specs = self.topology.links();
         let known = route.iter().all(|link| (link.0 as usize) < specs.len());
@@ -514,16 +518,14 @@ impl Core {
     }
 
     /// Time until which a flow would last on an idle network, in ps: the closed form of
-    /// store-and-forward along its shortest path, until the last byte is received.
+    /// store-and-forward along its path (the first one, if it has several), until the last byte is
+    /// received.
     pub fn ideal_time(&self, flow: u32) -> Option<u64> {
         let ends = self.ends(flow);
         let way = self.flows.ways[flow as usize];
         let links: Vec<u32> = if way.route == crate::flow::NO_ROUTE {
-            self.routing.path(
-                &self.topology,
-                (NicId(ends[0]), NicId(ends[1])),
-                u64::from(way.hash),
-            )?
+            let ends = (NicId(ends[0]), NicId(ends[1]));
+            self.routing.path(&self.topology, ends, way.entropy(0, true))?
         } else {
             (0..).map_while(|behind| self.flows.route_link(way.route, true, behind)).collect()
         };
@@ -534,18 +536,20 @@ impl Core {
         } else {
             (self.payload(flow, state.packets - 1) + self.config.header) as u16
         };
-        // The last packet leaves the slowest link after all others did, and the first packet's
-        // way there: sum of one full packet on each link before, then the tail behind.
-        let mut arrival = 0_u64;
-        let mut tail_arrival = 0_u64;
+        // Equal packets follow one another at the pace of the slowest link so far; the last one
+        // waits for the one before it, which may be longer.
+        let others = u64::from(state.packets - 1);
+        let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, 0_u64, 0_u64);
         for &link in &links {
             let class = &self.classes[self.links[link as usize].class as usize];
-            let (span, last) = (class.transmission(full), class.transmission(tail));
-            let others = u64::from(state.packets - 1);
-            // When the last full packet has left this link, at the earliest.
-            let before = (arrival + others * span).max(tail_arrival);
-            tail_arrival = before.max(tail_arrival) + last + class.delay;
-            arrival += span + class.delay;
+            let span = class.transmission(full);
+            slowest = slowest.max(span);
+            first_arrival += span + class.delay;
+            let free_at = match others {
+                0 => 0,
+                _ => first_arrival - class.delay + (others - 1) * slowest,
+            };
+            tail_arrival = tail_arrival.max(free_at) + class.transmission(tail) + class.delay;
         }
         Some(tail_arrival)
     }

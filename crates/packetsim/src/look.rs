@@ -1,7 +1,7 @@
 //! What can be seen of a network from outside, without a trace: links are settled lazily (see
 //! `engine`), and to settle them for a look could change the order of simultaneous events.
 
-use crate::core::{Core, LinkCounters};
+use crate::core::{Core, DARK, LinkCounters};
 use crate::packet::NONE;
 use crate::topology::{LinkId, Topology};
 
@@ -51,6 +51,17 @@ impl Core {
             }
         }
         waiting
+    }
+
+    /// Whether a link is a circuit that is not there.
+    pub fn is_dark(&self, link: LinkId) -> bool {
+        self.links[link.0 as usize].flags & DARK != 0
+    }
+
+    /// The link over which a flow leaves its source.
+    pub fn first_link(&self, flow: u32) -> LinkId {
+        let [source, _] = self.ends(flow);
+        LinkId(self.uplinks[source as usize])
     }
 
     /// Most data that ever waited for a link, in bytes.

@@ -9,6 +9,7 @@
 
 use crate::config::Pfc;
 use crate::core::{Core, FROM_HOST, PAUSED, TO_HOST, Timer, WATCHED};
+use crate::packet::NONE;
 use crate::topology::{LinkSpec, Topology};
 use lightloom_model::Duration;
 
@@ -221,6 +222,26 @@ impl Core {
             }
             _ => Duration::ZERO,
         }
+    }
+
+    /// The links out of a switch that may not send and before which something waits that came over
+    /// a link.
+    pub(crate) fn stopped_before(&self, over: u32) -> Vec<u32> {
+        let Some(ingress) = &self.ingress else { return Vec::new() };
+        let node = self.links[over as usize].to;
+        let place = ingress.ports[over as usize].place;
+        let holds = |link: &&u32| {
+            let slot = &self.links[**link as usize];
+            let mut heads = [slot.control.head, slot.data.head];
+            slot.is_stopped()
+                && heads.iter_mut().any(|id| {
+                    while *id != NONE && self.packets[*id].ingress != place {
+                        *id = self.packets[*id].next;
+                    }
+                    *id != NONE
+                })
+        };
+        ingress.out[node as usize].iter().filter(holds).copied().collect()
     }
 
     /// Whether what arrives over a link is buffered by a switch.

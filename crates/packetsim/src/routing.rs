@@ -149,7 +149,7 @@ impl Routing {
         Some(self.candidates[choice.start as usize + index as usize])
     }
 
-    /// The links of one path from NIC to NIC; `None` if there is none.
+    /// The links of one path from NIC to NIC, not through hosts; `None` if there is none.
     pub fn path(
         &self,
         topology: &Topology,
@@ -159,11 +159,17 @@ impl Routing {
         let mut link = topology.uplink(ends.0).0;
         let target = topology.host_of(ends.1);
         let mut path = vec![link];
-        while topology.links()[link as usize].to != target {
-            link = self.next(topology.links()[link as usize].to.0, ends.1, entropy)?;
+        loop {
+            let node = topology.links()[link as usize].to;
+            if node == target {
+                return Some(path);
+            }
+            if topology.is_host(node) {
+                return None;
+            }
+            link = self.next(node.0, ends.1, entropy)?;
             path.push(link);
         }
-        Some(path)
     }
 }
 

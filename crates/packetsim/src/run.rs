@@ -18,9 +18,12 @@ const COMPLETION: u32 = 1;
 const LINK: u32 = 2;
 const END: u32 = 3;
 
+/// The latest time that a run goes to: sums of times near it fit 64 bits.
+const LAST: Time = Time(1 << 62);
+
 /// A scenario while it runs.
 pub(crate) struct Run {
-    network: Box<dyn Network>,
+    pub(crate) network: Box<dyn Network>,
     until: Time,
     /// Time without a new packet anywhere after which none is expected any more.
     patience: Duration,
@@ -38,9 +41,6 @@ impl Run {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
         let mut network = transport.network(scenario.topology.clone(), scenario.config)?;
-        for spec in &scenario.flows {
-            network.add_flow(spec)?;
-        }
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {
@@ -51,6 +51,10 @@ impl Run {
             }
             network.set_dark(change.time, change.link, change.dark);
         }
+        // Behind the circuits, so that a flow finds those that change at its start as they are then.
+        for spec in &scenario.flows {
+            network.add_flow(spec)?;
+        }
         if let Some(tracing) = scenario.tracing {
             network.set_tracing(tracing);
         }
@@ -58,7 +62,7 @@ impl Run {
         let patience = patience(scenario);
         Ok(Self {
             network,
-            until: scenario.until,
+            until: scenario.until.min(LAST),
             patience,
             check_at: last_start(scenario) + patience,
             received: 0,

@@ -13,7 +13,7 @@ use lightloom_model::{Duration, Time};
 /// A circuit that goes dark or comes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitChange {
-    /// When.
+    /// When; flows that start at that time find it done.
     pub time: Time,
     /// One direction of the circuit; what is on it still arrives, its queue waits.
     pub link: LinkId,

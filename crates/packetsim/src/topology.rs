@@ -43,6 +43,9 @@ pub struct LinkSpec {
     pub layer: u8,
 }
 
+/// So that sums of times fit 64 bits.
+const LONGEST_DELAY: Duration = Duration(1_000_000_000_000_000_000);
+
 /// Hosts, switches, links.
 #[derive(Debug, Clone, Default)]
 pub struct Topology {
@@ -74,7 +77,7 @@ impl Topology {
     /// of the link from `a` to `b` and of its reverse, as in `("host up", "host down")`.
     ///
     /// # Errors
-    /// If a node does not exist, both are one, or the rate is zero.
+    /// If a node does not exist, both are one, the rate is zero, or the delay over 1,000,000 s.
     pub fn connect(
         &mut self,
         (a, b): (NodeId, NodeId),
@@ -93,6 +96,15 @@ impl Topology {
             return Err(PacketError::invalid(format!(
                 "the link between node {} and node {} has rate 0; give a rate above 0 b/s",
                 a.0, b.0
+            )));
+        }
+        if delay > LONGEST_DELAY {
+            return Err(PacketError::invalid(format!(
+                "the link between node {} and node {} has a delay of {} s; expected at most \
+                 1,000,000 s",
+                a.0,
+                b.0,
+                delay.as_seconds()
             )));
         }
         let link = LinkId(self.links.len() as u32);

@@ -5,9 +5,12 @@ mod dcqcn;
 mod dctcp;
 mod go_back_n;
 mod observing;
+mod properties;
 mod receiver_driven;
 mod routes;
 mod scenarios;
+mod stuck;
+mod wrong_input;
 
 use crate::transport::Transport;
 use crate::{Config, Core, Flow, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, Topology};
