@@ -405,7 +405,7 @@ impl Core {
         self.packets.push(chain, id);
     }
 
-    /// Has the transport's `wake` called for a NIC at this time, in ps, unless that happens earlier.
+    /// Has the transport's `wake` called for a NIC at this time, in ps, if not earlier.
     #[inline]
     pub fn wake(&mut self, nic: u32, time: u64) {
         let time = time.max(self.now);

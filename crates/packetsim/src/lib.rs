@@ -6,6 +6,9 @@
 //! are shortest ones chosen by hash per flow or per packet, or explicit. What is sent when is up to
 //! the [`transport`].
 //!
+//! [`simulate`] plays a whole [`Scenario`]; [`Simulation`] is for those who add flows while it
+//! runs.
+//!
 //! Assumes switches that forward in no time and share their buffers without limit between ports,
 //! and hosts that answer at once. Leaves out corruption, cut-through, and all but two priorities.
 

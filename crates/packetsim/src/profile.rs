@@ -100,8 +100,8 @@ const DCTCP: Config = Config {
 
 /// The ns-3 model of HPCC (Li et al., SIGCOMM 2019). For each 25 Gb/s, marks from 100 kB on with a
 /// probability that rises to 0.2 at 400 kB, on departure. Its buffer of 8 MB for each 25 Gb/s
-/// pauses an input that holds an eighth of what is free: here, of the whole buffer. Acknowledgements
-/// have priority.
+/// pauses an input that holds an eighth of what is free: here, of the whole buffer.
+/// Acknowledgements have priority.
 fn dcqcn_network(rate: Rate) -> Config {
     let bytes = |per_25_gbps: u64| {
         let bytes = u128::from(rate.0) * u128::from(per_25_gbps) / 25_000_000_000;

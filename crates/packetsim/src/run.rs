@@ -51,7 +51,7 @@ impl Run {
             }
             network.set_dark(change.time, change.link, change.dark);
         }
-        // Behind the circuits, so that a flow finds those that change at its start as they are then.
+        // Last, so that flows find circuits that change at their start changed.
         for spec in &scenario.flows {
             network.add_flow(spec)?;
         }

@@ -295,8 +295,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+fn settings(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(settings(200))]
     #[test]
     fn packets_are_conserved_and_flows_finish_or_are_reported(case in case()) {
         check(&case)?;
@@ -314,9 +318,8 @@ fn fuzz() {
     while begin.elapsed().as_secs() < number("FUZZ_SECONDS", 60) {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        let config = ProptestConfig { cases: 50, failure_persistence: None, ..Default::default() };
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-        let outcome = TestRunner::new_with_rng(config, rng).run(&case(), |case| check(&case));
+        let outcome = TestRunner::new_with_rng(settings(50), rng).run(&case(), |case| check(&case));
         assert!(outcome.is_ok(), "FUZZ_SEED={seed}: {}", outcome.unwrap_err());
         seed += 1;
     }

@@ -42,12 +42,16 @@ fn ring(switches: u32, ahead: u32) -> (Topology, Vec<FlowSpec>) {
 fn a_ring_of_pauses_is_named() {
     let (topology, flows) = ring(4, 3);
     let scenario = scenario("roce", topology, flows);
+    let flow = |flow: u32, to: u32| {
+        format!("flow {flow} from NIC {flow} to NIC {to} with 6 of 977 packets received")
+    };
+    let flows = [flow(0, 3), flow(1, 0), flow(2, 1)].join(", ");
     assert_eq!(
         play(&scenario).unwrap_err().to_string(),
-        "links paused by PFC wait for one another, switch 4 -> switch 5 -> switch 6 -> switch 7 \
-         -> switch 4; 4 unfinished: flow 0 from NIC 0 to NIC 3 with 6 of 977 packets received, \
-         flow 1 from NIC 1 to NIC 0 with 6 of 977 packets received, flow 2 from NIC 2 to NIC 1 with \
-         6 of 977 packets received, and 1 more"
+        format!(
+            "links paused by PFC wait for one another, switch 4 -> switch 5 -> switch 6 -> switch \
+             7 -> switch 4; 4 unfinished: {flows}, and 1 more"
+        )
     );
 }
 
@@ -108,6 +112,27 @@ fn the_queue_of_a_switch_before_a_dark_link_waits_and_then_goes_on() {
         let (_, outcomes) = play(&scenario).unwrap();
         assert_eq!(outcomes[0].received_at, Time(back + 10 * PACKET + US));
     }
+}
+
+#[test]
+fn pauses_last_from_one_message_to_the_other() {
+    let mut scenario =
+        scenario("roce", star(2, FAST, Duration(US)).unwrap(), vec![flow((0, 1), 40 * 4096)]);
+    let back = 50 * US + 1;
+    scenario.circuits = vec![change(0, 3, true), change(back, 3, false)];
+    let (report, outcomes) = play(&scenario).unwrap();
+    // The switch asks for a pause at the 15th packet, and has 22 when that works; it asks for more
+    // when 11 of them have left. Either message takes the delay of the link.
+    let (pause, resume) = (15 * PACKET + 2 * US, back + 11 * PACKET + US);
+    let counters = report.links[0].counters;
+    assert_eq!((counters.pauses, counters.paused), (1, Duration(resume - pause)));
+    assert_eq!((report.totals.pauses, report.totals.paused), (1, counters.paused));
+    assert_eq!(report.links[3].peak_queue, Bytes(22 * 4160));
+    assert_eq!(outcomes[0].received_at, Time(back + 40 * PACKET + US));
+    // A pause that is not over counts until now.
+    scenario.until = Time(40 * US);
+    let (report, _) = play(&scenario).unwrap();
+    assert_eq!(report.totals.paused, Duration(40 * US - pause));
 }
 
 #[test]

@@ -14,8 +14,8 @@ fn wrong_settings_are_refused() {
         Some(Ecn { marking: Marking::Arrival, min_bytes, max_bytes, probability })
     };
     let pfc = |pause_bytes, resume_bytes| Some(Pfc { pause_bytes, resume_bytes });
-    let mtu = "mtu 0 B and header 64 B make packets of 64 B; expected an MTU above 0 and packets of \
-               at most 65,535 B";
+    let mtu = "mtu 0 B and header 64 B make packets of 64 B; expected an MTU above 0 and packets \
+               of at most 65,535 B";
     let queue = "packets of 4160 B do not fit a queue of 4000 B; enlarge the queue or make the MTU \
                  smaller";
     let cases = [
