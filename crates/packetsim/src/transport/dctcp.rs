@@ -492,3 +492,127 @@ impl Transport for Dctcp {
         self.active.add(core.ends(flow)[0], flow);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKETS: u32 = 1 << 20;
+
+    fn sender(window: u32, threshold: u32) -> Sender {
+        let parameters = DctcpParameters {
+            initial_window: window,
+            initial_threshold: threshold,
+            ..DctcpParameters::default()
+        };
+        let mut sender = Sender::new(&parameters);
+        sender.hand_over(PACKETS);
+        sender
+    }
+
+    /// The next so many packets are acknowledged one by one.
+    fn acknowledge(sender: &mut Sender, packets: u32, marked: bool) {
+        for _ in 0..packets {
+            let number = sender.first + 1;
+            sender.observe(number, marked, 1.0 / 16.0);
+            sender.advance(number);
+            sender.hand_over(PACKETS);
+        }
+    }
+
+    #[test]
+    fn a_sender_fits_a_cache_line() {
+        assert_eq!(size_of::<Sender>(), 64);
+    }
+
+    #[test]
+    fn the_window_doubles_up_to_the_threshold_then_grows_by_one() {
+        let mut sender = sender(10, 35);
+        acknowledge(&mut sender, 10, false);
+        assert_eq!((sender.window, sender.next), (20.0, 30));
+        acknowledge(&mut sender, 20, false);
+        assert!((sender.window - 35.14).abs() < 0.02, "{}", sender.window);
+        let before = sender.window;
+        acknowledge(&mut sender, 35, false);
+        assert!((sender.window - before - 1.0).abs() < 0.03, "{}", sender.window);
+    }
+
+    /// After n windows of data with a mark each, alpha is 1 - (1 - g)^n, and each has shrunk the
+    /// window by half of what it then was.
+    #[test]
+    fn alpha_follows_its_recurrence() {
+        let mut sender = sender(1000, 1000);
+        let mut expected = 0.0;
+        for round in 1..40 {
+            let before = sender.alpha;
+            while sender.alpha.to_bits() == before.to_bits() {
+                let window = sender.window;
+                acknowledge(&mut sender, 1, true);
+                expected = window * (1.0 - f64::from(sender.alpha) / 2.0);
+            }
+            assert!((sender.alpha - (1.0 - 0.9375_f32.powi(round))).abs() < 1e-5);
+            assert!(
+                (sender.window - expected.max(1.0)).abs() < 1.0,
+                "{} {expected}",
+                sender.window
+            );
+            assert!(sender.window <= f64::from(sender.threshold) + 1.0, "no slow start");
+        }
+        // Windows without marks shrink alpha, and leave the window alone.
+        let (alpha, window) = (sender.alpha, sender.window);
+        acknowledge(&mut sender, 200, false);
+        assert!(sender.alpha < alpha / 2.0 && sender.window >= window);
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_once() {
+        let mut sender = sender(100, 100);
+        sender.unsent = 100;
+        for _ in 0..2 {
+            sender.repeat();
+        }
+        assert!(!sender.is_recovering);
+        sender.repeat();
+        assert!(sender.is_recovering && sender.flags & REPEAT != 0);
+        assert_eq!((sender.window, sender.recover), (53.0, 100));
+        // Another hole within: repeated at once, not halved again.
+        sender.flags &= !REPEAT;
+        sender.advance(40);
+        assert!(sender.is_recovering && sender.flags & REPEAT != 0);
+        assert_eq!((sender.window, sender.threshold), (14.0, 50.0));
+        sender.advance(100);
+        assert!(!sender.is_recovering);
+        assert!(sender.window.to_bits() == 1.0_f64.to_bits(), "nothing is in flight");
+    }
+
+    #[test]
+    fn a_timeout_begins_again_at_the_first_packet_missing() {
+        let mut sender = sender(100, 100);
+        sender.unsent = 100;
+        acknowledge(&mut sender, 7, false);
+        sender.time_out();
+        assert_eq!((sender.unsent, sender.next, sender.window), (7, 8, 1.0));
+        assert_eq!((sender.recover, sender.doublings), (107, 1));
+        // What the receiver had is not sent again.
+        sender.advance(100);
+        sender.hand_over(PACKETS);
+        assert_eq!((sender.unsent, sender.next, sender.window), (100, 102, 2.0));
+        for _ in 0..5 {
+            sender.repeat();
+        }
+        assert!(!sender.is_recovering, "no second loss is seen before the first is repaired");
+    }
+
+    #[test]
+    fn packets_behind_a_gap_are_remembered() {
+        let (mut receiver, mut came) = (Receiver::default(), Vec::new());
+        assert!(receiver.insert(&mut came, 70));
+        assert!(receiver.insert(&mut came, 2) && !receiver.insert(&mut came, 2));
+        assert_eq!((receiver.expected, receiver.end), (0, 71));
+        for number in (0..70).filter(|number| *number != 2) {
+            assert!(receiver.insert(&mut came, number));
+        }
+        assert_eq!((receiver.expected, receiver.end), (71, 71));
+        assert!(came.is_empty());
+    }
+}
