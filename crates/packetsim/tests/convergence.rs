@@ -1,116 +1,17 @@
 //! Packets against fluid flows: as packets shrink, or flows grow, phases take as long as the
 //! flow-level network says.
 
-use lightloom_flowsim::FlowNetwork;
-use lightloom_kernel::Silent;
-use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::transport::line_rate::LineRate;
-use lightloom_packetsim::{Config, FlowSpec, NicId, Overflow, Paths, Simulation, presets};
+#[path = "common/phases.rs"]
+mod phases;
 
-const HOSTS: u32 = 16;
-const RATE: Rate = Rate(400_000_000_000);
-const DELAY: Duration = Duration(500_000);
-const HEADER: u32 = 8;
-
-type Sizes = fn(u32, u32) -> u64;
-
-fn uniform(_from: u32, _to: u32) -> u64 {
-    1 << 17
-}
-
-/// Two hot experts.
-fn hot_receivers(_from: u32, to: u32) -> u64 {
-    match to {
-        3 => 1 << 19,
-        11 => 1 << 18,
-        _ => 1 << 16,
-    }
-}
-
-/// Every row and column different.
-fn skewed(from: u32, to: u32) -> u64 {
-    (1 << 14) * u64::from(1 + from % 3) * u64::from(1 + (to * 7) % HOSTS)
-}
-
-fn incast(_from: u32, to: u32) -> u64 {
-    u64::from(to == 0) << 18
-}
-
-fn pairs(sizes: Sizes, scale: u64) -> Vec<(u32, u32, u64)> {
-    let all = (0..HOSTS).flat_map(|from| (0..HOSTS).map(move |to| (from, to)));
-    all.filter(|(from, to)| from != to)
-        .map(|(from, to)| (from, to, scale * sizes(from, to)))
-        .filter(|&(_, _, bytes)| bytes > 0)
-        .collect()
-}
-
-/// When the last packet of the phase is received, in s.
-fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
-    let config = Config {
-        mtu,
-        header: HEADER,
-        full_tail: false,
-        control_bytes: 1,
-        control_priority: true,
-        queue_bytes: u32::MAX,
-        control_queue_bytes: u32::MAX,
-        overflow: Overflow::Drop,
-        ecn: None,
-        pfc: None,
-        paths: Paths::Ecmp,
-        seed: 1,
-    };
-    let topology = presets::star(HOSTS, RATE, DELAY).unwrap();
-    let mut network = Simulation::new(topology, config, LineRate::new).unwrap();
-    for (from, to, bytes) in pairs(sizes, scale) {
-        let spec = FlowSpec {
-            source: NicId(from),
-            destination: NicId(to),
-            size: Bytes(bytes),
-            start: Time::ZERO,
-            route: None,
-        };
-        network.add_flow(&spec).unwrap();
-    }
-    let mut done = Vec::new();
-    while network.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap() {}
-    let times = done.iter().map(|flow| network.core().flow(flow.0).received_at);
-    Time(times.max().unwrap()).as_seconds()
-}
-
-/// The same at flow level, headers included, and the propagation.
-fn fluid(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
-    let mut network = FlowNetwork::new();
-    let up: Vec<_> = (0..HOSTS).map(|_| network.add_link(RATE)).collect();
-    let down: Vec<_> = (0..HOSTS).map(|_| network.add_link(RATE)).collect();
-    for (from, to, bytes) in pairs(sizes, scale) {
-        let wire = bytes + bytes.div_ceil(u64::from(mtu)) * u64::from(HEADER);
-        let path = [up[from as usize], down[to as usize]];
-        network.start(Time::ZERO, Bytes(wire), &path, 0);
-    }
-    let (mut end, mut done) = (Time::ZERO, Vec::new());
-    while let Some(time) = network.next_completion() {
-        end = time;
-        network.advance(time, &mut done);
-    }
-    (end + DELAY + DELAY).as_seconds()
-}
-
-/// Relative error of each packet size, from large to small.
-fn errors(sizes: Sizes) -> Vec<f64> {
-    let error = |mtu| packets(sizes, 1, mtu) / fluid(sizes, 1, mtu) - 1.0;
-    [8192, 4096, 2048, 1024, 512].map(error).to_vec()
-}
-
-/// The exponent with which the error falls between the first and the last, per halving.
-fn slope(errors: &[f64]) -> f64 {
-    (errors[0] / errors[errors.len() - 1]).log2() / (errors.len() - 1) as f64
-}
+use phases::{
+    Sizes, errors_by_payload, errors_by_scale, hot_receivers, incast, skewed, slope, uniform,
+};
 
 #[test]
 fn the_error_of_a_phase_falls_with_the_size_of_packets() {
     for (name, sizes) in [("uniform", uniform as Sizes), ("incast", incast)] {
-        let errors = errors(sizes);
+        let errors = errors_by_payload(sizes);
         assert!(errors.iter().all(|&error| error > 0.0), "{name}: {errors:?}");
         let slope = slope(&errors);
         assert!((0.8..1.2).contains(&slope), "{name}: {errors:?}, slope {slope}");
@@ -120,7 +21,7 @@ fn the_error_of_a_phase_falls_with_the_size_of_packets() {
 #[test]
 fn the_error_of_an_uneven_phase_falls_with_the_size_of_packets() {
     for (name, sizes) in [("hot receivers", hot_receivers as Sizes), ("skewed", skewed)] {
-        let errors = errors(sizes);
+        let errors = errors_by_payload(sizes);
         // What is left is that queues serve first come, first served, not max-min fairly.
         assert!(slope(&errors[..3]) > 0.8, "{name}: {errors:?}");
         assert!(errors[4].abs() < 0.0015, "{name}: {errors:?}");
@@ -130,8 +31,7 @@ fn the_error_of_an_uneven_phase_falls_with_the_size_of_packets() {
 #[test]
 fn the_error_of_a_phase_falls_with_the_size_of_flows() {
     for (name, sizes) in [("uniform", uniform as Sizes), ("hot receivers", hot_receivers)] {
-        let error = |scale| packets(sizes, scale, 4096) / fluid(sizes, scale, 4096) - 1.0;
-        let errors = [1, 2, 4, 8].map(error);
+        let errors = errors_by_scale(sizes);
         let slope = slope(&errors);
         assert!((0.8..1.2).contains(&slope), "{name}: {errors:?}, slope {slope}");
     }

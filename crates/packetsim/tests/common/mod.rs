@@ -1,17 +1,23 @@
 //! Flow completion times of reference simulators, and ours of the same flows.
 //!
-//! The set is outside the repository, in `../shared/ref`: ffsim-opera (commit 461b21f) for DCTCP,
-//! csg-htsim (841d9e7b) for the others. Both draw paths at random, and the former starts flows in
-//! the order of a hash map, so one run of theirs is compared with the distribution over our seeds,
-//! which draw both.
+//! The set lies outside the repository: ffsim-opera (commit 461b21f) for DCTCP, csg-htsim
+//! (841d9e7b) for the others. Both draw paths at random, and the former starts flows in the order
+//! of a hash map, so one run of theirs is compared with ours over seeds, which draw both.
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{FlowSpec, NicId, Paths, TransportKind, presets, profile};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names of the columns of [`summary`].
+/// Where the set is looked for.
+pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/ref");
+
+/// Seeds over which distributions are compared.
+pub const SEEDS: u64 = 20;
+
+/// What [`summary`] returns.
 pub const STATISTICS: [&str; 4] = ["mean", "p50", "p99", "max"];
 
 /// One file.
@@ -23,82 +29,85 @@ pub struct Reference {
     pub times: Vec<f64>,
 }
 
-/// The folder of the set; `None`, with a message, where there is none.
-pub fn folder() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ref");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: there are no reference results in {}", folder.display());
-    None
-}
-
-/// All files whose names have one of these parts, by name; none where there is no set.
-pub fn files(parts: &[&str]) -> Vec<Reference> {
-    let Some(folder) = folder() else { return Vec::new() };
-    let entries = std::fs::read_dir(folder).expect("a readable folder");
+/// All files whose names have one of these parts, by name; none, with a message, where there is no
+/// such folder.
+pub fn files(folder: &Path, parts: &[&str]) -> Vec<Reference> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        println!("skipped: there are no reference results in {}", folder.display());
+        return Vec::new();
+    };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
     paths.sort();
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     paths.retain(|path| parts.iter().any(|part| name(path).contains(part)));
-    paths.iter().map(|path| read(&name(path), path)).collect()
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a readable file");
+    paths.iter().map(|path| parse(&name(path), &read(path))).collect()
 }
 
-fn read(name: &str, path: &Path) -> Reference {
-    let text = std::fs::read_to_string(path).expect("a readable file");
-    let mut found =
-        Reference { name: name.to_owned(), hosts: 0, flows: Vec::new(), times: Vec::new() };
-    let mut columns: Vec<&str> = Vec::new();
-    let mut rows = Vec::new();
-    for line in text.lines() {
-        if let Some((_, rest)) = line.split_once("-nodes ") {
-            found.hosts = rest.split(' ').next().unwrap().parse().expect("a number of hosts");
-        }
-        if line.starts_with('#') {
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').collect();
-        if columns.is_empty() {
-            columns = fields;
-            continue;
-        }
-        let field = |name: &str| {
-            let place = columns.iter().position(|column| *column == name).expect("a column");
-            fields[place]
-        };
-        let number = |name| field(name).parse::<u32>().expect("a whole number");
-        let time: f64 = field("fct_us").parse().expect("a time");
-        rows.push((number("src"), number("dst"), number("bytes"), time));
+/// Reads a file: comments, one of which has the command with `-nodes`, then a table with columns
+/// in any order. Flows start together, so when they start is left out.
+pub fn parse(name: &str, text: &str) -> Reference {
+    let (comments, rows): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with('#'));
+    let mut words = comments.iter().flat_map(|line| line.split(' '));
+    let hosts = words.by_ref().find(|&word| word == "-nodes").and_then(|_| words.next());
+    let columns: Vec<&str> = rows[0].split(',').collect();
+    let column = |name| columns.iter().position(|&column| column == name).expect("a column");
+    let [source, destination, size, time] = ["src", "dst", "bytes", "fct_us"].map(column);
+    let table: Vec<Vec<&str>> = rows[1..].iter().map(|row| row.split(',').collect()).collect();
+    let flow = |row: &Vec<&str>| FlowSpec {
+        source: NicId(row[source].parse().expect("a host")),
+        destination: NicId(row[destination].parse().expect("a host")),
+        size: Bytes(row[size].parse().expect("bytes")),
+        start: Time::ZERO,
+        route: None,
+    };
+    Reference {
+        name: name.to_owned(),
+        hosts: hosts.expect("-nodes").parse().expect("a number of hosts"),
+        flows: table.iter().map(flow).collect(),
+        times: table.iter().map(|row| row[time].parse().expect("a time")).collect(),
     }
-    for (source, destination, bytes, time) in rows {
-        found.flows.push(FlowSpec {
-            source: NicId(source),
-            destination: NicId(destination),
-            size: Bytes(u64::from(bytes)),
-            start: Time::ZERO,
-            route: None,
-        });
-        found.times.push(time);
-    }
-    found
 }
 
-/// Our completion times of the flows of a file, in us.
+impl Reference {
+    /// The name is `htsim_SCENARIO__TRANSPORT_100G_pPATHS.csv` or `ffsim_SCENARIO_100G_qQUEUE.csv`.
+    pub fn scenario(&self) -> &str {
+        let (_, rest) = self.name.split_once('_').expect("a simulator");
+        let end = rest.find("__").or_else(|| rest.find("_100G")).expect("a rate of 100 Gb/s");
+        &rest[..end]
+    }
+
+    /// The name by which [`profile`] knows it.
+    pub fn transport(&self) -> &str {
+        let after = self.name.split_once("__");
+        after.map_or("dctcp", |(_, rest)| rest.split('_').next().expect("a transport"))
+    }
+
+    /// Over how many paths packets are sprayed, or how many packets fit into a queue.
+    pub fn last_number(&self) -> u16 {
+        let (_, last) = self.name.rsplit_once('_').expect("several words");
+        last[1..].trim_end_matches(".csv").parse().expect("a number")
+    }
+
+    /// Whether packets of one flow take different paths.
+    pub fn is_sprayed(&self) -> bool {
+        self.name.starts_with("htsim") && self.last_number() > 1
+    }
+}
+
+/// Our completion times of the flows of a file, in us, in no particular order.
 pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     let rate = Rate(100_000_000_000);
-    let (mut config, mut kind) = profile(transport(&reference.name), rate).expect("a transport");
+    let (mut config, mut kind) = profile(reference.transport(), rate).expect("a transport");
     config.seed = seed;
-    if let Some((_, paths)) = reference.name.rsplit_once("_p")
-        && config.paths != Paths::Ecmp
-    {
-        config.paths = Paths::Spray(paths.trim_end_matches(".csv").parse().expect("paths"));
+    if config.paths != Paths::Ecmp {
+        config.paths = Paths::Spray(reference.last_number());
     }
     if let TransportKind::Dctcp(parameters) = &mut kind {
         parameters.bursts = true;
-        let (_, queue) = reference.name.split_once("_q").expect("a queue length in the name");
-        let packets: u32 = queue.trim_end_matches(".csv").parse().expect("a queue length");
         // Their queues hold the packet that is being sent, too.
-        config.queue_bytes = (packets - 1) * config.packet_bytes();
+        config.queue_bytes = (u32::from(reference.last_number()) - 1) * config.packet_bytes();
     }
     let radix = presets::smallest_radix(reference.hosts);
     let tree = presets::fat_tree(reference.hosts, radix, rate, Duration(1_000_000)).unwrap();
@@ -111,13 +120,7 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     let mut done = Vec::new();
     while network.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted") {}
     assert_eq!(done.len(), reference.flows.len(), "all flows of {} finish", reference.name);
-    let time = |flow: u32| network.core().flow(flow).done_at as f64 / 1e6;
-    (0..done.len() as u32).map(time).collect()
-}
-
-/// The name of the transport of a file: `htsim_PATTERN__TRANSPORT_...` or `ffsim_...`.
-fn transport(name: &str) -> &str {
-    name.split_once("__").map_or("dctcp", |(_, rest)| rest.split('_').next().unwrap_or_default())
+    done.iter().map(|flow| network.core().flow(flow.0).done_at as f64 / 1e6).collect()
 }
 
 fn hash(value: impl Hash) -> u64 {
@@ -126,12 +129,14 @@ fn hash(value: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Mean, median, 99th percentile (nearest rank) and maximum.
+/// Mean, median, 99th percentile and maximum. A percentile is the value of the nearest rank, as in
+/// the heads of the files.
 pub fn summary(times: &[f64]) -> [f64; 4] {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let rank = |part: f64| sorted[(part * sorted.len() as f64).ceil() as usize - 1];
-    [times.iter().sum::<f64>() / times.len() as f64, rank(0.5), rank(0.99), rank(1.0)]
+    let rank = |part: f64| (part * sorted.len() as f64).round().max(1.0) as usize;
+    let [middle, high, top] = [0.5, 0.99, 1.0].map(|part| sorted[rank(part) - 1]);
+    [times.iter().sum::<f64>() / times.len() as f64, middle, high, top]
 }
 
 /// What a reference has, and between what ours lies for nine seeds of ten.
@@ -143,21 +148,45 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether the reference lies in between, but for so large a part of it.
-    pub fn is_inside(&self, slack: f64) -> bool {
-        let margin = slack * self.reference;
-        (self.low - margin..=self.high + margin).contains(&self.reference)
+    fn new(reference: f64, mut ours: Vec<f64>) -> Self {
+        ours.sort_by(f64::total_cmp);
+        // Of 20, the second from either end.
+        let (count, skipped) = (ours.len(), ours.len() / 20);
+        let median = f64::midpoint(ours[(count - 1) / 2], ours[count / 2]);
+        Self { reference, low: ours[skipped], median, high: ours[count - 1 - skipped] }
+    }
+
+    /// How far ours is from the reference, in parts of it.
+    pub fn error(&self) -> f64 {
+        self.median / self.reference - 1.0
+    }
+
+    /// How far the nearest of ours is from the reference, in parts of it; 0 if that lies between.
+    pub fn outside(&self) -> f64 {
+        self.reference.clamp(self.low, self.high) / self.reference - 1.0
     }
 }
 
-/// All [`STATISTICS`] over seeds 1 to 20.
-pub fn compare(reference: &Reference) -> [Comparison; 4] {
-    let runs: Vec<[f64; 4]> = (1..=20).map(|seed| summary(&simulate(reference, seed))).collect();
+/// All [`STATISTICS`] over seeds from 1 on, on all processors.
+pub fn compare(reference: &Reference, seeds: u64) -> [Comparison; 4] {
+    let next = AtomicU64::new(1);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > seeds {
+                return found;
+            }
+            found.push(summary(&simulate(reference, seed)));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let runs: Vec<[f64; 4]> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        handles.into_iter().flat_map(|handle| handle.join().expect("no panic")).collect()
+    });
     let theirs = summary(&reference.times);
     std::array::from_fn(|index| {
-        let mut ours: Vec<f64> = runs.iter().map(|run| run[index]).collect();
-        ours.sort_by(f64::total_cmp);
-        // Of 20, the second smallest and the second largest.
-        Comparison { reference: theirs[index], low: ours[1], median: ours[10], high: ours[18] }
+        Comparison::new(theirs[index], runs.iter().map(|run| run[index]).collect())
     })
 }
