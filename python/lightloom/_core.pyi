@@ -257,3 +257,25 @@ def execute(
     progress: Callable[[float], bool | None] | None,
     allocator: Callable[[list[CircuitQuestion]], list[npt.NDArray[np.uint16]]] | None,
 ) -> dict[str, Any]: ...
+
+# packets: crates/python/src/packets/
+
+PACKET_TRANSPORTS: list[str]
+
+class PacketsStuck(RuntimeError): ...  # noqa: N818
+
+PacketFlows = tuple[
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint64],
+]
+
+def packet_profile(name: str, rate_bps: int) -> dict[str, dict[str, Any]]: ...
+def packet_simulate(
+    network: dict[str, Any],
+    tables: dict[str, dict[str, Any]],
+    flows: PacketFlows,
+    options: dict[str, Any],
+    told: Callable[[int, int, dict[str, Any]], bool | None] | None,
+) -> dict[str, Any]: ...

@@ -41,6 +41,10 @@ class FabricError(InputError):
     """A fabric or its options cannot be used."""
 
 
+class StuckError(LightloomError):
+    """Flows of a simulated network will never finish; says why and which, parted by semicolons."""
+
+
 class OutputError(LightloomError):
     """A result cannot be written."""
 

@@ -14,6 +14,7 @@ LAYERS = [
     {"demand"},
     {"schedule"},
     {"workload", "fabric"},
+    {"packets"},
     {"simulate", "cost"},
     {"planner", "trace", "control", "torch"},
     {"study"},
@@ -21,7 +22,7 @@ LAYERS = [
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-CORE_USERS = {"schedule", "simulate", "demand"}
+CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 #: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
 SAME_LAYER = {("fabric", "workload"), ("units", "errors")}
 

@@ -28,7 +28,7 @@ def test_the_readme_shows_the_example():
     assert code in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["scheduling.md"])
+@pytest.mark.parametrize("name", ["packets.md", "scheduling.md"])
 def test_code_in_the_docs_runs(name):
     text = (ROOT / "docs" / name).read_text()
     samples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -47,3 +47,10 @@ def test_the_study_of_the_examples_runs():
     assert run.returncode == 0, run.stderr
     for fabric in ("fat-tree", "mixnet", "mixnet-4"):
         assert f'"fabric": "{fabric}"' in run.stdout
+
+
+def test_the_packets_of_the_examples_run():
+    command = [sys.executable, "-m", "lightloom", "packets", "--scenario", "examples/packets.toml"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert "All 224 flows finished" in run.stdout

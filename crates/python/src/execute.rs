@@ -95,13 +95,13 @@ impl Observer for Watcher {
     }
 }
 
-fn item<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn item<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
     dictionary
         .get_item(key)?
         .ok_or_else(|| PyValueError::new_err(format!("the core was not given '{key}'")))
 }
 
-fn value<'py, T>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
+pub(crate) fn value<'py, T>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
 {

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod allocator;
 mod demand;
 mod execute;
+mod packets;
 mod schedule;
 
 /// The compiled core of Lightloom.
@@ -13,6 +14,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     demand::register(module)?;
     execute::register(module)?;
+    packets::register(module)?;
     schedule::register(module)?;
     Ok(())
 }

@@ -1,7 +1,8 @@
 """The command line: one file per command, each parses, calls and prints.
 
 Exit status 0: done. 1: the reader of a pipe went away. 2: wrong input, or a result could not be
-written; one line on standard error says which. 130: interrupted; what was finished is kept.
+written; one line on standard error says which. 3: a simulated network is
+stuck for ever. 130: interrupted; what was finished is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import IO, Annotated
 
 import typer
 
-from lightloom.errors import LightloomError
+from lightloom.errors import LightloomError, StuckError
 
 EPILOG = """Start with
 
@@ -26,7 +27,17 @@ Sizes are bytes, rates bits per second per direction.
 
 def build_app() -> typer.Typer:
     """Assemble the application from its commands."""
-    from lightloom.cli import compare, demand, explain, fabrics, models, predict, run, schedule
+    from lightloom.cli import (
+        compare,
+        demand,
+        explain,
+        fabrics,
+        models,
+        packets,
+        predict,
+        run,
+        schedule,
+    )
 
     app = typer.Typer(
         name="lightloom",
@@ -50,7 +61,8 @@ def build_app() -> typer.Typer:
     ) -> None:  # fmt: skip
         pass
 
-    for command in (compare, explain, run, models, demand, predict, schedule, fabrics):
+    commands = (compare, explain, run, models, demand, predict, schedule, packets, fabrics)
+    for command in commands:
         command.register(app)
     return app
 
@@ -83,6 +95,9 @@ def run_command(arguments: Sequence[str]) -> int:
     """
     try:
         return _run(list(arguments) or ["--help"])
+    except StuckError as error:
+        _print_error("\n  ".join(str(error).split("; ")))
+        return 3
     except LightloomError as error:
         return _fail(str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -113,9 +128,13 @@ def _run(arguments: list[str]) -> int:
 
 def _fail(message: str) -> int:
     """Print one line on standard error; return the status of wrong input."""
-    with contextlib.suppress(OSError):
-        print(f"lightloom: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+    _print_error(" ".join(message.splitlines()))
     return 2
+
+
+def _print_error(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"lightloom: {text}", file=sys.stderr, flush=True)
 
 
 def _discard(stream: IO[str] | None) -> None:

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from lightloom.cost import pareto_front
-from lightloom.report.plots_svg import Axis, FabricStyle, drawing, padded, tag, tick_text, ticks
+from lightloom.report.plots_svg import (
+    Axis,
+    FabricStyle,
+    axis_names,
+    drawing,
+    grid_lines,
+    padded,
+    tag,
+    tick_text,
+    ticks,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ def pareto(points: Sequence[Point], cost_of: str) -> Markup:
     x = Axis(*padded([p.cost_usd / unit for p in points], 0.2), 74, width - 18)
     y_unit, y_name = _per_second(max(p.high for p in points))
     y = Axis(*padded([v / y_unit for p in points for v in (p.low, p.high)], 0.1), height - 58, 16)
-    parts = [*_grid(x, y), *_axis_names(x, y, f"cost of {cost_of} [{name}]", y_name)]
+    parts = [*grid_lines(x, y), *axis_names(x, y, f"cost of {cost_of} [{name}]", y_name)]
     front = pareto_front([(p.cost_usd, p.tokens_per_s) for p in points])
     corners = [(x(points[i].cost_usd / unit), y(points[i].tokens_per_s / y_unit)) for i in front]
     parts.append(_steps(corners, x.end))
@@ -57,34 +67,6 @@ def _per_second(largest: float) -> tuple[float, str]:
     if largest >= 1e6:
         return 1e6, "million tokens/s"
     return (1e3, "thousand tokens/s") if largest >= 1e4 else (1.0, "tokens/s")
-
-
-def _grid(x: Axis, y: Axis) -> list[Markup]:
-    parts = []
-    marks = ticks(x.low, x.high)
-    for value in marks:
-        at = x(value)
-        parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
-        text = tick_text(value, marks)
-        parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
-    marks = ticks(y.low, y.high)
-    for value in marks:
-        at = y(value)
-        parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
-        text = tick_text(value, marks)
-        parts.append(tag("text", text, x=x.start - 8, y=at + 4, text_anchor="end", class_="tick"))
-    return parts
-
-
-def _axis_names(x: Axis, y: Axis, below: str, left: str) -> list[Markup]:
-    middle = (y.start + y.end) / 2
-    return [
-        tag("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="axis"),
-        tag("line", x1=x.start, x2=x.start, y1=y.start, y2=y.end, class_="axis"),
-        tag("text", below, x=(x.start + x.end) / 2, y=y.start + 46, text_anchor="middle"),
-        tag("text", left, x=0.0, y=0.0, text_anchor="middle",
-            transform=f"translate(18 {middle:.1f}) rotate(-90)"),
-    ]  # fmt: skip
 
 
 def _steps(corners: Sequence[tuple[float, float]], end: float) -> Markup:

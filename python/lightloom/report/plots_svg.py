@@ -128,7 +128,7 @@ def tick_text(value: float, values: Sequence[float]) -> str:
     """Text of a tick, with as many decimals as its neighbours need."""
     step = min((b - a for a, b in itertools.pairwise(values)), default=1.0)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
-    if decimals and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
+    if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
         decimals += 1
     return f"{value:,.{decimals}f}"
 
@@ -152,3 +152,32 @@ def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
     low, high = min(values), max(values)
     room = (high - low) * share or abs(high) * 0.1 or 1.0
     return (max(0.0, low - room) if low >= 0 else low - room), high + room
+
+
+def grid_lines(x: Axis, y: Axis, below: Sequence[tuple[float, str]] | None = None) -> list[Markup]:
+    """Lines at round numbers of both axes, and the numbers; ``below`` says other ones for ``x``."""
+    parts = []
+    round_ones = ticks(x.low, x.high)
+    for value, text in below or [(value, tick_text(value, round_ones)) for value in round_ones]:
+        at = x(value)
+        parts.append(tag("line", x1=at, x2=at, y1=y.start, y2=y.end, class_="grid"))
+        parts.append(tag("text", text, x=at, y=y.start + 20, text_anchor="middle", class_="tick"))
+    marks = ticks(y.low, y.high)
+    for value in marks:
+        at = y(value)
+        parts.append(tag("line", x1=x.start, x2=x.end, y1=at, y2=at, class_="grid"))
+        text = tick_text(value, marks)
+        parts.append(tag("text", text, x=x.start - 8, y=at + 4, text_anchor="end", class_="tick"))
+    return parts
+
+
+def axis_names(x: Axis, y: Axis, below: str, left: str) -> list[Markup]:
+    """The axes, and what they are of."""
+    middle = (y.start + y.end) / 2
+    return [
+        tag("line", x1=x.start, x2=x.end, y1=y.start, y2=y.start, class_="axis"),
+        tag("line", x1=x.start, x2=x.start, y1=y.start, y2=y.end, class_="axis"),
+        tag("text", below, x=(x.start + x.end) / 2, y=y.start + 46, text_anchor="middle"),
+        tag("text", left, x=0.0, y=0.0, text_anchor="middle",
+            transform=f"translate(18 {middle:.1f}) rotate(-90)"),
+    ]  # fmt: skip

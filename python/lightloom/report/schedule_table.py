@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
 from lightloom.schedule import PlanePlan
 from lightloom.study.other_systems import SYSTEMS
@@ -21,25 +19,11 @@ from lightloom.units import show_bytes, show_time
 _SKEWED = 0.15
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table, for the terminal and for a page.
-
-    ``best`` is the row that is marked, -1 for none; a header is its words and its unit.
-    """
-
-    title: str
-    headers: list[tuple[str, str]]
-    rows: list[list[str]]
-    best: int
-    caption: str
-
-
 def print_scheduling(found: Scheduling, console: Console) -> None:
     """Print the demand's nature, the tables, and what to make of them."""
     console.print(Text(nature_text(found)), soft_wrap=True)
     for grid in grids(found):
-        console.print(_as_rich(grid))
+        console.print(as_rich(grid))
     for sentence in verdict(found):
         console.print(Text(sentence), soft_wrap=True)
 
@@ -197,32 +181,6 @@ def _held(found: Scheduling) -> str:
     ports = found.question.ports
     assert ports is not None
     return "the circuits given" if ports.previous is not None else "the static circulant"
-
-
-def _as_rich(grid: Grid) -> Table:
-    # Headers and titles are Text: rich would take the [s] of a unit for a style.
-    table = Table(
-        title=Text(grid.title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 0, 0, 1),
-        caption=Text(grid.caption, style="dim"),
-        caption_justify="left",
-    )
-    for number, (words, unit) in enumerate(grid.headers):
-        header = f"{words}\n[{unit}]" if unit else words
-        table.add_column(
-            Text(f"  {header}" if number == 0 else header, style="bold"),
-            justify="right" if number else "left",
-            no_wrap=True,
-            vertical="bottom",
-        )
-    for number, (name, *cells) in enumerate(grid.rows):
-        best = number == grid.best
-        marked = f"{'*' if best else ' '} {name}"
-        table.add_row(marked, *cells, style="bold green" if best else "")
-    return table
 
 
 def verdict(found: Scheduling) -> list[str]:

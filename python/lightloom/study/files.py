@@ -15,9 +15,11 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
+
+import numpy.typing as npt
 
 from lightloom.errors import OutputError
 
@@ -177,6 +179,85 @@ def _finite(value: Any) -> Any:
     return value
 
 
+class TextSink:
+    """Text that is written as it comes: to a file, or to standard output.
+
+    Parameters
+    ----------
+    target
+        A path, ``-`` for standard output, or ``None`` for nowhere.
+    """
+
+    def __init__(self, target: Path | str | None) -> None:
+        self._target = None if target is None else str(target)
+        self._stream: IO[str] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anyone will read what is written."""
+        return self._target is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether something was written already."""
+        return self._stream is not None
+
+    def write(self, text: str) -> None:
+        """Write a piece, so that others see it.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written; nothing more is tried then.
+        """
+        if self._target is None:
+            return
+        try:
+            if self._stream is None:
+                # opened late, so that wrong input leaves no empty file
+                self._stream = self._open(self._target)
+            self._stream.write(text)
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            failure = self._failure(error)
+            self._abandon()
+            raise failure from None
+
+    @staticmethod
+    def _open(target: str) -> IO[str]:
+        if target == STDOUT:
+            return sys.stdout
+        return Path(target).open("w", newline="", encoding="utf-8")
+
+    def _failure(self, error: OSError) -> OutputError:
+        place = "standard output" if self._target == STDOUT else self._target
+        return _failure(place, error)
+
+    def _abandon(self) -> None:
+        """Close without complaining once more about what is still in the buffer."""
+        stream, self._stream, self._target = self._stream, None, None
+        if stream is not None and stream is not sys.stdout:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def close(self) -> None:
+        """Finish the file.
+
+        Raises
+        ------
+        OutputError
+            If that fails.
+        """
+        stream, self._stream = self._stream, None
+        if stream is not None and stream is not sys.stdout:
+            try:
+                stream.close()
+            except OSError as error:
+                raise self._failure(error) from None
+
+
 class RowWriter:
     """Rows of one run each, written to CSV as they come and to Parquet at the end.
 
@@ -191,11 +272,9 @@ class RowWriter:
     """
 
     def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
-        self._target = None if csv_target is None else str(csv_target)
+        self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
         self._rows: list[dict[str, Any]] = []
-        self._closed = False
-        self._stream: IO[str] | None = None
 
     @property
     def count(self) -> int:
@@ -211,38 +290,14 @@ class RowWriter:
             If the CSV cannot be written.
         """
         self._rows.append(row)
-        if self._target is None:
+        if not self._sink.wanted:
             return
-        try:
-            if self._stream is None:
-                # opened late, so that wrong input leaves no empty file
-                self._stream = self._open(self._target)
-                csv.DictWriter(self._stream, row.keys()).writeheader()
-            csv.DictWriter(self._stream, self._rows[0].keys()).writerow(row)
-            self._stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            failure = self._csv_failure(error)
-            self._abandon()
-            raise failure from None
-
-    @staticmethod
-    def _open(target: str) -> IO[str]:
-        if target == STDOUT:
-            return sys.stdout
-        return Path(target).open("w", newline="", encoding="utf-8")
-
-    def _csv_failure(self, error: OSError) -> OutputError:
-        place = "standard output" if self._target == STDOUT else self._target
-        return _failure(place, error)
-
-    def _abandon(self) -> None:
-        """Close without complaining once more about what is still in the buffer."""
-        stream, self._stream, self._target = self._stream, None, None
-        if stream is not None and stream is not sys.stdout:
-            with contextlib.suppress(OSError):
-                stream.close()
+        text = io.StringIO(newline="")
+        table = csv.DictWriter(text, self._rows[0].keys())
+        if not self._sink.begun:
+            table.writeheader()
+        table.writerow(row)
+        self._sink.write(text.getvalue())
 
     def close(self) -> None:
         """Finish both files; nothing is written if there was no row.
@@ -252,18 +307,64 @@ class RowWriter:
         OutputError
             If one of them cannot be written.
         """
-        stream, self._stream = self._stream, None
-        if stream is not None and stream is not sys.stdout:
-            try:
-                stream.close()
-            except OSError as error:
-                raise self._csv_failure(error) from None
-        if self._closed or self._parquet_path is None or not self._rows:
+        self._sink.close()
+        path, self._parquet_path = self._parquet_path, None
+        if path is None or not self._rows:
             return
-        self._closed = True
         import polars
 
-        # polars would turn a full disk into an error of its own
-        content = io.BytesIO()
-        polars.DataFrame(self._rows, infer_schema_length=None).write_parquet(content)
-        write_binary(content.getvalue(), self._parquet_path)
+        _write_parquet(polars.DataFrame(self._rows, infer_schema_length=None), path)
+
+
+class ColumnWriter:
+    """Many rows at a time, as columns: written to CSV as they come and to Parquet at the end.
+
+    ``close`` is called in any case, as that of :class:`RowWriter`, whose parameters these are.
+    """
+
+    def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
+        import polars
+
+        self._frame = polars.DataFrame
+        self._sink = TextSink(csv_target)
+        self._parquet_path = parquet_path
+        self._kept: list[polars.DataFrame] = []
+        self.count = 0
+
+    def write(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add rows; not a number is an empty cell. All batches have the same columns.
+
+        Raises
+        ------
+        OutputError
+            If the CSV cannot be written.
+        """
+        rows = self._frame(dict(columns), nan_to_null=True)
+        self.count += rows.height
+        if self._parquet_path is not None:
+            self._kept.append(rows)
+        if self._sink.wanted:
+            self._sink.write(rows.write_csv(include_header=not self._sink.begun))
+
+    def close(self) -> None:
+        """Finish both files; nothing is written if there was no row.
+
+        Raises
+        ------
+        OutputError
+            If one of them cannot be written.
+        """
+        self._sink.close()
+        path, self._parquet_path = self._parquet_path, None
+        if path is None or not self._kept:
+            return
+        import polars
+
+        _write_parquet(polars.concat(self._kept), path)
+
+
+def _write_parquet(rows: Any, path: Path) -> None:
+    # polars would turn a full disk into an error of its own
+    content = io.BytesIO()
+    rows.write_parquet(content)
+    write_binary(content.getvalue(), path)

@@ -17,7 +17,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, explain, "
-         "run, models, demand, predict, schedule, fabrics"),
+         "run, models, demand, predict, schedule, packets, fabrics"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (GPUs of the job); for example: lightloom "
          "compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),

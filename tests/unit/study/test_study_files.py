@@ -10,11 +10,13 @@ import stat
 import threading
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
 
 from lightloom.errors import OutputError
 from lightloom.study.files import (
+    ColumnWriter,
     RowWriter,
     check_all_writable,
     check_writable,
@@ -194,3 +196,23 @@ def test_full_disk_under_the_csv():
     text = "/dev/full: cannot write: No space left on device; choose another place"
     assert str(caught.value) == text
     rows.close()
+
+
+def test_columns_are_there_as_they_come(tmp_path):
+    csv_path, parquet_path = tmp_path / "c.csv", tmp_path / "c.parquet"
+    columns = ColumnWriter(csv_path, parquet_path)
+    assert not csv_path.exists()
+    columns.write({"flow": np.array([4, 2]), "us": np.array([0.1, np.nan])})
+    assert csv_path.read_text() == "flow,us\n4,0.1\n2,\n"
+    columns.write({"flow": np.array([9]), "us": np.array([176.434])})
+    assert csv_path.read_text().splitlines()[3:] == ["9,176.434"]
+    assert not parquet_path.exists()
+    columns.close()
+    columns.close()
+    assert columns.count == 3
+    assert polars.read_parquet(parquet_path)["us"].to_list() == [0.1, None, 176.434]
+
+
+def test_no_column_no_file(tmp_path):
+    ColumnWriter(tmp_path / "c.csv", tmp_path / "c.parquet").close()
+    assert os.listdir(tmp_path) == []

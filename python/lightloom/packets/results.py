@@ -1,0 +1,241 @@
+"""What comes out of a packet simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.packets.flows import Flows
+from lightloom.packets.settings import Settings
+
+Numbers = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Flows that have finished, in the order in which they did; all arrays are of one length.
+
+    Attributes
+    ----------
+    flow
+        Number of the flow.
+    fct_s
+        From its start until its sender had the last acknowledgement.
+    slowdown
+        From its start until its receiver had everything, over the time that this takes on an idle
+        network.
+    """
+
+    flow: Indices
+    fct_s: Numbers
+    slowdown: Numbers
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is.
+
+    Attributes
+    ----------
+    time_s
+        Simulated time.
+    data_hops, expected_hops
+        Links that packets of data have left, and how many that will be if none is sent twice.
+    finished
+        Flows that have finished since the last time.
+    """
+
+    time_s: float
+    data_hops: int
+    expected_hops: int
+    finished: Finished
+
+
+@dataclass(frozen=True)
+class Links:
+    """Every link over the whole run, ``(links,)``; a duplex connection is two of them.
+
+    Attributes
+    ----------
+    layer
+        Place in ``layers`` of the run.
+    source, destination
+        Nodes; hosts come first, then switches.
+    rate_gbps
+        Rate.
+    sent_bytes, peak_queue_bytes
+        What it sent, headers included; most data that waited for it.
+    drops, control_drops, trims, marks, pauses
+        Packets of data and others lost at its queue, cut, marked; times that PFC paused it.
+    paused_s
+        For how long.
+    """
+
+    layer: npt.NDArray[np.uint8]
+    source: Indices
+    destination: Indices
+    rate_gbps: Numbers
+    sent_bytes: Counts
+    peak_queue_bytes: Counts
+    drops: Counts
+    control_drops: Counts
+    trims: Counts
+    marks: Counts
+    pauses: Counts
+    paused_s: Numbers
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Queues and utilisation over time: one row per period and layer, ``(rows,)``.
+
+    The number of periods is bounded: when there are too many, neighbours are merged. Means are
+    over the links of the layer and the period, greatest values are those of one link.
+
+    Attributes
+    ----------
+    begin_s, end_s
+        The period; queues are looked at at its end.
+    layer
+        Place in ``layers`` of the run.
+    carried_bytes
+        What came out of the links, all together.
+    mean_utilisation, max_utilisation
+        That, over what the rates allow; the same of the link that had most to do.
+    busiest, longest
+        That link, and the one with the longest queue.
+    mean_queue_bytes, max_queue_bytes
+        What waits.
+    """
+
+    begin_s: Numbers
+    end_s: Numbers
+    layer: npt.NDArray[np.uint8]
+    carried_bytes: Counts
+    mean_utilisation: Numbers
+    max_utilisation: Numbers
+    busiest: Indices
+    mean_queue_bytes: Numbers
+    max_queue_bytes: Counts
+    longest: Indices
+
+
+@dataclass(frozen=True)
+class PacketTrace:
+    """Events in the lives of packets in order of time, ``(events,)``.
+
+    ``event`` is sent, arrived, delivered, dropped, trimmed or marked, at or over ``link``;
+    ``kind`` says what the packet is and ``number`` which.
+    """
+
+    time_s: Numbers
+    event: list[str]
+    link: Indices
+    flow: Indices
+    kind: list[str]
+    number: Indices
+
+
+@dataclass(frozen=True)
+class LayerUse:
+    """The links of one layer over the whole run.
+
+    ``mean_utilisation`` is over the links and the run, ``max_utilisation`` that of one link.
+    """
+
+    name: str
+    links: int
+    mean_utilisation: float
+    max_utilisation: float
+    peak_queue_bytes: int
+    drops: int
+    control_drops: int
+    trims: int
+    marks: int
+    pauses: int
+    paused_s: float
+
+
+@dataclass(frozen=True)
+class PacketRun:
+    """The outcome of a packet simulation.
+
+    Attributes
+    ----------
+    flows
+        What was simulated.
+    settings
+        With which parameters.
+    fct_s, slowdown
+        Per flow as in :class:`Finished`, ``(flows,)``; not a number where it has not finished.
+    end_s
+        Simulated time at the end.
+    layers
+        Names of the layers of links.
+    links
+        What every link did.
+    samples
+        Queues and utilisation over time; ``None`` if not asked for.
+    trace
+        Empty unless asked for.
+    data_hops, control_hops
+        Links that packets left: packets with payload, and all others.
+    events, peak_packets
+        How much was simulated; most packets that there were at one time.
+    trace_hash
+        Of all completions and counters; equal inputs have equal hashes.
+    wall_s
+        How long the simulation took; all else is the same whenever it is repeated.
+    """
+
+    flows: Flows
+    settings: Settings
+    fct_s: Numbers
+    slowdown: Numbers
+    end_s: float
+    layers: tuple[str, ...]
+    links: Links
+    samples: Samples | None
+    trace: PacketTrace
+    data_hops: int
+    control_hops: int
+    events: int
+    peak_packets: int
+    trace_hash: str
+    wall_s: float
+
+    @property
+    def unfinished(self) -> npt.NDArray[np.int64]:
+        """Numbers of the flows that have not finished."""
+        return np.flatnonzero(np.isnan(self.fct_s))
+
+    def layer_use(self) -> list[LayerUse]:
+        """What the links of each layer did together."""
+        return [self._layer_use(number) for number in range(len(self.layers))]
+
+    def _layer_use(self, number: int) -> LayerUse:
+        links = self.links
+        own = links.layer == number
+        could = links.rate_gbps[own] * 1e9 / 8 * self.end_s
+        sent = links.sent_bytes[own]
+        busy = sent / could if self.end_s else np.zeros(len(sent))
+        counts = {
+            name: int(getattr(links, name)[own].sum())
+            for name in ("drops", "control_drops", "trims", "marks", "pauses")
+        }
+        return LayerUse(
+            name=self.layers[number],
+            links=int(own.sum()),
+            mean_utilisation=float(sent.sum() / could.sum()) if self.end_s else 0.0,
+            max_utilisation=float(busy.max(initial=0.0)),
+            peak_queue_bytes=int(links.peak_queue_bytes[own].max(initial=0)),
+            paused_s=float(links.paused_s[own].sum()),
+            **counts,
+        )

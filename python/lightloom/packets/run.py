@@ -1,0 +1,204 @@
+"""Simulate flows packet by packet.
+
+The simulation is Rust (``crates/packetsim``); it runs without the interpreter lock, hands over
+flows as they finish, and can be interrupted. Here arrays are handed to it, and what comes back is
+turned into seconds and bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lightloom import _core
+from lightloom.errors import InputError, StuckError
+from lightloom.packets.flows import Flows, check_flows
+from lightloom.packets.results import (
+    Finished,
+    Links,
+    PacketRun,
+    PacketTrace,
+    Progress,
+    Samples,
+)
+from lightloom.packets.scenario import Scenario
+from lightloom.packets.settings import Settings, resolve, topology_of
+from lightloom.units import PS_PER_S, to_ps
+
+#: events of a trace at most
+MAX_TRACE, MAX_SAMPLES = 10_000_000, 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is kept besides completions.
+
+    Attributes
+    ----------
+    samples
+        Periods of queues and utilisation at most; 0 for none.
+    sample_s
+        Length of a period to begin with; it doubles when there are too many.
+    trace
+        Events in the lives of packets: so many, the first; 0 for none.
+    trace_flow
+        Of this flow alone.
+    """
+
+    samples: int = 0
+    sample_s: float = 1e-6
+    trace: int = 0
+    trace_flow: int | None = None
+
+
+def simulate_flows(
+    flows: Flows,
+    scenario: Scenario,
+    *,
+    record: Record = Record(),
+    progress: Callable[[Progress], bool | None] | None = None,
+) -> PacketRun:
+    """Simulate flows over a packet network until all have finished, or until ``until_s``.
+
+    Parameters
+    ----------
+    flows
+        From :func:`~lightloom.packets.make_flows`, :func:`~lightloom.packets.read_flows` or a
+        pattern.
+    scenario
+        Network, transport, parameters and seed.
+    record
+        What is kept besides completions.
+    progress
+        Called some times per second, and at the end, with the flows that have finished since; the
+        run stops if it returns ``False``.
+
+    Raises
+    ------
+    InputError
+        If the network, the parameters or the flows make no sense; nothing is simulated then.
+    StuckError
+        If flows will never finish; says which, or which links wait for one another.
+    KeyboardInterrupt
+        If it was interrupted, or ``progress`` returned ``False``. ``progress`` has had what was
+        finished.
+    """
+    settings, topology = resolve(scenario), topology_of(scenario.network)
+    check_flows(flows, scenario.network.hosts)
+    _check_record(record, len(flows))
+    collect = _Collect(flows, _expected_hops(flows, topology, settings), progress)
+    columns = (
+        flows.source.astype(np.uint32),
+        flows.destination.astype(np.uint32),
+        flows.size_bytes.astype(np.uint64),
+        flows.start_ps,
+    )
+    options = {
+        "transport": settings.transport,
+        "seed": scenario.seed,
+        "until_ps": None if scenario.until_s is None else to_ps(scenario.until_s),
+        "sampling": (to_ps(record.sample_s), record.samples),
+        "tracing": (record.trace, record.trace_flow),
+    }
+    begin = time.perf_counter()
+    try:
+        raw = _core.packet_simulate(topology, settings.for_core(), columns, options, collect)
+    except _core.PacketsStuck as error:
+        raise StuckError(str(error)) from None
+    except (ValueError, OverflowError) as error:
+        raise InputError(str(error)) from None
+    wall_s = time.perf_counter() - begin
+    return _run(raw, collect, settings, wall_s)
+
+
+def _check_record(record: Record, flows: int) -> None:
+    if not 0 <= record.samples <= MAX_SAMPLES or record.samples == 1:
+        raise InputError(f"samples {record.samples}: expected 0, or 2 to {MAX_SAMPLES:,} periods")
+    if not 1e-12 <= record.sample_s <= 1:
+        raise InputError(f"sample_s {record.sample_s:g}: expected 1e-12 to 1 s")
+    if not 0 <= record.trace <= MAX_TRACE:
+        raise InputError(f"trace {record.trace:,}: expected 0 to {MAX_TRACE:,} events")
+    if record.trace_flow is not None and not 0 <= record.trace_flow < flows:
+        raise InputError(f"trace of flow {record.trace_flow}: expected 0 to {flows - 1:,}")
+
+
+def path_links(flows: Flows, topology: Mapping[str, Any]) -> Any:
+    """Links that each flow crosses on a shortest path, ``(flows,)``."""
+    kind = topology["topology"]
+    a, b = flows.source, flows.destination
+    if kind == "star":
+        return np.full(len(flows), 2)
+    if kind == "leaf-spine":
+        down = topology["hosts_per_leaf"]
+        return np.where(a // down == b // down, 2, 4)
+    half = topology["radix"] // 2
+    in_pod = np.where(a // half == b // half, 2, 4)
+    return np.where(a // half**2 == b // half**2, in_pod, 6)
+
+
+def _expected_hops(flows: Flows, topology: Mapping[str, Any], settings: Settings) -> int:
+    mtu = settings.tables["packet"]["mtu_bytes"]
+    packets = -(-flows.size_bytes // max(1, mtu))
+    return int((packets * path_links(flows, topology)).sum())
+
+
+class _Collect:
+    """Keeps what finishes, and tells of it."""
+
+    def __init__(
+        self, flows: Flows, expected: int, told: Callable[[Progress], bool | None] | None
+    ) -> None:
+        self.flows = flows
+        self._start = flows.start_ps
+        self._expected = expected
+        self._told = told
+        self.fct_s = np.full(len(flows), np.nan)
+        self.slowdown = np.full(len(flows), np.nan)
+
+    def __call__(self, now_ps: int, hops: int, raw: Mapping[str, Any]) -> bool | None:
+        flow = raw["flow"]
+        fct_s = (raw["done_ps"] - self._start[flow]) / PS_PER_S
+        self.fct_s[flow] = fct_s
+        self.slowdown[flow] = raw["slowdown"]
+        if self._told is None:
+            return True
+        done = Finished(flow, fct_s, raw["slowdown"])
+        return self._told(Progress(now_ps / PS_PER_S, hops, self._expected, done))
+
+
+def _run(raw: Mapping[str, Any], collect: _Collect, settings: Settings, wall_s: float) -> PacketRun:
+    samples, trace = raw["samples"], _in_our_units(raw["trace"])
+    return PacketRun(
+        flows=collect.flows,
+        settings=settings,
+        fct_s=collect.fct_s,
+        slowdown=collect.slowdown,
+        end_s=raw["end_ps"] / PS_PER_S,
+        layers=tuple(raw["layers"]),
+        links=Links(**_in_our_units(raw["links"])),
+        samples=None if samples is None else Samples(**_in_our_units(samples)),
+        trace=PacketTrace(**trace),
+        data_hops=raw["data_hops"],
+        control_hops=raw["control_hops"],
+        events=raw["events"],
+        peak_packets=raw["peak_packets"],
+        trace_hash=raw["trace_hash"],
+        wall_s=wall_s,
+    )
+
+
+def _in_our_units(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns in picoseconds and bits per second become seconds and Gb/s."""
+    mine = {}
+    for key, value in columns.items():
+        if key.endswith("_ps"):
+            mine[f"{key[:-3]}_s"] = value / PS_PER_S
+        elif key.endswith("_bps"):
+            mine[f"{key[:-4]}_gbps"] = value / 1e9
+        else:
+            mine[key] = value
+    return mine

@@ -1,0 +1,286 @@
+"""The parameters of a run: those of the transport's reference, and those that were given.
+
+A transport's *profile* (``crates/packetsim/src/profile.rs``) is the parameters that its reference
+has, for packets and queues as well. What a scenario gives takes their place, and
+:class:`Settings` remembers which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lightloom import _core
+from lightloom.checking import Strict, shown
+from lightloom.errors import InputError, did_you_mean, expected_one_of
+from lightloom.packets.scenario import UNLIMITED, Network, Scenario
+from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
+
+#: names of all transports
+TRANSPORTS: tuple[str, ...] = tuple(_core.PACKET_TRANSPORTS)
+#: tables that are there or not: what their keys are before any is given
+_BEGIN: dict[str, dict[str, Any]] = {
+    "ecn": {"min_bytes": None, "max_bytes": None, "probability": 1.0, "marking": "arrival"},
+    "pfc": {"pause_bytes": None, "resume_bytes": None},
+}
+#: suffix of the core's keys, of ours, and the way between
+_UNITS = {"_ps": ("_s", PS_PER_S), "_bps": ("_gbps", 1e9)}
+_MOST, _MOST_BYTES = 2**32 - 1, 2**64 - 1
+
+Tables = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All parameters of a run.
+
+    Attributes
+    ----------
+    transport
+        Its name.
+    tables
+        ``packet``, ``queue`` (in it ``ecn`` and ``pfc``, ``None`` where off) and ``transport``:
+        values by key, units as the keys say.
+    given
+        Keys that the scenario gives, such as ``queue.size_bytes``; the others are the profile's.
+    """
+
+    transport: str
+    tables: Tables
+    given: frozenset[str]
+
+    def rows(self) -> list[tuple[str, str, bool]]:
+        """Every key, its value as text, and whether it was given."""
+        return [(key, _text(key, value), key in self.given) for key, value in _flat(self.tables)]
+
+    def for_core(self) -> Tables:
+        """The tables in the core's units."""
+        return {name: _for_core(table) for name, table in self.tables.items()}
+
+
+def profile_of(transport: str, rate_gbps: float) -> Tables:
+    """The parameters of a transport and the network of its reference, in the keys of a scenario.
+
+    Some references have thresholds that grow with the rate of the links.
+
+    Raises
+    ------
+    InputError
+        If there is no such transport.
+    """
+    if transport not in TRANSPORTS:
+        raise InputError(f"transport {shown(transport)}: {expected_one_of(transport, TRANSPORTS)}")
+    return {
+        name: _from_core(table)
+        for name, table in _core.packet_profile(transport, to_bps(rate_gbps)).items()
+    }
+
+
+def resolve(scenario: Scenario, call: Callable[[str], str] = str) -> Settings:
+    """Put what a scenario gives in the place of what the profile has.
+
+    Parameters
+    ----------
+    scenario
+        What is given.
+    call
+        Turns a key such as ``transport.window`` into what messages call it.
+
+    Raises
+    ------
+    InputError
+        If there is no such transport, or it has no such parameter or not with such a value.
+    """
+    own = dict(scenario.transport)
+    name = own.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f"transport.name: {expected_one_of(name, TRANSPORTS)}")
+    tables = profile_of(name, scenario.network.rate_gbps)
+    given = {f"transport.{key}" for key in own}
+    for key, value in own.items():
+        called = call(f"transport.{key}")
+        if key not in tables["transport"]:
+            raise InputError(f"{called} is no parameter of {name}{_hint(key, tables['transport'])}")
+        tables["transport"][key] = _own_parameter(tables["transport"], key, value, called)
+    for where, part in (("packet", scenario.packet), ("queue", scenario.queue)):
+        for key, value in part:
+            if isinstance(value, Strict):
+                tables[where][key] = _switched(where, key, tables[where][key], dict(value))
+                given |= {f"{where}.{key}.{inner}" for inner, x in value if x is not None}
+            elif value is not None:
+                tables[where][key] = value
+                given.add(f"{where}.{key}")
+    return Settings(name, tables, frozenset(given))
+
+
+def _hint(key: str, known: Mapping[str, Any]) -> str:
+    has = f"; it has {', '.join(known)}" if known else "; it has none of its own"
+    return did_you_mean(key[:60], known) or has
+
+
+def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) -> Any:
+    """A parameter of the transport itself, of the kind that its profile's value is."""
+    default = known[key]
+    equals = f"{name} {shown(value)}" if name.startswith("--") else f"{name} = {shown(value)}"
+    if default is None and value == "auto":
+        return None
+    if key.endswith("_bytes") and value == "unlimited":
+        return _MOST_BYTES
+    for suffix, unit, most in _QUANTITIES:
+        if key.endswith(suffix):
+            number = parse_quantity(value, unit, name)
+            is_whole = abs(number - round(number)) <= 1e-9 * abs(number)
+            if not 0 <= number <= most or (suffix == "_bytes" and not is_whole):
+                raise InputError(f"{equals}: expected {_EXPECTED[suffix]}")
+            return round(number) if suffix == "_bytes" else number
+    if isinstance(default, bool) or isinstance(value, bool):
+        if type(default) is not type(value):
+            raise InputError(f"{equals}: expected {_EXPECTED[type(default)]}")
+        return value
+    if isinstance(default, int | float) and isinstance(value, int | float):
+        whole = isinstance(value, int) or isinstance(default, float)
+        if whole and math.isfinite(value) and 0 <= value <= _MOST:
+            return type(default)(value)
+    elif isinstance(value, str) and isinstance(default, str):
+        return value
+    raise InputError(f"{equals}: expected {_EXPECTED[type(default)]}")
+
+
+#: suffix of a key, its unit, and the most that it may be
+_QUANTITIES = (("_s", "second", 1e3), ("_gbps", "gigabit / second", 1e5), ("_bytes", "byte", 2**53))
+_EXPECTED: dict[Any, str] = {
+    "_s": "0 to 1,000 s",
+    "_gbps": "0 to 100,000 Gb/s",
+    "_bytes": "whole bytes from 0 to 2^53",
+    bool: "true or false",
+    int: f"a whole number from 0 to {_MOST:,}",
+    float: "a number of at least 0",
+    str: "a word",
+}
+
+
+def _switched(
+    where: str, key: str, present: dict[str, Any] | None, own: dict[str, Any]
+) -> dict[str, Any] | None:
+    """A table that is there or not, after what was given."""
+    name = f"{where}.{key}"
+    on = own.pop("on")
+    values = {inner: value for inner, value in own.items() if value is not None}
+    if on is False:
+        if values:
+            raise InputError(
+                f"{name}.on = false, so that nothing would read {name}.{next(iter(values))}; leave "
+                "one of them out"
+            )
+        return None
+    if present is None and not values and on is None:
+        return None
+    table = {**(present or _BEGIN[key]), **values}
+    missing = next((inner for inner, value in table.items() if value is None), None)
+    if missing is not None:
+        raise InputError(f'{name}.{missing} is missing; add it, such as {missing} = "100 kB"')
+    return table
+
+
+def topology_of(network: Network) -> dict[str, Any]:
+    """The topology for the core, with what is absent chosen.
+
+    Raises
+    ------
+    InputError
+        If a key belongs to another topology, or the network would be too large.
+    """
+    reads = {"fat-tree": {"radix"}, "star": set(),
+             "leaf-spine": {"hosts_per_leaf", "spines", "oversubscription"}}  # fmt: skip
+    for key in ("radix", "hosts_per_leaf", "spines", "oversubscription"):
+        owner = next(kind for kind, keys in reads.items() if key in keys)
+        if getattr(network, key) is not None and key not in reads[network.topology]:
+            raise InputError(
+                f"{key} is for the topology {owner}, not {network.topology}; leave it out"
+            )
+    hosts, rate = network.hosts, network.rate_gbps
+    built: dict[str, Any] = {
+        "topology": network.topology,
+        "hosts": hosts,
+        "rate_bps": to_bps(rate),
+        "link_delay_ps": to_ps(network.link_delay_s),
+    }
+    if network.topology == "fat-tree":
+        built["radix"] = network.radix or smallest_radix(hosts)
+    if network.topology == "leaf-spine":
+        built |= _leaf_spine(network)
+    return built
+
+
+def _leaf_spine(network: Network) -> dict[str, Any]:
+    down = network.hosts_per_leaf or min(16, network.hosts)
+    over = network.oversubscription or 1.0
+    # as many uplinks of the hosts' rate as that makes, if nothing else is said
+    spines = network.spines or max(1, round(down / over))
+    leaves = -(-network.hosts // down)
+    if leaves * spines > 2**20:
+        raise InputError(
+            f"{leaves:,} leaves and {spines:,} spines make {leaves * spines:,} links; the limit is "
+            f"{2**20:,}: put more hosts on a leaf"
+        )
+    uplink_bps = round(to_bps(network.rate_gbps) * down / (spines * over))
+    return {"hosts_per_leaf": down, "spines": spines, "uplink_rate_bps": max(1, uplink_bps)}
+
+
+def smallest_radix(hosts: int) -> int:
+    """Ports of the smallest switches of which a fat tree has so many hosts: an even number."""
+    return next(ports for ports in range(2, 2**12, 2) if ports**3 >= 4 * hosts)
+
+
+def _from_core(table: Mapping[str, Any]) -> dict[str, Any]:
+    mine: dict[str, Any] = {}
+    for key, value in table.items():
+        suffix = next((end for end in _UNITS if key.endswith(end)), None)
+        if isinstance(value, dict):
+            mine[key] = _from_core(value)
+        elif suffix is not None:
+            end, scale = _UNITS[suffix]
+            mine[key.removesuffix(suffix) + end] = None if value is None else value / scale
+        else:
+            mine[key] = value
+    return mine
+
+
+def _for_core(table: Mapping[str, Any]) -> dict[str, Any]:
+    core: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            core[key] = _for_core(value)
+        elif key.endswith("_s"):
+            core[f"{key[:-2]}_ps"] = None if value is None else to_ps(value)
+        elif key.endswith("_gbps"):
+            core[f"{key[:-5]}_bps"] = None if value is None else to_bps(value)
+        else:
+            core[key] = value
+    return core
+
+
+def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _text(key: str, value: Any) -> str:
+    """A value with its unit."""
+    if value is None:
+        return "auto" if key.startswith("transport.") else "off"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key.endswith("_bytes"):
+        exact = f"{value:,} B" if value < 1e6 else show_bytes(value, 6)
+        return "unlimited" if value in {UNLIMITED, _MOST_BYTES} else exact
+    if key.endswith("_s"):
+        return show_time(value)
+    if key.endswith("_gbps"):
+        return f"{value:g} Gb/s"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,169 @@
+"""A packet simulation as tables and sentences."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.console import Console
+from rich.text import Text
+
+from lightloom.packets import Network, PacketRun, Scenario
+from lightloom.packets.settings import topology_of
+from lightloom.report.grid import Grid, as_rich
+from lightloom.report.schedule_text import time_unit
+from lightloom.study.packet_results import spread
+from lightloom.units import show_bytes, show_count, show_time
+
+_WIDTH = 80
+#: unfinished flows that are named
+_NAMED = 5
+
+
+def print_packets(run: PacketRun, scenario: Scenario, console: Console) -> None:
+    """Print what was simulated, when flows finished, what the links did."""
+    _print_wrapped(heading(run, scenario), console)
+    for grid in grids(run):
+        console.print(as_rich(grid))
+    for sentence in [*verdict(run), work_text(run)]:
+        _print_wrapped(sentence, console)
+    for line in settings_lines(run):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+
+
+def _print_wrapped(sentence: str, console: Console) -> None:
+    lines = textwrap.wrap(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    console.print(Text("\n".join(lines)), soft_wrap=True)
+
+
+def heading(run: PacketRun, scenario: Scenario) -> str:
+    """What was simulated, in one line."""
+    flows = run.flows
+    return (
+        f"{flows.name}: {len(flows):,} flow{'s' * (len(flows) > 1)}, "
+        f"{show_bytes(int(flows.size_bytes.sum()))}, by {run.settings.transport} over "
+        f"{network_text(scenario.network)}"
+    )
+
+
+def network_text(network: Network) -> str:
+    """The network in some words."""
+    built = topology_of(network)
+    links = f"{network.rate_gbps:g} Gb/s, {show_time(network.link_delay_s)} per link"
+    hosts = f"{network.hosts:,} hosts at {links}"
+    if network.topology == "star":
+        return f"one switch with {hosts}"
+    if network.topology == "fat-tree":
+        return f"a fat tree of {built['radix']}-port switches with {hosts}"
+    uplink = f"{built['uplink_rate_bps'] / 1e9:g} Gb/s"
+    leaves = -(-network.hosts // built["hosts_per_leaf"])
+    return f"{leaves:,} leaves and {built['spines']:,} spines, uplinks of {uplink}, with {hosts}"
+
+
+def grids(run: PacketRun) -> list[Grid]:
+    """The tables that there is something for."""
+    return [grid for grid in (_completion(run), _layers(run)) if grid is not None]
+
+
+def _completion(run: PacketRun) -> Grid | None:
+    times, slowdowns = spread(run.fct_s), spread(run.slowdown)
+    if times is None or slowdowns is None:
+        return None
+    unit_s, unit = time_unit(times["max"])
+    return Grid(
+        title="Completion",
+        headers=[("", ""), *((name, "") for name in times)],
+        rows=[
+            [f"time [{unit}]", *(f"{value / unit_s:.6g}" for value in times.values())],
+            ["slowdown", *(f"{value:.3f}" for value in slowdowns.values())],
+        ],
+        best=-1,
+        caption="time: from a flow's start until its sender has the last acknowledgement; "
+        "slowdown: until the receiver has everything, over that on an idle network",
+    )
+
+
+def _layers(run: PacketRun) -> Grid:
+    queue = run.settings.tables["queue"]
+    rows = run.layer_use()
+    lossless = queue["pfc"] is not None
+    shown = {
+        "drops": not lossless or any(row.drops for row in rows),
+        "control_drops": any(row.control_drops for row in rows),
+        "trims": queue["overflow"] == "trim",
+        "marks": queue["ecn"] is not None,
+        "pauses": lossless,
+    }
+    counts = [name for name, wanted in shown.items() if wanted]
+    body = [
+        [
+            row.name,
+            f"{row.links:,}",
+            f"{100 * row.mean_utilisation:.1f}",
+            f"{100 * row.max_utilisation:.1f}",
+            f"{row.peak_queue_bytes / 1e3:,.1f}",
+            *(f"{getattr(row, name):,}" for name in counts),
+            *([f"{100 * row.paused_s / (row.links * run.end_s):.1f}"] if lossless else []),
+        ]
+        for row in rows
+    ]
+    return Grid(
+        title="Links, by layer",
+        headers=[
+            ("layer", ""),
+            ("links", ""),
+            ("mean\nuse", "%"),
+            ("max\nuse", "%"),
+            ("peak\nqueue", "kB"),
+            *((name.replace("_", "\n"), "") for name in counts),
+            *([("paused", "% of time")] if lossless else []),
+        ],
+        rows=body,
+        best=-1,
+        caption="use: of the rate, headers included, over the whole run; max: the busiest link",
+    )
+
+
+def verdict(run: PacketRun) -> list[str]:
+    """What came of it, a sentence each."""
+    left = run.unfinished
+    total = len(run.flows)
+    if not len(left):
+        every = "The flow" if total == 1 else f"All {total:,} flows"
+        return [f"{every} finished by {show_time(run.end_s, 6)}."]
+    named = ", ".join(str(flow) for flow in left[:_NAMED])
+    more = " and more" if len(left) > _NAMED else ""
+    return [
+        f"{total - len(left):,} of {total:,} flows finished by {show_time(run.end_s, 6)}; "
+        f"unfinished: {named}{more}."
+    ]
+
+
+def work_text(run: PacketRun) -> str:
+    """How much was simulated how fast."""
+    hops = run.data_hops + run.control_hops
+    return (
+        f"{show_count(hops)} packet-hops ({show_count(run.data_hops)} data, "
+        f"{show_count(run.control_hops)} control) and {show_count(run.events)} events in "
+        f"{run.wall_s:.3g} s: {show_count(hops / run.wall_s)} packet-hops/s."
+    )
+
+
+def settings_lines(run: PacketRun) -> list[str]:
+    """All parameters by table, those that were given marked, in lines that fit a terminal."""
+    settings = run.settings
+    mark = " (*: as given)" if settings.given else ""
+    lines = [f"Parameters of {settings.transport}'s reference{mark}"]
+    for table in settings.tables:
+        parts = [
+            f"{key.removeprefix(f'{table}.')} {value}{'*' * given}"
+            for key, value, given in settings.rows()
+            if key.startswith(f"{table}.")
+        ]
+        if parts:
+            lines += textwrap.wrap(
+                ", ".join(parts),
+                _WIDTH,
+                initial_indent=f"  {table:<11}",
+                subsequent_indent=" " * 13,
+            )
+    return lines

@@ -1,0 +1,55 @@
+"""A packet simulation as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightloom import __version__
+from lightloom.packets import PacketRun, Scenario
+from lightloom.report.packets_table import grids, network_text, verdict, work_text
+from lightloom.report.page_template import render_page
+from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilisation
+from lightloom.study.files import write_text
+from lightloom.units import show_bytes
+
+
+def write_packets_page(run: PacketRun, scenario: Scenario, path: Path) -> None:
+    """Write the page; ``path`` appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    write_text(render_packets(run, scenario), path)
+
+
+def render_packets(run: PacketRun, scenario: Scenario) -> str:
+    """Text of the page."""
+    return render_page("packets.html", _context(run, scenario))
+
+
+def _context(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
+    flows, samples = run.flows, run.samples
+    done = ~np.isnan(run.fct_s)
+    return {
+        "version": __version__,
+        "title": f"{run.settings.transport.upper()}: {flows.name}",
+        "heading": f"{len(flows):,} flow{'s' * (len(flows) > 1)}, "
+        f"{show_bytes(int(flows.size_bytes.sum()))}, over {network_text(scenario.network)}",
+        "verdict": verdict(run),
+        "tables": grids(run),
+        "work": work_text(run),
+        "times": distribution(run.fct_s[done], "completion time") if done.any() else None,
+        "slowdowns": slowdowns(run.slowdown[done], flows.size_bytes[done]) if done.any() else None,
+        "queues": None if samples is None else queues(samples, run.layers),
+        "utilisation": None if samples is None else utilisation(samples, run.layers),
+        "legend": legend(run.layers),
+        "transport": run.settings.transport,
+        "parameters": run.settings.rows(),
+        "seed": scenario.seed,
+        "trace_hash": run.trace_hash,
+    }

@@ -1,0 +1,136 @@
+"""Drawings of a packet simulation: completions, slowdowns, queues and links over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from lightloom.packets import Samples
+from lightloom.report.plots_svg import (
+    NUM_COLOURS,
+    Axis,
+    axis_names,
+    drawing,
+    grid_lines,
+    padded,
+    tag,
+)
+from lightloom.report.schedule_text import time_unit
+from lightloom.units import show_bytes
+
+#: points of a line and marks of a cloud at most
+_MOST = 1500
+_WIDTH, _WIDE, _HEIGHT = 520.0, 1100.0, 330.0
+Numbers = npt.NDArray[np.float64]
+
+
+def distribution(values: Numbers, name: str) -> Markup:
+    """Share of flows that are done after a time: a step per flow."""
+    unit_s, unit = time_unit(float(values.max()))
+    return _steps(values / unit_s, f"{name} [{unit}]")
+
+
+def slowdowns(values: Numbers, sizes: npt.NDArray[np.int64]) -> Markup:
+    """Slowdown of each flow by its size; as a distribution where all are of one size."""
+    if sizes.min() == sizes.max():
+        return _steps(values, "slowdown")
+    kept = _thinned(values)
+    x = _log_axis(sizes)
+    y = Axis(*padded([1.0, float(values.max())], 0.06), _HEIGHT - 58, 16)
+    parts = [
+        *grid_lines(x, y, _powers(x)),
+        *axis_names(x, y, "size of the flow", "slowdown"),
+        *(
+            tag("circle", cx=x(math.log10(sizes[flow])), cy=y(float(values[flow])), r=2.4,
+                class_="dot", data_tip=f"{show_bytes(int(sizes[flow]))}: {values[flow]:.3f}")
+            for flow in kept
+        ),
+    ]  # fmt: skip
+    return drawing(_WIDTH, _HEIGHT, "Slowdown against size", parts, "plot")
+
+
+def queues(samples: Samples, layers: Sequence[str]) -> Markup:
+    """The longest queue of each layer over time."""
+    largest = float(samples.max_queue_bytes.max(initial=0))
+    scale, unit = (1e6, "MB") if largest >= 1e6 else (1e3, "kB")
+    values = samples.max_queue_bytes / scale
+    return _over_time(samples, values, layers, f"longest queue [{unit}]")
+
+
+def utilisation(samples: Samples, layers: Sequence[str]) -> Markup:
+    """The mean utilisation of the links of each layer over time."""
+    return _over_time(samples, 100 * samples.mean_utilisation, layers, "mean utilisation [%]")
+
+
+def legend(layers: Sequence[str]) -> list[tuple[str, str]]:
+    """Class of the style sheet and name of each layer."""
+    return [(_colour(number), name) for number, name in enumerate(layers)]
+
+
+def _colour(number: int) -> str:
+    return f"fabric-{number % NUM_COLOURS}"
+
+
+def _steps(values: Numbers, below: str) -> Markup:
+    ordered = np.sort(values)
+    shares = 100 * np.arange(1, len(ordered) + 1) / len(ordered)
+    x = Axis(*padded([float(ordered[0]), float(ordered[-1])], 0.04), 74, _WIDTH - 18)
+    y = Axis(0.0, 100.0, _HEIGHT - 58, 16)
+    path = [
+        f"M{x(float(ordered[0])):.1f},{y.start:.1f}",
+        *(
+            f"H{x(float(ordered[place])):.1f}V{y(float(shares[place])):.1f}"
+            for place in _thinned(ordered)
+        ),
+    ]
+    parts = [
+        *grid_lines(x, y),
+        *axis_names(x, y, below, "flows [%]"),
+        tag("path", d="".join(path), class_="line fabric-0"),
+    ]
+    return drawing(_WIDTH, _HEIGHT, f"Distribution: {below}", parts, "plot")
+
+
+def _over_time(samples: Samples, values: Numbers, layers: Sequence[str], left: str) -> Markup:
+    unit_s, unit = time_unit(float(samples.end_s.max()))
+    x = Axis(0.0, float(samples.end_s.max()) / unit_s, 74, _WIDE - 18)
+    y = Axis(0.0, max(float(values.max()), 1e-3) * 1.05, _HEIGHT - 58, 16)
+    parts = [*grid_lines(x, y), *axis_names(x, y, f"time [{unit}]", left)]
+    for number, name in enumerate(layers):
+        own = samples.layer == number
+        points = zip(
+            ((samples.begin_s + samples.end_s)[own] / 2 / unit_s).tolist(),
+            values[own].tolist(),
+            strict=True,
+        )
+        path = "L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
+        line = tag("path", d=f"M{path}", class_=f"line {_colour(number)}", data_tip=name)
+        parts.append(line)
+    return drawing(_WIDE, _HEIGHT, f"{left} over time", parts, "plot")
+
+
+def _thinned(values: Numbers) -> list[int]:
+    """Places of at most :data:`_MOST` values, the last and the greatest among them."""
+    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST)).round())
+    return sorted({*places.astype(int).tolist(), int(np.argmax(values))})
+
+
+def _log_axis(sizes: npt.NDArray[np.int64]) -> Axis:
+    low, high = math.log10(sizes.min()), math.log10(sizes.max())
+    room = max(0.05, (high - low) * 0.05)
+    return Axis(low - room, high + room, 74, _WIDTH - 18)
+
+
+def _powers(x: Axis) -> list[tuple[float, str]]:
+    """Round sizes on a logarithmic axis: 1, 2 and 5 times powers of ten, or these alone."""
+    factors = (1, 2, 5) if x.high - x.low < 2 else (1,)
+    found = [
+        math.log10(factor) + power
+        for power in range(math.floor(x.low), math.ceil(x.high) + 1)
+        for factor in factors
+    ]
+    return [(at, show_bytes(round(10**at), 3)) for at in found if x.low <= at <= x.high]

@@ -1,0 +1,119 @@
+"""What a packet simulation found, as rows and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.packets import Finished, Flows, PacketRun, Scenario
+from lightloom.units import PS_PER_S
+
+SCHEMA_VERSION = 1
+#: quantiles of completion times and slowdowns that are told, by name
+QUANTILES = {"min": 0.0, "p50": 0.5, "p99": 0.99, "max": 1.0}
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def completion_columns(flows: Flows, done: Finished) -> Columns:
+    """Rows of flows that have finished."""
+    return _columns(flows, done.flow, done.fct_s, done.slowdown)
+
+
+def unfinished_columns(flows: Flows, done: npt.NDArray[np.bool_]) -> Columns:
+    """Rows of the flows that are not ``done``, without a completion."""
+    flow = np.flatnonzero(~done)
+    empty = np.full(len(flow), np.nan)
+    return _columns(flows, flow, empty, empty)
+
+
+def _columns(
+    flows: Flows,
+    flow: npt.NDArray[Any],
+    fct_s: npt.NDArray[np.float64],
+    slowdown: npt.NDArray[np.float64],
+) -> Columns:
+    return {
+        "flow": flow.astype(np.int64),
+        "src": flows.source[flow],
+        "dst": flows.destination[flow],
+        "bytes": flows.size_bytes[flow],
+        "start_us": _microseconds(flows.start_s[flow]),
+        "fct_us": _microseconds(fct_s),
+        "slowdown": np.round(slowdown, 6),
+    }
+
+
+def _microseconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Microseconds of whole picoseconds, without the noise of seconds in binary."""
+    return np.rint(seconds * PS_PER_S) / 1e6
+
+
+def trace_columns(run: PacketRun) -> Columns:
+    """Rows of the trace: where a packet is, by the ends of the link."""
+    trace, links = run.trace, run.links
+    return {
+        "time_us": _microseconds(trace.time_s),
+        "event": np.array(trace.event, dtype=np.str_),
+        "flow": trace.flow,
+        "kind": np.array(trace.kind, dtype=np.str_),
+        "number": trace.number,
+        "link": trace.link,
+        "layer": np.array(run.layers, dtype=np.str_)[links.layer[trace.link]],
+        "from_node": links.source[trace.link],
+        "to_node": links.destination[trace.link],
+    }
+
+
+def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
+    """Least, mean, quantiles and greatest of what has finished; ``None`` if nothing has.
+
+    Quantiles are values that occurred: the smallest that so large a share does not exceed.
+    """
+    there = np.sort(values[~np.isnan(values)])
+    if not len(there):
+        return None
+    places = {
+        name: max(0, int(np.ceil(share * len(there))) - 1) for name, share in QUANTILES.items()
+    }
+    found = {name: float(there[place]) for name, place in places.items()}
+    return {"min": found.pop("min"), "mean": float(there.mean()), **found}
+
+
+def as_json(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
+    """Everything but the flows."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "network": scenario.network.model_dump(exclude_none=True),
+        "transport": run.settings.transport,
+        "settings": run.settings.tables,
+        "given": sorted(run.settings.given),
+        "seed": scenario.seed,
+        "until_s": scenario.until_s,
+        "traffic": {
+            "name": run.flows.name,
+            "flows": len(run.flows),
+            "bytes": int(run.flows.size_bytes.sum()),
+        },
+        "unfinished": run.unfinished.tolist(),
+        "fct_s": spread(run.fct_s),
+        "slowdown": spread(run.slowdown),
+        "end_s": run.end_s,
+        "layers": [asdict(layer) for layer in run.layer_use()],
+        "samples": None if run.samples is None else _lists(asdict(run.samples)),
+        "work": {
+            "data_hops": run.data_hops,
+            "control_hops": run.control_hops,
+            "events": run.events,
+            "peak_packets": run.peak_packets,
+            "wall_s": run.wall_s,
+        },
+        "trace_hash": run.trace_hash,
+    }
+
+
+def _lists(columns: dict[str, npt.NDArray[Any]]) -> dict[str, list[Any]]:
+    return {name: values.tolist() for name, values in columns.items()}

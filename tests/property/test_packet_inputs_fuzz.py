@@ -1,0 +1,180 @@
+"""Whatever a table of flows or a scenario holds: it is read, or one line says why not."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lightloom.checking import check
+from lightloom.errors import InputError
+from lightloom.packets import (
+    TRANSPORTS,
+    Network,
+    Scenario,
+    ScenarioFile,
+    check_flows,
+    flows_of,
+    make_flows,
+    profile_of,
+    simulate_flows,
+)
+from lightloom.packets.flows import parse_flows
+from lightloom.packets.scenario import parse_scenario
+from lightloom.packets.settings import resolve, topology_of
+
+HOSTS = 8
+cells = st.one_of(
+    st.integers(-2, HOSTS + 1).map(str),
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats().map(str),
+    st.text(max_size=4),
+    st.sampled_from(["src", "dst", "bytes", "start_us", "flow", "fct_us", "", '"', "1_0", "0x1"]),
+)
+lines = st.lists(st.lists(cells, max_size=5).map(",".join), max_size=6)
+heads = st.sampled_from(["src,dst,bytes,start_us\n", "dst;src;bytes\n", "src\tdst\tbytes\n", ""])
+
+
+def good_or_one_line(read):
+    line = "x"
+    found = None
+    try:
+        found = read()
+    except InputError as error:
+        line = str(error)
+    assert line
+    assert "\n" not in line
+    return found
+
+
+@given(heads, st.one_of(lines.map("\n".join), st.text()))
+def test_any_table(head, text):
+    content = (head + text).encode(errors="replace")
+    flows = good_or_one_line(lambda: parse_flows(content, "x"))
+    if flows is not None:
+        good_or_one_line(lambda: check_flows(flows, HOSTS))
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_as_a_table(content):
+    good_or_one_line(lambda: parse_flows(content, "x"))
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(0, HOSTS - 1),
+        st.integers(0, HOSTS - 1),
+        st.integers(1, 2**42),
+        st.integers(0, 10**9),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(rows)
+def test_a_table_of_numbers_is_read_exactly(given_rows):
+    text = "src,dst,bytes,start_us\n" + "".join(
+        f"{source},{destination},{size},{start // 10**6}.{start % 10**6:06}\n"
+        for source, destination, size, start in given_rows
+    )
+    flows = parse_flows(text.encode(), "x")
+    found = zip(
+        flows.source.tolist(),
+        flows.destination.tolist(),
+        flows.size_bytes.tolist(),
+        flows.start_ps.tolist(),
+        strict=True,
+    )
+    assert list(found) == given_rows
+
+
+values = st.recursive(
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**65), 2**65),
+        st.floats(),
+        st.text(max_size=6),
+        st.sampled_from(
+            ["2 MB", "1 us", "ndp", "roce", "fat-tree", "trim", "permutation", "unlimited", "auto"]
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=6), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+KEYS = {
+    "": ("seed", "until_s", "network", "transport", "queue", "traffic"),
+    "network.": ("hosts", "rate_gbps", "topology", "radix", "spines", "oversubscription"),
+    "transport.": ("name", "window", "timeout_s", "gain"),
+    "packet.": ("mtu_bytes", "header_bytes", "full_tail"),
+    "queue.": ("size_bytes", "overflow", "ecn", "ecn.on", "ecn.min_bytes", "pfc.pause_bytes"),
+    "traffic.": ("pattern", "size_bytes", "fan_in", "group"),
+}
+keys = st.sampled_from([table + key for table, names in KEYS.items() for key in names])
+
+
+def changed(changes):
+    tables = {
+        "seed": 1,
+        "transport": "ndp",
+        "network": {"hosts": HOSTS, "rate_gbps": 100},
+        "traffic": {"pattern": "permutation", "size_bytes": 1000},
+    }
+    for key, value in changes.items():
+        *above, last = key.split(".")
+        table = tables
+        for name in above:
+            if not isinstance(table.get(name), dict):
+                table[name] = {}
+            table = table[name]
+        table[last] = value
+    return tables
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(keys, values, max_size=3))
+def test_any_description(changes):
+    def read():
+        described = check(ScenarioFile, changed(changes), "x")
+        return resolve(described), topology_of(described.network), flows_of(described)
+
+    good_or_one_line(read)
+
+
+@given(st.one_of(st.text(max_size=60), st.sampled_from(["[", "seed = 1\n", "[network]\nhosts=1"])))
+def test_any_text_as_a_scenario(text):
+    good_or_one_line(lambda: parse_scenario(text.encode(errors="replace"), "x"))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_as_a_scenario(content):
+    good_or_one_line(lambda: parse_scenario(content, "x"))
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(TRANSPORTS),
+    st.sampled_from(["fat-tree", "leaf-spine", "star"]),
+    st.lists(
+        st.tuples(
+            st.integers(0, HOSTS - 1),
+            st.integers(1, HOSTS - 1),
+            st.integers(1, 100_000),
+            st.floats(0, 1e-5),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(0, 2**63 - 1),
+)
+def test_small_networks_finish_every_flow(name, topology, given_flows, seed):
+    source, offset, size, start = (np.array(column) for column in zip(*given_flows, strict=True))
+    flows = make_flows(source, (source + offset) % HOSTS, size, start)
+    network = Network(hosts=HOSTS, rate_gbps=100, topology=topology)
+    run = simulate_flows(flows, Scenario(network=network, transport=name, seed=seed))
+    assert not len(run.unfinished)
+    assert (run.slowdown >= 1 - 1e-9).all()
+    assert (run.fct_s > size * 8 / 100e9).all()
+    mtu = profile_of(name, 100.0)["packet"]["mtu_bytes"]
+    # each packet crosses at least two links
+    assert run.data_hops >= 2 * (-(-size // mtu)).sum()

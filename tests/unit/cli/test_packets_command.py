@@ -1,0 +1,292 @@
+"""``lightloom packets``: what it prints and writes, and every kind of wrong input in one line."""
+
+import csv
+import io
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from lightloom.cli import run_command
+from lightloom.packets import TRANSPORTS
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "packets.toml"
+NET = "packets --hosts 8 --rate 100"
+RUN = f"{NET} --transport ndp --pattern permutation --bytes 200kB"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("flows.csv").write_text("src,dst,bytes,start_us\n0,7,20000,0\n1,7,10000,1.5\n")
+    Path("far.csv").write_text("src,dst,bytes\n0,1,5\n\n0,8,5\n")
+    np.save("m.npy", np.array([[0, 5000], [700, 0]]))
+    return tmp_path
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_flows_of_a_file(lightloom):
+    outcome = lightloom(f"{NET} --transport ideal --flows flows.csv --csv -")
+    assert outcome.status == 0
+    first, second = rows(outcome.out)
+    assert list(first) == ["flow", "src", "dst", "bytes", "start_us", "fct_us", "slowdown"]
+    assert (first["flow"], second["start_us"], first["bytes"]) == ("0", "1.5", "20000")
+    assert "All 2 flows finished" in outcome.err
+    # 5 packets of 4,160 B over 6 links of 100 Gb/s and 1 us, and an acknowledgement back, alone
+    alone_us = (5 + 5) * 0.3328 + 6 + 6 * 0.00512 + 6
+    assert float(first["fct_us"]) == pytest.approx(alone_us)
+    assert float(second["fct_us"]) > (3 + 3) * 0.3328
+
+
+def test_every_transport_runs(lightloom):
+    for name in TRANSPORTS:
+        outcome = lightloom(f"{NET} --transport {name} --pattern incast --fan-in 3 --bytes 50kB")
+        assert outcome.status == 0
+        assert f"3 flows, 150 kB, by {name} over a fat tree of 4-port switches" in outcome.out
+        assert "All 3 flows finished" in outcome.out
+
+
+def test_the_tables_fit_a_terminal(lightloom):
+    for name in TRANSPORTS:
+        command = f"{NET} --transport {name} --pattern all-to-all --bytes 1MB --set seed=3"
+        lines = lightloom(command).out.splitlines()
+        assert lines[0].startswith("all-to-all in 1 group of 8: 56 flows, 56 MB, by")
+        assert max(len(line.rstrip()) for line in lines) <= 80
+        text = "\n".join(lines)
+        assert re.search(r"time \[us\] +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+", text)
+        assert "host down" in text
+        assert re.search(r"packet-hops \([\d,.M]+ data, [\d,.M]+\s+control\)", text)
+        assert f"Parameters of {name}'s reference" in text
+
+
+def test_parameters_are_shown_and_used(lightloom):
+    outcome = lightloom(f"{RUN} --window 1 --mtu 2kB --queue 50kB --paths 4 --json out.json")
+    assert "Parameters of ndp's reference (*: as given)" in outcome.out
+    assert "mtu_bytes 2,000 B*" in outcome.out
+    found = json.loads(Path("out.json").read_text())
+    assert found["settings"]["transport"]["window"] == 1
+    assert found["settings"]["transport"]["paths"] == 4
+    assert found["given"] == [
+        "packet.mtu_bytes", "queue.size_bytes", "transport.paths", "transport.window",
+    ]  # fmt: skip
+    lightloom(f"{RUN} --json wide.json")
+    wide = json.loads(Path("wide.json").read_text())
+    # a window of one packet takes a round trip for each
+    assert found["fct_s"]["min"] > 5 * wide["fct_s"]["min"]
+    assert found["work"]["data_hops"] > 1.9 * wide["work"]["data_hops"]
+
+
+def test_the_example_and_what_takes_precedence(lightloom):
+    outcome = lightloom(f"packets --scenario {EXAMPLE} --json a.json")
+    assert outcome.status == 0
+    assert "by dctcp over 4 leaves and 4" in outcome.out
+    changed = (
+        f"packets --scenario {EXAMPLE} --transport roce --topology star --seed 7 --json b.json"
+    )
+    assert "by roce over one switch with 32\nhosts" in lightloom(changed).out
+    found = json.loads(Path("b.json").read_text())
+    assert (found["seed"], found["network"]["topology"]) == (7, "star")
+    # what the file says of the other transport and topology is gone, queues stay
+    assert found["settings"]["transport"] == {}
+    assert found["settings"]["queue"]["size_bytes"] == 800_000
+    flows = f"packets --scenario {EXAMPLE} --flows flows.csv"
+    assert "2 flows" in lightloom(flows).out
+
+
+def test_a_matrix(lightloom):
+    outcome = lightloom(f"{NET} --transport eqds --matrix m.npy --csv -")
+    assert sorted((row["src"], row["bytes"]) for row in rows(outcome.out)) == [
+        ("0", "5000"), ("1", "700"),
+    ]  # fmt: skip
+
+
+def test_equal_inputs_have_equal_results(lightloom):
+    def found(seed):
+        lightloom(f"{RUN} --seed {seed} --json a.json --csv a.csv")
+        return json.loads(Path("a.json").read_text())["trace_hash"], Path("a.csv").read_text()
+
+    assert found(1) == found(1)
+    assert found(1) != found(2)
+
+
+def test_a_result_can_be_simulated_again(lightloom):
+    lightloom(f"{RUN} --csv a.csv")
+    outcome = lightloom(f"{NET} --transport ndp --flows a.csv --csv b.csv")
+    assert outcome.status == 0
+    assert {row["src"] for row in rows(Path("b.csv").read_text())} == set("01234567")
+
+
+def test_rows_in_parquet(lightloom):
+    lightloom(f"{RUN} --csv a.csv --parquet a.parquet")
+    frame = polars.read_parquet("a.parquet")
+    assert frame.columns == ["flow", "src", "dst", "bytes", "start_us", "fct_us", "slowdown"]
+    assert frame["fct_us"].to_list() == [
+        float(row["fct_us"]) for row in rows(Path("a.csv").read_text())
+    ]
+
+
+def test_unfinished_flows_have_empty_cells(lightloom):
+    outcome = lightloom(f"{NET} --transport ideal --flows flows.csv --csv a.csv --until 13us")
+    assert outcome.status == 0
+    # the second one needs 6 packet times, 12 us and some
+    cells = {row["flow"]: row["fct_us"] for row in rows(Path("a.csv").read_text())}
+    assert cells == {"0": "", "1": ""}
+    assert "0 of 2 flows finished by 13 us; unfinished: 0, 1." in outcome.out
+    late = lightloom(f"{NET} --transport ideal --flows flows.csv --csv a.csv --until 15.5us")
+    assert late.status == 0
+    assert sum(row["fct_us"] == "" for row in rows(Path("a.csv").read_text())) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        # what is missing
+        ("packets", "--hosts is missing (how many hosts); for example: lightloom packets --hosts "
+         "128 --rate 100 --transport ndp --pattern permutation --bytes 2MB"),
+        (NET, "--transport is missing (by what); for example: lightloom packets --hosts 128 --rate "
+         "100 --transport ndp --pattern permutation --bytes 2MB"),
+        (f"{NET} --transport ndp", "expected --flows FILE or --pattern NAME, there is neither"),
+        (f"{RUN} --flows flows.csv", "expected --flows FILE or --pattern NAME, both are given"),
+        (f"{NET} --transport ndp --pattern incast --bytes 1",
+         "--fan-in is missing; --pattern incast needs it"),
+        (f"{RUN} --group 4", "--group has no meaning for --pattern permutation; leave it out"),
+        # numbers and names
+        ("packets --hosts 8 --rate 0 --transport ndp", "--rate 0: expected at least 0.001"),
+        ("packets --hosts 8 --rate fast --transport ndp",
+         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
+        ("packets --hosts 1 --rate 9 --transport ndp", "--hosts 1: expected at least 2"),
+        ("packets --hosts 99999 --rate 9 --transport ndp",
+         "--hosts 99999: expected at most 65,536"),
+        (f"{NET} --transport npd", f"transport npd: expected one of {', '.join(TRANSPORTS)}; did "
+         "you mean 'ndp'?"),
+        (f"{NET} --transport ndp --pattern permutation --bytes -2MB",
+         "--bytes -2MB: expected at least 1"),
+        (f"{NET} --transport ndp --pattern permutations --bytes 2MB",
+         "--pattern permutations: expected one of permutation, incast, all-to-all, matrix; did you "
+         "mean 'permutation'?"),
+        (f"{RUN} --delay -1", "--delay -1: expected at least 0"),
+        (f"{RUN} --delay 5Gbps", "--delay 5Gbps: cannot read '5Gbps' as a quantity in second"),
+        (f"{RUN} --until 0", "--until 0: expected more than 0"),
+        (f"{RUN} --seed -1", "--seed -1: expected at least 0"),
+        (f"{RUN} --topology tree",
+         "--topology tree: expected one of fat-tree, leaf-spine, star; did you mean 'fat-tree'?"),
+        (f"{RUN} --radix 7", "a fat tree of 8 hosts on 7-port switches; expected at least one host "
+         "and an even number of ports, at most 1,024"),
+        (f"{RUN} --radix 2", "8 hosts do not fit a fat tree of 2-port switches, which has 2; use 4 "
+         "ports"),
+        (f"{RUN} --spines 2", "spines is for the topology leaf-spine, not fat-tree; leave it out"),
+        # packets and queues
+        (f"{RUN} --mtu 200kB", "mtu 200000 B and header 64 B make packets of 200064 B; expected an "
+         "MTU above 0 and packets of at most 65,535 B"),
+        (f"{RUN} --mtu 9kB --queue 8kB", "packets of 9064 B do not fit a queue of 8000 B; enlarge "
+         "the queue or make the MTU smaller"),
+        (f"{RUN} --mtu -1", "--mtu -1: expected at least 0"),
+        (f"{RUN} --queue 0", "--queue 0: expected at least 1"),
+        (f"{RUN} --ecn 1kB,2kB,3,4",
+         "--ecn 1kB,2kB,3,4: expected on, off or sizes such as '100kB,400kB,0.2'"),
+        (f"{RUN} --ecn 2kB,1kB", "ECN marks from 2000 to 1000 B with probability 1; expected Kmin "
+         "<= Kmax and 0 < Pmax <= 1"),
+        (f"{RUN} --ecn much", "--ecn much: cannot read 'much' as a quantity in byte"),
+        (f"{RUN} --ecn 1kB,2kB,3", "--ecn 3: expected at most 1"),
+        (f"{RUN} --pfc 1kB", "--pfc 1kB: expected on, off or sizes such as '60kB,48kB'"),
+        (f"{RUN} --pfc 1kB,2kB",
+         "PFC pauses above 1000 B and resumes below 2000 B; expected 0 < resume <= pause"),
+        # the transport's own
+        (f"{NET} --transport roce --pattern permutation --bytes 1 --window 4",
+         "--window is no parameter of roce; it has none of its own"),
+        (f"{NET} --transport roce --pattern permutation --bytes 1 --paths 4",
+         "--paths is no parameter of roce; it has none of its own"),
+        (f"{RUN} --set transport.windwo=4",
+         "transport.windwo is no parameter of ndp; did you mean 'window'?"),
+        (f"{RUN} --set transport.window=many",
+         "transport.window = many: expected a whole number from 0 to 4,294,967,295"),
+        (f"{RUN} --set queue.sise_bytes=4", "unknown key 'queue.sise_bytes'; did you mean "
+         "'size_bytes'?"),
+        (f"{RUN} --set colour=4", "unknown key 'colour'; known: network, transport, packet, queue, "
+         "seed, until_s, traffic"),
+        (f"{RUN} --set seed", "--set seed: expected KEY=VALUE, such as queue.size_bytes=1MB"),
+        (f"{RUN} --set a..b=1", "--set a..b=1: expected KEY=VALUE, such as queue.size_bytes=1MB"),
+        # files
+        (f"{NET} --transport ndp --flows no.csv", "no.csv: no such file"),
+        (f"{NET} --transport ndp --flows far.csv",
+         "far.csv, line 4: dst 8: expected a host from 0 to 7"),
+        (f"{NET} --transport ndp --flows m.npy", "m.npy: not text in UTF-8"),
+        (f"{NET} --transport ndp --flows flows.csv --csv flows.csv",
+         "flows.csv: is read as well; write results to another file"),
+        (f"{NET} --transport ndp --pattern matrix --matrix flows.csv",
+         "flows.csv: column 'start_us': expected the columns src, dst and bytes alone"),
+        ("packets --scenario no.toml",
+         "no.toml: cannot read the scenario: No such file or directory"),
+        (f"packets --scenario {EXAMPLE} --hosts 4",
+         "group 8: expected a divisor of 4 hosts, at least 2"),
+        (f"packets --scenario {EXAMPLE} --set traffic.group=x",
+         "traffic.group = x: expected a whole number"),
+        # outputs
+        (f"{RUN} --csv - --json -",
+         "--json - and --csv - both ask for standard output; name one's file"),
+        (f"{RUN} --csv no/a.csv", "no/a.csv: there is no folder no; make it first"),
+        (f"{RUN} --trace-flow 1", "--trace-flow is for --trace; give it a file as well"),
+        (f"{RUN} --trace a.csv --trace-flow 8", "trace of flow 8: expected 0 to 7"),
+        (f"{RUN} --trace a.csv --trace-events 0", "--trace-events 0: expected at least 1"),
+    ],
+)  # fmt: skip
+def test_exact_line(refused, command, expected, folder):
+    before = sorted(folder.iterdir())
+    outputs = "" if "--csv" in command else " --csv out.csv --parquet out.parquet --html out.html"
+    assert refused(command + outputs) == expected
+    assert sorted(folder.iterdir()) == before
+
+
+def test_help_teaches(lightloom):
+    text = lightloom("packets --help").out
+    assert "lightloom packets --scenario examples/packets.toml" in text
+    assert "permutation (one random cycle)" in text
+
+
+def test_an_interrupt_leaves_what_finished(spawn, folder):
+    # 8 flows end soon, the others last for seconds
+    lines = ["src,dst,bytes,start_us"]
+    lines += [f"{host},{host + 64},1000,0" for host in range(8)]
+    lines += [f"{host},{(host + 37) % 128},4000000000,1" for host in range(8, 128)]
+    (folder / "many.csv").write_text("\n".join(lines) + "\n")
+    out = folder / "out.csv"
+    process = spawn(
+        f"packets --hosts 128 --rate 100 --transport roce --flows {folder}/many.csv "
+        f"--csv {out} --parquet {folder}/out.parquet"
+    )
+    for _ in range(600):
+        if out.exists() and out.read_text().count("\n") >= 9:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.decode().splitlines()[-2:] == [
+        "8 of 128 flows had finished", "lightloom: interrupted",
+    ]  # fmt: skip
+    assert sorted(int(row["flow"]) for row in rows(out.read_text())) == list(range(8))
+    assert polars.read_parquet(folder / "out.parquet").height == 8
+
+
+def test_a_stuck_network_has_a_status_of_its_own(monkeypatch, capsys):
+    from lightloom import _core
+
+    def stuck(*_arguments):
+        raise _core.PacketsStuck("links wait for one another, 1 -> 2 -> 1; 1 unfinished: flow 0")
+
+    monkeypatch.setattr(_core, "packet_simulate", stuck)
+    assert run_command([*f"{NET} --transport ideal --flows flows.csv --csv a.csv".split()]) == 3
+    assert capsys.readouterr().err == (
+        "lightloom: links wait for one another, 1 -> 2 -> 1\n  1 unfinished: flow 0\n"
+    )
+    assert [row["fct_us"] for row in rows(Path("a.csv").read_text())] == ["", ""]
