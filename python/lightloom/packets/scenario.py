@@ -29,8 +29,8 @@ from lightloom.packets import patterns
 from lightloom.packets.flows import MAX_SIZE, Flows, read_flows
 from lightloom.units import parse_quantity
 
-#: most hosts, and what stands for a queue without end
-MAX_HOSTS, UNLIMITED = 65_536, 2**32 - 1
+#: most hosts (routes are numbered in 16 bits), and what stands for a queue without end
+MAX_HOSTS, UNLIMITED = 16_384, 2**32 - 1
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star"]
 

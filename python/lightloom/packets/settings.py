@@ -28,6 +28,7 @@ _BEGIN: dict[str, dict[str, Any]] = {
 #: suffix of the core's keys, of ours, and the way between
 _UNITS = {"_ps": ("_s", PS_PER_S), "_bps": ("_gbps", 1e9)}
 _MOST, _MOST_BYTES = 2**32 - 1, 2**64 - 1
+_MOST_LEAVES, _MOST_UPLINKS = 4096, 2**15
 
 Tables = dict[str, dict[str, Any]]
 
@@ -220,10 +221,10 @@ def _leaf_spine(network: Network) -> dict[str, Any]:
     # as many uplinks of the hosts' rate as that makes, if nothing else is said
     spines = network.spines or max(1, round(down / over))
     leaves = -(-network.hosts // down)
-    if leaves * spines > 2**20:
+    if leaves > _MOST_LEAVES or leaves * spines > _MOST_UPLINKS:
         raise InputError(
-            f"{leaves:,} leaves and {spines:,} spines make {leaves * spines:,} links; the limit is "
-            f"{2**20:,}: put more hosts on a leaf"
+            f"{leaves:,} leaves and {spines:,} spines have {leaves * spines:,} links; expected at "
+            f"most {_MOST_LEAVES:,} leaves and {_MOST_UPLINKS:,} links: put more hosts on a leaf"
         )
     uplink_bps = round(to_bps(network.rate_gbps) * down / (spines * over))
     return {"hosts_per_leaf": down, "spines": spines, "uplink_rate_bps": max(1, uplink_bps)}

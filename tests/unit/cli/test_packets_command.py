@@ -166,7 +166,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
         ("packets --hosts 1 --rate 9 --transport ndp", "--hosts 1: expected at least 2"),
         ("packets --hosts 99999 --rate 9 --transport ndp",
-         "--hosts 99999: expected at most 65,536"),
+         "--hosts 99999: expected at most 16,384"),
         (f"{NET} --transport npd", f"transport npd: expected one of {', '.join(TRANSPORTS)}; did "
          "you mean 'ndp'?"),
         (f"{NET} --transport ndp --pattern permutation --bytes -2MB",

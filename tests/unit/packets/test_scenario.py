@@ -140,7 +140,7 @@ def test_the_smallest_radix():
          "S: network.rate_gbps = 0: expected at least 0.001"),
         (WHOLE.replace("hosts = 8", "hosts = 1"), "S: network.hosts = 1: expected at least 2"),
         (WHOLE.replace("hosts = 8", "hosts = 100000"),
-         "S: network.hosts = 100000: expected at most 65,536"),
+         "S: network.hosts = 100000: expected at most 16,384"),
         (WHOLE.replace("seed = 1", "seed = -1"), "S: seed = -1: expected at least 0"),
         ("until_s = 0\n" + WHOLE, "S: until_s = 0: expected more than 0"),
         ("[", "S: not a TOML file: Invalid initial character for a key part (at end of document)"),
@@ -192,9 +192,12 @@ def test_wrong_parameters(more, expected):
         ({"topology": "star", "radix": 8},
          "radix is for the topology fat-tree, not star; leave it out"),
         ({"spines": 8}, "spines is for the topology leaf-spine, not fat-tree; leave it out"),
-        ({"topology": "leaf-spine", "hosts": 65_536, "hosts_per_leaf": 1, "spines": 1024},
-         "65,536 leaves and 1,024 spines make 67,108,864 links; the limit is 1,048,576: put more "
-         "hosts on a leaf"),
+        ({"topology": "leaf-spine", "hosts": 16_384, "hosts_per_leaf": 8, "spines": 32},
+         "2,048 leaves and 32 spines have 65,536 links; expected at most 4,096 leaves and 32,768 "
+         "links: put more hosts on a leaf"),
+        ({"topology": "leaf-spine", "hosts": 16_384, "hosts_per_leaf": 2, "spines": 1},
+         "8,192 leaves and 1 spines have 8,192 links; expected at most 4,096 leaves and 32,768 "
+         "links: put more hosts on a leaf"),
     ],
 )  # fmt: skip
 def test_wrong_topologies(network, expected):
