@@ -16,7 +16,11 @@ mod error;
 mod fabric;
 mod ledger;
 pub mod lower;
+mod medium;
+mod model;
 mod outcome;
+mod packets;
+mod phases;
 mod seats;
 mod slab;
 #[cfg(test)]
@@ -30,41 +34,48 @@ pub use circuits::ask::CircuitAllocator;
 pub use critical_path::{CATEGORIES, CriticalPath};
 pub use error::ExecuteError;
 pub use ledger::{CARRIER_NAMES, Ledger, Purpose};
+pub use model::Model;
 pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome};
+pub use packets::PacketOptions;
+pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};
 
 use lightloom_kernel::Observer;
 use lightloom_model::{Network, TaskGraph};
 
-/// Plays one step.
-///
-/// The observer is told every 50,000 events how many tasks (over all workers) are done.
+/// Plays one step with fluid flows; see [`execute_as`].
 ///
 /// # Errors
-/// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
-/// observer asks to stop.
+/// As [`execute_as`].
 pub fn execute(
     graph: &TaskGraph,
     network: &Network,
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, ExecuteError> {
-    engine::Engine::new(graph, network, options)?.run(observer)
+    execute_as(Model::Flows, graph, network, options, observer, None)
 }
 
-/// Plays one step, a user's own allocator deciding on the circuits.
+/// Plays one step.
+///
+/// The observer is told every 50,000 events how many tasks (over all workers) are done. A user's
+/// own allocator, if there is one, decides on the circuits.
 ///
 /// # Errors
-/// As [`execute`]; also if the allocator refuses, or its circuits cannot be.
-pub fn execute_with(
+/// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
+/// observer asks to stop; also if the allocator refuses, or its circuits cannot be.
+pub fn execute_as(
+    model: Model<'_>,
     graph: &TaskGraph,
     network: &Network,
     options: &Options,
     observer: &mut dyn Observer,
-    allocator: &mut dyn CircuitAllocator,
+    allocator: Option<&mut dyn CircuitAllocator>,
 ) -> Result<Outcome, ExecuteError> {
-    let mut engine = engine::Engine::new(graph, network, options)?;
-    engine.ask_instead(allocator);
+    let mut engine = engine::Engine::new(graph, network, options, model)?;
+    if let Some(allocator) = allocator {
+        engine.ask_instead(allocator);
+    }
     engine.run(observer)
 }
 

@@ -120,6 +120,8 @@ pub struct Outcome {
     pub circuit_timeline: CircuitTimeline,
     /// Decisions of the circuit policy for the groups of selected workers.
     pub snapshots: Vec<Snapshot>,
+    /// Packets that left a link, once for each; none of fluids.
+    pub packet_hops: u64,
     /// What the flow simulation did.
     pub flow_statistics: lightloom_flowsim::Statistics,
 }

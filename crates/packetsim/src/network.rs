@@ -21,6 +21,9 @@ pub trait Network {
     /// See [`Simulation::set_dark`].
     fn set_dark(&mut self, time: Time, link: LinkId, dark: bool);
 
+    /// See [`Simulation::finish_on_arrival`].
+    fn finish_on_arrival(&mut self);
+
     /// See [`Simulation::advance`].
     ///
     /// # Errors
@@ -49,6 +52,10 @@ impl<T: Transport> Network for Simulation<T> {
 
     fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
         self.set_dark(time, link, dark);
+    }
+
+    fn finish_on_arrival(&mut self) {
+        self.finish_on_arrival();
     }
 
     fn advance(

@@ -108,7 +108,7 @@ impl Routing {
                 links.extend(out[node].iter().map(|link| link.0).filter(|&link| {
                     let to = topology.links()[link as usize].to;
                     let passes = !topology.is_host(to) || to == root;
-                    passes && distance[to.0 as usize] + 1 == own
+                    passes && distance[to.0 as usize] == own - 1
                 }));
                 let choice = known.get(&links).copied().unwrap_or_else(|| {
                     let choice = self.add_choice(&links);

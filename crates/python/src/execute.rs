@@ -4,8 +4,8 @@
 
 use crate::allocator::Caller;
 use lightloom_execute::{
-    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Options, Outcome, Purpose,
-    Snapshot, Timeline, execute as play, execute_with, total_tasks,
+    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Model, Options, Outcome,
+    Purpose, Snapshot, Timeline, execute_as, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
@@ -49,7 +49,9 @@ fn execute<'py>(
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| match &mut caller {
-        Some(caller) => execute_with(&graph, &network, &options, &mut watcher, caller),
+        Some(caller) => {
+            execute_as(Model::Flows, &graph, &network, &options, &mut watcher, Some(caller))
+        }
         None => play(&graph, &network, &options, &mut watcher),
     });
     if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {

@@ -5,7 +5,8 @@
 //! domain is a connected set of groups, usually one; within it, only pairs of servers of one region
 //! may have circuits.
 
-use lightloom_flowsim::{FlowNetwork, LinkId};
+use crate::medium::{Medium, Wire};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{Allocator, Ocs, Rate, TaskGraph, Time};
 use rustc_hash::FxHashMap;
 
@@ -84,14 +85,22 @@ impl Domain {
     }
 
     /// Adds a link per ordered pair that may have circuits, at the rate of its present ones.
-    pub fn add_links(&mut self, rate: Rate, flows: &mut FlowNetwork) {
-        let size = self.size();
+    pub fn add_links(&mut self, ocs: &Ocs, medium: &mut Medium) {
+        let (size, rate) = (self.size(), ocs.nic_rate);
         self.links = (0..size * size)
             .map(|cell| {
                 let may = self.allowed.as_ref().is_none_or(|allowed| allowed[cell]);
+                let (a, b) = (cell / size, cell % size);
                 let count = u64::from(self.circuits[cell]);
-                (may && cell / size != cell % size)
-                    .then(|| flows.add_link(Rate(rate.0.saturating_mul(count))))
+                let wire = Wire::Circuits {
+                    from: self.servers[a],
+                    to: self.servers[b],
+                    most: self.ports[a].min(self.ports[b]),
+                    rate,
+                    delay: ocs.circuit_delay,
+                };
+                let total = Rate(rate.0.saturating_mul(count));
+                (may && a != b).then(|| medium.add_link(total, wire))
             })
             .collect();
     }

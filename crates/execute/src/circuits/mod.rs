@@ -12,11 +12,12 @@ pub mod memo;
 pub mod relaying;
 
 use crate::error::ExecuteError;
+use crate::medium::Medium;
 use crate::outcome::{CircuitStatistics, LinkUse};
 use crate::timeline::CircuitTimeline;
 use ask::Own;
 use domain::{Domain, Domains};
-use lightloom_flowsim::{FlowNetwork, LinkId};
+use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{
     Allocator, Duration, Network, Ocs, Rate, Reconfigure, TaskGraph, Time, WorkerId,
@@ -90,7 +91,7 @@ impl<'a> Circuits<'a> {
         graph: &TaskGraph,
         network: &'a Network,
         share_equal_work: bool,
-        flows: &mut FlowNetwork,
+        medium: &mut Medium,
     ) -> Result<Option<Self>, ExecuteError> {
         let (Some(ocs), Some(eps)) = (&network.ocs, &network.eps) else { return Ok(None) };
         let found = Domains::new(graph, ocs);
@@ -114,9 +115,9 @@ impl<'a> Circuits<'a> {
             let start = start(&asked, ocs);
             let domain = &mut circuits.domains[index];
             domain.circuits = start;
-            domain.add_links(ocs.nic_rate, flows);
+            domain.add_links(ocs, medium);
         }
-        circuits.relays = Relays::new(network, ocs, &circuits.domains, share_equal_work, flows);
+        circuits.relays = Relays::new(network, ocs, &circuits.domains, share_equal_work, medium);
         Ok(Some(circuits))
     }
 
@@ -195,7 +196,7 @@ impl<'a> Circuits<'a> {
         index: u32,
         outlook: &Outlook,
         now: Time,
-        flows: &mut FlowNetwork,
+        medium: &mut Medium,
     ) -> Decision {
         let choice = match self.ocs.reconfigure {
             Reconfigure::Never => unreachable!("circuits that never change are not decided"),
@@ -216,7 +217,7 @@ impl<'a> Circuits<'a> {
             self.statistics.reconfigurations += 1;
             self.statistics.pairs_changed += u64::from(pairs);
             self.statistics.saved_s += saved;
-            self.begin(index, &allocation.circuits, now, flows);
+            self.begin(index, &allocation.circuits, now, medium);
         }
         let ready = now + switching.delay.for_pairs(pairs);
         let domain = self.domain_mut(index);
@@ -277,7 +278,7 @@ impl<'a> Circuits<'a> {
     }
 
     /// Lets circuits that change go dark.
-    fn begin(&mut self, index: u32, next: &[u16], now: Time, flows: &mut FlowNetwork) {
+    fn begin(&mut self, index: u32, next: &[u16], now: Time, medium: &mut Medium) {
         let size = self.domain(index).size();
         for a in 0..size {
             for b in a + 1..size {
@@ -290,7 +291,7 @@ impl<'a> Circuits<'a> {
                 let kept = if self.ocs.keep_unchanged { old.min(new) } else { 0 };
                 let rate = Rate(self.ocs.nic_rate.0.saturating_mul(u64::from(kept)));
                 let domain = &mut self.domains[index as usize];
-                set_pair(domain, (a, b), rate, now, flows);
+                set_pair(domain, (a, b), rate, now, medium);
                 domain.circuits[cell] = new;
                 domain.circuits[b * size + a] = new;
                 domain.switching.push((a as u32, b as u32));
@@ -299,13 +300,13 @@ impl<'a> Circuits<'a> {
     }
 
     /// Brings up the circuits that [`Self::decide`] let go dark.
-    pub fn finish(&mut self, index: u32, now: Time, flows: &mut FlowNetwork) {
+    pub fn finish(&mut self, index: u32, now: Time, medium: &mut Medium) {
         let size = self.domain(index).size();
         let domain = &mut self.domains[index as usize];
         for (a, b) in std::mem::take(&mut domain.switching) {
             let cell = a as usize * size + b as usize;
             let rate = Rate(self.ocs.nic_rate.0.saturating_mul(u64::from(domain.circuits[cell])));
-            set_pair(domain, (a as usize, b as usize), rate, now, flows);
+            set_pair(domain, (a as usize, b as usize), rate, now, medium);
             domain.up_since[cell] = now;
         }
     }
@@ -331,7 +332,7 @@ impl<'a> Circuits<'a> {
 
     /// Ends the books: circuits stay up until the end of the step. Use is against the time in
     /// which the circuits were up.
-    pub fn end(&mut self, now: Time, flows: &FlowNetwork) -> LinkUse {
+    pub fn end(&mut self, now: Time, medium: &Medium) -> LinkUse {
         let (mut carried_bytes, mut links, mut max) = (0, 0, 0.0_f64);
         let mut capacity = 0.0;
         for index in 0..self.domains.len() {
@@ -342,7 +343,7 @@ impl<'a> Circuits<'a> {
                 let bytes = domain.capacity[a * size + b] as f64 / 8.0 / PS_PER_S as f64;
                 for link in [domain.links[a * size + b], domain.links[b * size + a]] {
                     let Some(link) = link else { continue };
-                    let carried = flows.carried(link);
+                    let carried = medium.carried(link);
                     carried_bytes += carried;
                     links += 1;
                     capacity += bytes;
@@ -359,9 +360,9 @@ impl<'a> Circuits<'a> {
     }
 
     /// What relays passed on up to now.
-    pub fn relay_use(&self, end: Time, flows: &FlowNetwork) -> Option<LinkUse> {
+    pub fn relay_use(&self, end: Time, medium: &Medium) -> Option<LinkUse> {
         let (links, rate) = self.relays.as_ref()?.links();
-        let carried: Vec<u64> = links.iter().map(|&link| flows.carried(link)).collect();
+        let carried: Vec<u64> = links.iter().map(|&link| medium.carried(link)).collect();
         Some(LinkUse::new("relay", &carried, &vec![rate; links.len()], end))
     }
 
@@ -410,17 +411,11 @@ fn start(request: &Request, ocs: &Ocs) -> Vec<u16> {
     allocate(Allocator::Static, request).circuits
 }
 
-fn set_pair(
-    domain: &Domain,
-    (a, b): (usize, usize),
-    rate: Rate,
-    now: Time,
-    flows: &mut FlowNetwork,
-) {
+fn set_pair(domain: &Domain, (a, b): (usize, usize), rate: Rate, now: Time, medium: &mut Medium) {
     let size = domain.size();
     for cell in [a * size + b, b * size + a] {
         if let Some(link) = domain.links[cell] {
-            flows.set_rate(now, link, rate);
+            medium.set_rate(now, link, rate);
         }
     }
 }

@@ -11,8 +11,10 @@ use super::memo::Memo;
 use super::{Choice, Circuits};
 use crate::fabric::eps::EpsLinks;
 use crate::lower::{Bundle, RegionWay};
-use lightloom_flowsim::{FlowNetwork, LinkId};
-use lightloom_model::{Carrier, Network, Ocs, Rate, Reconfigure, WorkerId};
+use crate::medium::{Medium, Wire};
+use lightloom_flowsim::LinkId;
+use lightloom_model::units::PS_PER_S;
+use lightloom_model::{Carrier, Duration, Network, Ocs, Rate, Reconfigure, WorkerId};
 use lightloom_schedule::relay::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way, relay};
 use lightloom_schedule::{Ahead, Allocation, EpsRates};
 use std::sync::Arc;
@@ -38,6 +40,12 @@ pub fn cost_of(network: &Network, ocs: &Ocs) -> Option<RelayCost> {
     })
 }
 
+/// What a relay adds to a transfer: the time of a chunk; nothing if servers do not relay.
+pub fn relay_delay(network: &Network, ocs: &Ocs) -> Duration {
+    let seconds = cost_of(network, ocs).map_or(0.0, |cost| cost.latency(ocs.nic_rate));
+    Duration((seconds * PS_PER_S as f64).round() as u64)
+}
+
 impl Relays {
     /// Adds a link per server of the domains.
     pub fn new(
@@ -45,13 +53,14 @@ impl Relays {
         ocs: &Ocs,
         domains: &[Domain],
         share_equal_work: bool,
-        flows: &mut FlowNetwork,
+        medium: &mut Medium,
     ) -> Option<Self> {
         let cost = cost_of(network, ocs)?;
         let rate = cost.staging_rate.expect("an NVSwitch has a rate");
         let mut staging = vec![None; network.servers as usize];
         for &server in domains.iter().flat_map(|domain| &domain.servers) {
-            staging[server as usize] = Some(flows.add_link(rate));
+            let wire = Wire::Relay { server, delay: relay_delay(network, ocs) };
+            staging[server as usize] = Some(medium.add_link(rate, wire));
         }
         Some(Self { cost, staging, memo: Memo::new(share_equal_work) })
     }
@@ -161,8 +170,8 @@ impl Circuits<'_> {
         let domain = self.domain(self.of_group(group).expect("the group crosses servers"));
         let place = |worker: WorkerId| self.place[worker as usize] as usize;
         let middle = domain.servers.binary_search(&server).expect("a relay is in the domain");
-        let mut links = Vec::with_capacity(8);
-        let mut hop = |from: usize, to: usize, circuit: bool| {
+        let mut links = Vec::with_capacity(9);
+        let hop = |links: &mut Vec<LinkId>, from: usize, to: usize, circuit: bool| {
             if circuit {
                 let link = domain.links[from * domain.size() + to];
                 links.push(link.expect("a way takes circuits that are there"));
@@ -171,9 +180,9 @@ impl Circuits<'_> {
                 links.extend_from_slice(path.links());
             }
         };
-        hop(place(ends.0), middle, circuit_in);
-        hop(middle, place(ends.1), circuit_out);
+        hop(&mut links, place(ends.0), middle, circuit_in);
         links.push(relays.staging[server as usize].expect("a relay is in the domain"));
+        hop(&mut links, middle, place(ends.1), circuit_out);
         links
     }
 }

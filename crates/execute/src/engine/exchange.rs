@@ -18,7 +18,7 @@ use super::policy::Gate;
 use super::worker::{Step, Waiting};
 use super::{Engine, Event, NORMAL, Owner, trace};
 use crate::critical_path::CriticalPath;
-use crate::fabric::Piece;
+use crate::fabric::Way;
 use crate::ledger::Purpose;
 use crate::lower::{self, Which};
 use lightloom_model::{
@@ -63,6 +63,8 @@ pub struct Exchange {
     pub latest: u32,
     planned: bool,
     plan: CollectivePlan,
+    /// How much longer its transfers take than as fluids.
+    stretch: f64,
     /// Members whose flows have started.
     dispatched: u32,
     /// Flows on their way.
@@ -214,6 +216,39 @@ impl Engine<'_> {
         self.planner.plan(&question, &self.graph.blocks, &self.seats, &self.fabric, plan);
         let purpose = Purpose::of(task.category).expect("checked");
         self.ledger.inside(purpose, plan.nvswitch_bytes);
+        self.exchanges[number].stretch = self.stretch_of(number, purpose);
+    }
+
+    /// How much longer the transfers of an all-to-all take than as fluids, all begun together.
+    fn stretch_of(&mut self, number: u32, purpose: Purpose) -> f64 {
+        if self.phases.is_none() {
+            return 1.0;
+        }
+        let exchange = &self.exchanges[number];
+        let first_worker = exchange.group * self.graph.layout.members;
+        let transfers = exchange.plan.transfers.iter().map(|transfer| {
+            let ends = (first_worker + transfer.from, first_worker + transfer.to);
+            let latency = self.fabric.propagation(self.servers(ends), transfer.carrier);
+            (self.way(exchange.group, ends, transfer.carrier), transfer.bytes, latency)
+        });
+        let transfers: Vec<_> = transfers.collect();
+        self.stretch(purpose, &transfers)
+    }
+
+    /// The way of a transfer of a group's all-to-all.
+    fn way(&self, group: u32, ends: (WorkerId, WorkerId), carrier: Carrier) -> Way {
+        let circuits = || self.circuits.as_ref().expect("circuits carry what takes them");
+        match carrier {
+            Carrier::Circuit => {
+                let link = circuits().link(group, ends.0, ends.1);
+                Way::Circuits(link.expect("bytes take circuits that may be"))
+            }
+            Carrier::Relay { .. } => {
+                let eps = self.fabric.eps.as_ref().expect("an OCS has an EPS beside it");
+                Way::Relayed(circuits().relay_links(group, ends, carrier, eps))
+            }
+            _ => self.fabric.way(self.servers(ends), carrier),
+        }
     }
 
     /// The flows of a member start.
@@ -226,23 +261,10 @@ impl Engine<'_> {
             let (carrier, bytes) = (transfer.carrier, transfer.bytes);
             self.ledger.send(purpose, carrier, bytes);
             self.ledger.relay(purpose, bytes * self.fabric.relays(carrier));
-            let servers = self.servers(ends);
             let token = Owner::Exchange(number, index as u32).token();
-            let circuit = match (&self.circuits, carrier) {
-                (Some(circuits), Carrier::Circuit) => {
-                    circuits.link(self.exchanges[number].group, ends.0, ends.1)
-                }
-                _ => None,
-            };
-            if let (Some(circuits), Carrier::Relay { .. }) = (&self.circuits, carrier) {
-                let eps = self.fabric.eps.as_ref().expect("an OCS has an EPS beside it");
-                let group = self.exchanges[number].group;
-                let links = circuits.relay_links(group, ends, carrier, eps);
-                self.fabric.start_over(self.now, bytes, &links, token);
-            } else {
-                self.fabric.start(self.now, servers, Piece { carrier, bytes }, circuit, token);
-            }
+            let way = self.way(self.exchanges[number].group, ends, carrier);
             let exchange = &mut self.exchanges[number];
+            self.fabric.start(self.now, bytes, exchange.stretch, &way, token);
             exchange.flows += 1;
             exchange.members[transfer.to as usize].inbound_left += 1;
         }

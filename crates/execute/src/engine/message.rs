@@ -6,6 +6,7 @@
 use super::worker::{Step, Waiting};
 use super::{Engine, Owner, trace};
 use crate::critical_path::CriticalPath;
+use crate::fabric::Piece;
 use crate::ledger::Purpose;
 use lightloom_model::{Carrier, Category, Duration, Task, Time, WorkerId};
 
@@ -43,6 +44,14 @@ impl Engine<'_> {
         message.path = self.workers[from as usize].path;
         message.category = Some(task.category);
         message.latency = Duration::ZERO;
+        let propagation = |piece: &Piece| self.fabric.propagation(servers, piece.carrier);
+        let latency = pieces.iter().map(propagation).max().unwrap_or(Duration::ZERO);
+        let is_phase = |piece: &&Piece| piece.carrier != Carrier::Local && piece.bytes > 0;
+        let phase = pieces.iter().filter(is_phase);
+        let phase =
+            phase.map(|piece| (self.fabric.way(servers, piece.carrier), piece.bytes, latency));
+        let phase: Vec<_> = phase.collect();
+        let stretch = self.stretch(purpose, &phase);
         for piece in pieces {
             self.ledger.send(purpose, piece.carrier, piece.bytes);
             self.ledger.relay(purpose, piece.bytes * self.fabric.relays(piece.carrier));
@@ -51,7 +60,8 @@ impl Engine<'_> {
             } else {
                 if piece.bytes > 0 {
                     let token = Owner::Message(id).token();
-                    self.fabric.start(self.now, servers, piece, None, token);
+                    let way = self.fabric.way(servers, piece.carrier);
+                    self.fabric.start(self.now, piece.bytes, stretch, &way, token);
                     message.pieces_left += 1;
                 }
                 self.fabric.latency(servers, piece.carrier)

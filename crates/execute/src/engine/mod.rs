@@ -15,16 +15,21 @@ use crate::circuits::Circuits;
 use crate::circuits::ask::CircuitAllocator;
 use crate::critical_path::CriticalPath;
 use crate::error::{ExecuteError, invalid};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Way};
 use crate::ledger::Ledger;
+use crate::ledger::Purpose;
 use crate::lower::Planner;
+use crate::medium::Medium;
+use crate::model::Model;
 use crate::outcome::{Options, Outcome};
+use crate::packets::{PacketNetwork, Place};
+use crate::phases::PhaseBook;
 use crate::seats::Seats;
 use crate::slab::Slab;
 use crate::timeline::{Snapshot, Timeline};
 use exchange::{Exchange, Group};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, TraceHash};
-use lightloom_model::{AllToAll, Category, Network, TaskGraph, Time, WorkerId};
+use lightloom_model::{AllToAll, Category, Duration, Network, TaskGraph, Time, WorkerId};
 use message::Message;
 use ring::Ring;
 use rustc_hash::FxHashMap;
@@ -105,6 +110,8 @@ pub struct Engine<'a> {
     seats: Seats,
     fabric: Fabric,
     circuits: Option<Circuits<'a>>,
+    /// What is known of packets, where flows stand for them.
+    phases: Option<&'a mut PhaseBook>,
     planner: Planner,
     queue: EventQueue<Event>,
     now: Time,
@@ -132,14 +139,25 @@ impl<'a> Engine<'a> {
         graph: &'a TaskGraph,
         network: &'a Network,
         options: &Options,
+        model: Model<'a>,
     ) -> Result<Self, ExecuteError> {
         let index = check(graph, network)?;
         let seats = Seats::new(graph, network)?;
-        let mut fabric = Fabric::new(network, &seats)?;
+        let medium = match &model {
+            Model::Packets(packets) => {
+                let eps = network.eps.as_ref();
+                let places: Vec<_> =
+                    (0..network.servers).map(|server| Place::of(server, eps)).collect();
+                Medium::packets(PacketNetwork::new(network, &places, packets)?)
+            }
+            Model::Flows | Model::Phases(_) => Medium::flows(),
+        };
+        let mut fabric = Fabric::new(network, &seats, medium)?;
         let by_rank = network.all_to_all != AllToAll::Hierarchical;
         let implied = implied_bytes(graph, &seats, &fabric, by_rank)?;
         let mut circuits =
-            Circuits::new(graph, network, options.share_equal_work, &mut fabric.flows)?;
+            Circuits::new(graph, network, options.share_equal_work, &mut fabric.medium)?;
+        fabric.medium.seal()?;
         let mut workers = vec![Worker::default(); graph.layout.workers()];
         for &worker in &options.timeline_workers {
             let Some(entry) = workers.get_mut(worker as usize) else {
@@ -161,6 +179,10 @@ impl<'a> Engine<'a> {
             seats,
             fabric,
             circuits,
+            phases: match model {
+                Model::Phases(book) => Some(book),
+                Model::Flows | Model::Packets(_) => None,
+            },
             planner: Planner::new(network.all_to_all, nics),
             queue: EventQueue::new(),
             now: Time::ZERO,
@@ -200,23 +222,21 @@ impl<'a> Engine<'a> {
         self.go_on()?;
         let mut done = Vec::new();
         let mut next_check = CHECK_EVERY;
+        let mut tasks = 0;
         loop {
             let event = self.queue.peek().map(|(time, _)| time);
-            let flow = self.fabric.flows.next_completion();
-            match (event, flow) {
-                (None, None) => break,
-                (Some(event), flow) if flow.is_none_or(|flow| event < flow) => {
-                    self.happen(event)?;
-                }
-                (_, flow) => {
-                    self.now = flow.expect("one of the two is there");
-                    self.fabric.flows.advance(self.now, &mut done);
+            let mut watch = |now: Time, _: u64| observer.progress(now, tasks);
+            match (self.fabric.medium.run_until(event, &mut done, &mut watch)?, event) {
+                (Some(end), _) => {
+                    self.now = end;
                     for token in done.drain(..) {
                         self.events += 1;
                         self.flow_done(Owner::of(token));
                     }
                     self.go_on()?;
                 }
+                (None, Some(event)) => self.happen(event)?,
+                (None, None) => break,
             }
             if self.now > LONGEST {
                 return Err(too_long());
@@ -224,7 +244,7 @@ impl<'a> Engine<'a> {
             self.check_allocator()?;
             if self.events >= next_check {
                 next_check = self.events + CHECK_EVERY;
-                let tasks = self.tasks_done();
+                tasks = self.tasks_done();
                 if observer.progress(self.now, tasks).is_break() {
                     let stopped = Interrupted { now: self.now, done: tasks };
                     return Err(ExecuteError::Interrupted(stopped));
@@ -251,7 +271,7 @@ impl<'a> Engine<'a> {
                 Event::RingFlows(ring) => self.start_ring_flows(ring),
                 Event::CircuitsUp(domain) => {
                     let circuits = self.circuits.as_mut().expect("only circuits come up");
-                    circuits.finish(domain, time, &mut self.fabric.flows);
+                    circuits.finish(domain, time, &mut self.fabric.medium);
                     self.trace.record(time, trace::CIRCUITS, &[u64::from(domain)]);
                     self.decide_pending(domain);
                 }
@@ -270,6 +290,16 @@ impl<'a> Engine<'a> {
         }
         self.released.clear();
         Ok(())
+    }
+
+    /// How much longer transfers of packets that begin together take than as fluids; 1 unless it
+    /// is known or asked for.
+    fn stretch(&mut self, purpose: Purpose, transfers: &[(Way, u64, Duration)]) -> f64 {
+        let Some(book) = &mut self.phases else { return 1.0 };
+        let fabric = &self.fabric;
+        let links =
+            transfers.iter().map(|(way, bytes, latency)| (fabric.links(way), *bytes, *latency));
+        book.stretch(purpose, &fabric.medium, links)
     }
 
     fn flow_done(&mut self, owner: Owner) {
@@ -312,8 +342,8 @@ impl<'a> Engine<'a> {
         let mut circuit_statistics = crate::outcome::CircuitStatistics::default();
         let mut circuit_timeline = crate::timeline::CircuitTimeline::default();
         if let Some(mut circuits) = self.circuits.take() {
-            links.push(circuits.end(end, &self.fabric.flows));
-            links.extend(circuits.relay_use(end, &self.fabric.flows));
+            links.push(circuits.end(end, &self.fabric.medium));
+            links.extend(circuits.relay_use(end, &self.fabric.medium));
             circuit_statistics = circuits.statistics;
             let members = u128::from(self.graph.layout.members);
             circuit_statistics.exposed.0 = (self.exposed / members) as u64;
@@ -335,7 +365,8 @@ impl<'a> Engine<'a> {
             timeline: self.timeline,
             circuit_timeline,
             snapshots: self.snapshots,
-            flow_statistics: self.fabric.flows.statistics(),
+            packet_hops: self.fabric.medium.packet_hops(),
+            flow_statistics: self.fabric.medium.flow_statistics(),
         })
     }
 
@@ -346,7 +377,7 @@ impl<'a> Engine<'a> {
             assert_eq!(left, 0, "collectives are left over although all workers are done");
             return Ok(());
         };
-        if self.fabric.flows.active() > 0 {
+        if self.fabric.medium.is_busy() {
             // Flows that would end beyond the largest time never do.
             return Err(too_long());
         }

@@ -186,7 +186,7 @@ impl Engine<'_> {
         }
         let outlook = self.outlook(domain, groups);
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let decision = circuits.decide(domain, &outlook, self.now, &mut self.fabric.flows);
+        let decision = circuits.decide(domain, &outlook, self.now, &mut self.fabric.medium);
         for _ in groups {
             circuits.count_delay(decision.ready.since(self.now));
         }

@@ -13,6 +13,7 @@ use crate::check::{ring_edge_bytes, ring_steps};
 use crate::critical_path::CriticalPath;
 use crate::engine::worker::{Step, Waiting};
 use crate::error::{ExecuteError, invalid};
+use crate::fabric::Way;
 use crate::fabric::rings::RingWay;
 use crate::ledger::Purpose;
 use lightloom_model::{Carrier, Duration, RingKind, Task, TaskKind, Time, WorkerId};
@@ -107,21 +108,32 @@ impl Engine<'_> {
         let (kind, buffer, _) = self.rings[number].shape();
         let bytes = ring_edge_bytes(kind, buffer, members.len());
         let mut longest = 0;
+        let mut edges = Vec::new();
         for way in self.fabric.ring_ways(&self.seats, members, bytes) {
             let mut latencies = 0;
             for (place, &from) in way.order.iter().enumerate() {
                 let to = way.order[(place + 1) % way.order.len()];
-                let latency = self.start_edge(number, &way, (from, to));
+                let latency = self.take_edge(number, &way, (from, to), &mut edges);
                 latencies = u64::saturating_add(latencies, latency.0);
             }
             if way.bytes > 0 {
                 longest = longest.max(latencies);
             }
         }
+        let purpose = self.rings[number].purpose();
+        // Of each step the latency counts, of which one is on the way of the flows.
+        let mean = Duration(longest / members.len() as u64);
+        let phase: Vec<_> = edges.iter().map(|(way, bytes)| (way.clone(), *bytes, mean)).collect();
+        let stretch = self.stretch(purpose, &phase);
+        for (way, bytes) in &edges {
+            self.fabric.start(self.now, *bytes, stretch, way, Owner::Ring(number).token());
+        }
+        self.rings[number].pieces_left = edges.len() as u32;
         // All ways together send an edge's bytes from a worker to its neighbours on its server.
         let own = self.fabric.local_time(bytes.div_ceil(u64::from(self.seats.gpus)));
         let local = if self.rings[number].has_local_edges { own } else { Duration::ZERO };
-        let steps = ring_steps(kind, members.len());
+        let on_the_way = u64::from(self.fabric.medium.ends_on_arrival());
+        let steps = u64::from(ring_steps(kind, members.len())) - on_the_way;
         let startup = u128::from(longest) * u128::from(steps) / members.len() as u128;
         let ring = &mut self.rings[number];
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
@@ -131,8 +143,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Starts what one way of a ring sends over one edge; returns the latency of that.
-    fn start_edge(&mut self, number: u32, way: &RingWay, ends: (WorkerId, WorkerId)) -> Duration {
+    /// Books what one way of a ring sends over one edge, adds its transfers to `edges` and returns
+    /// its latency.
+    fn take_edge(
+        &mut self,
+        number: u32,
+        way: &RingWay,
+        ends: (WorkerId, WorkerId),
+        edges: &mut Vec<(Way, u64)>,
+    ) -> Duration {
         let purpose = self.rings[number].purpose();
         let servers = (self.seats.server[ends.0 as usize], self.seats.server[ends.1 as usize]);
         let mut longest = Duration::ZERO;
@@ -143,11 +162,9 @@ impl Engine<'_> {
                 self.rings[number].has_local_edges = true;
                 continue;
             }
-            longest = longest.max(self.fabric.latency(servers, piece.carrier));
+            longest = longest.max(self.fabric.propagation(servers, piece.carrier));
             if piece.bytes > 0 {
-                let token = Owner::Ring(number).token();
-                self.fabric.start(self.now, servers, piece, None, token);
-                self.rings[number].pieces_left += 1;
+                edges.push((self.fabric.way(servers, piece.carrier), piece.bytes));
             }
         }
         longest

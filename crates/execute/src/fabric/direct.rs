@@ -9,7 +9,8 @@
 
 use super::weighted_shares;
 use crate::error::{ExecuteError, network as unfit};
-use lightloom_flowsim::{FlowNetwork, LinkId};
+use crate::medium::{Medium, Wire};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{Cycle, Direct, Duration, Network, Rate};
 use rustc_hash::FxHashMap;
 
@@ -69,7 +70,7 @@ impl DirectLinks {
     pub fn new(
         direct: &Direct,
         network: &Network,
-        flows: &mut FlowNetwork,
+        medium: &mut Medium,
     ) -> Result<Self, ExecuteError> {
         let mut counts: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut keys = Vec::new();
@@ -86,7 +87,9 @@ impl DirectLinks {
         let mut bundle_of: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for key in keys {
             let count = counts[&key];
-            let link = flows.add_link(Rate(direct.link_rate.0.saturating_mul(u64::from(count))));
+            let (rate, delay) = (direct.link_rate, direct.link_delay);
+            let wire = Wire::Circuits { from: key.0, to: key.1, most: count, rate, delay };
+            let link = medium.add_link(Rate(rate.0.saturating_mul(u64::from(count))), wire);
             bundle_of.insert(key, bundles.len() as u32);
             bundles.push(Bundle { link, count });
         }
@@ -103,7 +106,7 @@ impl DirectLinks {
             by_pair: FxHashMap::default(),
             order: Vec::new(),
         };
-        links.compile(direct, &bundle_of, flows)?;
+        links.compile(direct, &bundle_of, medium)?;
         links.index_cycles()?;
         Ok(links)
     }
@@ -112,7 +115,7 @@ impl DirectLinks {
         &mut self,
         direct: &Direct,
         bundle_of: &FxHashMap<(u32, u32), u32>,
-        flows: &mut FlowNetwork,
+        medium: &mut Medium,
     ) -> Result<(), ExecuteError> {
         let mut relay_of: FxHashMap<u32, LinkId> = FxHashMap::default();
         for route in &direct.routes {
@@ -130,8 +133,9 @@ impl DirectLinks {
                 if index > 0 {
                     let relays = &mut self.relays;
                     let rate = self.relay_rate;
+                    let wire = Wire::Relay { server: servers[index], delay: direct.relay_delay };
                     links.push(*relay_of.entry(servers[index]).or_insert_with(|| {
-                        let link = flows.add_link(rate);
+                        let link = medium.add_link(rate, wire);
                         relays.push(link);
                         link
                     }));

@@ -6,7 +6,8 @@
 //! delay of one link. In a rail-optimised fabric a ToR serves one NIC slot of its servers, and a
 //! flow between different slots climbs over the layer above even under one set of ToRs.
 
-use lightloom_flowsim::{FlowNetwork, LinkId};
+use crate::medium::{Medium, Wire};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Eps, Rate};
 
 /// A NIC slot of a server.
@@ -47,19 +48,22 @@ pub struct EpsLinks {
 
 impl EpsLinks {
     /// Adds the links of all servers and ToRs.
-    pub fn new(config: &Eps, servers: u32, slots: u32, flows: &mut FlowNetwork) -> Self {
+    pub fn new(config: &Eps, servers: u32, slots: u32, medium: &mut Medium) -> Self {
         let nics_per_slot = u64::from(config.nics / slots);
         let slot_rate = Rate(config.nic_rate.0.saturating_mul(nics_per_slot));
-        let mut add = |count: u32, rate: Rate| (0..count).map(|_| flows.add_link(rate)).collect();
-        let up = add(servers * slots, slot_rate);
-        let down = add(servers * slots, slot_rate);
+        let of_slots = |wire: fn(u32, u16) -> Wire, medium: &mut Medium| {
+            let ports = (0..servers * slots).map(|port| wire(port / slots, (port % slots) as u16));
+            ports.map(|wire| medium.add_link(slot_rate, wire)).collect()
+        };
+        let up = of_slots(|server, slot| Wire::Up { server, slot }, medium);
+        let down = of_slots(|server, slot| Wire::Down { server, slot }, medium);
         let tors = servers.div_ceil(config.servers_per_tor);
         let (tor_count, tor_rate, attached) = Self::tor_links(config, slots, tors);
         let needed = tors > 1 && tor_rate.0 < attached;
         let cross_rail = config.rail && slots > 1 && tor_rate.0 < attached;
         let count = if needed || cross_rail { tor_count } else { 0 };
-        let tor_up = add(count, tor_rate);
-        let tor_down = add(count, tor_rate);
+        let mut switches = || (0..count).map(|_| medium.add_link(tor_rate, Wire::Switch)).collect();
+        let (tor_up, tor_down) = (switches(), switches());
         Self { config: config.clone(), slots, up, down, tor_up, tor_down, slot_rate, tor_rate }
     }
 

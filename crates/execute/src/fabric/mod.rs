@@ -1,17 +1,17 @@
-//! The network as links for the flow simulation, and how a transfer finds its way over them.
+//! The network as links of a medium, and how a transfer finds its way over them.
 
 pub mod direct;
 pub mod eps;
 pub mod rings;
 
-use crate::circuits::relaying::cost_of;
+use crate::circuits::relaying::relay_delay;
 use crate::error::ExecuteError;
+use crate::medium::Medium;
 use crate::outcome::LinkUse;
 use crate::seats::Seats;
 use direct::DirectLinks;
-use eps::EpsLinks;
-use lightloom_flowsim::{FlowNetwork, LinkId};
-use lightloom_model::units::PS_PER_S;
+use eps::{EpsLinks, EpsPath};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{Bytes, Carrier, Duration, Network, NvSwitch, Rate, Time, WorkerId};
 
 /// A part of a transfer between two workers that takes one way.
@@ -23,12 +23,25 @@ pub struct Piece {
     pub bytes: u64,
 }
 
+/// The links that a transfer takes.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// Over the packet fabric.
+    Eps(EpsPath),
+    /// A route of the direct fabric.
+    Route(u32),
+    /// The circuits between the two servers.
+    Circuits(LinkId),
+    /// Over a relay of the region.
+    Relayed(Vec<LinkId>),
+}
+
 /// Everything that carries bytes.
 #[derive(Debug)]
 pub struct Fabric {
-    /// The flow simulation.
-    pub flows: FlowNetwork,
-    /// Flows started.
+    /// What carries them.
+    pub medium: Medium,
+    /// Transfers started.
     pub started: u64,
     /// Packet fabric.
     pub eps: Option<EpsLinks>,
@@ -45,23 +58,25 @@ impl Fabric {
     ///
     /// # Errors
     /// If a route is broken.
-    pub fn new(network: &Network, seats: &Seats) -> Result<Self, ExecuteError> {
-        let mut flows = FlowNetwork::new();
+    pub fn new(network: &Network, seats: &Seats, mut medium: Medium) -> Result<Self, ExecuteError> {
         let eps = network
             .eps
             .as_ref()
-            .map(|eps| EpsLinks::new(eps, network.servers, seats.slots, &mut flows));
+            .map(|eps| EpsLinks::new(eps, network.servers, seats.slots, &mut medium));
         let direct = match &network.direct {
-            Some(direct) => Some(DirectLinks::new(direct, network, &mut flows)?),
+            Some(direct) => Some(DirectLinks::new(direct, network, &mut medium)?),
             None => None,
         };
-        let circuit_delay = network.ocs.as_ref().map_or(Duration::ZERO, |ocs| ocs.circuit_delay);
-        let nvswitch = network.nvswitch;
-        let relay_delay = network.ocs.as_ref().map_or(Duration::ZERO, |ocs| {
-            let seconds = cost_of(network, ocs).map_or(0.0, |cost| cost.latency(ocs.nic_rate));
-            Duration((seconds * PS_PER_S as f64).round() as u64)
-        });
-        Ok(Self { flows, started: 0, eps, direct, nvswitch, circuit_delay, relay_delay })
+        let ocs = network.ocs.as_ref();
+        Ok(Self {
+            medium,
+            started: 0,
+            eps,
+            direct,
+            nvswitch: network.nvswitch,
+            circuit_delay: ocs.map_or(Duration::ZERO, |ocs| ocs.circuit_delay),
+            relay_delay: ocs.map_or(Duration::ZERO, |ocs| relay_delay(network, ocs)),
+        })
     }
 
     /// Time of a local collective in which the busiest GPU moves this many bytes; none for none.
@@ -72,55 +87,51 @@ impl Fabric {
         self.nvswitch.latency + self.nvswitch.gpu_rate.transmission(Bytes(bytes_per_gpu))
     }
 
-    /// Starts a flow between two servers; its token comes back when the last byte left.
-    ///
-    /// `circuit` is the link of the pair's circuits, where the carrier is those.
-    pub fn start(
-        &mut self,
-        now: Time,
-        (from, to): (u32, u32),
-        piece: Piece,
-        circuit: Option<LinkId>,
-        token: u64,
-    ) {
-        self.started += 1;
-        let size = Bytes(piece.bytes);
-        match piece.carrier {
+    /// The way of a transfer between two servers outside regions of circuits.
+    pub fn way(&self, (from, to): (u32, u32), carrier: Carrier) -> Way {
+        match carrier {
             Carrier::Eps { from_slot, to_slot } => {
                 let eps = self.eps.as_ref().expect("an EPS carrier needs an EPS");
-                let path = eps.path((from, from_slot), (to, to_slot));
-                self.flows.start(now, size, path.links(), token);
+                Way::Eps(eps.path((from, from_slot), (to, to_slot)))
             }
-            Carrier::Direct { route } => {
-                let direct = self.direct.as_ref().expect("a route needs a direct fabric");
-                self.flows.start(now, size, &direct.route(route).links, token);
+            Carrier::Direct { route } => Way::Route(route),
+            Carrier::Circuit | Carrier::Relay { .. } => {
+                unreachable!("the circuits know their links")
             }
-            Carrier::Circuit => {
-                let link = circuit.expect("a circuit carrier needs its link");
-                self.flows.start(now, size, &[link], token);
-            }
-            Carrier::Relay { .. } => unreachable!("the circuits know the links of their relays"),
-            Carrier::Local => unreachable!("local transfers are no flows"),
+            Carrier::Local => unreachable!("local transfers take no links"),
         }
     }
 
-    /// Starts a flow over the given links.
-    pub fn start_over(&mut self, now: Time, bytes: u64, links: &[LinkId], token: u64) {
-        self.started += 1;
-        self.flows.start(now, Bytes(bytes), links, token);
+    /// The links of a way, in order.
+    pub fn links<'a>(&'a self, way: &'a Way) -> &'a [LinkId] {
+        links(self.direct.as_ref(), way)
     }
 
-    /// Time from the last byte's departure to its arrival.
-    pub fn latency(&self, (from, to): (u32, u32), carrier: Carrier) -> Duration {
+    /// Starts a transfer; see [`Medium::start`].
+    pub fn start(&mut self, now: Time, bytes: u64, stretch: f64, way: &Way, token: u64) {
+        self.started += 1;
+        self.medium.start(now, bytes, stretch, links(self.direct.as_ref(), way), token);
+    }
+
+    /// Time from the end of a transfer to the arrival of its last byte.
+    pub fn latency(&self, servers: (u32, u32), carrier: Carrier) -> Duration {
+        if self.medium.ends_on_arrival() {
+            return Duration::ZERO;
+        }
+        self.propagation(servers, carrier)
+    }
+
+    /// Time of the last byte on its way.
+    pub fn propagation(&self, (from, to): (u32, u32), carrier: Carrier) -> Duration {
         match carrier {
             Carrier::Local => Duration::ZERO,
             Carrier::Circuit => self.circuit_delay,
             Carrier::Relay { server, circuit_in, circuit_out } => {
                 let eps = Carrier::Eps { from_slot: 0, to_slot: 0 };
                 let hop = |circuit| if circuit { Carrier::Circuit } else { eps };
-                self.latency((from, server), hop(circuit_in))
+                self.propagation((from, server), hop(circuit_in))
                     + self.relay_delay
-                    + self.latency((server, to), hop(circuit_out))
+                    + self.propagation((server, to), hop(circuit_out))
             }
             Carrier::Eps { from_slot, to_slot } => {
                 let eps = self.eps.as_ref().expect("an EPS carrier needs an EPS");
@@ -177,7 +188,7 @@ impl Fabric {
         let mut add = |name: &str, links: &[LinkId], rate: Rate| {
             if !links.is_empty() {
                 let carried: Vec<u64> =
-                    links.iter().map(|&link| self.flows.carried(link)).collect();
+                    links.iter().map(|&link| self.medium.carried(link)).collect();
                 uses.push(LinkUse::new(name, &carried, &vec![rate; links.len()], end));
             }
         };
@@ -189,7 +200,7 @@ impl Fabric {
         }
         if let Some(direct) = &self.direct {
             add("relay", &direct.relays, direct.relay_rate);
-            let bundle = |bundle: &direct::Bundle| self.flows.carried(bundle.link);
+            let bundle = |bundle: &direct::Bundle| self.medium.carried(bundle.link);
             let rate =
                 |bundle: &direct::Bundle| Rate(direct.circuit_rate.0 * u64::from(bundle.count));
             let carried: Vec<u64> = direct.bundles.iter().map(bundle).collect();
@@ -197,6 +208,15 @@ impl Fabric {
             uses.push(LinkUse::new("direct", &carried, &rates, end));
         }
         uses
+    }
+}
+
+fn links<'a>(direct: Option<&'a DirectLinks>, way: &'a Way) -> &'a [LinkId] {
+    match way {
+        Way::Eps(path) => path.links(),
+        Way::Route(route) => &direct.expect("a route needs a direct fabric").route(*route).links,
+        Way::Circuits(link) => std::slice::from_ref(link),
+        Way::Relayed(links) => links,
     }
 }
 
@@ -219,7 +239,7 @@ pub fn weighted_shares(
 }
 
 /// Splits bytes into equal shares, the remainder spread over the first ones.
-fn shares(bytes: u64, count: usize) -> impl Iterator<Item = u64> {
+pub fn shares(bytes: u64, count: usize) -> impl Iterator<Item = u64> {
     let count = count as u64;
     (0..count).map(move |index| bytes / count + u64::from(index < bytes % count))
 }

@@ -3,6 +3,8 @@
 mod circuits;
 mod exchange;
 mod local;
+mod packets;
+mod phases;
 mod pipeline;
 mod policies;
 mod refusals;

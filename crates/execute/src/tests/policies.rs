@@ -2,7 +2,7 @@
 
 use super::{US, compute, play};
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
-use crate::{CircuitAllocator, Options, Outcome, execute, execute_with};
+use crate::{CircuitAllocator, Model, Options, Outcome, execute, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
     Duration, FirstAllToAll, Invalid, Network, Ocs, Reconfigure, SwitchDelay, Task, TaskGraph,
@@ -227,7 +227,7 @@ fn an_own_allocator_answers_and_is_checked() {
     let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
     let network = network(Reconfigure::Always, MS);
     let run = |own: &mut Stubborn| {
-        execute_with(&graph, &network, &Options::default(), &mut Silent, own)
+        execute_as(Model::Flows, &graph, &network, &Options::default(), &mut Silent, Some(own))
             .map_err(|error| error.to_string())
     };
     let mut own = Stubborn(6, vec![]);

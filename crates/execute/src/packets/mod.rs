@@ -1,0 +1,21 @@
+//! Packets as what carries bytes: the graph of a network, and its transfers as flows of packets.
+
+mod network;
+mod topology;
+mod transport;
+
+pub use network::PacketNetwork;
+pub use topology::{Place, links_between};
+pub use transport::PacketOptions;
+
+use crate::error::{ExecuteError, network as unfit};
+use lightloom_packetsim::PacketError;
+
+impl From<PacketError> for ExecuteError {
+    fn from(error: PacketError) -> Self {
+        match error {
+            PacketError::Interrupted(stopped) => Self::Interrupted(stopped),
+            PacketError::Invalid(text) | PacketError::Stuck(text) => unfit(text),
+        }
+    }
+}

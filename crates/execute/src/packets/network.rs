@@ -1,0 +1,314 @@
+//! Transfers over links of a network as flows of packets.
+//!
+//! A link of the caller's is a bundle: the NICs of a server that share a transfer, or parallel
+//! circuits. A transfer becomes as many flows as it takes to load every member of every bundle on
+//! its path alike. Over the packet fabric alone, switches choose their paths; where a circuit or a
+//! relay is on the way, the path is explicit, and what of it crosses the fabric is drawn by hash.
+
+use super::topology::{Place, Plant};
+use super::transport::PacketOptions;
+use crate::error::{ExecuteError, network as unfit};
+use crate::fabric::shares;
+use crate::medium::Wire;
+use crate::slab::Slab;
+use lightloom_flowsim::LinkId as Bundle;
+use lightloom_kernel::Observer;
+use lightloom_model::{Bytes, Network, Rate, Time};
+use lightloom_packetsim::Network as Packets;
+use lightloom_packetsim::{FlowId, FlowSpec, LinkId, NicId, PacketError};
+use rustc_hash::FxHashMap;
+
+/// Simulated time without any arrival after which transfers are given up: 10 s.
+const PATIENCE: u64 = 10_000_000_000_000;
+
+/// What a bundle consists of.
+#[derive(Debug, Clone)]
+enum Members {
+    Up(Vec<NicId>),
+    Down(Vec<NicId>),
+    Switch,
+    Relay([LinkId; 2]),
+    Circuits { links: Vec<LinkId>, rate: Rate, lit: usize },
+}
+
+/// A part of a path whose members share its bytes.
+enum Hop<'a> {
+    Fabric(&'a [NicId], &'a [NicId]),
+    Relay([LinkId; 2]),
+    Circuits(&'a [LinkId]),
+}
+
+impl Hop<'_> {
+    fn width(&self) -> usize {
+        match self {
+            Self::Fabric(from, _) => from.len(),
+            Self::Relay(_) => 1,
+            Self::Circuits(links) => links.len(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Transfer {
+    token: u64,
+    bytes: u64,
+    flows_left: u32,
+    path: Vec<Bundle>,
+}
+
+/// A network of packets.
+pub struct PacketNetwork {
+    options: PacketOptions,
+    plant: Plant,
+    bundles: Vec<Members>,
+    /// None until sealed.
+    simulation: Option<Box<dyn Packets>>,
+    /// By the link that leaves it.
+    nics: FxHashMap<LinkId, NicId>,
+    transfers: Slab<Transfer>,
+    /// Transfer of each flow.
+    owner: Vec<u32>,
+    carried: Vec<u64>,
+    finished: Vec<FlowId>,
+    failure: Option<PacketError>,
+}
+
+impl std::fmt::Debug for PacketNetwork {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PacketNetwork")
+            .field("options", &self.options)
+            .field("transfers", &self.transfers.in_use())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PacketNetwork {
+    /// The packet fabric of a network with servers at these places.
+    ///
+    /// # Errors
+    /// If a rate is 0, or packets cannot be as they are asked to be.
+    pub fn new(
+        network: &Network,
+        places: &[Place],
+        options: &PacketOptions,
+    ) -> Result<Self, ExecuteError> {
+        options.config.validate()?;
+        Ok(Self {
+            options: *options,
+            plant: Plant::new(network, places)?,
+            bundles: Vec::new(),
+            simulation: None,
+            nics: FxHashMap::default(),
+            transfers: Slab::default(),
+            owner: Vec::new(),
+            carried: Vec::new(),
+            finished: Vec::new(),
+            failure: None,
+        })
+    }
+
+    /// Adds a link; numbered from 0.
+    pub fn add_link(&mut self, rate: Rate, wire: Wire) {
+        let plant = &mut self.plant;
+        let of_slot = |plant: &Plant, server: u32, slot: u16| {
+            let nics = plant.nics(server);
+            let each = plant.topology.links()[plant.topology.uplink(nics[0]).0 as usize].rate;
+            let count = (rate.0 / each.0) as usize;
+            nics[usize::from(slot) * count..][..count].to_vec()
+        };
+        let members = match wire {
+            Wire::Up { server, slot } => Ok(Members::Up(of_slot(plant, server, slot))),
+            Wire::Down { server, slot } => Ok(Members::Down(of_slot(plant, server, slot))),
+            Wire::Switch => Ok(Members::Switch),
+            Wire::Relay { server, delay } => plant.relay(server, rate, delay).map(Members::Relay),
+            Wire::Circuits { from, to, most, rate: each, delay } => {
+                let lit = (rate.0 / each.0) as usize;
+                let links = plant.circuits((from, to), most, (each, delay));
+                links.map(|links| Members::Circuits { links, rate: each, lit })
+            }
+        };
+        let members = members.unwrap_or_else(|error| {
+            self.failure.get_or_insert(error);
+            Members::Switch
+        });
+        self.bundles.push(members);
+        self.carried.push(0);
+    }
+
+    /// Ends the adding of links.
+    ///
+    /// # Errors
+    /// If one of them cannot be.
+    pub fn seal(&mut self) -> Result<(), ExecuteError> {
+        if let Some(error) = self.failure.take() {
+            return Err(error.into());
+        }
+        let topology = &self.plant.topology;
+        let all = (0..topology.nic_count() as u32).map(NicId);
+        self.nics = all.map(|nic| (topology.uplink(nic), nic)).collect();
+        let mut simulation =
+            self.options.transport.network(topology.clone(), self.options.config)?;
+        simulation.finish_on_arrival();
+        for bundle in &self.bundles {
+            if let Members::Circuits { links, lit, .. } = bundle {
+                for &link in &links[*lit..] {
+                    simulation.set_dark(Time::ZERO, link, true);
+                }
+            }
+        }
+        self.simulation = Some(simulation);
+        Ok(())
+    }
+
+    /// Changes the rate of circuits: as many are lit as make up the rate, the others go dark.
+    pub fn set_rate(&mut self, now: Time, bundle: Bundle, rate: Rate) {
+        let Members::Circuits { links, rate: each, lit } = &mut self.bundles[bundle.0 as usize]
+        else {
+            unreachable!("only circuits change")
+        };
+        let wanted = (rate.0 / each.0) as usize;
+        let simulation = self.simulation.as_mut().expect("sealed");
+        for &link in &links[wanted.min(*lit)..wanted.max(*lit)] {
+            simulation.set_dark(now, link, wanted < *lit);
+        }
+        *lit = wanted;
+    }
+
+    /// Starts a transfer; its token comes back when the last byte has arrived.
+    pub fn start(&mut self, now: Time, bytes: u64, path: &[Bundle], token: u64) {
+        let hops = hops(&self.bundles, path);
+        let width = hops.iter().map(Hop::width).fold(1, least_common_multiple);
+        let parts = shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
+        let specs: Vec<FlowSpec> =
+            parts.map(|(index, size)| self.flow(&hops, index, Bytes(size), now)).collect();
+        let number = self.transfers.take();
+        let flows_left = specs.len() as u32;
+        self.transfers[number] = Transfer { token, bytes, flows_left, path: path.to_vec() };
+        let simulation = self.simulation.as_mut().expect("sealed");
+        for spec in specs {
+            match simulation.add_flow(&spec) {
+                Ok(_) => self.owner.push(number),
+                Err(error) => {
+                    self.failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// One of the flows of a transfer.
+    fn flow(&self, hops: &[Hop], index: usize, size: Bytes, start: Time) -> FlowSpec {
+        if let [Hop::Fabric(from, to)] = hops {
+            let (source, destination) = (from[index], to[index]);
+            return FlowSpec { source, destination, size, start, route: None };
+        }
+        let core = self.simulation.as_ref().expect("sealed").core();
+        let mut route = Vec::new();
+        for hop in hops {
+            match hop {
+                Hop::Circuits(links) => route.push(links[index % links.len()]),
+                Hop::Relay(links) => route.extend(links),
+                Hop::Fabric(from, to) => {
+                    let ends = (from[index % from.len()], to[index % to.len()]);
+                    let entropy = (self.owner.len() + index) as u64;
+                    route.extend(core.path(ends, entropy).expect("one fabric joins all servers"));
+                }
+            }
+        }
+        let source = self.nics[&route[0]];
+        let destination = self.nics[&route[route.len() - 1].reverse()];
+        FlowSpec { source, destination, size, start, route: Some(route) }
+    }
+
+    /// Goes on to the next time, but not beyond `limit`, at which transfers end.
+    ///
+    /// # Errors
+    /// If the observer asks to stop, or nothing arrives for 10 s.
+    pub fn run_until(
+        &mut self,
+        limit: Option<Time>,
+        done: &mut Vec<u64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Time>, ExecuteError> {
+        if let Some(error) = self.failure.take() {
+            return Err(error.into());
+        }
+        let simulation = self.simulation.as_mut().expect("sealed");
+        while self.transfers.in_use() > 0 {
+            let now = simulation.core().time();
+            let patience = Time(now.0.saturating_add(PATIENCE));
+            let until = limit.map_or(patience, |limit| limit.min(patience));
+            if !simulation.advance(until, &mut self.finished, observer)? {
+                if limit.is_some_and(|limit| limit <= until) {
+                    return Ok(None);
+                }
+                return Err(unfit(format!(
+                    "{} transfers of packets are stuck from {} s on",
+                    self.transfers.in_use(),
+                    now.as_seconds()
+                )));
+            }
+            for flow in self.finished.drain(..) {
+                let number = self.owner[flow.0 as usize];
+                let transfer = &mut self.transfers[number];
+                transfer.flows_left -= 1;
+                if transfer.flows_left == 0 {
+                    done.push(transfer.token);
+                    for link in &transfer.path {
+                        self.carried[link.0 as usize] += transfer.bytes;
+                    }
+                    self.transfers.free(number);
+                }
+            }
+            if !done.is_empty() {
+                return Ok(Some(simulation.core().time()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether transfers are on their way.
+    pub fn is_busy(&self) -> bool {
+        self.transfers.in_use() > 0
+    }
+
+    /// Bytes of the transfers that have crossed a link.
+    pub fn carried(&self, bundle: Bundle) -> u64 {
+        self.carried[bundle.0 as usize]
+    }
+
+    /// Packets that left a link, once for each.
+    pub fn packet_hops(&self) -> u64 {
+        self.simulation.as_ref().map_or(0, |simulation| {
+            let counters = simulation.core().counters();
+            counters.data_hops + counters.control_hops
+        })
+    }
+}
+
+/// The parts of a path.
+fn hops<'a>(bundles: &'a [Members], path: &[Bundle]) -> Vec<Hop<'a>> {
+    let mut hops = Vec::with_capacity(path.len());
+    let mut from: &[NicId] = &[];
+    for link in path {
+        match &bundles[link.0 as usize] {
+            Members::Up(nics) => from = nics,
+            Members::Down(nics) => hops.push(Hop::Fabric(from, nics)),
+            Members::Switch => {}
+            Members::Relay(links) => hops.push(Hop::Relay(*links)),
+            // Where all are dark, bytes wait for the first one to come up.
+            Members::Circuits { links, lit, .. } => {
+                hops.push(Hop::Circuits(&links[..(*lit).max(1)]));
+            }
+        }
+    }
+    hops
+}
+
+fn least_common_multiple(a: usize, b: usize) -> usize {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
+}

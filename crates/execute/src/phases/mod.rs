@@ -1,0 +1,231 @@
+//! Phases: what begins together, simulated once as packets, and the stretch that this gives flows.
+//!
+//! A *phase* is the transfers of one all-to-all, one pipeline send or one ring collective. Alone and
+//! begun at once it takes T as packets, until the last receiver has everything. As fluids its
+//! transfers i end at `f_i` and arrive `l_i` later. Max-min shares do not change when all sizes
+//! are scaled alike, so with sizes times
+//!
+//! ```text
+//! r = min over i of (T - l_i) / f_i
+//! ```
+//!
+//! the phase takes T as fluids, too: exactly, but for the rounding of sizes to bytes. In a step
+//! whose phases do not overlap and whose members begin together, nothing is lost. Phases that
+//! overlap share links as fluids do; that their queues meet, too, is left out, and so is which
+//! member is done before the last one.
+
+mod phase;
+
+use crate::error::{ExecuteError, invalid};
+use crate::ledger::Purpose;
+use crate::medium::Medium;
+use crate::packets::PacketOptions;
+use lightloom_flowsim::LinkId;
+use lightloom_kernel::{Interrupted, Observer};
+use lightloom_model::{Duration, Network, Time};
+use phase::Phase;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Bytes of phases that are kept until they are simulated.
+const MOST_BYTES: usize = 2 << 30;
+
+const PURPOSES: usize = Purpose::NAMES.len();
+
+/// What is known of the phases of one purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PhaseCount {
+    /// Distinct phases that were met.
+    pub distinct: u64,
+    /// Bytes of all of these.
+    pub bytes: u64,
+    /// Distinct phases that were simulated.
+    pub simulated: u64,
+    /// Bytes of these.
+    pub simulated_bytes: u64,
+    /// Sum over these of stretch times bytes.
+    stretched_bytes: f64,
+    /// Least and greatest stretch of these.
+    pub least: f64,
+    /// See `least`.
+    pub greatest: f64,
+    /// Packet-hops of the simulated ones.
+    pub packet_hops: u64,
+}
+
+impl PhaseCount {
+    /// Mean stretch of what was simulated, by bytes; 1 of nothing.
+    pub fn mean(&self) -> f64 {
+        if self.simulated_bytes == 0 {
+            1.0
+        } else {
+            self.stretched_bytes / self.simulated_bytes as f64
+        }
+    }
+}
+
+/// What is known of one phase.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// None if it was not simulated.
+    stretch: Option<f64>,
+    /// About how many packet-hops it is.
+    hops: u64,
+}
+
+/// The phases of steps on one network.
+#[derive(Debug)]
+pub struct PhaseBook {
+    network: Network,
+    options: PacketOptions,
+    /// How many distinct phases of each purpose are simulated; all if none.
+    sample: Option<usize>,
+    /// The phases that were met.
+    known: FxHashMap<u128, Known>,
+    /// About how many packet-hops everything that was met is, equal phases included.
+    all_hops: u64,
+    /// Phases that are to be simulated, by purpose and digest, with their packet-hops.
+    pending: BTreeMap<(usize, u128), (Phase, u64)>,
+    pending_bytes: usize,
+    counts: [PhaseCount; PURPOSES],
+    /// Whether new phases are still chosen for simulation.
+    is_open: bool,
+}
+
+impl PhaseBook {
+    /// Of the phases of each purpose, `sample` are simulated: those of the smallest digests, which
+    /// is a choice as good as random that depends on nothing but the phases.
+    ///
+    /// # Errors
+    /// If packets cannot be as they are asked to be.
+    pub fn new(
+        network: &Network,
+        options: &PacketOptions,
+        sample: Option<usize>,
+    ) -> Result<Self, ExecuteError> {
+        options.config.validate()?;
+        network.validate().map_err(ExecuteError::Network)?;
+        if sample == Some(0) {
+            return Err(invalid("0 phases to simulate: expected at least 1"));
+        }
+        Ok(Self {
+            network: network.clone(),
+            options: *options,
+            sample,
+            known: FxHashMap::default(),
+            all_hops: 0,
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            counts: [PhaseCount::default(); PURPOSES],
+            is_open: true,
+        })
+    }
+
+    /// What is known, by purpose.
+    pub fn counts(&self) -> &[PhaseCount; PURPOSES] {
+        &self.counts
+    }
+
+    /// Phases still to be simulated, and about how many packet-hops these are.
+    pub fn pending(&self) -> (usize, u64) {
+        (self.pending.len(), self.pending.values().map(|(_, hops)| hops).sum())
+    }
+
+    /// About how many packet-hops everything is that was met, equal phases included: what a whole
+    /// step of packets is.
+    pub fn all_hops(&self) -> u64 {
+        self.all_hops
+    }
+
+    /// Bytes that the phases still to be simulated take of the memory, beyond which no more are
+    /// kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending_bytes > MOST_BYTES
+    }
+
+    /// The stretch of a phase; 1 while nothing of its purpose is known.
+    pub(crate) fn stretch<'a>(
+        &mut self,
+        purpose: Purpose,
+        medium: &Medium,
+        transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
+    ) -> f64 {
+        let phase = Phase::new(self.network.eps.as_ref(), medium, transfers);
+        if phase.is_empty() {
+            return 1.0;
+        }
+        let (kind, digest) = (purpose as usize, phase.digest());
+        let mean = self.counts[kind].mean();
+        if let Some(known) = self.known.get(&digest) {
+            self.all_hops = self.all_hops.saturating_add(known.hops);
+            return known.stretch.unwrap_or(mean);
+        }
+        let count = &mut self.counts[kind];
+        count.distinct += 1;
+        count.bytes += phase.bytes();
+        let hops = phase.packet_hops(&self.network, self.options.config.mtu);
+        self.all_hops = self.all_hops.saturating_add(hops);
+        self.known.insert(digest, Known { stretch: None, hops });
+        if self.is_open && !self.is_full() {
+            self.keep((kind, digest), phase, hops);
+        }
+        mean
+    }
+
+    /// Keeps a phase for simulation, if it is among the chosen.
+    fn keep(&mut self, key: (usize, u128), phase: Phase, hops: u64) {
+        let (kind, digest) = key;
+        if let Some(most) = self.sample {
+            let range = (kind, 0)..(kind + 1, 0);
+            if self.pending.range(range.clone()).count() >= most {
+                let last = *self.pending.range(range).next_back().expect("counted").0;
+                if last.1 < digest {
+                    return;
+                }
+                let (dropped, _) = self.pending.remove(&last).expect("found");
+                self.pending_bytes -= dropped.size_bytes();
+            }
+        }
+        self.pending_bytes += phase.size_bytes();
+        self.pending.insert(key, (phase, hops));
+    }
+
+    /// Simulates what is pending; the observer is told how many packet-hops of `pending` are done.
+    ///
+    /// # Errors
+    /// If the observer asks to stop, or a phase never ends; what was simulated stays known.
+    pub fn simulate(&mut self, observer: &mut dyn Observer) -> Result<(), ExecuteError> {
+        if self.is_full() {
+            return Err(invalid(format!(
+                "the phases to simulate take over {} GiB of memory; sample some of them",
+                MOST_BYTES >> 30
+            )));
+        }
+        let mut done = 0;
+        while let Some(entry) = self.pending.first_entry() {
+            let (kind, digest) = *entry.key();
+            let (phase, predicted) = entry.get();
+            let predicted = *predicted;
+            if observer.progress(Time::ZERO, done).is_break() {
+                return Err(ExecuteError::Interrupted(Interrupted { now: Time::ZERO, done }));
+            }
+            let mut watch = |now, hops: u64| observer.progress(now, done + hops.min(predicted));
+            let found = phase.simulate(&self.network, &self.options, &mut watch)?;
+            let (phase, _) = entry.remove();
+            self.pending_bytes -= phase.size_bytes();
+            self.known.insert(digest, Known { stretch: Some(found.stretch), hops: predicted });
+            let count = &mut self.counts[kind];
+            let is_first = count.simulated == 0;
+            count.simulated += 1;
+            count.simulated_bytes += phase.bytes();
+            count.stretched_bytes += found.stretch * phase.bytes() as f64;
+            count.least = if is_first { found.stretch } else { count.least.min(found.stretch) };
+            count.greatest = count.greatest.max(found.stretch);
+            count.packet_hops += found.packet_hops;
+            done += predicted;
+        }
+        // A sample is drawn once, from all that was met until then.
+        self.is_open = self.sample.is_none();
+        Ok(())
+    }
+}

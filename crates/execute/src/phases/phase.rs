@@ -1,0 +1,252 @@
+//! One phase: transfers that begin together, in terms that do not depend on where they are.
+//!
+//! Servers, pods, ToRs and links are numbered in the order in which transfers name them. Two phases
+//! are equal if that makes them the same: the same bytes over the same kinds of links, at servers
+//! that share ToRs and pods alike. Equal phases take equal times, as only what is equal is
+//! simulated; which servers, ToRs and pods of the whole these are makes no difference but to the
+//! hashes that spread flows over equal paths.
+
+use crate::error::ExecuteError;
+use crate::medium::{Medium, Wire};
+use crate::packets::{PacketNetwork, PacketOptions, Place, links_between};
+use lightloom_flowsim::LinkId;
+use lightloom_kernel::{Observer, Silent, TraceHash};
+use lightloom_model::{Duration, Eps, Network, Rate, Time};
+use rustc_hash::FxHashMap;
+
+/// Transfers that begin together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    places: Vec<Place>,
+    wires: Vec<(Wire, Rate)>,
+    /// Paths of all transfers, one after the other, as numbers of wires.
+    paths: Vec<u32>,
+    transfers: Vec<Transfer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Transfer {
+    /// End of its path in `paths`.
+    end: u32,
+    bytes: u64,
+    latency: Duration,
+}
+
+/// What a simulation found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// Time until the last receiver had everything.
+    pub time: Duration,
+    /// See [`super`].
+    pub stretch: f64,
+    /// Packets that left a link.
+    pub packet_hops: u64,
+}
+
+/// Numbers in the order of appearance.
+#[derive(Debug, Default)]
+struct Numbers(FxHashMap<u32, u32>);
+
+impl Numbers {
+    /// The number of something, and whether it is new.
+    fn of(&mut self, what: u32) -> (u32, bool) {
+        let next = self.0.len() as u32;
+        let number = *self.0.entry(what).or_insert(next);
+        (number, number == next)
+    }
+}
+
+/// Gives numbers to what transfers name.
+struct Canon<'a> {
+    eps: Option<&'a Eps>,
+    servers: Numbers,
+    pods: Numbers,
+    tors: Numbers,
+    places: Vec<Place>,
+}
+
+impl Canon<'_> {
+    fn server(&mut self, server: u32) -> u32 {
+        let (number, is_new) = self.servers.of(server);
+        if is_new {
+            let place = Place::of(server, self.eps);
+            let (pod, tor) = (self.pods.of(place.pod).0, self.tors.of(place.tor).0);
+            self.places.push(Place { pod, tor });
+        }
+        number
+    }
+
+    fn wire(&mut self, (wire, total): (Wire, Rate)) -> Wire {
+        match wire {
+            Wire::Up { server, slot } => Wire::Up { server: self.server(server), slot },
+            Wire::Down { server, slot } => Wire::Down { server: self.server(server), slot },
+            Wire::Switch => Wire::Switch,
+            Wire::Relay { server, delay } => Wire::Relay { server: self.server(server), delay },
+            Wire::Circuits { from, to, rate, delay, .. } => {
+                let most = (total.0 / rate.0) as u32;
+                let (from, to) = (self.server(from), self.server(to));
+                Wire::Circuits { from, to, most, rate, delay }
+            }
+        }
+    }
+}
+
+impl Phase {
+    /// From paths, bytes and latencies of transfers.
+    pub fn new<'a>(
+        eps: Option<&Eps>,
+        medium: &Medium,
+        transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
+    ) -> Self {
+        let mut canon = Canon {
+            eps,
+            servers: Numbers::default(),
+            pods: Numbers::default(),
+            tors: Numbers::default(),
+            places: Vec::new(),
+        };
+        let mut links = Numbers::default();
+        let (mut wires, mut paths, mut list) = (Vec::new(), Vec::new(), Vec::new());
+        for (path, bytes, latency) in transfers {
+            for &link in path {
+                let (number, is_new) = links.of(link.0);
+                if is_new {
+                    let (wire, rate) = medium.wire(link);
+                    wires.push((canon.wire((wire, rate)), rate));
+                }
+                paths.push(number);
+            }
+            list.push(Transfer { end: paths.len() as u32, bytes, latency });
+        }
+        Self { places: canon.places, wires, paths, transfers: list }
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.transfers.is_empty()
+    }
+
+    /// Bytes of all transfers.
+    pub fn bytes(&self) -> u64 {
+        self.transfers.iter().map(|transfer| transfer.bytes).sum()
+    }
+
+    /// What it takes of the memory.
+    pub fn size_bytes(&self) -> usize {
+        self.paths.len() * size_of::<u32>()
+            + self.transfers.len() * size_of::<Transfer>()
+            + self.wires.len() * size_of::<(Wire, Rate)>()
+    }
+
+    /// 128 bits that tell phases apart.
+    pub fn digest(&self) -> u128 {
+        let mut hash = TraceHash::new();
+        let mut words = |kind: u32, words: &[u64]| hash.record(Time::ZERO, kind, words);
+        for place in &self.places {
+            words(0, &[u64::from(place.pod), u64::from(place.tor)]);
+        }
+        for (wire, rate) in &self.wires {
+            let (server, rate) = (u64::from, rate.0);
+            match *wire {
+                Wire::Up { server: at, slot } => words(1, &[server(at), u64::from(slot), rate]),
+                Wire::Down { server: at, slot } => words(2, &[server(at), u64::from(slot), rate]),
+                Wire::Switch => words(3, &[rate]),
+                Wire::Relay { server: at, delay } => words(4, &[server(at), delay.0, rate]),
+                Wire::Circuits { from, to, most, rate: each, delay } => {
+                    let most = u64::from(most);
+                    words(5, &[server(from), server(to), most, each.0, delay.0]);
+                }
+            }
+        }
+        let mut begin = 0;
+        for transfer in &self.transfers {
+            let path = &self.paths[begin..transfer.end as usize];
+            begin = transfer.end as usize;
+            let path: Vec<u64> = path.iter().map(|&link| u64::from(link)).collect();
+            words(6, &path);
+            words(7, &[transfer.bytes, transfer.latency.0]);
+        }
+        hash.digest()
+    }
+
+    /// Paths and transfers.
+    fn each(&self) -> impl Iterator<Item = (Vec<LinkId>, &Transfer)> {
+        let mut begin = 0;
+        self.transfers.iter().map(move |transfer| {
+            let path = &self.paths[begin..transfer.end as usize];
+            begin = transfer.end as usize;
+            (path.iter().map(|&link| LinkId(link)).collect(), transfer)
+        })
+    }
+
+    /// About how many packets leave how many links, acknowledgements of each packet included.
+    pub fn packet_hops(&self, network: &Network, mtu: u32) -> u64 {
+        let rail = network.eps.as_ref().is_some_and(|eps| eps.rail);
+        let mut hops = 0;
+        for (path, transfer) in self.each() {
+            let mut links = 0;
+            let mut from = (0, 0);
+            for link in &path {
+                links += match self.wires[link.0 as usize].0 {
+                    Wire::Up { server, slot } => {
+                        from = (server, slot);
+                        0
+                    }
+                    Wire::Down { server, slot } => {
+                        let places = [from.0, server].map(|at| self.places[at as usize]);
+                        links_between(places[0], places[1], !rail || from.1 == slot)
+                    }
+                    Wire::Switch => 0,
+                    Wire::Relay { .. } => 2,
+                    Wire::Circuits { .. } => 1,
+                };
+            }
+            hops += transfer.bytes.div_ceil(u64::from(mtu)) * links * 2;
+        }
+        hops
+    }
+
+    /// Plays it as packets, and finds by how much flows have to be stretched to take as long.
+    ///
+    /// # Errors
+    /// If the observer asks to stop, or packets never arrive.
+    pub fn simulate(
+        &self,
+        network: &Network,
+        options: &PacketOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Found, ExecuteError> {
+        let packets = PacketNetwork::new(network, &self.places, options)?;
+        let (ends, packet_hops) = self.play(Medium::packets(packets), observer)?;
+        let last = ends.into_iter().max().unwrap_or(Time::ZERO);
+        let (alone, _) = self.play(Medium::flows(), &mut Silent)?;
+        let ratio = |(transfer, end): (&Transfer, &Time)| {
+            (last.0.saturating_sub(transfer.latency.0)) as f64 / end.0 as f64
+        };
+        let stretch = self.transfers.iter().zip(&alone).map(ratio).fold(f64::INFINITY, f64::min);
+        Ok(Found { time: last.since(Time::ZERO), stretch, packet_hops })
+    }
+
+    /// When each transfer ends, all begun at 0, and the packet-hops of all.
+    fn play(
+        &self,
+        mut medium: Medium,
+        observer: &mut dyn Observer,
+    ) -> Result<(Vec<Time>, u64), ExecuteError> {
+        for &(wire, rate) in &self.wires {
+            medium.add_link(rate, wire);
+        }
+        medium.seal()?;
+        for (number, (path, transfer)) in self.each().enumerate() {
+            medium.start(Time::ZERO, transfer.bytes, 1.0, &path, number as u64);
+        }
+        let mut ends = vec![Time::ZERO; self.transfers.len()];
+        let mut done = Vec::new();
+        while let Some(time) = medium.run_until(None, &mut done, observer)? {
+            for number in done.drain(..) {
+                ends[number as usize] = time;
+            }
+        }
+        Ok((ends, medium.packet_hops()))
+    }
+}

@@ -1,0 +1,224 @@
+//! Whole steps of packets against closed forms and against flows.
+
+use super::{NIC, US, compute, one_ring, play, receive, ring, send, wait};
+use crate::testing::{all_to_all, direct, empty_graph, mixnet, ocs, packet, with_blocks};
+use crate::{Model, Options, Outcome, PacketOptions, execute_as};
+use lightloom_kernel::Silent;
+use lightloom_model::{
+    AllToAll, Circuit, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure, Relaying, RingKind,
+    Route, TaskGraph,
+};
+
+/// Bytes of a full packet on the wire, and of its payload.
+const WIRE: u64 = 4160;
+const MTU: u64 = 4096;
+
+fn options(name: &str) -> PacketOptions {
+    PacketOptions::new(name, &packet(1)).expect("a transport")
+}
+
+fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
+    let record = Options { share_equal_work: true, ..Options::default() };
+    execute_as(Model::Packets(&options(name)), graph, network, &record, &mut Silent, None)
+        .expect("a valid step")
+}
+
+fn one(tokens: &[u32], members: u32) -> TaskGraph {
+    let mut graph = with_blocks(empty_graph(1, 1, members), &[tokens]);
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph
+}
+
+/// By how much one time is longer than another.
+fn excess(packets: &Outcome, flows: &Outcome) -> f64 {
+    packets.step.0 as f64 / flows.step.0 as f64 - 1.0
+}
+
+#[test]
+fn one_pair_takes_what_store_and_forward_takes() {
+    let (packets, links) = (25, 2);
+    let graph = one(&[0, 8 * packets as u32 * MTU as u32, 0, 0], 2);
+    for name in ["ideal", "roce"] {
+        let outcome = play_packets(&graph, &packet(2), name);
+        assert_eq!(outcome.step.0, (packets + links - 1) * WIRE * NIC + links * US, "{name}");
+        assert_eq!(outcome.ledger.bytes[1], [0, 8 * packets * MTU, 0, 0, 0]);
+        assert_eq!(outcome.links[0].carried_bytes, 8 * packets * MTU);
+        // Eight flows over two links, and what was acknowledged until the last byte arrived.
+        assert!(outcome.packet_hops > 8 * packets * links);
+        assert!(outcome.packet_hops < 8 * packets * links * 2);
+    }
+}
+
+#[test]
+fn every_rail_has_its_tor() {
+    // Rank 0 of member 0 to rank 1 of member 1: slots of four NICs, over the layer above.
+    let mut graph = one(&[0, 4 * 10 * MTU as u32, 0, 0], 2);
+    graph.blocks.ranks_per_member = 2;
+    graph.blocks.rank_tokens = vec![0; 16];
+    graph.blocks.rank_tokens[3] = 4 * 10 * MTU as u32;
+    let rails = Eps { rail: true, ..packet(2).eps.unwrap() };
+    let outcome = play_packets(&graph, &Network { eps: Some(rails), ..packet(2) }, "ideal");
+    assert_eq!(outcome.step.0, (10 + 3) * WIRE * NIC + 4 * US);
+    assert_eq!(play_packets(&graph, &packet(2), "ideal").step.0, (10 + 1) * WIRE * NIC + 2 * US);
+}
+
+#[test]
+fn pods_and_uplinks_are_as_the_network_says() {
+    // Two servers in two pods of one ToR each, whose four uplinks are half of its NICs.
+    let eps = Eps {
+        servers_per_tor: 1,
+        servers_per_pod: 1,
+        tor_uplink: Some(Rate(1_600_000_000_000)),
+        ..packet(2).eps.unwrap()
+    };
+    let network = Network { eps: Some(eps), ..packet(2) };
+    let graph = one(&[0, 8 * 100 * MTU as u32, 0, 0], 2);
+    let outcome = play_packets(&graph, &network, "ideal");
+    let alone = (100 + 5) * WIRE * NIC + 6 * US;
+    // Eight flows on four uplinks, drawn by hash: at best two on each, at worst all on one.
+    assert!(outcome.step.0 > alone + 90 * WIRE * NIC, "{} {alone}", outcome.step.0);
+    assert!(outcome.step.0 < alone + 8 * 100 * WIRE * NIC);
+}
+
+/// A line of three servers with two parallel links each, and one route over the middle.
+fn line() -> Direct {
+    let route = |servers: &[u32]| Route { servers: servers.to_vec() };
+    Direct {
+        link_rate: Rate(400_000_000_000),
+        link_delay: Duration(US),
+        relay_delay: Duration(3 * US),
+        circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
+        routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
+        cycles: vec![],
+    }
+}
+
+#[test]
+fn relays_pass_packets_on_over_their_nvswitch() {
+    let bytes = 2 * 50 * MTU;
+    let graph = one(&[0, 0, bytes as u32, 0, 0, 0, 0, 0, 0], 3);
+    let outcome = play_packets(&graph, &direct(3, line()), "ideal");
+    // Two links of NICs and twice the NVSwitch of the relay, on which both flows may meet.
+    let crossing = WIRE * 8 * 1000 / 28_800;
+    let exchange = (50 + 1) * WIRE * NIC + 2 * US + 3 * US + 2 * crossing;
+    let flows = play(&graph, &direct(3, line()));
+    let scattering = flows.step.0 - (50 * MTU * NIC + 5 * US);
+    let expected = exchange + scattering;
+    assert!(outcome.step.0.abs_diff(expected) <= 2 * crossing, "{} {expected}", outcome.step.0);
+    assert_eq!(outcome.ledger.bytes[1][1..], [0, 0, bytes, bytes]);
+}
+
+#[test]
+fn every_circuit_of_every_bundle_carries_alike() {
+    // Three circuits, then two: six flows, so that both bundles are as fast as fluids find them.
+    let mut fabric = line();
+    fabric.circuits[0].count = 3;
+    let bytes = 6 * 100 * MTU;
+    let graph = one(&[0, 0, bytes as u32, 0, 0, 0, 0, 0, 0], 3);
+    let packets = play_packets(&graph, &direct(3, fabric.clone()), "ideal");
+    let flows = play(&graph, &direct(3, fabric));
+    let excess = excess(&packets, &flows);
+    assert!((0.0..0.03).contains(&excess), "{excess}");
+}
+
+#[test]
+fn circuits_go_dark_and_come_up() {
+    // 0 and 1, 2 and 3 exchange much at first, 0 and 2, 1 and 3 then.
+    let pairs = |pairs: [(usize, usize); 2]| {
+        let mut tokens = vec![0; 16];
+        for (a, b) in pairs {
+            (tokens[a * 4 + b], tokens[b * 4 + a]) = (8_000_000, 8_000_000);
+        }
+        tokens
+    };
+    let (first, second) = (pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]));
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
+    let between = compute(40_000 * US);
+    graph.programs[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];
+    let policy = Ocs { reconfigure: Reconfigure::Always, ..ocs(4) };
+    let network = Network { ocs: Some(policy), ..mixnet(4) };
+    for name in ["ideal", "roce", "dctcp"] {
+        let (packets, flows) = (play_packets(&graph, &network, name), play(&graph, &network));
+        assert_eq!(packets.circuits.reconfigurations, 1);
+        assert_eq!(packets.ledger, flows.ledger);
+        let (exchanged, fluid) = (packets.step.0 - 40_000 * US, flows.step.0 - 40_000 * US);
+        let excess = exchanged as f64 / fluid as f64 - 1.0;
+        assert!((0.0..0.05).contains(&excess), "{name}: {excess}");
+    }
+}
+
+#[test]
+fn regions_relay_packets() {
+    let chunk = Relaying { chunk_bytes: 50_000, chunk_latency: Duration(10 * US) };
+    let policy =
+        Ocs { degree: 2, relaying: Some(chunk), reconfigure: Reconfigure::Never, ..ocs(3) };
+    let network = Network { ocs: Some(policy), ..mixnet(3) };
+    let graph = one(&[0, 8_000_000, 0, 0, 0, 0, 0, 0, 0], 3);
+    let (packets, flows) = (play_packets(&graph, &network, "ideal"), play(&graph, &network));
+    assert_eq!(packets.circuits.relayed, 1);
+    assert_eq!(packets.ledger, flows.ledger);
+    let excess = excess(&packets, &flows);
+    assert!((0.0..0.05).contains(&excess), "{excess}");
+}
+
+#[test]
+fn as_packets_shrink_times_become_those_of_flows() {
+    // From everywhere to everywhere, and a pipeline and a ring of three.
+    let tokens: Vec<u32> = (0..9).map(|cell| if cell % 4 == 0 { 0 } else { 4_000_000 }).collect();
+    let exchange = one(&tokens, 3);
+    let mut sends = empty_graph(2, 1, 1);
+    sends.programs[0].tasks = vec![send(1, 1, 8_000_000)];
+    sends.programs[1].tasks = vec![receive(0, 1)];
+    let mut rings = empty_graph(1, 1, 3);
+    rings.scopes = vec![one_ring(3)];
+    rings.programs[0].tasks = vec![ring(RingKind::AllReduce, 1, 8_000_000, 0), wait(1)];
+    for (graph, servers) in [(&exchange, 3), (&sends, 2), (&rings, 3)] {
+        let flows = play(graph, &packet(servers));
+        let excess = |mtu: u32| {
+            let mut options = options("ideal");
+            // What is no payload is a constant share, so that only the size of packets differs.
+            (options.config.mtu, options.config.header) = (mtu, mtu / 1024);
+            options.config.control_bytes = mtu / 1024;
+            let model = Model::Packets(&options);
+            let record = Options::default();
+            let network = packet(servers);
+            let outcome = execute_as(model, graph, &network, &record, &mut Silent, None);
+            excess(&outcome.unwrap(), &flows)
+        };
+        let (large, small) = (excess(8192), excess(1024));
+        assert!(large > small && small > 0.0, "{large} {small}");
+        // Headers are left; what depends on the size shrinks by eight with it.
+        let header = 1.0 / 1024.0;
+        let ratio = (large - header) / (small - header);
+        assert!((5.0..12.0).contains(&ratio), "{ratio}: {large} {small}");
+    }
+}
+
+#[test]
+fn equal_steps_of_packets_have_equal_hashes() {
+    let graph = one(&[0, 900_000, 300_000, 5_000, 0, 70_000, 800_000, 1, 0], 3);
+    let network = Network { all_to_all: AllToAll::Hierarchical, ..packet(3) };
+    for name in lightloom_packetsim::PROFILES {
+        let (one, other) =
+            (play_packets(&graph, &network, name), play_packets(&graph, &network, name));
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused() {
+    let text = PacketOptions::new("tcp", &packet(1)).unwrap_err().to_string();
+    assert!(text.starts_with("there is no transport \"tcp\"; choose one of ideal, "), "{text}");
+    let mut large = options("dctcp");
+    large.config.mtu = 1 << 17;
+    let graph = one(&[0, 1, 0, 0], 2);
+    let refused = execute_as(
+        Model::Packets(&large),
+        &graph,
+        &packet(2),
+        &Options::default(),
+        &mut Silent,
+        None,
+    );
+    assert!(refused.unwrap_err().to_string().starts_with("mtu 131072 B and"));
+}

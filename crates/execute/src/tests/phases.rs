@@ -1,0 +1,229 @@
+//! Collectives that are stretched to what they take as packets.
+
+use super::{US, compute, one_ring, play, receive, ring, send, wait};
+use crate::testing::{all_to_all, empty_graph, packet, with_blocks};
+use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, execute_as};
+use lightloom_kernel::Silent;
+use lightloom_model::{Eps, Network, Rate, RingKind, TaskGraph};
+
+fn options(name: &str) -> PacketOptions {
+    PacketOptions::new(name, &packet(1)).expect("a transport")
+}
+
+fn run(model: Model, graph: &TaskGraph, network: &Network) -> Outcome {
+    let options = Options { share_equal_work: true, ..Options::default() };
+    execute_as(model, graph, network, &options, &mut Silent, None).expect("a valid step")
+}
+
+/// The step with each distinct phase simulated once.
+fn substituted(graph: &TaskGraph, network: &Network, name: &str) -> (Outcome, PhaseBook) {
+    let mut book = PhaseBook::new(network, &options(name), None).unwrap();
+    run(Model::Phases(&mut book), graph, network);
+    book.simulate(&mut Silent).unwrap();
+    let outcome = run(Model::Phases(&mut book), graph, network);
+    assert_eq!(book.pending(), (0, 0));
+    (outcome, book)
+}
+
+fn whole(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
+    run(Model::Packets(&options(name)), graph, network)
+}
+
+/// Two servers per ToR, three ToRs, uplinks for half of the NICs.
+fn oversubscribed() -> Network {
+    let eps = Eps {
+        servers_per_tor: 2,
+        servers_per_pod: 6,
+        tor_uplink: Some(Rate(8 * 400_000_000_000)),
+        ..packet(6).eps.unwrap()
+    };
+    Network { eps: Some(eps), ..packet(6) }
+}
+
+fn uneven(members: usize, scale: u32) -> Vec<u32> {
+    let bytes = |cell: usize| scale * (1 + (cell * 7 % 5) as u32);
+    (0..members * members)
+        .map(|cell| if cell.is_multiple_of(members + 1) { 0 } else { bytes(cell) })
+        .collect()
+}
+
+/// What rounding sizes to bytes may change: a byte of each of so many transfers on one NIC.
+fn rounding(transfers: u64) -> u64 {
+    transfers * 20 + 1
+}
+
+#[test]
+fn where_phases_do_not_overlap_nothing_is_lost() {
+    // Three exchanges, of which two are equal, with compute of equal length between.
+    let (first, second) = (uneven(6, 100_000), uneven(6, 30_000));
+    let mut graph = with_blocks(empty_graph(1, 1, 6), &[&first, &second]);
+    let between = compute(1000 * US);
+    graph.programs[0].tasks =
+        vec![all_to_all(0, true), between, all_to_all(1, true), between, all_to_all(0, true)];
+    for (name, network) in
+        [("ideal", packet(6)), ("roce", oversubscribed()), ("dctcp", oversubscribed())]
+    {
+        // Servers are released one by one, so they begin again at the same time only if they wait
+        // for one another: the compute is long enough for the last to be first.
+        let flows = play(&graph, &network);
+        let (found, book) = substituted(&graph, &network, name);
+        assert_eq!((book.counts()[1].distinct, book.counts()[1].simulated), (2, 2), "{name}");
+        assert!(found.step > flows.step, "{name}");
+        assert_eq!(found.ledger, flows.ledger, "books count bytes, not what stands for them");
+        assert_eq!(found.links[0].carried_bytes, flows.links[0].carried_bytes);
+    }
+    for (name, network) in
+        [("ideal", packet(6)), ("roce", oversubscribed()), ("dctcp", oversubscribed())]
+    {
+        let mut alone = graph.clone();
+        alone.programs[0].tasks.truncate(1);
+        let (found, _) = substituted(&alone, &network, name);
+        let exact = whole(&alone, &network, name);
+        let error = found.step.0.abs_diff(exact.step.0);
+        assert!(error <= rounding(5), "{name}: {error} ps of {}", exact.step.0);
+    }
+}
+
+#[test]
+fn sends_and_rings_are_phases_too() {
+    let mut graph = empty_graph(2, 1, 3);
+    graph.scopes = vec![one_ring(3)];
+    let reduce = ring(RingKind::AllReduce, 1, 3_000_000, 0);
+    graph.programs[0].tasks = vec![reduce, wait(1), send(1, 7, 2_000_000)];
+    graph.programs[1].tasks = vec![receive(0, 7)];
+    for name in ["ideal", "dctcp"] {
+        let (found, book) = substituted(&graph, &packet(6), name);
+        let exact = whole(&graph, &packet(6), name);
+        // The ring is one phase; three sends from server to server of one ToR are one, too.
+        let distinct: Vec<u64> = book.counts().iter().map(|count| count.distinct).collect();
+        assert_eq!(distinct, [0, 0, 1, 1, 0], "{name}");
+        let error = found.step.0.abs_diff(exact.step.0);
+        assert!(error <= 2 * rounding(8), "{name}: {error} ps of {}", exact.step.0);
+        assert!(found.step > play(&graph, &packet(6)).step);
+    }
+}
+
+#[test]
+fn equal_phases_are_simulated_once_wherever_they_are() {
+    // Three groups of two servers; ToRs of two servers each, pods of four.
+    let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..packet(6).eps.unwrap() };
+    let network = Network { eps: Some(eps), ..packet(6) };
+    let groups = |servers: &[u32]| {
+        let mut graph = with_blocks(empty_graph(1, 3, 2), &[&[0, 400_000, 200_000, 0]]);
+        graph.layout.worker_server = servers.to_vec();
+        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        graph
+    };
+    let distinct = |servers: &[u32]| {
+        let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+        run(Model::Phases(&mut book), &groups(servers), &network);
+        book.counts()[1].distinct
+    };
+    // All under their own ToRs; one across ToRs; one across ToRs and two across pods.
+    assert_eq!(distinct(&[0, 1, 2, 3, 4, 5]), 1);
+    assert_eq!(distinct(&[0, 1, 5, 4, 3, 2]), 1);
+    assert_eq!(distinct(&[0, 2, 1, 3, 4, 5]), 2);
+    assert_eq!(distinct(&[0, 2, 1, 4, 3, 5]), 2);
+    // What is equal takes as long wherever it is: each group alone, as packets of the whole.
+    let alone = |servers: [u32; 2]| {
+        let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 400_000, 200_000, 0]]);
+        graph.layout.worker_server = servers.to_vec();
+        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        whole(&graph, &network, "ideal").step
+    };
+    assert_eq!(alone([0, 1]), alone([4, 5]));
+    assert_eq!(alone([0, 1]), alone([3, 2]));
+    assert_ne!(alone([0, 1]), alone([0, 2]));
+}
+
+#[test]
+fn where_phases_overlap_the_error_is_what_their_queues_add() {
+    // Two groups across the same two ToRs: their flows meet on the uplinks.
+    let tokens = uneven(3, 300_000);
+    let mut graph = with_blocks(empty_graph(1, 2, 3), &[&tokens]);
+    graph.layout.worker_server = vec![0, 2, 4, 1, 3, 5];
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    let network = oversubscribed();
+    for name in ["roce", "dctcp"] {
+        let (found, _) = substituted(&graph, &network, name);
+        let exact = whole(&graph, &network, name);
+        let error = found.step.0 as f64 / exact.step.0 as f64 - 1.0;
+        println!("{name}: {error:+.4}");
+        assert!(found.step.0.abs_diff(exact.step.0) > rounding(100), "{name}: {error}");
+        assert!(error.abs() < 0.5, "{name}: {error}");
+        assert_eq!(found.ledger, exact.ledger);
+    }
+}
+
+#[test]
+fn a_sample_stands_for_the_rest() {
+    let matrices: Vec<Vec<u32>> = (1..=8).map(|scale| uneven(4, 20_000 * scale)).collect();
+    let blocks: Vec<&[u32]> = matrices.iter().map(Vec::as_slice).collect();
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
+    graph.programs[0].tasks = (0..8).map(|block| all_to_all(block, true)).collect();
+    let network = packet(4);
+    let mut book = PhaseBook::new(&network, &options("ideal"), Some(3)).unwrap();
+    let flows = run(Model::Phases(&mut book), &graph, &network);
+    let (pending, hops) = book.pending();
+    assert_eq!((pending, book.counts()[1].distinct), (3, 8));
+    assert!(hops > 0 && hops < book.all_hops());
+    book.simulate(&mut Silent).unwrap();
+    let sampled = run(Model::Phases(&mut book), &graph, &network);
+    let count = book.counts()[1];
+    assert_eq!((count.simulated, book.pending().0), (3, 0), "a sample is drawn once");
+    assert!(count.least <= count.mean() && count.mean() <= count.greatest);
+    let (all, _) = substituted(&graph, &network, "ideal");
+    let error = sampled.step.0 as f64 / all.step.0 as f64 - 1.0;
+    assert!(error.abs() < 0.02 && sampled.step > flows.step, "{error}");
+}
+
+#[test]
+fn predictions_are_near_what_is_simulated() {
+    let tokens = uneven(6, 500_000);
+    let mut graph = with_blocks(empty_graph(1, 1, 6), &[&tokens]);
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    let network = oversubscribed();
+    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    run(Model::Phases(&mut book), &graph, &network);
+    let (_, predicted) = book.pending();
+    let mut seen = 0;
+    let mut watch = |_, done| {
+        seen = done;
+        std::ops::ControlFlow::Continue(())
+    };
+    book.simulate(&mut watch).unwrap();
+    let hops = book.counts()[1].packet_hops;
+    assert!(hops.abs_diff(predicted) < predicted / 20, "{hops} instead of {predicted}");
+    assert!(seen <= predicted);
+    assert_eq!(book.all_hops(), predicted);
+}
+
+#[test]
+fn what_was_simulated_stays_known_after_an_interrupt() {
+    let (first, second) = (uneven(4, 400_000), uneven(4, 300_000));
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
+    graph.programs[0].tasks = vec![all_to_all(0, true), all_to_all(1, true)];
+    let network = packet(4);
+    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    run(Model::Phases(&mut book), &graph, &network);
+    let mut calls = 0;
+    let mut stop = |_, _| {
+        calls += 1;
+        if calls > 1 {
+            std::ops::ControlFlow::Break(())
+        } else {
+            std::ops::ControlFlow::Continue(())
+        }
+    };
+    let stopped = book.simulate(&mut stop);
+    assert!(matches!(stopped, Err(crate::ExecuteError::Interrupted(_))), "{stopped:?}");
+    assert_eq!((book.counts()[1].simulated, book.pending().0), (1, 1));
+    book.simulate(&mut Silent).unwrap();
+    assert_eq!(book.counts()[1].simulated, 2);
+}
+
+#[test]
+fn nothing_to_simulate_is_refused() {
+    let error = PhaseBook::new(&packet(2), &options("ideal"), Some(0)).unwrap_err();
+    assert_eq!(error.to_string(), "0 phases to simulate: expected at least 1");
+}
