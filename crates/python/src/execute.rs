@@ -3,9 +3,10 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use crate::allocator::Caller;
+use crate::phases::{PacketModel, PhaseBook};
 use lightloom_execute::{
-    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Model, Options, Outcome,
-    Purpose, Snapshot, Timeline, execute_as, total_tasks,
+    CARRIER_NAMES, CircuitAllocator, CircuitStatistics, CircuitTimeline, ExecuteError, Model,
+    Options, Outcome, Purpose, Snapshot, Timeline, execute_as, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
@@ -25,13 +26,15 @@ create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NetworkInvalid", module.py().get_type::<NetworkInvalid>())?;
+    module.add_class::<PhaseBook>()?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     Ok(())
 }
 
-/// Plays a step; see `lightloom.simulate` for the keys of the dictionaries.
+/// Plays a step; see `lightloom.simulate` for the keys of the dictionaries. As fluid flows, unless
+/// there is another model.
 #[pyfunction]
-#[pyo3(signature = (graph, network, options, progress, allocator))]
+#[pyo3(signature = (graph, network, options, progress, allocator, model))]
 fn execute<'py>(
     py: Python<'py>,
     graph: &Bound<'py, PyDict>,
@@ -39,20 +42,26 @@ fn execute<'py>(
     options: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
+    model: Option<PacketModel<'_>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let graph = read_graph(graph)?;
     let network = read_network(network)?;
+    let model = model.map(|model| model.of(&network)).transpose()?;
     let options = Options {
         timeline_workers: value(options, "timeline_workers")?,
         share_equal_work: value(options, "share_equal_work")?,
     };
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
     let mut caller = allocator.map(|function| Caller { function, error: None });
-    let result = py.detach(|| match &mut caller {
-        Some(caller) => {
-            execute_as(Model::Flows, &graph, &network, &options, &mut watcher, Some(caller))
-        }
-        None => play(&graph, &network, &options, &mut watcher),
+    let result = py.detach(|| {
+        let mut book = model.as_ref().and_then(|model| model.book());
+        let model = match (&model, &mut book) {
+            (_, Some(book)) => Model::Phases(book),
+            (Some(model), None) => Model::Packets(model.options()),
+            (None, None) => Model::Flows,
+        };
+        let allocator = caller.as_mut().map(|caller| caller as &mut dyn CircuitAllocator);
+        execute_as(model, &graph, &network, &options, &mut watcher, allocator)
     });
     if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {
         return Err(error);
@@ -60,7 +69,7 @@ fn execute<'py>(
     give(py, result.map_err(refuse)?)
 }
 
-fn refuse(error: ExecuteError) -> PyErr {
+pub(crate) fn refuse(error: ExecuteError) -> PyErr {
     let text = error.to_string();
     match error {
         ExecuteError::Invalid(_) | ExecuteError::Deadlock(_) => PyValueError::new_err(text),
@@ -71,10 +80,12 @@ fn refuse(error: ExecuteError) -> PyErr {
 }
 
 /// Tells a Python function how far the run is, and stops it on a signal or at its wish.
-struct Watcher {
-    progress: Option<Py<PyAny>>,
-    total: u64,
-    error: Option<PyErr>,
+pub(crate) struct Watcher {
+    pub(crate) progress: Option<Py<PyAny>>,
+    /// What the count goes up to.
+    pub(crate) total: u64,
+    /// What the function raised.
+    pub(crate) error: Option<PyErr>,
 }
 
 impl Observer for Watcher {
@@ -275,7 +286,7 @@ fn read_program(program: &Bound<'_, PyDict>) -> PyResult<StageProgram> {
     Ok(StageProgram { tasks })
 }
 
-fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
+pub(crate) fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
     let nvswitch = part(network, "nvswitch")?;
     let optional = |key: &str| -> PyResult<Option<Bound<'_, PyDict>>> {
         let entry = item(network, key)?;
@@ -410,6 +421,7 @@ fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
     result.set_item("trace_hash", format!("{:032x}", outcome.trace_hash))?;
     result.set_item("events", outcome.events)?;
     result.set_item("flows", outcome.flows)?;
+    result.set_item("packet_hops", outcome.packet_hops)?;
     result.set_item("tasks", outcome.tasks)?;
     result.set_item("critical_path_ps", outcome.critical_path.0.to_vec())?;
     let spent: Vec<Vec<u64>> = outcome.spent.iter().map(|stage| stage.0.to_vec()).collect();

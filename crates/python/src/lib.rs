@@ -6,6 +6,7 @@ mod allocator;
 mod demand;
 mod execute;
 mod packets;
+mod phases;
 mod schedule;
 
 /// The compiled core of Lightloom.
