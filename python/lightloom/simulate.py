@@ -5,13 +5,15 @@ progress and can be interrupted. Here the graph and the network are handed over 
 outcome comes back in seconds and bytes.
 
 What is modelled: workers that play their programs in order; Send, Ring and all-to-all as fluid
-flows that share links max-min fairly; circuits that follow the demand. What is not: packets, and
-contention on NVSwitch other than by relays.
+flows that share links max-min fairly, as packets, or as flows that take as long as packets would
+(:class:`Phases`); circuits that follow the demand. What is not: contention on NVSwitch other than
+by relays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
@@ -25,6 +27,125 @@ from lightloom.schedule import CircuitAllocator, Question, Region
 from lightloom.schedule.arrays import square_matrix
 from lightloom.units import PS_PER_S
 from lightloom.workload.task_graph import TaskGraph
+
+#: packet-hops, of a whole step as packets, beyond which a run has to be asked for: ten minutes
+MOST_PACKET_HOPS = 600 * 2_000_000
+#: most times that a step is played until it meets no phase that was not simulated
+ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Packets:
+    """How packets are sent.
+
+    Attributes
+    ----------
+    transport
+        ``ideal`` (line rate, endless queues), ``roce``, ``dctcp``, ... with the sizes, queues and
+        thresholds that its reference has.
+    mtu_bytes
+        Payload of a full packet, if another than the transport's.
+    seed
+        Of the hashes that spread flows over paths, and of random choices in queues.
+    full
+        Whether a whole step may run as packets whatever its size.
+    """
+
+    transport: str = "dctcp"
+    mtu_bytes: int | None = None
+    seed: int = 1
+    full: bool = False
+
+    def _plain(self) -> tuple[str, int | None, int]:
+        return (self.transport, self.mtu_bytes, self.seed)
+
+
+@dataclass(frozen=True)
+class PhaseCount:
+    """What is known of the phases of one purpose; see :class:`Phases`.
+
+    ``mean``, ``least`` and ``greatest`` are of the stretch of those simulated: by how much longer
+    their flows take than they would as fluids; the mean is by bytes.
+    """
+
+    distinct: int
+    simulated: int
+    size_bytes: int
+    simulated_bytes: int
+    mean: float
+    least: float
+    greatest: float
+    packet_hops: int
+
+
+class Phases:
+    """What the communication phases of steps on one network take as packets.
+
+    A phase is the transfers of one all-to-all, one pipeline send or one ring collective. Each
+    distinct one (the same bytes over the same circuits, between servers that share switches alike)
+    is simulated once, alone; its flows are then stretched so that alone they take as long. What is
+    met by a run is simulated before the next.
+
+    Parameters
+    ----------
+    network
+        What steps run on.
+    packets
+        How packets are sent.
+    sample
+        How many distinct phases of each purpose are simulated, chosen by their digests; the others
+        take the mean stretch. All of them if ``None``.
+
+    Raises
+    ------
+    FabricError
+        If packets cannot be sent like that.
+    InputError
+        If ``sample`` is 0.
+    """
+
+    def __init__(self, network: Network, packets: Packets, sample: int | None = None) -> None:
+        with _refusals():
+            self._book = _core.PhaseBook(_plain(network), packets._plain(), sample)
+
+    @property
+    def mtu_bytes(self) -> int:
+        """Payload of a full packet."""
+        return self._book.mtu()
+
+    @property
+    def pending(self) -> tuple[int, int]:
+        """Phases still to be simulated, and about how many packet-hops these are."""
+        return self._book.pending()
+
+    @property
+    def all_hops(self) -> int:
+        """About how many packet-hops everything is that was met, equal phases included."""
+        return self._book.all_hops()
+
+    def survey(
+        self,
+        graph: TaskGraph,
+        network: Network,
+        *,
+        progress: Callable[[float], bool | None] | None = None,
+        allocator: CircuitAllocator | None = None,
+    ) -> Run:
+        """Play a step with what is known, and note the phases that it meets.
+
+        ``network`` may differ from the book's in when and how circuits are chosen.
+        """
+        return _Play(graph, network, (), True, allocator).run(self._book, progress)
+
+    def simulate(self, progress: Callable[[float], bool | None] | None = None) -> None:
+        """Simulate what is pending; after an interrupt, what was finished stays known."""
+        with _refusals():
+            self._book.simulate(progress)
+
+    def counts(self) -> dict[str, PhaseCount]:
+        """What is known, by purpose, of the purposes that were met."""
+        counts = {name: PhaseCount(**row) for name, row in self._book.counts().items()}
+        return {name: count for name, count in counts.items() if count.distinct}
 
 
 @dataclass(frozen=True)
@@ -201,6 +322,8 @@ class Run:
         Hash of everything that happened; equal inputs have equal hashes.
     events, flows, tasks
         How much was simulated.
+    packet_hops
+        Packets that left a link, once for each, if the step ran as packets.
     flow_work
         What the flow simulation did for it.
     timeline, circuit_timeline, snapshots
@@ -219,6 +342,7 @@ class Run:
     events: int
     flows: int
     tasks: int
+    packet_hops: int
     flow_work: dict[str, int]
     timeline: Timeline
     circuit_timeline: CircuitTimeline
@@ -258,7 +382,7 @@ def simulate(
     *,
     timeline_workers: Sequence[int] = (),
     progress: Callable[[float], bool | None] | None = None,
-    network_model: Literal["flow", "packet"] = "flow",
+    network_model: Literal["flow", "packet"] | Packets | Phases = "flow",
     share_equal_work: bool = True,
     allocator: CircuitAllocator | None = None,
 ) -> Run:
@@ -276,7 +400,9 @@ def simulate(
         Called now and then with the part of the tasks that are done, 0 to 1; the run stops if it
         returns ``False``.
     network_model
-        ``"flow"``: max-min fair fluid flows.
+        ``"flow"``: max-min fair fluid flows. :class:`Packets`: the whole step as packets, which is
+        exact, and for small steps; ``"packet"`` is those by default. :class:`Phases` of the
+        network: flows that take as long as their phases take as packets.
     share_equal_work
         Whether equal questions to the circuit allocator are answered once; changes no result of an
         allocator that answers equal questions alike.
@@ -295,18 +421,72 @@ def simulate(
     KeyboardInterrupt
         If it was interrupted, or ``progress`` returned ``False``.
     """
-    if network_model != "flow":
+    play = _Play(graph, network, timeline_workers, share_equal_work, allocator)
+    if network_model == "flow":
+        return play.run(None, progress)
+    if isinstance(network_model, Phases):
+        return _by_phases(play, network_model, progress)
+    packets = Packets() if network_model == "packet" else network_model
+    if not isinstance(packets, Packets):
+        raise InputError(f"network_model = {network_model!r}: expected 'flow' or 'packet'")
+    if not packets.full:
+        _check_size(play, packets)
+    return play.run(packets._plain(), progress)
+
+
+def _by_phases(play: _Play, phases: Phases, progress: Callable[[float], bool | None] | None) -> Run:
+    """Play a step until it meets no phase that was not simulated, but not for ever."""
+    for _ in range(ROUNDS):
+        phases.simulate(progress)
+        run = play.run(phases._book, None)
+        if phases.pending[0] == 0:
+            break
+    return run
+
+
+def _check_size(play: _Play, packets: Packets) -> None:
+    """Refuse a step that is more than some minutes of packets."""
+    phases = Phases(play.network, packets, 1)
+    play.run(phases._book, None)
+    if (hops := phases.all_hops) > MOST_PACKET_HOPS:
         raise InputError(
-            f"network_model = {network_model!r}: only 'flow' can play a step so far;"
-            " packet simulation of whole steps is not there yet"
+            f"the step is about {hops:.2g} packet-hops, over {MOST_PACKET_HOPS:.2g}: simulate its"
+            " phases (network_model=Phases(...)), or pass Packets(full=True) and wait"
         )
-    options = {
-        "timeline_workers": [int(worker) for worker in timeline_workers],
-        "share_equal_work": share_equal_work,
-    }
-    ask = None if allocator is None else _Ask(allocator)
+
+
+@dataclass(frozen=True)
+class _Play:
+    """A step that can be played several times."""
+
+    graph: TaskGraph
+    network: Network
+    timeline_workers: Sequence[int]
+    share_equal_work: bool
+    allocator: CircuitAllocator | None
+
+    def run(
+        self,
+        model: _core.PhaseBook | tuple[str, int | None, int] | None,
+        progress: Callable[[float], bool | None] | None,
+    ) -> Run:
+        options = {
+            "timeline_workers": [int(worker) for worker in self.timeline_workers],
+            "share_equal_work": self.share_equal_work,
+        }
+        ask = None if self.allocator is None else _Ask(self.allocator)
+        graph, network = _graph_columns(self.graph), _plain(self.network)
+        with _refusals(ask):
+            raw = _core.execute(graph, network, options, progress, ask, model)
+        own = None if self.allocator is None else getattr(self.allocator, "__name__", "own")
+        return _run(raw, own)
+
+
+@contextmanager
+def _refusals(ask: _Ask | None = None) -> Iterator[None]:
+    """What the core refuses, as errors of this package; what an allocator raised, as it is."""
     try:
-        raw = _core.execute(_graph_columns(graph), _plain(network), options, progress, ask)
+        yield
     except Exception as error:
         if ask is not None and ask.raised is error:
             raise
@@ -315,7 +495,6 @@ def simulate(
         if isinstance(error, ValueError | OverflowError):
             raise InputError(str(error)) from None
         raise
-    return _run(raw, None if allocator is None else getattr(allocator, "__name__", "own"))
 
 
 class _Ask:
@@ -442,6 +621,7 @@ def _run(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
         events=raw["events"],
         flows=raw["flows"],
         tasks=raw["tasks"],
+        packet_hops=raw["packet_hops"],
         flow_work=dict(raw["flow_work"]),
         timeline=Timeline(**_in_seconds(raw["timeline"])),
         circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),

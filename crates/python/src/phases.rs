@@ -86,6 +86,11 @@ impl PhaseBook {
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
 
+    /// Payload of a full packet, in bytes.
+    fn mtu(&self, py: Python<'_>) -> u32 {
+        py.detach(|| lock(&self.book).options().config.mtu)
+    }
+
     /// Phases still to be simulated, and about how many packet-hops these are.
     fn pending(&self, py: Python<'_>) -> (usize, u64) {
         py.detach(|| lock(&self.book).pending())

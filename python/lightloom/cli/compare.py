@@ -14,10 +14,11 @@ from lightloom.demand import REGIMES
 from lightloom.errors import InputError
 from lightloom.fabric import Counting, MixNet, Oversub
 from lightloom.hardware.gpus import gpu_names
-from lightloom.study.scenario import Scenario
+from lightloom.study.scenario import PacketOptions, Scenario
 
 JOB, PLAN, DEMAND = "Job", "Parallelism plan (by default the published one)", "Demand"
 FABRICS, COST, STUDY, OUTPUT = "Fabrics", "Cost", "Study", "Output"
+PACKETS = "Packets (with --network packet)"
 
 EXAMPLES = """Examples
 
@@ -60,6 +61,7 @@ FLAGS = {
     "demand.source": "--demand",
     "demand.dispatch_element_bytes": "--dispatch-bytes",
     "demand.combine_element_bytes": "--combine-bytes",
+    "packets.mtu_bytes": "--mtu",
 }
 
 
@@ -289,7 +291,28 @@ FibreLength = Annotated[
     ),
 ]  # fmt: skip
 NetworkModel = Annotated[
-    str, _option(STUDY, "--network", metavar="MODEL", help="flow (packet is not there yet).")
+    str,
+    _option(STUDY, "--network", metavar="MODEL", help="flow; or packet: phases as packets."),
+]
+Transport = Annotated[
+    str | None,
+    _of(PACKETS, PacketOptions, "transport", "--transport", metavar="NAME", help="Of packets."),
+]
+Mtu = Annotated[
+    int | None,
+    _option(
+        PACKETS, "--mtu", metavar="B", help="Payload of a packet.", show_default="the transport's"
+    ),
+]
+PhaseSample = Annotated[
+    int | None,
+    _option(
+        PACKETS, "--phases", metavar="N", show_default="all of them",
+        help="Distinct phases simulated, of each purpose and fabric.",
+    ),
+]  # fmt: skip
+Full = Annotated[
+    bool | None, _option(PACKETS, "--full", help="Go on though it takes over ten minutes.")
 ]
 Steps = Annotated[
     int, _option(STUDY, "--steps", metavar="N", help="Training steps per seed; demand drifts.")
@@ -367,6 +390,10 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     nics: Nics = None,
     fibre_length: FibreLength = None,
     network: NetworkModel = "flow",
+    transport: Transport = None,
+    mtu: Mtu = None,
+    phases: PhaseSample = None,
+    full: Full = None,
     steps: Steps = 1,
     seeds: Seeds = 3,
     seed: Seed = 0,
@@ -418,6 +445,8 @@ def scenario_from_options(given: dict[str, Any]) -> Scenario:
         "fabric_options": _fabric_options(given, fabrics),
         "counting": _counting(given),
     }
+    if packets := _packets(given):
+        values["packets"] = packets
     return check(Scenario, values, "", call=_flag)
 
 
@@ -458,6 +487,11 @@ def _fabric_options(given: dict[str, Any], fabrics: tuple[str, ...]) -> dict[str
             )
         options.setdefault(fabric, {})[option] = given[parameter]
     return options
+
+
+def _packets(given: dict[str, Any]) -> dict[str, Any]:
+    options = {"transport": "transport", "mtu": "mtu_bytes", "phases": "phases", "full": "full"}
+    return {key: given[name] for name, key in options.items() if given[name] is not None}
 
 
 def _counting(given: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Watcher(Monitor):
 
     def __init__(self, console: Console, rows: RowWriter) -> None:
         self._rows = rows
+        self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -56,6 +57,10 @@ class Watcher(Monitor):
     def at(self, share: float, what: str) -> None:
         """Show how much is done and what is being done."""
         self._progress.update(self._task, completed=share, description=what)
+
+    def remark(self, text: str) -> None:
+        """Print it above the progress."""
+        self._console.print(text, style="dim", soft_wrap=True, markup=False)
 
     def finished(self, row: dict[str, object]) -> None:
         """Write the row of a run that ended."""

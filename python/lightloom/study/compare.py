@@ -11,15 +11,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from lightloom.fabric import Fabric, MixNet
 from lightloom.fabric.network import Network
-from lightloom.simulate import Run, simulate
+from lightloom.simulate import Phases, Run, simulate
 from lightloom.study.builds import Networks, Workloads
 from lightloom.study.job import Job, prepare
+from lightloom.study.packets import books_of, check_size, prediction
 from lightloom.study.policies import variants
 from lightloom.study.results import Comparison, Sample
 from lightloom.study.scenario import Scenario
@@ -32,6 +33,9 @@ class Monitor:
 
     def at(self, share: float, what: str) -> None:
         """``share`` of the work is done; ``what`` is being done."""
+
+    def remark(self, text: str) -> None:
+        """Something to know before it goes on."""
 
     def finished(self, row: dict[str, object]) -> None:
         """One run ended; ``row`` is flat, with units in its keys."""
@@ -61,6 +65,8 @@ class Done:
     run: Run
     network: Network
     wall_s: float
+    #: the step as fluid flows, where it is packets
+    flows: Run | None = None
 
 
 @dataclass
@@ -117,15 +123,23 @@ def compare(
     first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
     for attempt in attempts:
         networks.get(attempt.fabric, attempt.variant)
+    books = books_of(job, networks)
+    flows: dict[int, Run] = {}
+    if books:
+        survey = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, True)
+        flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
+        watcher.remark(prediction(books))
+        check_size(job.scenario, books)
     done: list[Done] = []
-    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)))
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books)
     for finished in runner.run_all(attempts):
+        finished.flows = flows.get(id(finished.attempt))
         done.append(finished)
         watcher.finished(_row(job, finished))
     # runs end in any order, which must not reach a result
     place = {id(attempt): number for number, attempt in enumerate(attempts)}
     done.sort(key=lambda finished: place[id(finished.attempt)])
-    return comparison_of(job, done, first)
+    return comparison_of(job, done, first, books)
 
 
 def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
@@ -144,9 +158,22 @@ def timeline_workers(workload: Workload) -> tuple[int, ...]:
 
 
 class _Runner:
-    """Runs attempts on all cores, building their workloads while others run."""
+    """Runs attempts on all cores, building their workloads while others run.
 
-    def __init__(self, workloads: Workloads, networks: Networks, progress: _Progress) -> None:
+    With books of phases, by fabric, flows take as long as packets; in a survey the phases are only
+    noted.
+    """
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        networks: Networks,
+        progress: _Progress,
+        books: Mapping[str, Phases],
+        is_survey: bool = False,
+    ) -> None:
+        self._books = books
+        self._is_survey = is_survey
         self._workloads = workloads
         self._networks = networks
         self._progress = progress
@@ -188,15 +215,21 @@ class _Runner:
         fabric = attempt.fabric
         allocator = fabric.allocator() if isinstance(fabric, MixNet) else None
 
+        book = self._books.get(fabric.name)
+
         def go() -> Done:
             started = time.perf_counter()
-            run = simulate(
-                workload.graph,
-                network,
-                timeline_workers=workers,
-                progress=callback,
-                allocator=allocator,
-            )
+            if book is not None and self._is_survey:
+                run = book.survey(workload.graph, network, progress=callback, allocator=allocator)
+            else:
+                run = simulate(
+                    workload.graph,
+                    network,
+                    timeline_workers=workers,
+                    progress=callback,
+                    network_model=book or "flow",
+                    allocator=allocator,
+                )
             return Done(attempt, run, network, time.perf_counter() - started)
 
         return go
@@ -214,6 +247,7 @@ def _row(job: Job, done: Done) -> dict[str, object]:
         "seed": sample.seed,
         "step": sample.step,
         "compute_scale": sample.compute_scale,
+        "network": job.scenario.network,
         "step_time_s": run.step_time_s,
         "tokens_per_s": job.plan.tokens_per_step / run.step_time_s,
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
-from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
+from lightloom.errors import DemandError, FabricError, did_you_mean
 from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
@@ -14,7 +14,7 @@ from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, me
 from lightloom.parallel.memory import does_not_fit
 from lightloom.study.costs import Costs, Rates, costs_of
 from lightloom.study.results import Sample
-from lightloom.study.scenario import DemandOptions, Scenario
+from lightloom.study.scenario import DemandOptions, Scenario, packet_options
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
@@ -116,8 +116,7 @@ def prepare(scenario: Scenario) -> Job:
     InputError
         One line about the first thing that is wrong.
     """
-    if scenario.network == "packet":
-        raise InputError("network packet: not there yet; use flow")
+    packet_options(scenario)
     model = load_model(scenario.model)
     gpu = load_gpu(scenario.cluster.gpu)
     memory = MemoryOptions(recompute=scenario.recompute)

@@ -94,6 +94,7 @@ class FabricResult:
     power_by_component_w: dict[str, float] = field(default_factory=dict)
     straggler_wait_s: float = 0.0
     policies: tuple[PolicyResult, ...] = ()
+    packets: dict[str, Any] = field(default_factory=dict)
 
     @property
     def slower_in_every_sample(self) -> bool:
@@ -144,6 +145,7 @@ class FabricResult:
             "variants_step_time_s": self.variants_s,
             "policies": [asdict(policy) for policy in self.policies],
             "parameters": self.parameters,
+            "packets": self.packets,
             "notes": list(self.notes),
             "trace_hash": self.trace_hash,
             "events": self.events,

@@ -26,6 +26,7 @@ from lightloom.checking import (
     read_toml,
 )
 from lightloom.demand import REGIMES
+from lightloom.errors import InputError
 from lightloom.models import catalogue
 
 
@@ -76,6 +77,18 @@ class ClusterOptions(Strict):
     profile: File | None = None
 
 
+class PacketOptions(Strict):
+    """How packets are sent where the network is simulated as packets, and how much of it is."""
+
+    transport: Name = "dctcp"
+    #: payload of a full packet; the transport's own if absent
+    mtu_bytes: Annotated[Whole, Field(le=65_000)] | None = None
+    #: distinct phases of each purpose that are simulated per fabric; all if absent
+    phases: Whole | None = None
+    #: whether to go on if it takes over ten minutes
+    full: Switch = False
+
+
 class Scenario(Strict):
     """One comparison of fabrics for one training job."""
 
@@ -98,10 +111,27 @@ class Scenario(Strict):
     compute_spread: Annotated[Number, Field(ge=0, lt=1)] = 0.1
     recompute: Literal["none", "full", "attention"] = "none"
     network: Literal["flow", "packet"] = "flow"
+    #: of ``network = "packet"`` alone
+    packets: PacketOptions | None = None
     #: whether to try every policy of switching circuits on the first sample
     policies: Switch = True
     prices: File | None = None
     power: File | None = None
+
+
+def packet_options(scenario: Scenario) -> PacketOptions | None:
+    """The options of packets, where the network is simulated as packets.
+
+    Raises
+    ------
+    InputError
+        If they are given for flows, which have none.
+    """
+    if scenario.network == "packet":
+        return scenario.packets or PacketOptions()
+    if scenario.packets is not None:
+        raise InputError("packets are simulated with --network packet (network = 'packet') alone")
+    return None
 
 
 def load_study(path: Path) -> Scenario:

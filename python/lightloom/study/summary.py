@@ -14,9 +14,12 @@ from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.parallel import MemoryOptions, memory_per_stage
+from lightloom.simulate import Phases
 from lightloom.study.job import Job
+from lightloom.study.packets import packets_note, packets_of
 from lightloom.study.policies import policies_note, policy_results
 from lightloom.study.results import Comparison, FabricResult, Sample
+from lightloom.study.scenario import packet_options
 from lightloom.units import show_count, show_time
 from lightloom.workload.build import Workload
 
@@ -24,8 +27,10 @@ if TYPE_CHECKING:
     from lightloom.study.compare import Done
 
 
-def comparison_of(job: Job, done: Sequence[Done], workload: Workload) -> Comparison:
-    """Sum up all runs.
+def comparison_of(
+    job: Job, done: Sequence[Done], workload: Workload, books: Mapping[str, Phases]
+) -> Comparison:
+    """Sum up all runs; ``books`` of the fabrics' phases are there if packets were simulated.
 
     A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
     which spans seeds, steps and the stated spread of compute speed. Since both fabrics see the
@@ -34,7 +39,9 @@ def comparison_of(job: Job, done: Sequence[Done], workload: Workload) -> Compari
     """
     samples = job.samples()
     runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
-    results = _with_ties([_result(job, fabric, samples, runs) for fabric in job.fabrics])
+    results = _with_ties(
+        [_result(job, fabric, samples, runs, books.get(fabric.name)) for fabric in job.fabrics]
+    )
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
@@ -67,6 +74,7 @@ def _result(
     fabric: Fabric,
     samples: Sequence[Sample],
     runs: dict[tuple[str, str, Sample], Done],
+    book: Phases | None,
 ) -> FabricResult:
     mine = [runs[fabric.name, "", sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
@@ -87,6 +95,10 @@ def _result(
     policies = policy_results(fabric, first.run, first_runs)
     if policies:
         notes.append(policies_note(policies))
+    as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
+    packets = packets_of(job.scenario, book, stats.fmean(as_flows) if as_flows else step_time)
+    if packets:
+        notes.append(packets_note(packets))
     return FabricResult(
         fabric=fabric.name,
         kind=fabric.kind,
@@ -113,6 +125,7 @@ def _result(
         variants_s=variants,
         parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
+        packets=packets,
         trace_hash=first.run.trace_hash,
         events=first.run.events,
         simulation_wall_s=first.wall_s,
@@ -222,6 +235,12 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
     lines.append(_demand_line(job, samples))
+    if (packets := packet_options(scenario)) is not None:
+        chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
+        lines.append(
+            f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
+            " put into a run of flows"
+        )
     return lines
 
 

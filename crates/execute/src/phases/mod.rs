@@ -121,6 +121,11 @@ impl PhaseBook {
         })
     }
 
+    /// How packets are sent.
+    pub fn options(&self) -> &PacketOptions {
+        &self.options
+    }
+
     /// What is known, by purpose.
     pub fn counts(&self) -> &[PhaseCount; PURPOSES] {
         &self.counts
