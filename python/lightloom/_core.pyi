@@ -256,14 +256,14 @@ def execute(
     options: dict[str, Any],
     progress: Callable[[float], bool | None] | None,
     allocator: Callable[[list[CircuitQuestion]], list[npt.NDArray[np.uint16]]] | None,
-    model: PhaseBook | tuple[str, int | None, int] | None,
+    model: PhaseBook | tuple[str, int | None, int | None, int] | None,
 ) -> dict[str, Any]: ...
 
 class PhaseBook:
     def __init__(
         self,
         network: dict[str, Any],
-        packets: tuple[str, int | None, int],
+        packets: tuple[str, int | None, int | None, int],
         sample: int | None,
     ) -> None: ...
     def mtu(self) -> int: ...

@@ -45,6 +45,8 @@ class Packets:
         thresholds that its reference has.
     mtu_bytes
         Payload of a full packet, if another than the transport's.
+    queue_bytes
+        Data that a port queues, if another than the transport's.
     seed
         Of the hashes that spread flows over paths, and of random choices in queues.
     full
@@ -53,11 +55,12 @@ class Packets:
 
     transport: str = "dctcp"
     mtu_bytes: int | None = None
+    queue_bytes: int | None = None
     seed: int = 1
     full: bool = False
 
-    def _plain(self) -> tuple[str, int | None, int]:
-        return (self.transport, self.mtu_bytes, self.seed)
+    def _plain(self) -> tuple[str, int | None, int | None, int]:
+        return (self.transport, self.mtu_bytes, self.queue_bytes, self.seed)
 
 
 @dataclass(frozen=True)
@@ -467,7 +470,7 @@ class _Play:
 
     def run(
         self,
-        model: _core.PhaseBook | tuple[str, int | None, int] | None,
+        model: _core.PhaseBook | tuple[str, int | None, int | None, int] | None,
         progress: Callable[[float], bool | None] | None,
     ) -> Run:
         options = {

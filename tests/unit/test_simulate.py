@@ -121,12 +121,9 @@ def refusal(kind, *arguments, **options):
     return str(caught.value)
 
 
-def test_packets_are_refused():
-    text = refusal(InputError, pipeline(), packet(2), network_model="packet")
-    assert text == (
-        "network_model = 'packet': only 'flow' can play a step so far;"
-        " packet simulation of whole steps is not there yet"
-    )
+def test_other_models_are_refused():
+    text = refusal(InputError, pipeline(), packet(2), network_model="packets")
+    assert text == "network_model = 'packets': expected 'flow' or 'packet'"
 
 
 def test_networks_that_cannot_carry_the_graph():

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Transport, MTU in bytes if another than the transport's, seed.
-type Packets = (String, Option<u32>, u64);
+/// Transport; MTU and queue in bytes if others than the transport's; seed.
+type Packets = (String, Option<u32>, Option<u32>, u64);
 
 /// What a run is asked to be other than fluid flows.
 #[derive(FromPyObject)]
@@ -61,11 +61,14 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read_packets((name, mtu, seed): Packets, network: &Network) -> PyResult<PacketOptions> {
+fn read_packets((name, mtu, queue, seed): Packets, network: &Network) -> PyResult<PacketOptions> {
     let mut options = PacketOptions::new(&name, network).map_err(|error| refuse(error.into()))?;
     options.config.seed = seed;
     if let Some(mtu) = mtu {
         options.config.mtu = mtu;
+    }
+    if let Some(queue) = queue {
+        options.config.queue_bytes = queue;
     }
     Ok(options)
 }

@@ -62,6 +62,7 @@ FLAGS = {
     "demand.dispatch_element_bytes": "--dispatch-bytes",
     "demand.combine_element_bytes": "--combine-bytes",
     "packets.mtu_bytes": "--mtu",
+    "packets.queue_bytes": "--queue",
 }
 
 
@@ -304,6 +305,13 @@ Mtu = Annotated[
         PACKETS, "--mtu", metavar="B", help="Payload of a packet.", show_default="the transport's"
     ),
 ]
+Queue = Annotated[
+    int | None,
+    _option(
+        PACKETS, "--queue", metavar="B", help="Data that a port queues.",
+        show_default="the transport's",
+    ),
+]  # fmt: skip
 PhaseSample = Annotated[
     int | None,
     _option(
@@ -392,6 +400,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     network: NetworkModel = "flow",
     transport: Transport = None,
     mtu: Mtu = None,
+    queue: Queue = None,
     phases: PhaseSample = None,
     full: Full = None,
     steps: Steps = 1,
@@ -490,7 +499,8 @@ def _fabric_options(given: dict[str, Any], fabrics: tuple[str, ...]) -> dict[str
 
 
 def _packets(given: dict[str, Any]) -> dict[str, Any]:
-    options = {"transport": "transport", "mtu": "mtu_bytes", "phases": "phases", "full": "full"}
+    options = {"mtu": "mtu_bytes", "queue": "queue_bytes"}
+    options |= {name: name for name in ("transport", "phases", "full")}
     return {key: given[name] for name, key in options.items() if given[name] is not None}
 
 

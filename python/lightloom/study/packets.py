@@ -33,7 +33,9 @@ def books_of(job: Job, networks: Networks) -> dict[str, Phases]:
     options = packet_options(job.scenario)
     if options is None:
         return {}
-    packets = Packets(options.transport, options.mtu_bytes, job.scenario.seed)
+    packets = Packets(
+        options.transport, options.mtu_bytes, options.queue_bytes, seed=job.scenario.seed
+    )
     return {
         fabric.name: Phases(networks.get(fabric), packets, options.phases) for fabric in job.fabrics
     }

@@ -83,6 +83,8 @@ class PacketOptions(Strict):
     transport: Name = "dctcp"
     #: payload of a full packet; the transport's own if absent
     mtu_bytes: Annotated[Whole, Field(le=65_000)] | None = None
+    #: data that a port queues; the transport's own if absent
+    queue_bytes: Annotated[Whole, Field(lt=2**32)] | None = None
     #: distinct phases of each purpose that are simulated per fabric; all if absent
     phases: Whole | None = None
     #: whether to go on if it takes over ten minutes

@@ -66,7 +66,9 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",
          "--network packets: expected one of flow, packet; did you mean 'packet'?"),
-        (f"{JOB} --network packet", "network packet: not there yet; use flow"),
+        (f"{JOB} --transport ndp", "packets are simulated with --network packet (network = "
+         "'packet') alone"),
+        (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),
         # options that nothing would read
         (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "
          "add mixnet to --fabrics (a fabric's own TOML file sets degree itself)"),
