@@ -5,6 +5,7 @@ from lightloom.study.results import Comparison, FabricResult, Sample
 from lightloom.study.scenario import (
     ClusterOptions,
     DemandOptions,
+    PacketOptions,
     PlanOptions,
     Scenario,
     load_study,
@@ -16,6 +17,7 @@ __all__ = [
     "DemandOptions",
     "FabricResult",
     "Monitor",
+    "PacketOptions",
     "PlanOptions",
     "Sample",
     "Scenario",

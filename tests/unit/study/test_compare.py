@@ -6,7 +6,15 @@ import statistics
 import pytest
 
 from lightloom.errors import FabricError, HardwareError, InputError
-from lightloom.study import ClusterOptions, DemandOptions, Monitor, PlanOptions, Sample, compare
+from lightloom.study import (
+    ClusterOptions,
+    DemandOptions,
+    Monitor,
+    PacketOptions,
+    PlanOptions,
+    Sample,
+    compare,
+)
 from lightloom.study.builds import Networks, Workloads
 from lightloom.study.compare import timeline_workers
 from lightloom.study.job import prepare
@@ -138,7 +146,8 @@ class Never(Monitor):
     [
         ({"fabric_options": {"mixnet": {"region_servers": 1000}}}, FabricError),
         ({"cluster": ClusterOptions(rate_gbps=50)}, HardwareError),
-        ({"network": "packet"}, InputError),
+        ({"network": "packet", "packets": PacketOptions(transport="tcp")}, FabricError),
+        ({"packets": PacketOptions()}, InputError),
         ({"fabric_options": {"rail": {"nic_gbps": 100}}}, FabricError),
         ({"counting": {"tiers": 9}}, FabricError),
     ],

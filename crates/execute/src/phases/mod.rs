@@ -1,7 +1,7 @@
 //! Phases: what begins together, simulated once as packets, and the stretch that this gives flows.
 //!
-//! A *phase* is the transfers of one all-to-all, one pipeline send or one ring collective. Alone and
-//! begun at once it takes T as packets, until the last receiver has everything. As fluids its
+//! A *phase* is the transfers of one all-to-all, one pipeline send or one ring collective. Alone
+//! and begun at once it takes T as packets, until the last receiver has everything. As fluids its
 //! transfers i end at `f_i` and arrive `l_i` later. Max-min shares do not change when all sizes
 //! are scaled alike, so with sizes times
 //!
