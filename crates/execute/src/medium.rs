@@ -61,7 +61,7 @@ pub struct Medium {
 #[derive(Debug)]
 enum Carriage {
     Flows {
-        network: FlowNetwork,
+        network: Box<FlowNetwork>,
         /// Per link, by how many bytes flows are smaller than the transfers that they stand for.
         spared: Vec<i64>,
     },
@@ -71,7 +71,7 @@ enum Carriage {
 impl Medium {
     /// Fluid flows that share links max-min fairly.
     pub fn flows() -> Self {
-        let carriage = Carriage::Flows { network: FlowNetwork::new(), spared: Vec::new() };
+        let carriage = Carriage::Flows { network: Box::default(), spared: Vec::new() };
         Self { wires: Vec::new(), carriage }
     }
 
@@ -130,7 +130,7 @@ impl Medium {
                 if stretch.to_bits() != 1_f64.to_bits() {
                     size = (bytes as f64 * stretch).round() as u64;
                     for link in path {
-                        spared[link.0 as usize] += bytes as i64 - size as i64;
+                        spared[link.0 as usize] += bytes.wrapping_sub(size).cast_signed();
                     }
                 }
                 network.start(now, Bytes(size), path, token);

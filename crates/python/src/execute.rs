@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use crate::allocator::Caller;
-use crate::phases::{PacketModel, PhaseBook};
+use crate::phases::{PacketModel, PhaseBook, ReadModel};
 use lightloom_execute::{
     CARRIER_NAMES, CircuitAllocator, CircuitStatistics, CircuitTimeline, ExecuteError, Model,
     Options, Outcome, Purpose, Snapshot, Timeline, execute_as, total_tasks,
@@ -54,7 +54,7 @@ fn execute<'py>(
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| {
-        let mut book = model.as_ref().and_then(|model| model.book());
+        let mut book = model.as_ref().and_then(ReadModel::book);
         let model = match (&model, &mut book) {
             (_, Some(book)) => Model::Phases(book),
             (Some(model), None) => Model::Packets(model.options()),

@@ -133,7 +133,7 @@ impl Engine<'_> {
         let own = self.fabric.local_time(bytes.div_ceil(u64::from(self.seats.gpus)));
         let local = if self.rings[number].has_local_edges { own } else { Duration::ZERO };
         let on_the_way = u64::from(self.fabric.medium.ends_on_arrival());
-        let steps = u64::from(ring_steps(kind, members.len())) - on_the_way;
+        let steps = ring_steps(kind, members.len()) - on_the_way;
         let startup = u128::from(longest) * u128::from(steps) / members.len() as u128;
         let ring = &mut self.rings[number];
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
