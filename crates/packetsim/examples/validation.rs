@@ -153,7 +153,8 @@ fn sprayed_table(files: &[&Reference]) -> String {
         let found = timed(file, SPRAYED_SEEDS);
         let cells = shown.map(|index| {
             let Comparison { reference, median, .. } = found[index];
-            let error = 100.0 * found[index].error();
+            // Rounded, and without the sign of a zero.
+            let error = (1000.0 * found[index].error()).round() / 10.0 + 0.0;
             [format!("{reference:.1}"), format!("{median:.1}"), format!("{error:+.1} %")]
         });
         rows.push([labels(file), cells.concat()].concat());
@@ -167,10 +168,13 @@ fn single_path_table(files: &[&Reference]) -> String {
     for file in files {
         let cells = timed(file, SEEDS).map(|found| {
             let Comparison { reference, low, high, .. } = found;
-            match 100.0 * found.outside() {
-                0.0 => format!("{reference:.0}: {low:.0} to {high:.0}"),
-                part => format!("**{reference:.0}**: {low:.0} to {high:.0}, {part:+.1} %"),
+            let interval = format!("{low:.0} to {high:.0}");
+            let part = 100.0 * found.outside();
+            // Nothing that would be shown as 0.0 %.
+            if part.abs() < 0.05 {
+                return format!("{reference:.0}: {interval}");
             }
+            format!("**{reference:.0}**: {interval}, {part:+.1} %")
         });
         rows.push([labels(file), cells.to_vec()].concat());
     }
