@@ -90,8 +90,8 @@ fn main() {
     let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     println!(
-        "{name}, {pattern} of {megabytes} MB: {} flows, FCT [us] mean {mean:.1} p50 {:.1} p99 {:.1} \
-         max {:.1}",
+        "{name}, {pattern} of {megabytes} MB: {} flows, FCT [us] mean {mean:.1} p50 {:.1} \
+         p99 {:.1} max {:.1}",
         times.len(),
         at(0.5),
         at(0.99),
