@@ -44,7 +44,7 @@ pub struct Routing {
     places: Vec<Place>,
     nodes: Vec<Node>,
     /// Per switch and group the number of a choice.
-    table: Vec<u16>,
+    table: Vec<u32>,
     choices: Vec<Choice>,
     candidates: Vec<u32>,
 }
@@ -95,7 +95,7 @@ impl Routing {
             self.nodes[node].row = (row * roots.len()) as u32;
         }
         self.table = vec![0; switches.len() * roots.len()];
-        let mut known: FxHashMap<Vec<u32>, u16> = FxHashMap::default();
+        let mut known: FxHashMap<Vec<u32>, u32> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, &out, root);
@@ -120,11 +120,11 @@ impl Routing {
         }
     }
 
-    fn add_choice(&mut self, links: &[u32]) -> u16 {
+    fn add_choice(&mut self, links: &[u32]) -> u32 {
         let (start, count) = (self.candidates.len() as u32, links.len() as u32);
         self.candidates.extend_from_slice(links);
         self.choices.push(Choice { start, count });
-        u16::try_from(self.choices.len() - 1).expect("fewer than 65,536 sets of equal links")
+        self.choices.len() as u32 - 1
     }
 
     /// The link that a packet for a NIC takes from a node; `None` if there is no path.
