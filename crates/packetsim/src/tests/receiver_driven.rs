@@ -116,6 +116,25 @@ fn an_incast_is_cut_but_lossless_and_fair() {
 }
 
 #[test]
+fn headers_lost_in_a_great_incast_cost_little() {
+    fn check<T: Transport>(new: impl FnOnce(&Core) -> T) {
+        // The first windows are 35,000 packets; 4,420 headers fit the last queue.
+        let rate = Rate(100_000_000_000);
+        let topology = presets::fat_tree(1024, 16, rate, Duration(DELAY)).unwrap();
+        let (simulation, flows) = run(topology, trimming(34), new, &incast(700, 200_000));
+        let core = simulation.core();
+        let drops: u64 = core.link_counters.iter().map(|it| it.drops + it.control_drops).sum();
+        assert!(drops > 100, "{drops} headers lost");
+        // Flows shorter than a window, so that timeouts are no small part.
+        let last = flows.iter().map(|flow| flow.done_at).max().unwrap();
+        let link = 700 * 49 * 332_800;
+        assert!(last > link && last < link / 100 * 115, "{last} ps for {link} ps");
+    }
+    check(ndp);
+    check(eqds);
+}
+
+#[test]
 fn lost_control_packets_are_made_up_for() {
     fn check<T: Transport>(new: impl Fn(&Core) -> T) {
         // Four control packets fit a queue.
