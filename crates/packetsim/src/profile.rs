@@ -80,15 +80,15 @@ const ENDLESS: Config = Config {
 const ROCE: Config =
     Config { pfc: Some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }), ..ENDLESS };
 
-/// ffsim-opera, the simulator of TopoOpt and MixNet: full packets of 8,936 B, queues of 200 of them
-/// with the one that is being sent, which ours do not hold; marks from the 51st on when a packet
-/// departs, acknowledgements that take no room.
+/// ffsim-opera, the simulator of TopoOpt and MixNet: full packets of 8,936 B, marks from the 51st on
+/// when a packet departs, acknowledgements that take no room. The published runs of MixNet give it
+/// queues of 10,000 packets (`-q 10000`) with the one that is being sent, which ours do not hold.
 const DCTCP: Config = Config {
     mtu: 8936,
     header: 0,
     control_bytes: 1,
     control_priority: true,
-    queue_bytes: 199 * 8936,
+    queue_bytes: 9_999 * 8936,
     ecn: Some(Ecn {
         marking: Marking::Departure,
         min_bytes: 50 * 8936,
