@@ -54,7 +54,7 @@ impl<T: Copy> Agenda<T> {
     /// An agenda for so many sources, most of which schedule at most `horizon` ps ahead.
     pub fn new(sources: usize, horizon: u64) -> Self {
         // A few to a bucket, as most sources schedule far less than the horizon ahead.
-        let buckets = (sources / 2).next_power_of_two().clamp(1 << 8, 1 << 18);
+        let buckets = (sources / 8).next_power_of_two().clamp(1 << 8, 1 << 18);
         let width = (horizon / (buckets as u64 - 2)).max(1);
         let shift = u64::BITS - width.leading_zeros();
         Self {
@@ -104,6 +104,13 @@ impl<T: Copy> Agenda<T> {
     fn push_far(&mut self, time: u64, due: Due<T>) {
         self.far.push(Time(time), 0, due);
         self.far_time = self.far_time.min(time);
+    }
+
+    /// The source that is due so many events later, as far as that is known.
+    #[inline]
+    pub fn upcoming(&self, later: usize) -> Option<u32> {
+        let place = self.current.len().checked_sub(later)?;
+        self.current.get(place).map(|&(_, source)| source)
     }
 
     /// Takes what is due next, if that is at or before `limit`.

@@ -12,6 +12,7 @@ use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
 use crate::error::PacketError;
 use crate::flow::{FlowId, FlowSpec, NO_ROUTE};
 use crate::packet::Kind;
+use crate::prefetch::prefetch;
 use crate::report::What;
 use crate::scenario::Tracing;
 use crate::topology::{LinkId, NicId, Topology};
@@ -105,6 +106,7 @@ impl<T: Transport> Simulation<T> {
             debug_assert!(time >= self.core.now, "time does not run backwards");
             self.core.now = time;
             self.core.counters.events += 1;
+            self.look_ahead();
             self.happen(due);
             if self.core.counters.events.is_multiple_of(CHECK_EVERY) {
                 // Of data alone, as those can be foretold.
@@ -121,6 +123,19 @@ impl<T: Transport> Simulation<T> {
         }
         finished.extend(self.core.finished.drain(..).map(FlowId));
         Ok(any)
+    }
+
+    /// Asks for what the next events will look at: the sooner, the more is known of it.
+    #[inline]
+    fn look_ahead(&self) {
+        let core = &self.core;
+        if let Some(link) = core.agenda.upcoming(4) {
+            prefetch(&core.links, link as usize);
+        }
+        let soon = core.agenda.upcoming(2);
+        if let Some(slot) = soon.and_then(|link| core.links.get(link as usize)) {
+            core.packets.prefetch(slot.wire.head);
+        }
     }
 
     fn happen(&mut self, due: Due<Timer>) {

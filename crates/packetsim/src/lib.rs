@@ -22,6 +22,7 @@ mod look;
 mod network;
 mod packet;
 mod pfc;
+mod prefetch;
 pub mod presets;
 mod profile;
 mod report;

@@ -1,5 +1,7 @@
 //! Packets: 32 bytes each, in one slab, chained through it into queues and wires.
 
+use crate::prefetch::prefetch;
+
 /// The end of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -139,6 +141,12 @@ impl Packets {
         let packet = &self.slots[id as usize];
         chain.head = packet.next;
         (id, u32::from(packet.size))
+    }
+
+    /// Asks for a packet that will be looked at soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        prefetch(&self.slots, id as usize);
     }
 
     /// Exchanges the contents of two slots, which stay where they are in their chains.
