@@ -113,6 +113,11 @@ impl<T> EventQueue<T> {
         if self.heap.peek()?.time() > limit { None } else { self.pop() }
     }
 
+    /// Time and payload of every event that waits, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Time, &T)> {
+        self.heap.iter().map(|entry| (entry.time(), &entry.payload))
+    }
+
     /// Number of events waiting.
     pub fn len(&self) -> usize {
         self.heap.len()

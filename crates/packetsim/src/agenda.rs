@@ -1,17 +1,14 @@
 //! What happens next: a calendar of sources and a heap of timers.
 //!
-//! A *source* (a link, a NIC) has at most one event pending, so the calendar is a wheel of buckets
-//! whose entries are the sources themselves, chained through one array: to add and to take an event
-//! is O(1) and allocates nothing. A bucket is sorted when its turn comes. What lies beyond the
-//! wheel's horizon, and timers, of which there are few, wait in a heap.
+//! A *source* (a link, a NIC) has at most one event pending. The calendar is a wheel of buckets of 8
+//! bytes per event, so that to add one is O(1), and to empty a bucket reads memory in order. A
+//! bucket is sorted when its turn comes. What lies beyond the wheel's horizon, and timers, of which
+//! there are few, wait in a heap.
 //!
 //! Order: time; at one time the heap before the wheel; then the order of scheduling.
 
 use lightloom_kernel::EventQueue;
 use lightloom_model::Time;
-use std::cmp::Reverse;
-
-const NONE: u32 = u32::MAX;
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,28 +19,32 @@ pub enum Due<T> {
     Timer(T),
 }
 
-/// A source in a bucket.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    time: u64,
-    next: u32,
-}
+/// In a bucket: the time since its begin, in the upper half, and the source.
+type Packed = u64;
+
+/// Events that are known in order, if there are as many in this bucket and the next.
+pub const AHEAD: usize = 12;
+
+/// A bucket with room for more events than this had a burst, as when all flows start at once, and
+/// gives its room back.
+const MOST_ROOM: usize = 256;
 
 /// Pending events.
 #[derive(Debug, Clone)]
 pub struct Agenda<T> {
     /// A bucket spans `2^shift` ps.
     shift: u32,
-    /// First source of each bucket; the last one scheduled is first.
-    heads: Vec<u32>,
+    /// In order of scheduling.
+    buckets: Vec<Vec<Packed>>,
     /// One bit per bucket that has any.
     occupied: Vec<u64>,
-    entries: Vec<Entry>,
-    /// The bucket that is being emptied, latest first.
+    /// The buckets that are being emptied, in order.
     current: Vec<(u64, u32)>,
-    /// Its number, counted from time zero.
+    /// What of `current` has been taken.
+    taken: usize,
+    /// The number of the last of these buckets, counted from time zero.
     cursor: u64,
-    /// Sources in buckets.
+    /// Events in buckets.
     waiting: usize,
     far: EventQueue<Due<T>>,
     /// When the first of `far` is due.
@@ -56,13 +57,13 @@ impl<T: Copy> Agenda<T> {
         // A few to a bucket, as most sources schedule far less than the horizon ahead.
         let buckets = (sources / 8).next_power_of_two().clamp(1 << 8, 1 << 18);
         let width = (horizon / (buckets as u64 - 2)).max(1);
-        let shift = u64::BITS - width.leading_zeros();
+        let shift = (u64::BITS - width.leading_zeros()).min(u32::BITS);
         Self {
             shift,
-            heads: vec![NONE; buckets],
+            buckets: vec![Vec::new(); buckets],
             occupied: vec![0; buckets / 64],
-            entries: vec![Entry { time: 0, next: NONE }; sources],
             current: Vec::new(),
+            taken: 0,
             cursor: 0,
             waiting: 0,
             far: EventQueue::new(),
@@ -74,11 +75,10 @@ impl<T: Copy> Agenda<T> {
     #[inline]
     pub fn schedule(&mut self, source: u32, time: u64) {
         let slot = time >> self.shift;
-        if slot > self.cursor && slot - self.cursor < self.heads.len() as u64 {
-            let bucket = slot as usize & (self.heads.len() - 1);
-            let head = &mut self.heads[bucket];
-            self.entries[source as usize] = Entry { time, next: *head };
-            *head = source;
+        if slot > self.cursor && slot - self.cursor < self.buckets.len() as u64 {
+            let bucket = slot as usize & (self.buckets.len() - 1);
+            let since = time & ((1 << self.shift) - 1);
+            self.buckets[bucket].push(since << 32 | u64::from(source));
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
             self.waiting += 1;
         } else {
@@ -89,8 +89,8 @@ impl<T: Copy> Agenda<T> {
     fn schedule_elsewhere(&mut self, source: u32, time: u64) {
         if time >> self.shift <= self.cursor {
             // Few are here, and those due at the same time go first.
-            let place = self.current.partition_point(|&(other, _)| other > time);
-            self.current.insert(place, (time, source));
+            let place = self.current[self.taken..].partition_point(|&(other, _)| other <= time);
+            self.current.insert(self.taken + place, (time, source));
         } else {
             self.push_far(time, Due::Source(source));
         }
@@ -106,45 +106,47 @@ impl<T: Copy> Agenda<T> {
         self.far_time = self.far_time.min(time);
     }
 
-    /// The source that is due so many events later, as far as that is known.
+    /// Time and source of what is due next in the calendar, if that much is known.
     #[inline]
-    pub fn upcoming(&self, later: usize) -> Option<u32> {
-        let place = self.current.len().checked_sub(later)?;
-        self.current.get(place).map(|&(_, source)| source)
+    pub fn upcoming(&self) -> Option<&[(u64, u32); AHEAD]> {
+        self.current[self.taken..].first_chunk()
     }
 
     /// Takes what is due next, if that is at or before `limit`.
     #[inline]
     pub fn pop(&mut self, limit: u64) -> Option<(u64, Due<T>)> {
-        if let Some(&(time, source)) = self.current.last()
+        if self.taken + AHEAD < self.current.len()
+            && let Some(&(time, source)) = self.current.get(self.taken)
             && time < self.far_time
             && time <= limit
         {
-            self.current.pop();
+            self.taken += 1;
             return Some((time, Due::Source(source)));
         }
         self.pop_elsewhere(limit)
     }
 
     fn pop_elsewhere(&mut self, limit: u64) -> Option<(u64, Due<T>)> {
-        if self.current.is_empty() && self.waiting > 0 {
+        if self.waiting > 0 {
             let slot = self.next_occupied();
-            if slot << self.shift <= self.far_time {
+            let is_near = slot == self.cursor + 1;
+            let is_last = self.taken == self.current.len() && slot << self.shift <= self.far_time;
+            if is_near || is_last {
                 self.load(slot);
             }
         }
-        if let Some(&(time, source)) = self.current.last()
+        if let Some(&(time, source)) = self.current.get(self.taken)
             && time < self.far_time
         {
             if time > limit {
                 return None;
             }
-            self.current.pop();
+            self.taken += 1;
             return Some((time, Due::Source(source)));
         }
         let event = self.far.pop_until(Time(limit))?;
         self.far_time = self.far.peek().map_or(u64::MAX, |(time, _)| time.0);
-        if self.current.is_empty() {
+        if self.taken == self.current.len() {
             // Nothing waits before this, so the horizon moves along.
             self.cursor = self.cursor.max(event.time.0 >> self.shift);
         }
@@ -153,12 +155,12 @@ impl<T: Copy> Agenda<T> {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.current.is_empty() && self.waiting == 0 && self.far.is_empty()
+        self.taken == self.current.len() && self.waiting == 0 && self.far.is_empty()
     }
 
     /// The number of the next bucket that has any.
     fn next_occupied(&self) -> u64 {
-        let mask = self.heads.len() - 1;
+        let mask = self.buckets.len() - 1;
         let start = (self.cursor as usize + 1) & mask;
         let words = self.occupied.len();
         let (mut word, mut bits) = (start / 64, self.occupied[start / 64] >> (start % 64));
@@ -177,33 +179,51 @@ impl<T: Copy> Agenda<T> {
         self.cursor + 1 + (ahead + bits.trailing_zeros() as usize) as u64
     }
 
-    /// Empties a bucket into `current`.
+    /// Empties a bucket into `current`, behind what is there.
     fn load(&mut self, slot: u64) {
-        let bucket = slot as usize & (self.heads.len() - 1);
-        let mut source = std::mem::replace(&mut self.heads[bucket], NONE);
+        let bucket = slot as usize & (self.buckets.len() - 1);
         self.occupied[bucket / 64] &= !(1 << (bucket % 64));
-        while source != NONE {
-            let entry = self.entries[source as usize];
-            self.current.push((entry.time, source));
-            source = entry.next;
-        }
-        self.waiting -= self.current.len();
+        let events = &mut self.buckets[bucket];
+        self.waiting -= events.len();
         self.cursor = slot;
-        // The chain is in reverse order of scheduling, as `current` is of time: a stable sort
-        // keeps the order of scheduling among equal times.
-        if self.current.len() > 32 {
-            self.current.sort_by_key(|&(time, _)| Reverse(time));
+        self.current.drain(..self.taken);
+        self.taken = 0;
+        let begin = slot << self.shift;
+        let unpack = |event: Packed| (begin + (event >> 32), event as u32);
+        if events.len() > 32 {
+            let first = self.current.len();
+            self.current.extend(events.drain(..).map(unpack));
+            self.current[first..].sort_by_key(|&(time, _)| time);
+            if events.capacity() > MOST_ROOM {
+                *events = Vec::new();
+            }
             return;
         }
-        for index in 1..self.current.len() {
-            let entry = self.current[index];
-            let mut hole = index;
-            while hole > 0 && self.current[hole - 1].0 < entry.0 {
+        for event in events.drain(..).map(unpack) {
+            let mut hole = self.current.len();
+            self.current.push(event);
+            while hole > 0 && self.current[hole - 1].0 > event.0 {
                 self.current[hole] = self.current[hole - 1];
                 hole -= 1;
             }
-            self.current[hole] = entry;
+            self.current[hole] = event;
         }
+    }
+
+    /// The pending event of every source that has one.
+    pub fn sources(&self) -> impl Iterator<Item = (u32, u64)> {
+        let known = self.current[self.taken..].iter().map(|&(time, source)| (source, time));
+        let mask = self.buckets.len() as u64 - 1;
+        let later = (1..=mask).flat_map(move |ahead| {
+            let slot = self.cursor + ahead;
+            let events = self.buckets[(slot & mask) as usize].iter();
+            events.map(move |event| (*event as u32, (slot << self.shift) + (event >> 32)))
+        });
+        let far = self.far.iter().filter_map(|(time, due)| match due {
+            Due::Source(source) => Some((*source, time.0)),
+            Due::Timer(_) => None,
+        });
+        known.chain(later).chain(far)
     }
 }
 
@@ -256,6 +276,17 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(agenda.is_empty(), list.is_empty());
+                let mut sources: Vec<_> = agenda.sources().collect();
+                let mut listed: Vec<_> = list
+                    .iter()
+                    .filter_map(|&(time, _, _, due)| match due {
+                        Due::Source(source) => Some((source, time)),
+                        Due::Timer(_) => None,
+                    })
+                    .collect();
+                sources.sort_unstable();
+                listed.sort_unstable();
+                prop_assert_eq!(sources, listed);
             }
         }
     }

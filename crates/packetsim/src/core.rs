@@ -39,6 +39,8 @@ pub(crate) struct Link {
     /// Most data that ever waited here, in bytes.
     pub(crate) peak_bytes: u32,
     pub(crate) to: u32,
+    /// Where the first packet on the wire goes on, if that has been looked up, or `NONE`.
+    pub(crate) onward: u32,
     pub(crate) class: u16,
     pub(crate) flags: u8,
 }
@@ -54,6 +56,12 @@ impl Link {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.data.is_empty() && self.control.is_empty()
+    }
+
+    /// What is to be sent next; no packet if nothing waits.
+    #[inline]
+    pub(crate) fn first_waiting(&self) -> u32 {
+        if self.control.is_empty() { self.data.head } else { self.control.head }
     }
 
     #[inline]
@@ -190,6 +198,7 @@ impl Core {
                 control_bytes: 0,
                 peak_bytes: 0,
                 to: spec.to.0,
+                onward: NONE,
                 class: u16::try_from(class).map_err(|_| {
                     PacketError::invalid("a topology may have at most 65,536 kinds of links")
                 })?,
@@ -209,7 +218,7 @@ impl Core {
             packets: Packets::new(),
             flows: Flows::default(),
             agenda: Agenda::new(sources, horizon),
-            routing: Routing::new(&topology, config.seed),
+            routing: Routing::new(&topology, config.seed)?,
             uplinks: (0..topology.nic_count() as u32)
                 .map(|nic| topology.uplink(NicId(nic)).0)
                 .collect(),
@@ -337,7 +346,7 @@ impl Core {
         let size = self.packet_size(flow, number);
         let path = self.path_number(flow, path);
         self.packets.take(Packet {
-            arrival: 0,
+            next_arrival: 0,
             flow,
             number,
             value: 0,
@@ -377,7 +386,7 @@ impl Core {
         let size = self.config.control_bytes as u16;
         let path = self.path_number(flow, path);
         let id = self.packets.take(Packet {
-            arrival: 0,
+            next_arrival: 0,
             flow,
             number,
             value,
@@ -495,24 +504,21 @@ impl Core {
     /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
     /// so again.
     #[inline]
-    pub(crate) fn transmit(&mut self, link: u32, id: u32, begin: u64) -> u64 {
+    pub(crate) fn transmit(&mut self, link: u32, id: u32, packet: &Packet, begin: u64) -> u64 {
         let slot = &mut self.links[link as usize];
-        let packet = &mut self.packets[id];
         let class = &self.classes[slot.class as usize];
         let free_at = begin + class.transmission(packet.size);
         let arrival = free_at + class.delay;
         slot.free_at = free_at;
         slot.sent_bytes += u64::from(packet.size);
-        packet.arrival = arrival;
         let is_data = u64::from(packet.kind == Kind::Data);
         self.counters.data_hops += is_data;
         self.counters.control_hops += 1 - is_data;
-        if slot.wire.is_empty() {
+        if self.packets.push_arriving(&mut slot.wire, id, arrival) {
             self.agenda.schedule(link, arrival);
         }
-        self.packets.push(&mut slot.wire, id);
-        if self.ingress.is_some() {
-            self.serve(link, id);
+        if slot.flags & WATCHED != 0 {
+            self.watch(link);
         }
         free_at
     }

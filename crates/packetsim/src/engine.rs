@@ -11,7 +11,7 @@ use crate::config::{Config, Marking, Overflow};
 use crate::core::{Core, DARK, FROM_HOST, PAUSED, TO_HOST, Timer};
 use crate::error::PacketError;
 use crate::flow::{FlowId, FlowSpec, NO_ROUTE};
-use crate::packet::Kind;
+use crate::packet::{Kind, NONE, Packet};
 use crate::prefetch::prefetch;
 use crate::report::What;
 use crate::scenario::Tracing;
@@ -127,14 +127,55 @@ impl<T: Transport> Simulation<T> {
 
     /// Asks for what the next events will look at: the sooner, the more is known of it.
     #[inline]
-    fn look_ahead(&self) {
+    fn look_ahead(&mut self) {
         let core = &self.core;
-        if let Some(link) = core.agenda.upcoming(4) {
-            prefetch(&core.links, link as usize);
-        }
-        let soon = core.agenda.upcoming(2);
-        if let Some(slot) = soon.and_then(|link| core.links.get(link as usize)) {
+        let Some(upcoming) = core.agenda.upcoming() else { return };
+        let link = |later: usize| upcoming[later].1 as usize;
+        prefetch(&core.links, link(11));
+        if let Some(slot) = core.links.get(link(8)) {
             core.packets.prefetch(slot.wire.head);
+            core.packets.prefetch(slot.first_waiting());
+        }
+        if let Some(slot) = core.links.get(link(6))
+            && let Some(packet) = core.packets.get(slot.wire.head)
+        {
+            prefetch(&core.flows.ways, packet.flow as usize);
+        }
+        if let Some(slot) = core.links.get(link(1))
+            && let Some(next) = core.links.get(slot.onward as usize)
+        {
+            core.packets.prefetch(next.first_waiting());
+        }
+        let (_, soon) = upcoming[4];
+        self.look_up(soon);
+    }
+
+    /// Finds out where the first packet on a wire goes on.
+    #[inline]
+    fn look_up(&mut self, link: u32) {
+        let core = &mut self.core;
+        let Some(slot) = core.links.get(link as usize) else { return };
+        let Some(packet) = core.packets.get(slot.wire.head) else { return };
+        let way = core.flows.ways[packet.flow as usize];
+        if way.route != NO_ROUTE {
+            return;
+        }
+        let is_forward = packet.kind.is_forward();
+        if slot.flags & TO_HOST != 0 {
+            prefetch(&core.flows.state, packet.flow as usize);
+            self.transport.prefetch(packet.flow);
+            let nic = way.ends[usize::from(is_forward)];
+            prefetch(&core.links, core.uplinks[nic as usize] as usize);
+            return;
+        }
+        let target = NicId(way.ends[usize::from(is_forward)]);
+        let entropy = way.entropy(packet.path, is_forward);
+        let next = core.routing.next(slot.to, target, entropy);
+        let next = next.expect("checked when the flow was added");
+        core.links[link as usize].onward = next;
+        prefetch(&core.links, next as usize);
+        if let Some(ingress) = &core.ingress {
+            ingress.prefetch(next);
         }
     }
 
@@ -237,28 +278,32 @@ impl<T: Transport> Simulation<T> {
             if slot.is_stopped() {
                 return;
             }
-            let id = if !slot.control.is_empty() {
-                let (id, size) = self.core.packets.pop(&mut slot.control);
-                slot.control_bytes -= size;
-                id
+            let flags = slot.flags;
+            let (id, packet) = if !slot.control.is_empty() {
+                let (id, packet) = self.core.packets.pop(&mut slot.control);
+                slot.control_bytes -= u32::from(packet.size);
+                (id, packet)
             } else if !slot.data.is_empty() {
                 let queued = slot.data_bytes;
-                let (id, size) = self.core.packets.pop(&mut slot.data);
-                slot.data_bytes -= size;
+                let (id, packet) = self.core.packets.pop(&mut slot.data);
+                slot.data_bytes -= u32::from(packet.size);
                 if let Some(ecn) = self.core.config.ecn
                     && ecn.marking == Marking::Departure
                     && queued > ecn.min_bytes
                 {
                     self.core.mark(ecn, link, id, queued);
                 }
-                id
-            } else if slot.flags & FROM_HOST != 0 {
+                (id, packet)
+            } else if flags & FROM_HOST != 0 {
                 let Some(id) = self.pull(link, &mut begin) else { return };
-                id
+                (id, self.core.packets[id])
             } else {
                 return;
             };
-            if self.core.transmit(link, id, begin) > now {
+            if flags & FROM_HOST == 0 {
+                self.core.serve(link, &packet);
+            }
+            if self.core.transmit(link, id, &packet, begin) > now {
                 return;
             }
         }
@@ -302,37 +347,40 @@ impl<T: Transport> Simulation<T> {
         self.settle(link);
         let slot = &mut self.core.links[link as usize];
         let (node, flags) = (slot.to, slot.flags);
-        let (id, _) = self.core.packets.pop(&mut slot.wire);
+        let onward = std::mem::replace(&mut slot.onward, NONE);
+        let (id, packet) = self.core.packets.pop(&mut slot.wire);
         if !slot.wire.is_empty() {
-            let arrival = self.core.packets[slot.wire.head].arrival;
-            self.core.agenda.schedule(link, arrival);
+            self.core.agenda.schedule(link, packet.next_arrival);
         }
-        let packet = &mut self.core.packets[id];
+        if onward != NONE {
+            return self.enqueue(onward, link, (id, &packet));
+        }
         let way = self.core.flows.ways[packet.flow as usize];
         let next = if way.route == NO_ROUTE {
             if flags & TO_HOST != 0 {
-                return self.deliver(id);
+                return self.deliver(id, packet);
             }
             let is_forward = packet.kind.is_forward();
             let target = NicId(way.ends[usize::from(is_forward)]);
             let entropy = way.entropy(packet.path, is_forward);
             self.core.routing.next(node, target, entropy).expect("checked when the flow was added")
         } else {
+            let packet = &mut self.core.packets[id];
             packet.path += 1;
             let is_forward = packet.kind.is_forward();
             let Some(next) = self.core.flows.route_link(way.route, is_forward, packet.path) else {
                 // Transports know no paths but those that they chose.
                 packet.path = 0;
-                return self.deliver(id);
+                let packet = *packet;
+                return self.deliver(id, packet);
             };
             next
         };
-        self.enqueue(next, link, id);
+        self.enqueue(next, link, (id, &packet));
     }
 
     #[inline]
-    fn deliver(&mut self, id: u32) {
-        let packet = self.core.packets[id];
+    fn deliver(&mut self, id: u32, packet: Packet) {
         let ends = self.core.ends(packet.flow);
         let nic = ends[usize::from(packet.kind.is_forward())];
         let uplink = self.core.uplinks[nic as usize];
@@ -344,18 +392,19 @@ impl<T: Transport> Simulation<T> {
 
     /// A packet that came over `over` goes to `link`.
     #[inline]
-    fn enqueue(&mut self, link: u32, over: u32, id: u32) {
+    fn enqueue(&mut self, link: u32, over: u32, (id, packet): (u32, &Packet)) {
         self.settle(link);
         let now = self.core.now;
         let slot = &mut self.core.links[link as usize];
         let crowded = if slot.free_at <= now && !slot.is_stopped() {
             // An idle transmitter: nothing waits.
             slot.free_at = now;
-            let crowded = self.core.is_buffered(over) && self.core.buffer_at_once(link, over, id);
-            self.core.transmit(link, id, now);
+            let crowded =
+                self.core.is_buffered(over) && self.core.buffer_at_once(link, over, packet.size);
+            self.core.transmit(link, id, packet, now);
             crowded
         } else {
-            if !self.join(link, id) {
+            if !self.join(link, id, packet) {
                 return;
             }
             self.core.watch(link);
@@ -367,8 +416,7 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// Queues a packet at a busy link; returns whether it is there.
-    fn join(&mut self, link: u32, id: u32) -> bool {
-        let packet = &self.core.packets[id];
+    fn join(&mut self, link: u32, id: u32, packet: &Packet) -> bool {
         let size = u32::from(packet.size);
         if packet.kind == Kind::Data {
             if !self.admit(link, id, size) {

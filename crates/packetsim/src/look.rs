@@ -2,7 +2,6 @@
 //! `engine`), and to settle them for a look could change the order of simultaneous events.
 
 use crate::core::{Core, DARK, LinkCounters};
-use crate::packet::NONE;
 use crate::topology::{LinkId, Topology};
 
 impl Core {
@@ -11,22 +10,29 @@ impl Core {
         self.links[link.0 as usize].sent_bytes
     }
 
-    /// Bytes that have come out of the far end of a link, the part of a packet that is coming
-    /// included.
-    pub fn carried_bytes(&self, link: LinkId) -> u64 {
-        let slot = &self.links[link.0 as usize];
-        let mut left = 0;
-        let mut id = slot.wire.head;
-        while id != NONE {
-            left += u64::from(self.packets[id].size);
-            id = self.packets[id].next;
+    /// Per link, when the first packet on its wire has arrived, in ps; 0 if it is empty.
+    pub(crate) fn arrivals(&self) -> Vec<u64> {
+        let mut arrivals = vec![0; self.links.len()];
+        for (source, time) in self.agenda.sources() {
+            if let Some(arrival) = arrivals.get_mut(source as usize) {
+                *arrival = time;
+            }
         }
+        arrivals
+    }
+
+    /// Bytes that have come out of the far end of a link, the part of a packet that is coming
+    /// included; the first packet on it has arrived at `arrival`, see [`Self::arrivals`].
+    pub(crate) fn carried_bytes(&self, link: LinkId, arrival: u64) -> u64 {
+        let slot = &self.links[link.0 as usize];
+        let sizes = self.packets.chain(slot.wire).map(|id| u64::from(self.packets[id].size));
+        let mut left: u64 = sizes.sum();
         // Only the first can have begun to arrive; what begins to be sent later is known by the
         // time at which the one before it has arrived.
         if !slot.wire.is_empty() {
             let packet = &self.packets[slot.wire.head];
             let span = self.classes[usize::from(slot.class)].transmission(packet.size);
-            let ahead = (packet.arrival - self.now).min(span);
+            let ahead = (arrival - self.now).min(span);
             left -= u64::from(packet.size) * (span - ahead) / span;
         }
         slot.sent_bytes - left
@@ -42,12 +48,13 @@ impl Core {
         let class = &self.classes[usize::from(slot.class)];
         let mut free_at = slot.free_at;
         for chain in [slot.control, slot.data] {
-            let mut id = chain.head;
-            while id != NONE && free_at <= self.now {
-                let packet = &self.packets[id];
-                waiting -= u64::from(packet.size);
-                free_at += class.transmission(packet.size);
-                id = packet.next;
+            for id in self.packets.chain(chain) {
+                if free_at > self.now {
+                    break;
+                }
+                let size = self.packets[id].size;
+                waiting -= u64::from(size);
+                free_at += class.transmission(size);
             }
         }
         waiting

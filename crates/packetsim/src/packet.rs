@@ -46,14 +46,16 @@ pub const TRANSPORT_B: u8 = 8;
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub struct Packet {
-    /// When it reaches the far end of the link that it is on.
-    pub(crate) arrival: u64,
+    /// On a wire: when the packet behind it, if there is one, reaches the far end. Kept here, so
+    /// that the arrival of a packet need not look at the next one.
+    pub(crate) next_arrival: u64,
     /// Flow.
     pub flow: u32,
     /// Data: its number in the flow. Control: what the transport makes of it.
     pub number: u32,
     /// Free for transports.
     pub value: u32,
+    /// The packet behind it, if it is not the last of its chain.
     pub(crate) next: u32,
     /// Bytes on the wire.
     pub size: u16,
@@ -123,10 +125,10 @@ impl Packets {
         self.free = id;
     }
 
+    /// Puts a packet last.
     #[inline]
     pub(crate) fn push(&mut self, chain: &mut Chain, id: u32) {
-        self.slots[id as usize].next = NONE;
-        if chain.head == NONE {
+        if chain.is_empty() {
             chain.head = id;
         } else {
             self.slots[chain.tail as usize].next = id;
@@ -134,13 +136,44 @@ impl Packets {
         chain.tail = id;
     }
 
-    /// Takes the first packet out of a chain that has one; returns its slot and size.
+    /// Puts a packet last on a wire from which it arrives at some time; returns whether it is the
+    /// first.
     #[inline]
-    pub(crate) fn pop(&mut self, chain: &mut Chain) -> (u32, u32) {
+    pub(crate) fn push_arriving(&mut self, wire: &mut Chain, id: u32, arrival: u64) -> bool {
+        let is_first = wire.is_empty();
+        if is_first {
+            wire.head = id;
+        } else {
+            let last = &mut self.slots[wire.tail as usize];
+            (last.next, last.next_arrival) = (id, arrival);
+        }
+        wire.tail = id;
+        is_first
+    }
+
+    /// Takes the first packet out of a chain that has one; returns its slot, and a copy, so that
+    /// the slot need not be looked at again.
+    #[inline]
+    pub(crate) fn pop(&mut self, chain: &mut Chain) -> (u32, Packet) {
         let id = chain.head;
-        let packet = &self.slots[id as usize];
-        chain.head = packet.next;
-        (id, u32::from(packet.size))
+        let packet = self.slots[id as usize];
+        chain.head = if id == chain.tail { NONE } else { packet.next };
+        self.prefetch(chain.head);
+        (id, packet)
+    }
+
+    /// The slots of a chain in order.
+    pub(crate) fn chain(&self, chain: Chain) -> impl Iterator<Item = u32> {
+        let first = (!chain.is_empty()).then_some(chain.head);
+        std::iter::successors(first, move |&id| {
+            (id != chain.tail).then(|| self.slots[id as usize].next)
+        })
+    }
+
+    /// A packet, or `None` for `NONE`.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&Packet> {
+        self.slots.get(id as usize)
     }
 
     /// Asks for a packet that will be looked at soon.

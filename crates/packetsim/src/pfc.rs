@@ -8,8 +8,9 @@
 //! to resume is not missed.
 
 use crate::config::Pfc;
-use crate::core::{Core, FROM_HOST, PAUSED, TO_HOST, Timer, WATCHED};
-use crate::packet::NONE;
+use crate::core::{Core, PAUSED, TO_HOST, Timer, WATCHED};
+use crate::packet::Packet;
+use crate::prefetch::prefetch;
 use crate::topology::{LinkSpec, Topology};
 use lightloom_model::Duration;
 
@@ -22,7 +23,7 @@ struct Port {
     buffered: u32,
     /// The packet that it is sending: over which link it came, and its size; 0 if none.
     serving_over: u32,
-    serving_size: u32,
+    serving_size: u16,
     /// Where in `into` the links begin that lead to the node that it leaves.
     first_into: u32,
     /// Its place among the links into its node.
@@ -86,6 +87,20 @@ impl Ingress {
         }
     }
 
+    /// Counts what came over a link; returns whether that is too much.
+    #[inline]
+    fn add(&mut self, over: u32, size: u16) -> bool {
+        let port = &mut self.ports[over as usize];
+        port.buffered += u32::from(size);
+        port.buffered > self.thresholds.pause_bytes && !port.is_pausing
+    }
+
+    /// Asks for what is known of a link that will be looked at soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, link: u32) {
+        prefetch(&self.ports, link as usize);
+    }
+
     /// The event of a watched link has come.
     pub(crate) fn woken(&mut self, link: u32) {
         self.ports[link as usize].is_pending = false;
@@ -93,23 +108,25 @@ impl Ingress {
 }
 
 impl Core {
-    /// A packet came over a link into a switch; returns whether too much is there.
+    /// A packet that came over a link into a switch waits there; returns whether too much is
+    /// there.
     #[inline]
     pub(crate) fn buffer(&mut self, over: u32, id: u32) -> bool {
         let Some(ingress) = &mut self.ingress else { return false };
         let packet = &mut self.packets[id];
-        let port = &mut ingress.ports[over as usize];
-        packet.ingress = port.place;
-        port.buffered += u32::from(packet.size);
-        port.buffered > ingress.thresholds.pause_bytes && !port.is_pausing
+        packet.ingress = ingress.ports[over as usize].place;
+        ingress.add(over, packet.size)
     }
 
-    /// A packet came over a link into a switch and leaves over an idle one; returns whether too
-    /// much is there.
+    /// A packet that came over a link into a switch leaves at once over an idle one; returns
+    /// whether too much is there.
     #[inline]
-    pub(crate) fn buffer_at_once(&mut self, link: u32, over: u32, id: u32) -> bool {
+    pub(crate) fn buffer_at_once(&mut self, link: u32, over: u32, size: u16) -> bool {
         self.unbuffer(link);
-        self.buffer(over, id)
+        let Some(ingress) = &mut self.ingress else { return false };
+        let port = &mut ingress.ports[link as usize];
+        (port.serving_over, port.serving_size) = (over, size);
+        ingress.add(over, size)
     }
 
     /// What a link was sending has left: frees its place in the buffer.
@@ -117,7 +134,7 @@ impl Core {
     pub(crate) fn unbuffer(&mut self, link: u32) {
         let Some(ingress) = &mut self.ingress else { return };
         let port = &mut ingress.ports[link as usize];
-        let size = std::mem::take(&mut port.serving_size);
+        let size = u32::from(std::mem::take(&mut port.serving_size));
         if size == 0 {
             return;
         }
@@ -146,21 +163,13 @@ impl Core {
         }
     }
 
-    /// A link begins to send a packet.
+    /// A link out of a switch begins to send a packet that waited there.
     #[inline]
-    pub(crate) fn serve(&mut self, link: u32, id: u32) {
+    pub(crate) fn serve(&mut self, link: u32, packet: &Packet) {
         let Some(ingress) = &mut self.ingress else { return };
-        let flags = self.links[link as usize].flags;
-        if flags & FROM_HOST == 0 {
-            let packet = &self.packets[id];
-            let port = &mut ingress.ports[link as usize];
-            port.serving_over =
-                ingress.into[(port.first_into + u32::from(packet.ingress)) as usize];
-            port.serving_size = u32::from(packet.size);
-        }
-        if flags & WATCHED != 0 {
-            self.watch(link);
-        }
+        let port = &mut ingress.ports[link as usize];
+        port.serving_over = ingress.into[(port.first_into + u32::from(packet.ingress)) as usize];
+        port.serving_size = packet.size;
     }
 
     /// Schedules the event of a watched link, if it matters when it is free: what it sends came
@@ -232,14 +241,11 @@ impl Core {
         let place = ingress.ports[over as usize].place;
         let holds = |link: &&u32| {
             let slot = &self.links[**link as usize];
-            let mut heads = [slot.control.head, slot.data.head];
+            let came_over = |id| self.packets[id].ingress == place;
             slot.is_stopped()
-                && heads.iter_mut().any(|id| {
-                    while *id != NONE && self.packets[*id].ingress != place {
-                        *id = self.packets[*id].next;
-                    }
-                    *id != NONE
-                })
+                && [slot.control, slot.data]
+                    .into_iter()
+                    .any(|chain| self.packets.chain(chain).any(came_over))
         };
         ingress.out[node as usize].iter().filter(holds).copied().collect()
     }

@@ -152,7 +152,7 @@ mod tests {
     fn a_fat_tree_has_the_shortest_paths_of_its_formula() {
         let topology = fat_tree(128, 8, Rate(1), Duration(1)).unwrap();
         assert_eq!(topology.links().len(), 2 * 3 * 128);
-        let routing = Routing::new(&topology, 1);
+        let routing = Routing::new(&topology, 1).unwrap();
         for (a, b) in [(0, 1), (0, 3), (0, 4), (5, 15), (0, 16), (3, 127), (127, 0)] {
             let ends = (NicId(a), NicId(b));
             let mut middle = std::collections::BTreeSet::new();

@@ -1,9 +1,12 @@
 //! Which link comes next: tables of shortest paths, and the hash that chooses among equal ones.
 //!
-//! NICs under one switch form a group; a node's table says, per group, the links on shortest paths
-//! to it. Sets of links are stored once. Hosts do not pass packets on here; those that shall do so
-//! are on explicit routes.
+//! NICs under one switch form a group; a switch has a few *choices*, sets of links, and a row says,
+//! per group, which of them lies on shortest paths to it. Choices are numbered as they come up, so
+//! switches in alike places (all at the top of a fat tree, all of one pod) have the same row, which
+//! is stored once: each hop looks here, and in a large network a table of all switches would be in
+//! no near cache. Hosts do not pass packets on here; those that shall do so are on explicit routes.
 
+use crate::error::PacketError;
 use crate::topology::{LinkId, NicId, NodeId, Topology};
 use rustc_hash::FxHashMap;
 
@@ -11,10 +14,11 @@ const UNREACHABLE: u32 = u32::MAX;
 const NO_GROUP: u32 = u32::MAX;
 const NO_ROW: u32 = u32::MAX;
 
-/// Equal-cost links: a range of `Routing::candidates`.
+/// Equal-cost links.
 #[derive(Debug, Clone, Copy, Default)]
 struct Choice {
-    start: u32,
+    /// If there is one, that; if there are several, where in `Routing::candidates` they begin.
+    first: u32,
     count: u32,
 }
 
@@ -25,8 +29,10 @@ struct Node {
     salt: u64,
     /// Group whose NICs hang on it.
     group: u32,
-    /// Where in `table` its row begins.
+    /// Where in `rows` its row begins.
     row: u32,
+    /// Its first choice.
+    first_choice: u32,
 }
 
 /// Where a NIC is.
@@ -43,8 +49,8 @@ struct Place {
 pub struct Routing {
     places: Vec<Place>,
     nodes: Vec<Node>,
-    /// Per switch and group the number of a choice.
-    table: Vec<u32>,
+    /// Per group the number of a choice among those of the switch.
+    rows: Vec<u16>,
     choices: Vec<Choice>,
     candidates: Vec<u32>,
 }
@@ -60,8 +66,16 @@ pub(crate) fn mix(word: u64) -> u64 {
 
 impl Routing {
     /// Finds all shortest paths.
-    pub fn new(topology: &Topology, seed: u64) -> Self {
-        let node = |index: u64| Node { salt: mix(seed ^ mix(index)), group: NO_GROUP, row: NO_ROW };
+    ///
+    /// # Errors
+    /// If NICs hang on more than 65,535 nodes.
+    pub fn new(topology: &Topology, seed: u64) -> Result<Self, PacketError> {
+        let node = |index: u64| Node {
+            salt: mix(seed ^ mix(index)),
+            group: NO_GROUP,
+            row: NO_ROW,
+            first_choice: 0,
+        };
         let mut nodes: Vec<Node> = (0..topology.node_count() as u64).map(node).collect();
         let mut roots = Vec::new();
         let mut places = Vec::with_capacity(topology.nic_count());
@@ -75,15 +89,16 @@ impl Routing {
             }
             places.push(Place { group: *group, downlink: uplink.reverse().0 });
         }
-        let mut routing = Self {
-            places,
-            nodes,
-            table: Vec::new(),
-            choices: vec![Choice::default()],
-            candidates: Vec::new(),
-        };
+        if roots.len() > usize::from(u16::MAX) {
+            return Err(PacketError::invalid(format!(
+                "NICs hang on {} switches; expected at most 65,535",
+                roots.len()
+            )));
+        }
+        let (rows, choices, candidates) = Default::default();
+        let mut routing = Self { places, nodes, rows, choices, candidates };
         routing.fill(topology, &roots);
-        routing
+        Ok(routing)
     }
 
     fn fill(&mut self, topology: &Topology, roots: &[NodeId]) {
@@ -91,11 +106,10 @@ impl Routing {
         let switches: Vec<usize> = (0..topology.node_count())
             .filter(|&node| !topology.is_host(NodeId(node as u32)))
             .collect();
-        for (row, &node) in switches.iter().enumerate() {
-            self.nodes[node].row = (row * roots.len()) as u32;
-        }
-        self.table = vec![0; switches.len() * roots.len()];
-        let mut known: FxHashMap<Vec<u32>, u32> = FxHashMap::default();
+        let mut table = vec![0_u16; switches.len() * roots.len()];
+        // Per switch, first of all no link at all.
+        let mut choices = vec![vec![Choice::default()]; switches.len()];
+        let mut known: FxHashMap<Vec<u32>, u16> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, &out, root);
@@ -111,20 +125,38 @@ impl Routing {
                     passes && distance[to.0 as usize] == own - 1
                 }));
                 let choice = known.get(&links).copied().unwrap_or_else(|| {
-                    let choice = self.add_choice(&links);
+                    choices[row].push(self.choice(&links));
+                    let choice = (choices[row].len() - 1) as u16;
                     known.insert(links.clone(), choice);
                     choice
                 });
-                self.table[row * roots.len() + group] = choice;
+                table[row * roots.len() + group] = choice;
             }
+        }
+        let mut known: FxHashMap<Vec<u16>, u32> = FxHashMap::default();
+        for ((&node, own), row) in switches.iter().zip(choices).zip(table.chunks_mut(roots.len())) {
+            let node = &mut self.nodes[node];
+            node.first_choice = self.choices.len() as u32;
+            self.choices.extend(own);
+            if node.group != NO_GROUP {
+                // Nobody asks for the way to its own NICs: as for any other.
+                row[node.group as usize] = row[usize::from(node.group == 0).min(row.len() - 1)];
+            }
+            node.row = *known.entry(row.to_vec()).or_insert_with(|| {
+                self.rows.extend_from_slice(row);
+                (self.rows.len() - row.len()) as u32
+            });
         }
     }
 
-    fn add_choice(&mut self, links: &[u32]) -> u32 {
-        let (start, count) = (self.candidates.len() as u32, links.len() as u32);
+    fn choice(&mut self, links: &[u32]) -> Choice {
+        let count = links.len() as u32;
+        if let &[first] = links {
+            return Choice { first, count };
+        }
+        let first = self.candidates.len() as u32;
         self.candidates.extend_from_slice(links);
-        self.choices.push(Choice { start, count });
-        self.choices.len() as u32 - 1
+        Choice { first, count }
     }
 
     /// The link that a packet for a NIC takes from a node; `None` if there is no path.
@@ -140,13 +172,14 @@ impl Routing {
         if node.row == NO_ROW {
             return None;
         }
-        let choice = self.choices[self.table[(node.row + place.group) as usize] as usize];
+        let choice = u32::from(self.rows[(node.row + place.group) as usize]);
+        let choice = self.choices[(node.first_choice + choice) as usize];
         if choice.count <= 1 {
-            return (choice.count == 1).then(|| self.candidates[choice.start as usize]);
+            return (choice.count == 1).then_some(choice.first);
         }
         let hash = (entropy ^ node.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = (hash * u64::from(choice.count)) >> 32;
-        Some(self.candidates[choice.start as usize + index as usize])
+        Some(self.candidates[choice.first as usize + index as usize])
     }
 
     /// The links of one path from NIC to NIC, not through hosts; `None` if there is none.

@@ -66,14 +66,15 @@ impl Sampler {
         if self.rows.len() / self.layers.len().max(1) >= self.sampling.most / 2 * 2 {
             self.merge();
         }
+        let arrivals = core.arrivals();
         for layer in 0..self.layers.len() {
-            let row = self.sample(core, layer);
+            let row = self.sample(core, layer, &arrivals);
             self.rows.push(row);
         }
         self.begin = now;
     }
 
-    fn sample(&mut self, core: &Core, layer: usize) -> Sample {
+    fn sample(&mut self, core: &Core, layer: usize, arrivals: &[u64]) -> Sample {
         let now = core.now();
         let seconds = Duration(now - self.begin).as_seconds();
         let Layer { links, rate } = &self.layers[layer];
@@ -94,7 +95,7 @@ impl Sampler {
         for &link in links {
             let id = LinkId(link);
             let before = &mut self.carried[link as usize];
-            let until_now = core.carried_bytes(id);
+            let until_now = core.carried_bytes(id, arrivals[link as usize]);
             let carried = until_now - std::mem::replace(before, until_now);
             row.carried += Bytes(carried);
             let possible = core.topology().links()[link as usize].rate.0 as f64 * seconds;

@@ -5,7 +5,7 @@
 
 use crate::core::{Core, TO_HOST};
 use crate::flow::{FlowId, NO_ROUTE};
-use crate::packet::{NONE, Packet};
+use crate::packet::Packet;
 use crate::report::{PacketEvent, What};
 use crate::scenario::Tracing;
 use crate::topology::LinkId;
@@ -86,11 +86,10 @@ impl Core {
     pub fn trace(&self) -> Vec<PacketEvent> {
         let Some(trace) = &self.trace else { return Vec::new() };
         let mut trace = Trace::clone(trace);
-        for (link, slot) in self.links.iter().enumerate() {
-            let mut id = slot.wire.head;
-            while id != NONE {
-                self.note_departure(&mut trace, link as u32, id);
-                id = self.packets[id].next;
+        for (link, mut arrival) in self.arrivals().into_iter().enumerate() {
+            for id in self.packets.chain(self.links[link].wire) {
+                self.note_departure(&mut trace, link as u32, (id, arrival));
+                arrival = self.packets[id].next_arrival;
             }
         }
         trace.events()
@@ -110,7 +109,7 @@ impl Core {
     pub(crate) fn note_arrival(&mut self, link: u32) {
         let Some(mut trace) = self.trace.take() else { return };
         let slot = &self.links[link as usize];
-        self.note_departure(&mut trace, link, slot.wire.head);
+        self.note_departure(&mut trace, link, (slot.wire.head, self.now));
         let packet = &self.packets[slot.wire.head];
         let way = self.flows.ways[packet.flow as usize];
         let is_last = if way.route == NO_ROUTE {
@@ -124,11 +123,11 @@ impl Core {
         self.trace = Some(trace);
     }
 
-    /// Notes when a packet on a wire was sent.
-    fn note_departure(&self, trace: &mut Trace, link: u32, id: u32) {
+    /// Notes when a packet on a wire was sent, from when it arrives.
+    fn note_departure(&self, trace: &mut Trace, link: u32, (id, arrival): (u32, u64)) {
         let packet = &self.packets[id];
         let class = &self.classes[usize::from(self.links[link as usize].class)];
-        let begin = packet.arrival - class.delay - class.transmission(packet.size);
+        let begin = arrival - class.delay - class.transmission(packet.size);
         trace.note(begin, What::Sent, link, packet);
     }
 }
@@ -140,11 +139,11 @@ mod tests {
 
     fn packet(flow: u32) -> Packet {
         Packet {
-            arrival: 0,
+            next_arrival: 0,
             flow,
             number: 7,
             value: 0,
-            next: NONE,
+            next: crate::packet::NONE,
             size: 64,
             path: 0,
             ingress: 0,

@@ -5,7 +5,6 @@
 //! goes on for longer.
 
 use super::plain;
-use crate::packet::NONE;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::Run;
 use crate::{
@@ -186,13 +185,11 @@ fn in_flight(core: &Core, flow: u32) -> (u64, u32) {
     let (mut found, mut all) = (0, 0);
     for slot in &core.links {
         for chain in [slot.wire, slot.data, slot.control] {
-            let mut id = chain.head;
-            while id != NONE {
+            for id in core.packets.chain(chain) {
                 let packet = &core.packets[id];
                 let is_data = matches!(packet.kind, Kind::Data | Kind::Header);
                 found += u64::from(is_data && packet.flow == flow);
                 all += 1;
-                id = packet.next;
             }
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::core::Core;
 use crate::packet::{Kind, Packet};
+use crate::prefetch::prefetch;
 use lightloom_model::Duration;
 
 /// The sending end of a flow.
@@ -53,6 +54,13 @@ impl GoBackN {
         let needed = self.senders.len().max(flow as usize + 1);
         self.senders.resize(needed, Sender::default());
         self.receivers.resize(needed, Receiver::default());
+    }
+
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub(super) fn prefetch(&self, flow: u32) {
+        prefetch(&self.senders, flow as usize);
+        prefetch(&self.receivers, flow as usize);
     }
 
     /// Whether a flow has something to send.

@@ -49,6 +49,11 @@ impl Transport for LineRate {
         }
     }
 
+    #[inline]
+    fn prefetch(&self, flow: u32) {
+        self.packets.prefetch(flow);
+    }
+
     fn timer(&mut self, core: &mut Core, flow: u32, _tag: u32) {
         if self.packets.timer(core, flow) {
             self.active.add(core.ends(flow)[0], flow);

@@ -42,6 +42,13 @@ pub trait Transport {
     /// A packet arrived at the NIC that it is for: the receiver's or the sender's.
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet);
 
+    /// A packet of a flow, not on an explicit route, will arrive soon: asks for what is known of the
+    /// flow.
+    #[inline]
+    fn prefetch(&self, flow: u32) {
+        let _ = flow;
+    }
+
     /// The time set by [`Core::wake`] has come.
     fn wake(&mut self, core: &mut Core, nic: u32) {
         let _ = (core, nic);
