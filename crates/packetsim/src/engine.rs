@@ -163,7 +163,7 @@ impl<T: Transport> Simulation<T> {
         let is_forward = packet.kind.is_forward();
         if slot.flags & TO_HOST != 0 {
             prefetch(&core.flows.state, packet.flow as usize);
-            self.transport.prefetch(packet.flow);
+            self.transport.prefetch(packet);
             let nic = way.ends[usize::from(is_forward)];
             prefetch(&core.links, core.uplinks[nic as usize] as usize);
             return;

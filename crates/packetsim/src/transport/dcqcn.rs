@@ -212,6 +212,11 @@ impl Transport for Dcqcn {
         Next::Nothing
     }
 
+    #[inline]
+    fn prefetch(&self, packet: &Packet) {
+        self.packets.prefetch(packet);
+    }
+
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
         let flow = packet.flow;
         if packet.kind == Kind::Cnp {

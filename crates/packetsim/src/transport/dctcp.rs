@@ -15,6 +15,7 @@ use super::{ActiveFlows, Next, Transport};
 use crate::core::Core;
 use crate::error::PacketError;
 use crate::packet::{ECHO, Kind, MARKED, Packet};
+use crate::prefetch::prefetch;
 use lightloom_model::Duration;
 
 /// No deadline.
@@ -468,6 +469,15 @@ impl Transport for Dctcp {
         let id = core.new_data(flow, number, 0);
         core.packet_mut(id).value = nanoseconds(at);
         Next::Packet(id)
+    }
+
+    #[inline]
+    fn prefetch(&self, packet: &Packet) {
+        if packet.kind.is_forward() {
+            prefetch(&self.receivers, packet.flow as usize);
+        } else {
+            prefetch(&self.senders, packet.flow as usize);
+        }
     }
 
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {

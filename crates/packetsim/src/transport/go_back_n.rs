@@ -56,11 +56,14 @@ impl GoBackN {
         self.receivers.resize(needed, Receiver::default());
     }
 
-    /// Asks for what is known of a flow.
+    /// Asks for what will be looked at when a packet arrives.
     #[inline]
-    pub(super) fn prefetch(&self, flow: u32) {
-        prefetch(&self.senders, flow as usize);
-        prefetch(&self.receivers, flow as usize);
+    pub(super) fn prefetch(&self, packet: &Packet) {
+        if packet.kind.is_forward() {
+            prefetch(&self.receivers, packet.flow as usize);
+        } else {
+            prefetch(&self.senders, packet.flow as usize);
+        }
     }
 
     /// Whether a flow has something to send.

@@ -4,6 +4,8 @@
 //! what to give up waiting for. 32 bytes of bits per 64 packets, so that a packet's bits are
 //! together, and 32 bytes per flow.
 
+use crate::prefetch::prefetch;
+
 /// Bits of 64 packets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Block {
@@ -58,6 +60,12 @@ impl Ledger {
         // One more, so that bits may be looked at past the end.
         let blocks = self.blocks.len() + packets.div_ceil(64) as usize + 1;
         self.blocks.resize(blocks, Block::default());
+    }
+
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        prefetch(&self.flows, flow as usize);
     }
 
     /// The receiver gets a packet; returns whether it is new.

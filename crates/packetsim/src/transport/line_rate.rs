@@ -50,8 +50,8 @@ impl Transport for LineRate {
     }
 
     #[inline]
-    fn prefetch(&self, flow: u32) {
-        self.packets.prefetch(flow);
+    fn prefetch(&self, packet: &Packet) {
+        self.packets.prefetch(packet);
     }
 
     fn timer(&mut self, core: &mut Core, flow: u32, _tag: u32) {

@@ -42,11 +42,10 @@ pub trait Transport {
     /// A packet arrived at the NIC that it is for: the receiver's or the sender's.
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet);
 
-    /// A packet of a flow, not on an explicit route, will arrive soon: asks for what is known of the
-    /// flow.
+    /// A packet will arrive soon at the NIC that it is for: asks for what will be looked at then.
     #[inline]
-    fn prefetch(&self, flow: u32) {
-        let _ = flow;
+    fn prefetch(&self, packet: &Packet) {
+        let _ = packet;
     }
 
     /// The time set by [`Core::wake`] has come.

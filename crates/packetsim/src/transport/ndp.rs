@@ -18,6 +18,7 @@ use super::{ActiveFlows, Next, Transport};
 use crate::core::Core;
 use crate::error::PacketError;
 use crate::packet::{Kind, Packet, TRANSPORT_A};
+use crate::prefetch::prefetch;
 use lightloom_model::{Bytes, Duration};
 
 /// In an acknowledgement: everything has arrived.
@@ -223,6 +224,16 @@ impl Transport for Ndp {
             return Next::Packet(core.new_data(flow, sending.number, path));
         }
         Next::Nothing
+    }
+
+    #[inline]
+    fn prefetch(&self, packet: &Packet) {
+        self.ledger.prefetch(packet.flow);
+        if packet.kind.is_forward() {
+            prefetch(&self.receivers, packet.flow as usize);
+        } else {
+            prefetch(&self.senders, packet.flow as usize);
+        }
     }
 
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
