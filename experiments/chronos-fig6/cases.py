@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from settings import Parameters, Settings, Sizes, tuned
 
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.fabric.network import Eps, Network, NvSwitch
@@ -25,68 +23,48 @@ from lightloom.workload.task_graph import (
     TokenBlocks,
 )
 
-HERE = Path(__file__).parent
-TUNED = HERE / "tuned.toml"
-
 Matrix = npt.NDArray[np.int64]
 
 
-def settings() -> dict[str, Any]:
-    """The experiment's file."""
-    return tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
-
-
-def tuned() -> dict[str, dict[str, float]]:
-    """Parameters that tune.py has found, by the name of the packet simulation."""
-    return tomllib.loads(TUNED.read_text(encoding="utf-8"))
-
-
-def token_matrices(values: dict[str, Any], count: int, seed: int) -> Matrix:
-    """Tokens from GPU to GPU, ``(count, experts, experts)``; the diagonal stays where it is."""
-    shape = values["matrices"]
+def demands(settings: Settings, count: int, seed: int) -> Matrix:
+    """Bytes from GPU to GPU, ``(count, experts, experts)``; what stays on its GPU is left out."""
+    shape = settings.matrices
     source = synthetic(
         "mixtral",
-        ranks=shape["experts"],
-        experts=shape["experts"],
-        tokens_per_rank=shape["tokens"],
+        ranks=shape.experts,
+        experts=shape.experts,
+        tokens_per_rank=shape.tokens,
         top_k=1,
         seed=seed,
-        logit_sd=shape["logit_sd"],
-        logit_sd_start=shape["logit_sd"],
+        logit_sd=shape.logit_sd,
+        logit_sd_start=shape.logit_sd,
     )
     # Layers are independent draws; the paper takes successive steps and treats them as such.
     drawn = source.tokens(group=0, layers=range(count), micro_batches=1, step=0)[:, 0]
-    return np.array([rank_matrix(tokens) for tokens in drawn], dtype=np.int64)
+    return np.array([rank_matrix(tokens) for tokens in drawn]) * shape.token_bytes
 
 
-def network_bytes(values: dict[str, Any], tokens: Matrix) -> Matrix:
-    """Bytes that leave their GPU, of tokens from GPU to GPU."""
-    outside = ~np.eye(tokens.shape[-1], dtype=bool)
-    return tokens * outside * values["matrices"]["token_bytes"]
-
-
-def line_s(values: dict[str, Any], demand: Matrix) -> float:
+def line_s(settings: Settings, demand: Matrix) -> float:
     """Time in which the busiest port sends or receives its bytes: no network is faster."""
     busiest = max(int(demand.sum(axis=axis).max()) for axis in (0, 1))
-    return busiest * 8 / (values["network"]["rate_gbps"] * 1e9)
+    return busiest * 8 / (settings.network.rate_gbps * 1e9)
 
 
-def circuit_s(values: dict[str, Any], demand: Matrix, delay_s: float) -> float:
+def circuit_s(settings: Settings, demand: Matrix, delay_s: float) -> float:
     """Length of the schedule of circuits; without delay the paper's sum of weights."""
-    found = decompose(demand, delay_s=delay_s, rate_gbps=values["network"]["rate_gbps"])
+    found = decompose(demand, delay_s=delay_s, rate_gbps=settings.network.rate_gbps)
     return found.length_s
 
 
-def fluid_s(values: dict[str, Any], tokens: Matrix) -> float:
+def fluid_s(settings: Settings, demand: Matrix) -> float:
     """Completion on an ideal packet network: flows share ports max-min fairly, at once."""
-    count = len(tokens)
-    network = values["network"]
-    rate_bps = to_bps(network["rate_gbps"])
+    count, token_bytes = len(demand), settings.matrices.token_bytes
+    rate_bps = to_bps(settings.network.rate_gbps)
     program = Program()
-    program.add(Kind.ALL_TO_ALL, Category.EP, bytes=values["matrices"]["token_bytes"])
-    outside = tokens * ~np.eye(count, dtype=bool)
+    program.add(Kind.ALL_TO_ALL, Category.EP, bytes=token_bytes)
     nothing = np.zeros((1, 1, count), np.uint64)
-    blocks = TokenBlocks(outside[None, None].astype(np.uint32), nothing, nothing)
+    tokens = (demand // token_bytes).astype(np.uint32)
+    blocks = TokenBlocks(tokens[None, None], nothing, nothing)
     layout = Layout(1, 1, count, 1, np.arange(count, dtype=np.uint32))
     eps = Eps(1, rate_bps, 0, servers_per_tor=count, servers_per_pod=count)
     inside = NvSwitch(gpu_rate_bps=10 * rate_bps, latency_ps=0)
@@ -108,58 +86,51 @@ class Matrices:
     circuits_s: npt.NDArray[np.float64]
 
     @classmethod
-    def draw(cls, values: dict[str, Any]) -> Matrices:
+    def draw(cls, settings: Settings) -> Matrices:
         """Those of the settings."""
-        shape = values["matrices"]
-        tokens = token_matrices(values, shape["count"], shape["seed"])
-        demands = network_bytes(values, tokens)
-        delays = values["circuits"]["delays_s"]
+        shape = settings.matrices
+        drawn = demands(settings, shape.count, shape.seed)
+        delays = settings.circuits.delays_s
         return cls(
-            demands,
-            np.array([line_s(values, demand) for demand in demands]),
-            np.array([fluid_s(values, one) for one in tokens]),
-            np.array([[circuit_s(values, one, delay) for one in demands] for delay in delays]),
+            drawn,
+            np.array([line_s(settings, one) for one in drawn]),
+            np.array([fluid_s(settings, one) for one in drawn]),
+            np.array([[circuit_s(settings, one, delay) for one in drawn] for delay in delays]),
         )
 
 
-def parameters(values: dict[str, Any], name: str) -> dict[str, float]:
-    """Parameters of a DCQCN that are tuned in some simulation, named as in tuned.toml."""
-    profile = profile_of("dcqcn", values["network"]["rate_gbps"])
+def parameters(settings: Settings, section: str | None) -> Parameters:
+    """Every parameter of DCQCN that is tuned somewhere, named as in tuned.toml."""
+    profile = profile_of("dcqcn", settings.network.rate_gbps)
     ecn, own = profile["queue"]["ecn"], profile["transport"]
     published = {f"ecn_{key}": ecn[key] for key in ("min_bytes", "max_bytes", "probability")}
     keys = ("additive_gbps", "hyper_gbps", "gain", "increase_interval_s")
-    published |= {key: own[key] for key in keys}
-    return published | tuned().get(values["packet"][name].get("as", name), {})
+    return published | {key: own[key] for key in keys} | tuned(section)
 
 
-def packet_case(values: dict[str, Any], name: str) -> Scenario:
+def packet_case(settings: Settings, name: str) -> Scenario:
     """The packet simulation of this name."""
-    own = values["packet"][name]
-    sizes = {key: own[key] for key in ("mtu_bytes", "header_bytes") if key in own}
-    mine = {**values, "network": values["network"] | sizes}
-    found = parameters(values, name) if own["transport"] == "dcqcn" else {}
-    return scenario(mine, own["transport"], found)
+    own = settings.packet[name]
+    return scenario(settings, own.transport, tuned(own.tuned), own.sizes)
 
 
-def scenario(values: dict[str, Any], transport: str, found: dict[str, float]) -> Scenario:
+def scenario(
+    settings: Settings, transport: str, found: Parameters, sizes: Sizes | None = None
+) -> Scenario:
     """One non-blocking switch, with parameters named as in tuned.toml."""
-    network = values["network"]
+    network = settings.network
     own = {key: value for key, value in found.items() if not key.startswith("ecn_")}
     ecn = {key[4:]: value for key, value in found.items() if key.startswith("ecn_")}
     return Scenario(
         network={
             "topology": "star",
-            "hosts": values["matrices"]["experts"],
-            "rate_gbps": network["rate_gbps"],
-            "link_delay_s": network["link_delay_s"],
+            "hosts": settings.matrices.experts,
+            "rate_gbps": network.rate_gbps,
+            "link_delay_s": network.link_delay_s,
         },
         transport={"name": transport, **own},
-        packet={
-            "mtu_bytes": network["mtu_bytes"],
-            "header_bytes": network["header_bytes"],
-            "full_tail": False,
-        },
-        queue={"ecn": ecn},
+        packet={**dict(sizes or network.sizes), "full_tail": False},
+        queue={"ecn": ecn} if ecn else {},
         seed=1,
     )
 

@@ -5,7 +5,7 @@
 Simulates every matrix packet by packet (some 15 minutes on two idle cores) and prints the table.
 ``--write`` puts it into table.md and the completion times into runs.csv, now and then;
 ``--resume`` takes what is already there from runs.csv and simulates the rest; ``--check`` says
-whether table.md is what would be written.
+whether the files are what would be written.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import cases
 import tables
+from settings import Settings, load
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -47,30 +47,28 @@ def read_runs() -> Runs:
         }
 
 
-def runs_csv(values: dict[str, Any], runs: Runs) -> str:
+def runs_csv(settings: Settings, runs: Runs) -> str:
     """Text of runs.csv, in the order of the settings."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("packets", "matrix", "completion_us"))
-    for name, index in jobs(values):
+    for name, index in jobs(settings):
         if (name, index) in runs:
             lines.writerow((name, index, f"{runs[name, index] * 1e6:.3f}"))
     return text.getvalue()
 
 
-def jobs(values: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def jobs(settings: Settings) -> Iterator[tuple[str, int]]:
     """Every packet simulation: name and matrix."""
-    for name, packets in values["packet"].items():
-        yield from ((name, index) for index in range(packets["count"]))
+    for name, packets in settings.packet.items():
+        yield from ((name, index) for index in range(packets.count))
 
 
-def simulate_all(
-    values: dict[str, Any], demands: cases.Matrix, known: Runs, *, write: bool
-) -> Runs:
+def simulate_all(settings: Settings, demands: cases.Matrix, known: Runs, *, write: bool) -> Runs:
     """Completion time of every packet simulation; what is known is not simulated again."""
     runs = dict(known)
-    todo = [job for job in jobs(values) if job not in known]
-    scenarios = {name: cases.packet_case(values, name) for name in values["packet"]}
+    todo = [job for job in jobs(settings) if job not in known]
+    scenarios = {name: cases.packet_case(settings, name) for name in settings.packet}
 
     def one(job: tuple[str, int]) -> float:
         # Rounded as in the file, so that a resumed run prints the same table.
@@ -87,12 +85,12 @@ def simulate_all(
                 new = len(runs) - len(known)
                 _tell(job[0], len(runs), len(todo) - new, (now - started) / new)
                 if write:
-                    RUNS.write_text(runs_csv(values, runs), encoding="utf-8")
+                    RUNS.write_text(runs_csv(settings, runs), encoding="utf-8")
     finally:
         # An interrupt leaves what is finished.
         pool.shutdown(cancel_futures=True)
         if write:
-            RUNS.write_text(runs_csv(values, runs), encoding="utf-8")
+            RUNS.write_text(runs_csv(settings, runs), encoding="utf-8")
     return runs
 
 
@@ -112,11 +110,11 @@ def main() -> int:
     group.add_argument("--check", action="store_true")
     parser.add_argument("--resume", action="store_true")
     options = parser.parse_args()
-    values = cases.settings()
-    matrices = cases.Matrices.draw(values)
+    settings = load()
+    matrices = cases.Matrices.draw(settings)
     known = read_runs() if options.resume else {}
-    runs = simulate_all(values, matrices.demands, known, write=options.write)
-    made = {TABLE: tables.table(values, matrices, runs), RUNS: runs_csv(values, runs)}
+    runs = simulate_all(settings, matrices.demands, known, write=options.write)
+    made = {TABLE: tables.table(settings, matrices, runs), RUNS: runs_csv(settings, runs)}
     if not (options.write or options.check):
         print(made[TABLE], end="")
     return write_or_check(made, options.write, options.check)
