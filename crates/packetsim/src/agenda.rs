@@ -1,7 +1,7 @@
 //! What happens next: a calendar of sources and a heap of timers.
 //!
-//! A *source* (a link, a NIC) has at most one event pending. The calendar is a wheel of buckets of 8
-//! bytes per event, so that to add one is O(1), and to empty a bucket reads memory in order. A
+//! A *source* (a link, a NIC) has at most one event pending. The calendar is a wheel of buckets of
+//! 8 bytes per event, so that to add one is O(1), and to empty a bucket reads memory in order. A
 //! bucket is sorted when its turn comes. What lies beyond the wheel's horizon, and timers, of which
 //! there are few, wait in a heap.
 //!

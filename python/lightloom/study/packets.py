@@ -18,8 +18,8 @@ from lightloom.study.job import Job
 from lightloom.study.scenario import Scenario, packet_options
 from lightloom.units import show_time
 
-#: packet-hops per second and core, on the safe side; a fabric is on one core
-RATE_PER_S = 1_500_000
+#: data-packet-hops per second and core, on the safe side; a fabric is on one core
+RATE_PER_S = 2_000_000
 #: seconds beyond which a comparison has to be asked for
 LONG_S = 600.0
 

@@ -43,8 +43,8 @@ pub struct EqdsParameters {
     pub window: u32,
     /// Time between pulls of a NIC, in percent of that of a full packet with Ethernet framing.
     pub pull_percent: u32,
-    /// Time after which an unanswered packet is sent again; in silence up to [`MOST_PATIENCE`]
-    /// times as long.
+    /// Time after which an unanswered packet is sent again; in silence up to 64 times as
+    /// long.
     pub timeout: Duration,
 }
 

@@ -32,8 +32,8 @@ pub struct NdpParameters {
     /// Rate of the pulls of a NIC, in percent of what its link carries; below 100 leaves room for
     /// retransmissions.
     pub pull_percent: u32,
-    /// Time after which an unanswered packet is sent again; in silence up to [`MOST_PATIENCE`]
-    /// times as long.
+    /// Time after which an unanswered packet is sent again; in silence up to 64 times as
+    /// long.
     pub timeout: Duration,
 }
 
