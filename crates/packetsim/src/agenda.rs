@@ -26,7 +26,7 @@ type Packed = u64;
 pub const AHEAD: usize = 12;
 
 /// A bucket with room for more events than this had a burst, as when all flows start at once, and
-/// gives its room back.
+/// gives its room back. So does `current` when so many have been taken.
 const MOST_ROOM: usize = 256;
 
 /// Pending events.
@@ -88,6 +88,9 @@ impl<T: Copy> Agenda<T> {
 
     fn schedule_elsewhere(&mut self, source: u32, time: u64) {
         if time >> self.shift <= self.cursor {
+            if self.taken > MOST_ROOM {
+                self.forget();
+            }
             // Few are here, and those due at the same time go first.
             let place = self.current[self.taken..].partition_point(|&(other, _)| other <= time);
             self.current.insert(self.taken + place, (time, source));
@@ -179,15 +182,20 @@ impl<T: Copy> Agenda<T> {
         self.cursor + 1 + (ahead + bits.trailing_zeros() as usize) as u64
     }
 
+    /// Makes room where events have been taken.
+    fn forget(&mut self) {
+        self.current.drain(..self.taken);
+        self.taken = 0;
+    }
+
     /// Empties a bucket into `current`, behind what is there.
     fn load(&mut self, slot: u64) {
+        self.forget();
         let bucket = slot as usize & (self.buckets.len() - 1);
         self.occupied[bucket / 64] &= !(1 << (bucket % 64));
         let events = &mut self.buckets[bucket];
         self.waiting -= events.len();
         self.cursor = slot;
-        self.current.drain(..self.taken);
-        self.taken = 0;
         let begin = slot << self.shift;
         let unpack = |event: Packed| (begin + (event >> 32), event as u32);
         if events.len() > 32 {
@@ -289,6 +297,16 @@ mod tests {
                 prop_assert_eq!(sources, listed);
             }
         }
+    }
+
+    #[test]
+    fn a_long_bucket_does_not_grow() {
+        let mut agenda: Agenda<u8> = Agenda::new(1, 1 << 40);
+        for time in 0..100_000 {
+            agenda.schedule(0, time);
+            assert_eq!(agenda.pop(u64::MAX), Some((time, Due::Source(0))));
+        }
+        assert!(agenda.current.capacity() < 4 * MOST_ROOM);
     }
 
     #[test]
