@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def command_line(doc: str | None, *, resume: bool = False) -> argparse.ArgumentParser:
+    """Options of an experiment, described by the first line of its docstring."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--write", action="store_true", help="write the files of results")
+    group.add_argument("--check", action="store_true", help="exit status 1 if they are out of date")
+    if resume:
+        parser.add_argument("--resume", action="store_true", help="keep what is there already")
+    return parser
 
 
 def write_or_check(wanted: Mapping[Path, str], write: bool, check: bool) -> int:

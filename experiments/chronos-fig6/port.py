@@ -9,7 +9,6 @@ receiver got; the first matrices once, for their queues. ``--write`` puts the ta
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from lightloom.packets import Record, from_matrix, simulate_flows
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 PORT = HERE / "port.md"
 PARTS, NAMES = 9, ("published", "tuned", "timer")
@@ -97,11 +96,7 @@ def table(settings: Settings) -> str:
 
 def main() -> int:
     """Print, write or check."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--write", action="store_true")
-    group.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = command_line(__doc__).parse_args()
     text = table(load())
     if not (options.write or options.check):
         print(text, end="")

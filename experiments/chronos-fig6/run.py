@@ -10,7 +10,6 @@ whether the files are what would be written.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
@@ -26,7 +25,7 @@ from settings import Settings, load
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 TABLE, RUNS = HERE / "table.md", HERE / "runs.csv"
 #: seconds between two looks at runs.csv
@@ -104,12 +103,7 @@ def _tell(name: str, done: int, left: int, each_s: float) -> None:
 
 def main() -> int:
     """Simulate, print, write or check."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--write", action="store_true")
-    group.add_argument("--check", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args()
+    options = command_line(__doc__, resume=True).parse_args()
     settings = load()
     matrices = cases.Matrices.draw(settings)
     known = read_runs() if options.resume else {}

@@ -10,7 +10,6 @@ times into steps.csv, after each rate; ``--resume`` takes what is already there 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
@@ -26,7 +25,7 @@ from lightloom.simulate import Packets, Phases, simulate
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "mixnet-fig12"), str(HERE.parent)]
 from cells import Experiment, Model  # noqa: E402
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("rate_gbps", "transport", "fabric", "step_s", "ep_stretch")
@@ -108,11 +107,7 @@ def render(values: dict[str, Any], steps: Steps) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__, resume=True).parse_args(arguments)
     values = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     steps: Steps = read_steps() if options.resume and STEPS.exists() else {}
     for rate in values["rates_gbps"]:

@@ -10,7 +10,6 @@ says whether the files are what would be written.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
@@ -25,7 +24,7 @@ from cells import HERE, Experiment, Model
 from topologies import step_times
 
 sys.path.insert(0, str(HERE.parent))
-from results import write_or_check
+from results import command_line, write_or_check
 
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
@@ -103,11 +102,7 @@ def steps_csv(steps: tables.Steps) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__, resume=True).parse_args(arguments)
     experiment = Experiment.load()
     known = read_steps() if options.resume and STEPS.exists() else {}
     steps = simulate_all(experiment, known, options.write)

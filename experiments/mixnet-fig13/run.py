@@ -8,7 +8,6 @@ table.md, ``--check`` says whether they are what is there.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 import tomllib
@@ -25,7 +24,7 @@ from lightloom.hardware import load_gpu, load_prices
 HERE = Path(__file__).parent
 FIGURE_12 = HERE.parent / "mixnet-fig12"
 sys.path[:0] = [str(FIGURE_12), str(HERE.parent)]
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 from tables import load  # noqa: E402
 
 table = load("mixnet-fig11", "run").table
@@ -187,10 +186,7 @@ def render() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print, write or check the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__).parse_args(arguments)
     text = render()
     print(text, end="")
     return write_or_check({TABLE: text}, options.write, options.check)

@@ -10,7 +10,6 @@ there from phases.csv; ``--check`` says whether the files are what would be writ
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
@@ -28,7 +27,7 @@ from lightloom.study.job import prepare
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 TABLE, PHASES = HERE / "table.md", HERE / "phases.csv"
 KEY = ("model", "transport", "fabric")
@@ -113,11 +112,7 @@ def render(values: dict[str, Any], rows: Rows) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__, resume=True).parse_args(arguments)
     values = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     rows: Rows = read_rows() if options.resume and PHASES.exists() else {}
     for model in values["models"]:

@@ -9,7 +9,6 @@ keeps what is there; ``--check`` says whether the files are what would be writte
 
 from __future__ import annotations
 
-import argparse
 import csv
 import dataclasses
 import io
@@ -29,7 +28,7 @@ from lightloom.workload.options import WorkloadOptions
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 TABLE, STEPS = HERE / "table.md", HERE / "steps.csv"
 COLUMNS = ("job", "fabric", "rate_gbps", "step_s", "all_to_all_s", "relayed_share", "switched")
@@ -146,11 +145,7 @@ def steps_csv(cells: Cells) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiment."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
+    options = command_line(__doc__, resume=True).parse_args(arguments)
     values = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     cells = read_cells() if options.resume and STEPS.exists() else {}
     there = {job for job, _, _ in cells}

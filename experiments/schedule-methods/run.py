@@ -8,7 +8,6 @@ Prints the table; ``--write`` puts it and the figure of docs/scheduling.md in th
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 import tomllib
@@ -25,7 +24,7 @@ from lightloom.units import show_time
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from figure import draw  # noqa: E402
-from results import write_or_check  # noqa: E402
+from results import command_line, write_or_check  # noqa: E402
 
 TABLE = HERE / "table.md"
 FIGURE = HERE.parents[1] / "docs" / "images" / "schedule-methods.svg"
@@ -117,11 +116,7 @@ def figure(lengths: Lengths) -> str:
 
 def main() -> int:
     """Print, write or check."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--write", action="store_true")
-    group.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = command_line(__doc__).parse_args()
     lengths = measure()
     made = {TABLE: table(lengths), FIGURE: figure(lengths)}
     if not (options.write or options.check):
