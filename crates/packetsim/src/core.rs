@@ -4,6 +4,7 @@ use crate::agenda::Agenda;
 use crate::config::{Config, Ecn, Marking};
 use crate::error::PacketError;
 use crate::flow::{Flow, FlowSpec, Flows};
+use crate::memory::room_for;
 use crate::packet::{Chain, Kind, MARKED, NONE, Packet, Packets};
 use crate::pfc::Ingress;
 use crate::report::What;
@@ -173,7 +174,7 @@ impl Core {
     pub(crate) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
         config.validate()?;
         let mut classes: Vec<Class> = Vec::new();
-        let mut links = Vec::with_capacity(topology.links().len());
+        let mut links = room_for(topology.links().len());
         let mut nic_of = vec![NONE; topology.links().len()];
         for nic in 0..topology.nic_count() as u32 {
             nic_of[topology.uplink(NicId(nic)).0 as usize] = nic;

@@ -1,6 +1,6 @@
 //! Packets: 32 bytes each, in one slab, chained through it into queues and wires.
 
-use crate::prefetch::prefetch;
+use crate::memory::{prefetch, room_for};
 
 /// The end of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -108,14 +108,25 @@ impl Packets {
     pub(crate) fn take(&mut self, packet: Packet) -> u32 {
         self.live += 1;
         if self.free == NONE {
-            self.slots.push(packet);
-            return self.slots.len() as u32 - 1;
+            return self.add(packet);
         }
         let id = self.free;
         let slot = &mut self.slots[id as usize];
         self.free = slot.next;
         *slot = packet;
         id
+    }
+
+    /// Puts a packet into a new slot.
+    fn add(&mut self, packet: Packet) -> u32 {
+        if self.slots.len() == self.slots.capacity() {
+            // Not by `reserve`, which would move the old pages along.
+            let mut larger = room_for(2 * self.slots.len().max(1 << 10));
+            larger.extend_from_slice(&self.slots);
+            self.slots = larger;
+        }
+        self.slots.push(packet);
+        self.slots.len() as u32 - 1
     }
 
     #[inline]

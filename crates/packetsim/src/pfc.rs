@@ -9,8 +9,8 @@
 
 use crate::config::Pfc;
 use crate::core::{Core, PAUSED, TO_HOST, Timer, WATCHED};
+use crate::memory::prefetch;
 use crate::packet::Packet;
-use crate::prefetch::prefetch;
 use crate::topology::{LinkSpec, Topology};
 use lightloom_model::Duration;
 

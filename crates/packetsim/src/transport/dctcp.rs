@@ -14,8 +14,8 @@
 use super::{ActiveFlows, Next, Transport};
 use crate::core::Core;
 use crate::error::PacketError;
+use crate::memory::prefetch;
 use crate::packet::{ECHO, Kind, MARKED, Packet};
-use crate::prefetch::prefetch;
 use lightloom_model::Duration;
 
 /// No deadline.

@@ -6,8 +6,8 @@
 //! Where nothing is ever lost (PFC, endless queues) no timer is set.
 
 use crate::core::Core;
+use crate::memory::prefetch;
 use crate::packet::{Kind, Packet};
-use crate::prefetch::prefetch;
 use lightloom_model::Duration;
 
 /// The sending end of a flow.

@@ -4,7 +4,7 @@
 //! what to give up waiting for. 32 bytes of bits per 64 packets, so that a packet's bits are
 //! together, and 32 bytes per flow.
 
-use crate::prefetch::prefetch;
+use crate::memory::prefetch;
 
 /// Bits of 64 packets.
 #[derive(Debug, Clone, Copy, Default)]

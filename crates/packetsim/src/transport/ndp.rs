@@ -17,8 +17,8 @@ use super::spray::{Spray, Walk};
 use super::{ActiveFlows, Next, Transport};
 use crate::core::Core;
 use crate::error::PacketError;
+use crate::memory::prefetch;
 use crate::packet::{Kind, Packet, TRANSPORT_A};
-use crate::prefetch::prefetch;
 use lightloom_model::{Bytes, Duration};
 
 /// In an acknowledgement: everything has arrived.

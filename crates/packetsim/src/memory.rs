@@ -1,0 +1,43 @@
+//! What the processor is told about memory: what will be looked at soon, and which arrays are large.
+//!
+//! At a thousand hosts the state of a network is larger than the cache of a core, and what a hop
+//! looks at is scattered over it: most of its time is waiting for memory. The agenda knows which
+//! links are next, so their state can be on its way while others are dealt with. And where a page of
+//! 4 kB is has to be looked up, too, which is dear if it holds but 128 packets: hence pages of 2 MB.
+
+#![allow(unsafe_code)]
+
+/// Asks for one item; nothing happens if there is no such item.
+#[inline]
+pub fn prefetch<T>(items: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let item = items.as_ptr().wrapping_add(index);
+        // SAFETY: a prefetch reads nothing that the program sees and cannot fault, whatever the
+        // address; SSE, which has it, is part of every x86-64 processor.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(item.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (items, index);
+}
+
+/// Size of a large page, in bytes.
+const LARGE_PAGE: usize = 1 << 21;
+
+/// Room for so many items, on large pages if the system has them and there are enough items.
+pub fn room_for<T>(count: usize) -> Vec<T> {
+    let items = Vec::with_capacity(count);
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 1 << 12;
+        let start = (items.as_ptr() as usize).next_multiple_of(PAGE);
+        let end = (items.as_ptr() as usize + items.capacity() * size_of::<T>()) / PAGE * PAGE;
+        if end.saturating_sub(start) >= LARGE_PAGE {
+            // SAFETY: the whole pages between are part of the allocation, and advice on how to back
+            // them changes nothing that the program sees; that it is refused does no harm.
+            unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+        }
+    }
+    items
+}
