@@ -1,9 +1,10 @@
-//! What the processor is told about memory: what will be looked at soon, and which arrays are large.
+//! What the processor is told about memory: what will be looked at soon, which arrays are large.
 //!
 //! At a thousand hosts the state of a network is larger than the cache of a core, and what a hop
 //! looks at is scattered over it: most of its time is waiting for memory. The agenda knows which
-//! links are next, so their state can be on its way while others are dealt with. And where a page of
-//! 4 kB is has to be looked up, too, which is dear if it holds but 128 packets: hence pages of 2 MB.
+//! links are next, so their state can be on its way while others are dealt with. And where a page
+//! of 4 kB is has to be looked up, too, which is dear if it holds but 128 packets: hence pages of
+//! 2 MB.
 
 #![allow(unsafe_code)]
 
