@@ -278,18 +278,12 @@ PACKET_TRANSPORTS: list[str]
 
 class PacketsStuck(RuntimeError): ...  # noqa: N818
 
-PacketFlows = tuple[
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-]
-
 def packet_profile(name: str, rate_bps: int) -> dict[str, dict[str, Any]]: ...
+def packet_topology(network: dict[str, Any]) -> dict[str, Any]: ...
 def packet_simulate(
     network: dict[str, Any],
     tables: dict[str, dict[str, Any]],
-    flows: PacketFlows,
+    flows: dict[str, npt.NDArray[Any]],
     options: dict[str, Any],
-    told: Callable[[int, int, dict[str, Any]], bool | None] | None,
+    told: Callable[[int, int, int, dict[str, Any]], bool | None] | None,
 ) -> dict[str, Any]: ...

@@ -54,3 +54,14 @@ def test_the_packets_of_the_examples_run():
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     assert "All 224 flows finished" in run.stdout
+
+
+def test_the_ring_of_the_guide_deadlocks():
+    command = [sys.executable, "-m", "lightloom", "packets", "--scenario", "deadlock.toml"]
+    folder = ROOT / "examples" / "ring"
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert run.returncode == 3
+    cause, flows = run.stderr.splitlines()
+    guide = (ROOT / "docs" / "packets.md").read_text()
+    assert cause in guide
+    assert flows.split(", flow 1 ")[0] in guide

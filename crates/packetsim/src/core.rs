@@ -250,18 +250,22 @@ impl Core {
     fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
         let nics = self.topology.nic_count() as u32;
         let (source, destination) = (spec.source, spec.destination);
-        let ends = format!("flow from NIC {} to NIC {}", source.0, destination.0);
         if source.0 >= nics || destination.0 >= nics {
-            return Err(PacketError::invalid(format!("{ends}: there are {nics} NICs, from 0 on")));
+            return Err(PacketError::invalid(format!(
+                "flow from NIC {} to NIC {}: there are {nics} NICs, from 0 on",
+                source.0, destination.0
+            )));
         }
+        let refuse = |reason: String| {
+            let [from, to] = [source, destination].map(|nic| self.topology.nic_title(nic));
+            Err(PacketError::invalid(format!("flow from {from} to {to}: {reason}")))
+        };
         if self.topology.host_of(source) == self.topology.host_of(destination) {
-            return Err(PacketError::invalid(format!("{ends}: both are of one host")));
+            return refuse("both are of one host".into());
         }
         if spec.size.0.div_ceil(u64::from(self.config.mtu)) >= 1 << 31 {
-            return Err(PacketError::invalid(format!(
-                "{ends}: {} B are over 2^31 packets of {} B",
-                spec.size.0, self.config.mtu
-            )));
+            let (size, mtu) = (spec.size.0, self.config.mtu);
+            return refuse(format!("{size} B are over 2^31 packets of {mtu} B"));
         }
         let Some(route) = &spec.route else {
             let reaches = |ends| self.routing.path(&self.topology, ends, 0).is_some();
@@ -269,9 +273,7 @@ impl Core {
             if reaches((source, destination)) && reaches((destination, source)) {
                 return Ok(());
             }
-            return Err(PacketError::invalid(format!(
-                "{ends}: no path of switches joins them; through hosts, give it a route"
-            )));
+            return refuse("no path of switches joins them; through hosts, give it a route".into());
         };
         let specs = self.topology.links();
         let known = route.iter().all(|link| (link.0 as usize) < specs.len());
@@ -283,9 +285,7 @@ impl Core {
         let end = self.topology.uplink(destination).reverse();
         if !joined || !begins || route.last() != Some(&end) || route.len() > 1 << 15 {
             let links: Vec<u32> = route.iter().map(|link| link.0).collect();
-            return Err(PacketError::invalid(format!(
-                "{ends}: links {links:?} are no path from the one to the other"
-            )));
+            return refuse(format!("links {links:?} are no path from the one to the other"));
         }
         Ok(())
     }

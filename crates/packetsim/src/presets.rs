@@ -1,12 +1,18 @@
 //! Topologies by name.
 
 use crate::error::PacketError;
-use crate::topology::{NicId, NodeId, Topology};
+use crate::topology::{LinkId, NicId, NodeId, Topology};
 use lightloom_model::{Duration, Rate};
 
 const HOST: (&str, &str) = ("host up", "host down");
 const TOR: (&str, &str) = ("tor up", "tor down");
 const AGGREGATION: (&str, &str) = ("agg up", "agg down");
+const NVLINK: (&str, &str) = ("nvlink up", "nvlink down");
+
+/// Switches `kind-0`, `kind-1` and so on.
+fn named(topology: &mut Topology, kind: &str, count: u32) -> Vec<NodeId> {
+    (0..count).map(|number| topology.add_named_switch(format!("{kind}-{number}"))).collect()
+}
 
 /// A three-tier fat tree of `radix`-port switches (Al-Fares et al., SIGCOMM 2008), all links alike.
 ///
@@ -42,14 +48,14 @@ pub fn fat_tree(
     let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let tors = hosts.div_ceil(half);
     let pods = tors.div_ceil(half);
-    let tor_nodes: Vec<NodeId> = (0..tors).map(|_| topology.add_switch()).collect();
+    let tor_nodes = named(&mut topology, "tor", tors);
     for (host, &node) in host_nodes.iter().enumerate() {
         topology.connect((node, tor_nodes[host / half as usize]), rate, delay, HOST)?;
     }
     if tors == 1 {
         return Ok(topology);
     }
-    let aggregation: Vec<NodeId> = (0..pods * half).map(|_| topology.add_switch()).collect();
+    let aggregation = named(&mut topology, "agg", pods * half);
     for (tor, &node) in tor_nodes.iter().enumerate() {
         let pod = tor / half as usize;
         for position in 0..half as usize {
@@ -60,7 +66,7 @@ pub fn fat_tree(
     if pods == 1 {
         return Ok(topology);
     }
-    let cores: Vec<NodeId> = (0..half * half).map(|_| topology.add_switch()).collect();
+    let cores = named(&mut topology, "core", half * half);
     for (index, &node) in aggregation.iter().enumerate() {
         let position = index % half as usize;
         for row in 0..half as usize {
@@ -87,7 +93,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Duration) -> Result<Topology, PacketE
     }
     let mut topology = Topology::new();
     let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let switch = topology.add_switch();
+    let switch = topology.add_named_switch("switch");
     for node in nodes {
         topology.connect((node, switch), rate, delay, HOST)?;
     }
@@ -115,13 +121,13 @@ pub fn leaf_spine(
     let mut topology = Topology::new();
     let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let leaves = hosts.div_ceil(hosts_per_leaf);
-    let leaf_nodes: Vec<NodeId> = (0..leaves).map(|_| topology.add_switch()).collect();
+    let leaf_nodes = named(&mut topology, "leaf", leaves);
     for (host, &node) in host_nodes.iter().enumerate() {
         let leaf = leaf_nodes[host / hosts_per_leaf as usize];
         topology.connect((node, leaf), rates.0, delay, HOST)?;
     }
     if leaves > 1 {
-        let spine_nodes: Vec<NodeId> = (0..spines).map(|_| topology.add_switch()).collect();
+        let spine_nodes = named(&mut topology, "spine", spines);
         for &leaf in &leaf_nodes {
             for &spine in &spine_nodes {
                 topology.connect((leaf, spine), rates.1, delay, TOR)?;
@@ -129,6 +135,54 @@ pub fn leaf_spine(
         }
     }
     Ok(topology)
+}
+
+/// Servers of `per_server` hosts (GPUs) on an NVSwitch each; host `i` of every server is on rail
+/// switch `i` as well, and nothing joins the rails but the servers. `links` are rate and delay of
+/// the NICs, `nvlinks` those inside servers. See [`rail_route`].
+///
+/// # Errors
+/// If there is no host, a server is not full, or a rate is 0.
+pub fn rail(
+    hosts: u32,
+    per_server: u32,
+    links: (Rate, Duration),
+    nvlinks: (Rate, Duration),
+) -> Result<Topology, PacketError> {
+    if hosts == 0 || !hosts.is_multiple_of(per_server) {
+        return Err(PacketError::invalid(format!(
+            "{hosts} hosts in servers of {per_server}; expected full servers"
+        )));
+    }
+    let mut topology = Topology::new();
+    let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
+    let rails = named(&mut topology, "rail", per_server);
+    let servers = named(&mut topology, "nvswitch", hosts / per_server);
+    for (host, &node) in nodes.iter().enumerate() {
+        let (server, slot) = (host / per_server as usize, host % per_server as usize);
+        topology.connect((node, rails[slot]), links.0, links.1, HOST)?;
+        topology.connect((node, servers[server]), nvlinks.0, nvlinks.1, NVLINK)?;
+    }
+    Ok(topology)
+}
+
+/// The rail-aware route between two hosts of [`rail`]: over NVSwitch to the host of the own server
+/// that is on the other one's rail, which passes on to the rail switch; what can be left out of
+/// that is left out.
+pub fn rail_route(per_server: u32, from: u32, to: u32) -> Vec<LinkId> {
+    // Each host has four links: to its rail and back, to its NVSwitch and back.
+    let [to_rail, from_rail, to_nvswitch, from_nvswitch] = [0, 1, 2, 3];
+    let link = |host: u32, which: u32| LinkId(4 * host + which);
+    let server = from / per_server;
+    if server == to / per_server {
+        return vec![link(from, to_nvswitch), link(to, from_nvswitch)];
+    }
+    let relay = server * per_server + to % per_server;
+    let mut route = vec![link(relay, to_rail), link(to, from_rail)];
+    if relay != from {
+        route.splice(0..0, [link(from, to_nvswitch), link(relay, from_nvswitch)]);
+    }
+    route
 }
 
 /// The links that a flow between two NICs of a [`fat_tree`] crosses on a shortest path.
@@ -164,6 +218,25 @@ mod tests {
             let ways = [1, 4, 16][fat_tree_links(8, ends.0, ends.1) as usize / 2 - 1];
             assert_eq!(middle.len(), ways, "{a} to {b}");
         }
+    }
+
+    #[test]
+    fn rail_routes_change_the_rail_inside_the_first_server() {
+        let (nics, nvlinks) = ((Rate(1), Duration(1)), (Rate(9), Duration(2)));
+        let topology = rail(8, 4, nics, nvlinks).unwrap();
+        let nodes = |from, to| {
+            let specs = rail_route(4, from, to).into_iter();
+            let specs = specs.map(|link| topology.links()[link.0 as usize]).collect::<Vec<_>>();
+            assert_eq!(specs[0].from, NodeId(from));
+            assert!(specs.windows(2).all(|pair| pair[0].to == pair[1].from));
+            specs.iter().map(|spec| topology.title(spec.to)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(nodes(1, 3), "nvswitch-0 host 3");
+        assert_eq!(nodes(1, 5), "rail-1 host 5");
+        assert_eq!(nodes(1, 6), "nvswitch-0 host 2 rail-2 host 6");
+        assert_eq!(nodes(7, 0), "nvswitch-1 host 4 rail-0 host 0");
+        let text = rail(9, 4, nics, nvlinks).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(text, "9 hosts in servers of 4; expected full servers");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::core::{Core, PAUSED};
 use crate::error::PacketError;
-use crate::topology::LinkId;
+use crate::topology::{LinkId, NicId};
 
 /// Stuck flows, dark links that are named.
 const NAMED: usize = 3;
@@ -20,9 +20,11 @@ pub(crate) fn stuck(core: &Core) -> PacketError {
         format!("dark for ever: {}", list(&dark, |&link| route(core, &[link])))
     };
     let flows = list(&unfinished, |&flow| {
-        let ([source, destination], state) = (core.ends(flow), core.flow(flow));
+        let state = core.flow(flow);
+        let [source, destination] =
+            core.ends(flow).map(|nic| core.topology().nic_title(NicId(nic)));
         format!(
-            "flow {flow} from NIC {source} to NIC {destination} with {} of {} packets received",
+            "flow {flow} from {source} to {destination} with {} of {} packets received",
             state.received, state.packets
         )
     });
@@ -43,10 +45,7 @@ fn route(core: &Core, links: &[u32]) -> String {
     let specs = core.topology().links();
     let first = specs[links[0] as usize].from;
     let nodes = links.iter().map(|&link| specs[link as usize].to);
-    let names = std::iter::once(first).chain(nodes).map(|node| {
-        let kind = if core.topology().is_host(node) { "host" } else { "switch" };
-        format!("{kind} {}", node.0)
-    });
+    let names = std::iter::once(first).chain(nodes).map(|node| core.topology().title(node));
     names.collect::<Vec<_>>().join(" -> ")
 }
 

@@ -6,6 +6,7 @@
 
 use crate::error::PacketError;
 use lightloom_model::{Duration, Rate};
+use rustc_hash::FxHashMap;
 
 /// A host or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,8 @@ const LONGEST_DELAY: Duration = Duration(1_000_000_000_000_000_000);
 #[derive(Debug, Clone, Default)]
 pub struct Topology {
     is_host: Vec<bool>,
+    /// Names of switches that have one.
+    names: FxHashMap<NodeId, String>,
     links: Vec<LinkSpec>,
     uplinks: Vec<LinkId>,
     layers: Vec<String>,
@@ -71,6 +74,30 @@ impl Topology {
     pub fn add_switch(&mut self) -> NodeId {
         self.is_host.push(false);
         NodeId(self.is_host.len() as u32 - 1)
+    }
+
+    /// Adds a switch that messages call by its name.
+    pub fn add_named_switch(&mut self, name: impl Into<String>) -> NodeId {
+        let node = self.add_switch();
+        self.names.insert(node, name.into());
+        node
+    }
+
+    /// What messages call a node: a switch by its name; hosts, and switches without one, by their
+    /// number.
+    pub fn title(&self, node: NodeId) -> String {
+        let kind = if self.is_host(node) { "host" } else { "switch" };
+        self.names.get(&node).cloned().unwrap_or_else(|| format!("{kind} {}", node.0))
+    }
+
+    /// What messages call a NIC: by its host, if that has no other.
+    pub fn nic_title(&self, nic: NicId) -> String {
+        let host = self.host_of(nic);
+        let nics = self.uplinks.iter().filter(|link| self.links[link.0 as usize].from == host);
+        match nics.count() {
+            1 => self.title(host),
+            _ => format!("NIC {} of {}", nic.0, self.title(host)),
+        }
     }
 
     /// Connects two nodes both ways; returns the link from `a` to `b`. The layers' names are those
@@ -186,10 +213,16 @@ mod tests {
         assert_eq!(topology.links()[1].from, switch);
         assert_eq!((topology.nic_count(), topology.uplink(NicId(0))), (1, up));
         assert_eq!(topology.layers(), ["up", "down"]);
+        let other = topology.add_named_switch("core-1");
+        assert_eq!(topology.title(other), "core-1");
+        assert_eq!([host, switch].map(|node| topology.title(node)), ["host 0", "switch 1"]);
         let other = topology.add_host();
         let down = topology.connect((switch, other), Rate(5), Duration(7), ("down", "up")).unwrap();
         assert_eq!(topology.uplink(NicId(1)), down.reverse());
         assert_eq!(topology.host_of(NicId(1)), other);
+        topology.connect((other, host), Rate(5), Duration(7), names).unwrap();
+        let titles = [0, 1, 2].map(|nic| topology.nic_title(NicId(nic)));
+        assert_eq!(titles, ["NIC 0 of host 0", "NIC 1 of host 3", "NIC 2 of host 3"]);
         assert_eq!(topology.links()[down.0 as usize].layer, topology.links()[1].layer);
     }
 

@@ -128,7 +128,10 @@ fn part<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, 
     Ok(item(dictionary, key)?.cast_into::<PyDict>()?)
 }
 
-fn column<T: Element + Copy>(dictionary: &Bound<'_, PyDict>, key: &str) -> PyResult<Vec<T>> {
+pub(crate) fn column<T: Element + Copy>(
+    dictionary: &Bound<'_, PyDict>,
+    key: &str,
+) -> PyResult<Vec<T>> {
     let array: PyReadonlyArray1<'_, T> = item(dictionary, key)?
         .extract()
         .map_err(|_| PyValueError::new_err(format!("'{key}' as given to the core: wrong type")))?;

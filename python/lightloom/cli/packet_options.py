@@ -37,7 +37,7 @@ FlowsPath = Annotated[
         _TRAFFIC,
         "--flows",
         metavar="PATH|-",
-        help="CSV with the columns src, dst, bytes and start_us.",
+        help="CSV with the columns src, dst, bytes, start_us and route.",
     ),
 ]
 Pattern = Annotated[
@@ -85,7 +85,7 @@ Topology = Annotated[
         _NETWORK,
         "--topology",
         metavar="NAME",
-        help="fat-tree (three tiers), leaf-spine, star (one switch).",
+        help="fat-tree (three tiers), leaf-spine, star (one switch), rail.",
         show_default="fat-tree",
     ),
 ]
@@ -133,6 +133,45 @@ Oversubscription = Annotated[
         metavar="R",
         help="leaf-spine: hosts' rate over uplinks' rate of a leaf.",
         show_default="1",
+    ),
+]
+HostsPerServer = Annotated[
+    int | None,
+    _option(
+        _NETWORK,
+        "--hosts-per-server",
+        metavar="N",
+        help="rail: hosts (GPUs) of a server, each on a rail of its own.",
+        show_default="8",
+    ),
+]
+Nvlink = Annotated[
+    str | None,
+    _option(
+        _NETWORK,
+        "--nvlink",
+        metavar="GBPS",
+        help="rail: rate of a host's link to the NVSwitch of its server.",
+        show_default="that of an H100",
+    ),
+]
+Links = Annotated[
+    Path | None,
+    _option(
+        _NETWORK,
+        "--links",
+        metavar="PATH",
+        help="Any topology: CSV with the columns a, b (host number or switch name), rate_gbps and "
+        "delay_us.",
+    ),
+]
+Circuits = Annotated[
+    Path | None,
+    _option(
+        _NETWORK,
+        "--circuits",
+        metavar="PATH",
+        help="Links that go dark: CSV with the columns a, b, dark_us and up_us.",
     ),
 ]
 Transport = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -59,6 +60,10 @@ KEYS = {
     "hosts_per_leaf": "network.hosts_per_leaf",
     "spines": "network.spines",
     "oversubscription": "network.oversubscription",
+    "hosts_per_server": "network.hosts_per_server",
+    "nvlink": "network.nvlink_gbps",
+    "links": "network.links",
+    "circuits": "network.circuits",
     "transport": "transport.name",
     "mtu": "packet.mtu_bytes",
     "header": "packet.header_bytes",
@@ -79,6 +84,7 @@ _CHOICES = {
     "flows": ("traffic", ()),
     "pattern": ("traffic", ("size_bytes",)),
     "topology": ("network", ("hosts", "rate_gbps", "link_delay_s")),
+    "links": ("network", ("hosts", "rate_gbps", "link_delay_s")),
 }
 
 
@@ -103,6 +109,10 @@ def packets(  # noqa: PLR0913 - one parameter per option of the command line
     hosts_per_leaf: options.HostsPerLeaf = None,
     spines: options.Spines = None,
     oversubscription: options.Oversubscription = None,
+    hosts_per_server: options.HostsPerServer = None,
+    nvlink: options.Nvlink = None,
+    links: options.Links = None,
+    circuits: options.Circuits = None,
     transport: options.Transport = None,
     mtu: options.Mtu = None,
     header: options.Header = None,
@@ -225,9 +235,7 @@ def scenario_of(given: dict[str, Any]) -> ScenarioFile:
 def _own(given: dict[str, Any], transport: Any) -> dict[str, Any]:
     """Keys and values of the options, ``--set`` last."""
     own = {key: given[name] for name, key in KEYS.items() if given[name] is not None}
-    for name in ("flows", "matrix"):
-        if given[name] is not None:
-            own[KEYS[name]] = str(given[name])
+    own = {key: str(value) if isinstance(value, Path) else value for key, value in own.items()}
     if given["window"] is not None:
         # what a transport calls its first window
         own["transport.initial_window" if transport == "dctcp" else "transport.window"] = given[
@@ -285,11 +293,9 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _check_present(given: dict[str, Any]) -> None:
-    needed = {"hosts": "how many hosts", "rate": "the rate of a link", "transport": "by what"}
-    missing = next((name for name in needed if given[name] is None), None)
+    missing = next((name for name in ("hosts", "rate", "transport") if given[name] is None), None)
     if missing is not None:
-        example = EXAMPLES.splitlines()[2]
-        raise InputError(f"--{missing} is missing ({needed[missing]}); for example: {example}")
+        raise InputError(f"--{missing} is missing; for example: {EXAMPLES.splitlines()[2]}")
 
 
 def _caller(given: dict[str, Any]) -> Callable[[str], str]:
@@ -326,7 +332,8 @@ def _record(given: dict[str, Any]) -> Record:
 
 def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
     """Refuse to write over what is read."""
-    read = [path for path in (scenario.traffic.flows, scenario.traffic.matrix) if path is not None]
+    traffic, network = scenario.traffic, scenario.network
+    read = {traffic.flows, traffic.matrix, network.links, network.circuits} - {None}
     for path in outputs.files():
-        if any(path.resolve() == source.resolve() for source in read):
+        if any(path.resolve() == source.resolve() for source in read if source is not None):
             raise InputError(f"{path}: is read as well; write results to another file")

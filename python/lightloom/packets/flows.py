@@ -1,15 +1,12 @@
 """Flows: from which host to which, how many bytes, from when on.
 
-They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and
-``start_us`` (which may be absent: 0). The columns that results add are passed over, so that a
-result can be simulated again. A file is measured before it is read, and what is wrong in it
-becomes one line that names the line.
+They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and, if
+need be, ``start_us`` (otherwise 0) and ``route`` (otherwise shortest paths). The columns that
+results add are passed over, so that a result can be simulated again.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import first_line, open_file, shown
-from lightloom.errors import InputError, did_you_mean
+from lightloom.demand.files import shown
+from lightloom.errors import InputError
+from lightloom.packets.text_table import Columns, Whole, parse_table, read_content
 from lightloom.units import PS_PER_S
 
 #: largest file, most flows, largest flow, latest start
 MAX_FILE_BYTES, MAX_FLOWS, MAX_SIZE, MAX_START_S = 256 * 10**6, 2**22, 2**42, 1000.0
 #: columns of a file, and what results add to them
-COLUMNS, RESULTS = ("src", "dst", "bytes", "start_us"), ("flow", "flow_id", "fct_us", "slowdown")
-STDIN = "-"
-
-Whole = npt.NDArray[np.int64]
+COLUMNS = Columns(
+    "flows",
+    needed=("src", "dst", "bytes"),
+    optional=("start_us", "route"),
+    passed_over=("flow", "flow_id", "fct_us", "slowdown"),
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Flows:
         Where they come from, for messages.
     lines
         Line of the file of each flow, for messages; ``None`` if they come from no file.
+    routes
+        The nodes of the path of each flow, parted by spaces, its ends among them; empty text, or
+        ``None`` for all, leaves the choice to the network.
     """
 
     source: Whole
@@ -55,6 +58,7 @@ class Flows:
     start_s: npt.NDArray[np.float64]
     name: str = "flows"
     lines: Whole | None = None
+    routes: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -72,14 +76,23 @@ class Flows:
 
 
 def make_flows(
-    source: Any, destination: Any, size_bytes: Any, start_s: Any = 0.0, *, name: str = "flows"
+    source: Any,
+    destination: Any,
+    size_bytes: Any,
+    start_s: Any = 0.0,
+    *,
+    routes: Sequence[str] | None = None,
+    name: str = "flows",
 ) -> Flows:
     """Flows from arrays; one number stands for all, ``name`` begins messages.
+
+    ``routes`` are the nodes that each flow passes, such as ``"0 tor-0 agg-1 tor-1 5"``.
 
     Raises
     ------
     InputError
-        If they are no whole numbers (``start_s``: no numbers) or differ in length.
+        If they are no whole numbers (``start_s``: no numbers; ``routes``: no text) or differ in
+        length.
     """
     ends = _as_whole(source, "source"), _as_whole(destination, "destination")
     columns = (*ends, _as_whole(size_bytes, "size_bytes"), _as_numbers(start_s, "start_s"))
@@ -89,7 +102,10 @@ def make_flows(
         raise InputError(f"{name}: expected arrays of one axis and one length, got {shapes}")
     shape = (lengths.pop() if lengths else 1,)
     first, last, size = (np.broadcast_to(column, shape) for column in columns[:3])
-    return Flows(first, last, size, np.broadcast_to(columns[3], shape), name)
+    if routes is not None and (len(routes), {type(route) for route in routes}) != (*shape, {str}):
+        raise InputError(f"{name}: routes: expected a text for each of {shape[0]:,} flows")
+    starts = np.broadcast_to(columns[3], shape)
+    return Flows(first, last, size, starts, name, None, None if routes is None else tuple(routes))
 
 
 def _as_numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
@@ -149,126 +165,25 @@ def read_flows(path: Path | str) -> Flows:
     InputError
         If it cannot be read, is too large, or is no table of flows.
     """
-    if str(path) == STDIN:
-        if sys.stdin is None:
-            raise InputError("standard input: is closed; give a file")
-        return parse_flows(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), "standard input")
-    with open_file(Path(path), MAX_FILE_BYTES) as stream:
-        return parse_flows(stream.read(), str(path))
+    return parse_flows(*read_content(path, MAX_FILE_BYTES))
 
 
 def parse_flows(content: bytes, name: str) -> Flows:
     """Parse a table of flows; ``name`` and the line begin messages.
 
-    Cells are parted by commas, semicolons or tabs; lines that begin with ``#`` say nothing.
-
     Raises
     ------
     InputError
-        If it is no such table. Whether the hosts exist is not looked at here.
+        If it is no such table. Whether hosts and routes exist is not looked at here.
     """
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError(f"{name}: exceeds the limit of {MAX_FILE_BYTES:,} bytes")
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: not text in UTF-8") from None
-    kept = [
-        (number, line)
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not kept:
-        raise InputError(f"{name}: the file is empty; expected the columns {', '.join(COLUMNS)}")
-    numbers = np.array([number for number, _ in kept], dtype=np.int64)
-    head, *rows = _cells([line for _, line in kept], name)
-    places = _columns([cell.strip().lower() for cell in head], f"{name}, line {numbers[0]}")
-    table = _Table(name, rows, numbers[1:])
-    table.check_lengths(len(head))
-    starts = table.numbers(places["start_us"]) if "start_us" in places else np.zeros(len(rows))
+    table = parse_table(content, name, COLUMNS, MAX_FILE_BYTES)
+    starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(
-        source=table.whole(places["src"]),
-        destination=table.whole(places["dst"]),
-        size_bytes=table.whole(places["bytes"]),
-        start_s=starts / 1e6,
+        source=table.whole("src"),
+        destination=table.whole("dst"),
+        size_bytes=table.whole("bytes"),
+        start_s=starts_us / 1e6,
         name=name,
         lines=table.lines,
+        routes=tuple(table.texts("route")) if "route" in table.places else None,
     )
-
-
-def _cells(lines: list[str], name: str) -> list[list[str]]:
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), ",")
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{name}: not a table of text: {first_line(str(error))}") from None
-    if len(rows) != len(lines):
-        raise InputError(f"{name}: not a table of flows: a quoted cell spans lines")
-    return rows
-
-
-def _columns(heads: list[str], place: str) -> dict[str, int]:
-    """Where each column is; those of results are passed over."""
-    expected = f"expected a header with the columns {', '.join(COLUMNS)}"
-    for head in heads:
-        if head not in (*COLUMNS, *RESULTS):
-            hint = did_you_mean(head[:40], COLUMNS)
-            raise InputError(f"{place}: no column is called {shown(head)}; {expected}{hint}")
-        if heads.count(head) > 1:
-            raise InputError(f"{place}: column '{head}' is there twice; {expected}")
-    missing = next((name for name in COLUMNS[:3] if name not in heads), None)
-    if missing is not None:
-        raise InputError(f"{place}: column '{missing}' is missing; {expected}")
-    return {head: number for number, head in enumerate(heads)}
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Rows of text below the header, and the line of each."""
-
-    name: str
-    rows: Sequence[Sequence[str]]
-    lines: Whole
-
-    def _place(self, row: int) -> str:
-        return f"{self.name}, line {self.lines[row]}"
-
-    def check_lengths(self, count: int) -> None:
-        """Refuse rows that have not as many cells as the header."""
-        wrong = next((n for n, row in enumerate(self.rows) if len(row) != count), None)
-        if wrong is not None:
-            raise InputError(
-                f"{self._place(wrong)}: {len(self.rows[wrong])} cells, expected {count} as in the "
-                "header"
-            )
-
-    def numbers(self, column: int) -> npt.NDArray[np.float64]:
-        """A column of finite numbers."""
-        return np.array([self._number(row, column) for row in range(len(self.rows))])
-
-    def whole(self, column: int) -> Whole:
-        """A column of whole numbers."""
-        try:
-            values: list[float] = [int(row[column]) for row in self.rows]
-        except ValueError:
-            values = [self._number(row, column) for row in range(len(self.rows))]
-        if values and not (min(values) >= -(2**53) and max(values) <= 2**53):
-            wrong = next(n for n, value in enumerate(values) if abs(value) > 2**53)
-            self._refuse(wrong, column, "a whole number up to 2^53")
-        array = np.array(values, dtype=np.float64)
-        if (array != np.floor(array)).any():
-            self._refuse(int(np.argmax(array != np.floor(array))), column, "a whole number")
-        return array.astype(np.int64)
-
-    def _number(self, row: int, column: int) -> float:
-        try:
-            value = float(self.rows[row][column])
-        except ValueError:
-            value = np.nan
-        if not np.isfinite(value):
-            self._refuse(row, column, "a number")
-        return value
-
-    def _refuse(self, row: int, column: int, expected: str) -> None:
-        cell = shown(self.rows[row][column])
-        raise InputError(f"{self._place(row)}, cell {column + 1}: expected {expected}, got {cell}")

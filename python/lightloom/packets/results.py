@@ -67,7 +67,7 @@ class Links:
     layer
         Place in ``layers`` of the run.
     source, destination
-        Nodes; hosts come first, then switches.
+        Places in ``nodes`` of the run.
     rate_gbps
         Rate.
     sent_bytes, peak_queue_bytes
@@ -177,6 +177,8 @@ class PacketRun:
         Per flow as in :class:`Finished`, ``(flows,)``; not a number where it has not finished.
     end_s
         Simulated time at the end.
+    nodes
+        Names of hosts (their numbers) and switches.
     layers
         Names of the layers of links.
     links
@@ -200,6 +202,7 @@ class PacketRun:
     fct_s: Numbers
     slowdown: Numbers
     end_s: float
+    nodes: tuple[str, ...]
     layers: tuple[str, ...]
     links: Links
     samples: Samples | None

@@ -17,6 +17,7 @@ import numpy as np
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
 from lightloom.packets.flows import Flows, check_flows
+from lightloom.packets.graph import Graph, read_circuits, routes_of
 from lightloom.packets.results import (
     Finished,
     Links,
@@ -25,7 +26,7 @@ from lightloom.packets.results import (
     Progress,
     Samples,
 )
-from lightloom.packets.scenario import Scenario
+from lightloom.packets.scenario import Network, Scenario
 from lightloom.packets.settings import Settings, resolve, topology_of
 from lightloom.units import PS_PER_S, to_ps
 
@@ -90,13 +91,8 @@ def simulate_flows(
     settings, topology = resolve(scenario), topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
     _check_record(record, len(flows))
-    collect = _Collect(flows, _expected_hops(flows, topology, settings), progress)
-    columns = (
-        flows.source.astype(np.uint32),
-        flows.destination.astype(np.uint32),
-        flows.size_bytes.astype(np.uint64),
-        flows.start_ps,
-    )
+    collect = _Collect(flows, progress)
+    columns, circuits = _of_graph(flows, scenario.network, topology)
     options = {
         "transport": settings.transport,
         "seed": scenario.seed,
@@ -106,7 +102,9 @@ def simulate_flows(
     }
     begin = time.perf_counter()
     try:
-        raw = _core.packet_simulate(topology, settings.for_core(), columns, options, collect)
+        raw = _core.packet_simulate(
+            {**topology, **circuits}, settings.for_core(), columns, options, collect
+        )
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None
     except (ValueError, OverflowError) as error:
@@ -126,40 +124,42 @@ def _check_record(record: Record, flows: int) -> None:
         raise InputError(f"trace of flow {record.trace_flow}: expected 0 to {flows - 1:,}")
 
 
-def path_links(flows: Flows, topology: Mapping[str, Any]) -> Any:
-    """Links that each flow crosses on a shortest path, ``(flows,)``."""
-    kind = topology["topology"]
-    a, b = flows.source, flows.destination
-    if kind == "star":
-        return np.full(len(flows), 2)
-    if kind == "leaf-spine":
-        down = topology["hosts_per_leaf"]
-        return np.where(a // down == b // down, 2, 4)
-    half = topology["radix"] // 2
-    in_pod = np.where(a // half == b // half, 2, 4)
-    return np.where(a // half**2 == b // half**2, in_pod, 6)
-
-
-def _expected_hops(flows: Flows, topology: Mapping[str, Any], settings: Settings) -> int:
-    mtu = settings.tables["packet"]["mtu_bytes"]
-    packets = -(-flows.size_bytes // max(1, mtu))
-    return int((packets * path_links(flows, topology)).sum())
+def _of_graph(
+    flows: Flows, network: Network, topology: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns of the flows for the core, and when circuits are dark."""
+    starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+    circuits: dict[str, Any] = {}
+    if flows.routes is not None or network.circuits is not None:
+        graph = Graph(topology)
+        if flows.routes is not None:
+            starts, links = routes_of(flows, graph)
+        if network.circuits is not None:
+            circuits["circuits"] = read_circuits(network.circuits, graph)
+    columns = {
+        "source": flows.source.astype(np.uint32),
+        "destination": flows.destination.astype(np.uint32),
+        "size_bytes": flows.size_bytes.astype(np.uint64),
+        "start_ps": flows.start_ps,
+        "route_starts": starts,
+        "route_links": links,
+    }
+    return columns, circuits
 
 
 class _Collect:
     """Keeps what finishes, and tells of it."""
 
-    def __init__(
-        self, flows: Flows, expected: int, told: Callable[[Progress], bool | None] | None
-    ) -> None:
+    def __init__(self, flows: Flows, told: Callable[[Progress], bool | None] | None) -> None:
         self.flows = flows
         self._start = flows.start_ps
-        self._expected = expected
         self._told = told
         self.fct_s = np.full(len(flows), np.nan)
         self.slowdown = np.full(len(flows), np.nan)
 
-    def __call__(self, now_ps: int, hops: int, raw: Mapping[str, Any]) -> bool | None:
+    def __call__(
+        self, now_ps: int, hops: int, expected: int, raw: Mapping[str, Any]
+    ) -> bool | None:
         flow = raw["flow"]
         fct_s = (raw["done_ps"] - self._start[flow]) / PS_PER_S
         self.fct_s[flow] = fct_s
@@ -167,7 +167,7 @@ class _Collect:
         if self._told is None:
             return True
         done = Finished(flow, fct_s, raw["slowdown"])
-        return self._told(Progress(now_ps / PS_PER_S, hops, self._expected, done))
+        return self._told(Progress(now_ps / PS_PER_S, hops, expected, done))
 
 
 def _run(raw: Mapping[str, Any], collect: _Collect, settings: Settings, wall_s: float) -> PacketRun:
@@ -178,6 +178,7 @@ def _run(raw: Mapping[str, Any], collect: _Collect, settings: Settings, wall_s: 
         fct_s=collect.fct_s,
         slowdown=collect.slowdown,
         end_s=raw["end_ps"] / PS_PER_S,
+        nodes=tuple(raw["nodes"]),
         layers=tuple(raw["layers"]),
         links=Links(**_in_our_units(raw["links"])),
         samples=None if samples is None else Samples(**_in_our_units(samples)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from lightloom.checking import (
     File,
@@ -32,7 +32,7 @@ from lightloom.units import parse_quantity
 #: most hosts (routes are numbered in 16 bits), and what stands for a queue without end
 MAX_HOSTS, UNLIMITED = 16_384, 2**32 - 1
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
-Topology = Literal["fat-tree", "leaf-spine", "star"]
+Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
 
 
 def whole_bytes(value: Any) -> int:
@@ -68,7 +68,9 @@ class Network(Strict):
 
     A fat tree has three tiers of ``radix``-port switches, by default the smallest that fit. A
     leaf-spine network has ``hosts_per_leaf`` hosts on a leaf and a link from every leaf to every
-    spine; these links are as fast as ``oversubscription`` to 1 allows. A star is one switch.
+    spine; these links are as fast as ``oversubscription`` to 1 allows. A star is one switch. A
+    ``rail`` network is servers of ``hosts_per_server`` hosts on an NVSwitch, and a switch per rail
+    that host ``i`` of every server is on. ``links`` are listed in a file; see :mod:`.graph`.
     """
 
     topology: Topology = "fat-tree"
@@ -83,6 +85,24 @@ class Network(Strict):
     hosts_per_leaf: Annotated[Whole, Field(le=MAX_HOSTS)] | None = None
     spines: Annotated[Whole, Field(le=1024)] | None = None
     oversubscription: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
+    hosts_per_server: Annotated[Whole, Field(le=MAX_HOSTS)] | None = None
+    #: of the links to NVSwitches
+    nvlink_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5)] | None = (
+        None
+    )
+    nvlink_delay_s: Seconds | None = None
+    #: a table with the columns a, b, rate_gbps, delay_us
+    links: File | None = None
+    #: a table with the columns a, b, dark_us, up_us
+    circuits: File | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, values: Any) -> Any:
+        """Whoever lists links wants no other topology."""
+        if isinstance(values, dict) and values.get("links") is not None:
+            return {"topology": "links", **values}
+        return values
 
 
 class Packet(Strict):
@@ -207,16 +227,15 @@ def parse_scenario(content: bytes, name: str) -> ScenarioFile:
 
 
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The keys of a scenario file with the paths of its traffic taken relative to ``folder``."""
-    traffic = values.get("traffic")
-    if not isinstance(traffic, dict):
-        return values
-    places = {
-        key: str(folder / traffic[key])
-        for key in ("flows", "matrix")
-        if isinstance(traffic.get(key), str) and traffic[key] != "-"
-    }
-    return {**values, "traffic": {**traffic, **places}}
+    """The keys of a scenario file with its paths taken relative to ``folder``."""
+    placed = dict(values)
+    for name, keys in {"traffic": ("flows", "matrix"), "network": ("links", "circuits")}.items():
+        table = values.get(name)
+        if isinstance(table, dict):
+            paths = {key: table[key] for key in keys if isinstance(table.get(key), str)}
+            below = {key: str(folder / path) for key, path in paths.items() if path != "-"}
+            placed[name] = {**table, **below}
+    return placed
 
 
 def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:

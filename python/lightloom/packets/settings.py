@@ -15,6 +15,8 @@ from typing import Any
 from lightloom import _core
 from lightloom.checking import Strict, shown
 from lightloom.errors import InputError, did_you_mean, expected_one_of
+from lightloom.hardware import load_gpu
+from lightloom.packets.graph import read_links
 from lightloom.packets.scenario import UNLIMITED, Network, Scenario
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
@@ -27,8 +29,15 @@ _BEGIN: dict[str, dict[str, Any]] = {
 }
 #: suffix of the core's keys, of ours, and the way between
 _UNITS = {"_ps": ("_s", PS_PER_S), "_bps": ("_gbps", 1e9)}
-_MOST, _MOST_BYTES = 2**32 - 1, 2**64 - 1
+_MOST, _MOST_PATHS, _MOST_BYTES = 2**32 - 1, 2**16 - 1, 2**64 - 1
 _MOST_LEAVES, _MOST_UPLINKS = 4096, 2**15
+#: the topology that each key belongs to
+_OWNERS = {
+    "radix": "fat-tree",
+    **dict.fromkeys(("hosts_per_leaf", "spines", "oversubscription"), "leaf-spine"),
+    **dict.fromkeys(("hosts_per_server", "nvlink_gbps", "nvlink_delay_s"), "rail"),
+    "links": "links",
+}
 
 Tables = dict[str, dict[str, Any]]
 
@@ -136,17 +145,19 @@ def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) ->
             if not 0 <= number <= most or (suffix == "_bytes" and not is_whole):
                 raise InputError(f"{equals}: expected {_EXPECTED[suffix]}")
             return round(number) if suffix == "_bytes" else number
+    most = _MOST_PATHS if key == "paths" else _MOST
+    expected = _EXPECTED[type(default)].format(most=most)
     if isinstance(default, bool) or isinstance(value, bool):
         if type(default) is not type(value):
-            raise InputError(f"{equals}: expected {_EXPECTED[type(default)]}")
+            raise InputError(f"{equals}: expected {expected}")
         return value
     if isinstance(default, int | float) and isinstance(value, int | float):
         whole = isinstance(value, int) or isinstance(default, float)
-        if whole and math.isfinite(value) and 0 <= value <= _MOST:
+        if whole and math.isfinite(value) and 0 <= value <= most:
             return type(default)(value)
     elif isinstance(value, str) and isinstance(default, str):
         return value
-    raise InputError(f"{equals}: expected {_EXPECTED[type(default)]}")
+    raise InputError(f"{equals}: expected {expected}")
 
 
 #: suffix of a key, its unit, and the most that it may be
@@ -156,7 +167,7 @@ _EXPECTED: dict[Any, str] = {
     "_gbps": "0 to 100,000 Gb/s",
     "_bytes": "whole bytes from 0 to 2^53",
     bool: "true or false",
-    int: f"a whole number from 0 to {_MOST:,}",
+    int: "a whole number from 0 to {most:,}",
     float: "a number of at least 0",
     str: "a word",
 }
@@ -193,11 +204,8 @@ def topology_of(network: Network) -> dict[str, Any]:
     InputError
         If a key belongs to another topology, or the network would be too large.
     """
-    reads = {"fat-tree": {"radix"}, "star": set(),
-             "leaf-spine": {"hosts_per_leaf", "spines", "oversubscription"}}  # fmt: skip
-    for key in ("radix", "hosts_per_leaf", "spines", "oversubscription"):
-        owner = next(kind for kind, keys in reads.items() if key in keys)
-        if getattr(network, key) is not None and key not in reads[network.topology]:
+    for key, owner in _OWNERS.items():
+        if getattr(network, key) is not None and owner != network.topology:
             raise InputError(
                 f"{key} is for the topology {owner}, not {network.topology}; leave it out"
             )
@@ -212,7 +220,27 @@ def topology_of(network: Network) -> dict[str, Any]:
         built["radix"] = network.radix or smallest_radix(hosts)
     if network.topology == "leaf-spine":
         built |= _leaf_spine(network)
+    if network.topology == "rail":
+        built |= _rail(network)
+    if network.topology == "links":
+        if network.links is None:
+            raise InputError("the topology links is that of a file of links; name it")
+        built |= read_links(network.links, hosts, rate, network.link_delay_s)
     return built
+
+
+def _rail(network: Network) -> dict[str, Any]:
+    per_server = network.hosts_per_server or min(8, network.hosts)
+    if network.hosts % per_server:
+        raise InputError(
+            f"{network.hosts:,} hosts in servers of {per_server:,}; expected full servers"
+        )
+    delay_s = network.link_delay_s if network.nvlink_delay_s is None else network.nvlink_delay_s
+    return {
+        "hosts_per_server": per_server,
+        "nvlink_rate_bps": to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
+        "nvlink_delay_ps": to_ps(delay_s),
+    }
 
 
 def _leaf_spine(network: Network) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def heading(run: PacketRun, scenario: Scenario) -> str:
 
 def network_text(network: Network) -> str:
     """The network in some words."""
+    if network.topology == "links":
+        return f"the links of {network.links} between {network.hosts:,} hosts"
     built = topology_of(network)
     links = f"{network.rate_gbps:g} Gb/s, {show_time(network.link_delay_s)} per link"
     hosts = f"{network.hosts:,} hosts at {links}"
@@ -54,6 +56,9 @@ def network_text(network: Network) -> str:
         return f"one switch with {hosts}"
     if network.topology == "fat-tree":
         return f"a fat tree of {built['radix']}-port switches with {hosts}"
+    if network.topology == "rail":
+        slots, nvlink = built["hosts_per_server"], f"{built['nvlink_rate_bps'] / 1e9:g} Gb/s"
+        return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with {hosts}"
     uplink = f"{built['uplink_rate_bps'] / 1e9:g} Gb/s"
     leaves = -(-network.hosts // built["hosts_per_leaf"])
     return f"{leaves:,} leaves and {built['spines']:,} spines, uplinks of {uplink}, with {hosts}"

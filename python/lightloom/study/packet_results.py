@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -42,9 +43,14 @@ def _columns(
         "dst": flows.destination[flow],
         "bytes": flows.size_bytes[flow],
         "start_us": _microseconds(flows.start_s[flow]),
+        **({} if flows.routes is None else {"route": _of(flows.routes, flow)}),
         "fct_us": _microseconds(fct_s),
         "slowdown": np.round(slowdown, 6),
     }
+
+
+def _of(texts: Sequence[str], places: npt.NDArray[Any]) -> npt.NDArray[np.str_]:
+    return np.array([texts[place] for place in places.tolist()], dtype=np.str_)
 
 
 def _microseconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -63,8 +69,8 @@ def trace_columns(run: PacketRun) -> Columns:
         "number": trace.number,
         "link": trace.link,
         "layer": np.array(run.layers, dtype=np.str_)[links.layer[trace.link]],
-        "from_node": links.source[trace.link],
-        "to_node": links.destination[trace.link],
+        "from_node": np.array(run.nodes, dtype=np.str_)[links.source[trace.link]],
+        "to_node": np.array(run.nodes, dtype=np.str_)[links.destination[trace.link]],
     }
 
 
@@ -87,7 +93,7 @@ def as_json(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
     """Everything but the flows."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "network": scenario.network.model_dump(exclude_none=True),
+        "network": scenario.network.model_dump(mode="json", exclude_none=True),
         "transport": run.settings.transport,
         "settings": run.settings.tables,
         "given": sorted(run.settings.given),
@@ -103,6 +109,8 @@ def as_json(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
         "slowdown": spread(run.slowdown),
         "end_s": run.end_s,
         "layers": [asdict(layer) for layer in run.layer_use()],
+        "nodes": list(run.nodes),
+        "links": _lists(asdict(run.links)),
         "samples": None if run.samples is None else _lists(asdict(run.samples)),
         "work": {
             "data_hops": run.data_hops,

@@ -27,6 +27,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     Path("flows.csv").write_text("src,dst,bytes,start_us\n0,7,20000,0\n1,7,10000,1.5\n")
     Path("far.csv").write_text("src,dst,bytes\n0,1,5\n\n0,8,5\n")
+    halves = [f"{host},{'left' if host < 4 else 'right'}" for host in range(8)]
+    Path("parts.csv").write_text("\n".join(["a,b", *halves]) + "\n")
     np.save("m.npy", np.array([[0, 5000], [700, 0]]))
     return tmp_path
 
@@ -151,10 +153,10 @@ def test_unfinished_flows_have_empty_cells(lightloom):
     ("command", "expected"),
     [
         # what is missing
-        ("packets", "--hosts is missing (how many hosts); for example: lightloom packets --hosts "
+        ("packets", "--hosts is missing; for example: lightloom packets --hosts "
          "128 --rate 100 --transport ndp --pattern permutation --bytes 2MB"),
-        (NET, "--transport is missing (by what); for example: lightloom packets --hosts 128 --rate "
-         "100 --transport ndp --pattern permutation --bytes 2MB"),
+        (NET, "--transport is missing; for example: lightloom packets --hosts 128 --rate 100"
+         " --transport ndp --pattern permutation --bytes 2MB"),
         (f"{NET} --transport ndp", "expected --flows FILE or --pattern NAME, there is neither"),
         (f"{RUN} --flows flows.csv", "expected --flows FILE or --pattern NAME, both are given"),
         (f"{NET} --transport ndp --pattern incast --bytes 1",
@@ -179,7 +181,20 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --until 0", "--until 0: expected more than 0"),
         (f"{RUN} --seed -1", "--seed -1: expected at least 0"),
         (f"{RUN} --topology tree",
-         "--topology tree: expected one of fat-tree, leaf-spine, star; did you mean 'fat-tree'?"),
+         "--topology tree: expected one of fat-tree, leaf-spine, star, rail, links; did you "
+         "mean 'fat-tree'?"),
+        (f"{RUN} --topology links", "the topology links is that of a file of links; name it"),
+        (f"{RUN} --topology rail --hosts-per-server 3",
+         "8 hosts in servers of 3; expected full servers"),
+        (f"{RUN} --links no.csv", "no.csv: no such file"),
+        (f"{RUN} --links flows.csv --topology star",
+         "links is for the topology links, not star; leave it out"),
+        (f"{RUN} --circuits flows.csv", "flows.csv, line 1: no column is called 'src'; expected a "
+         "header with the columns a, b, dark_us, up_us"),
+        (f"{RUN} --links parts.csv", "flow from host 6 to host 1: no path of switches joins them; "
+         "through hosts, give it a route"),
+        (f"{RUN} --links parts.csv --csv parts.csv",
+         "parts.csv: is read as well; write results to another file"),
         (f"{RUN} --radix 7", "a fat tree of 8 hosts on 7-port switches; expected at least one host "
          "and an even number of ports, at most 1,024"),
         (f"{RUN} --radix 2", "8 hosts do not fit a fat tree of 2-port switches, which has 2; use 4 "
@@ -206,6 +221,9 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--window is no parameter of roce; it has none of its own"),
         (f"{NET} --transport roce --pattern permutation --bytes 1 --paths 4",
          "--paths is no parameter of roce; it has none of its own"),
+        (f"{RUN} --paths 70000", "--paths 70000: expected a whole number from 0 to 65,535"),
+        (f"{RUN} --window 0", "NDP with a window of 0 packets, pulls at 99 % of the rate and a "
+         "timeout of 220 us; expected a window and timeout above 0 and 1 to 100 %"),
         (f"{RUN} --set transport.windwo=4",
          "transport.windwo is no parameter of ndp; did you mean 'window'?"),
         (f"{RUN} --set transport.window=many",
@@ -276,6 +294,64 @@ def test_an_interrupt_leaves_what_finished(spawn, folder):
     ]  # fmt: skip
     assert sorted(int(row["flow"]) for row in rows(out.read_text())) == list(range(8))
     assert polars.read_parquet(folder / "out.parquet").height == 8
+
+
+def test_a_ring_of_pauses_leaves_a_row_per_flow():
+    ring = f"packets --scenario {ROOT}/examples/ring/deadlock.toml --csv a.csv"
+    assert run_command(ring.split()) == 3
+    assert [row["fct_us"] for row in rows(Path("a.csv").read_text())] == [""] * 3
+
+
+def test_the_same_ring_without_pauses_or_with_other_routes(lightloom):
+    ring = f"packets --scenario {ROOT}/examples/ring/deadlock.toml"
+    outcome = lightloom(f"{ring} --transport ndp --csv a.csv")
+    assert outcome.status == 0
+    assert "3 flows, 6 MB, by ndp over the links of" in " ".join(outcome.out.split())
+    first = rows(Path("a.csv").read_text())[0]
+    assert first["route"] == "2 west north east 1"
+    # the result has the routes as well, so that it can be simulated again
+    assert lightloom(f"{ring} --transport ndp --flows a.csv --csv b.csv").status == 0
+    again = {row["src"]: row["fct_us"] for row in rows(Path("b.csv").read_text())}
+    assert set(again) == set("012")
+    Path("flows.csv").write_text("src,dst,bytes\n0,2,2000000\n1,0,2000000\n2,1,2000000\n")
+    assert lightloom(f"{ring} --flows flows.csv").status == 0
+
+
+def test_a_circuit_that_is_dark_for_a_while(lightloom):
+    links = f"packets --hosts 3 --rate 100 --transport ideal --links {ROOT}/examples/ring/links.csv"
+    Path("flows.csv").write_text("src,dst,bytes\n0,1,100000\n")
+    Path("dark.csv").write_text("a,b,dark_us,up_us\neast,north,0,50\n")
+
+    def fct_us(options):
+        outcome = lightloom(f"{links} --flows flows.csv --csv - {options}")
+        assert outcome.status == 0
+        return float(rows(outcome.out)[0]["fct_us"])
+
+    # 25 packets of 4,160 B over three links, with delays of 1, 0.5 and 1 us, and 64 B back
+    sent, back = 0.3328, 3 * 0.00512 + 2.5
+    assert fct_us("") == pytest.approx(27 * sent + 2.5 + back)
+    # all but the first link: from 50 us on
+    assert fct_us("--circuits dark.csv") == pytest.approx(50 + 26 * sent + 1.5 + back)
+    Path("dark.csv").write_text("a,b,dark_us\neast,north,3\n")
+    assert run_command(f"{links} --flows flows.csv --circuits dark.csv".split()) == 3
+
+
+def test_rails(lightloom):
+    outcome = lightloom(
+        f"{NET} --transport ideal --topology rail --hosts-per-server 4 --nvlink 900 "
+        "--pattern all-to-all --bytes 50kB --trace t.csv"
+    )
+    assert outcome.status == 0
+    text = " ".join(outcome.out.split())
+    assert "4 rails and servers of 4, NVLinks of 900 Gb/s, with 8 hosts at 100 Gb/s" in text
+    found = rows(Path("t.csv").read_text())
+    # from host 0 to host 5, that is on the rail of host 1
+    way = [
+        (row["from_node"], row["to_node"])
+        for row in found
+        if (row["flow"], row["number"], row["event"], row["kind"]) == ("4", "0", "sent", "data")
+    ]
+    assert way == [("0", "nvswitch-0"), ("nvswitch-0", "1"), ("1", "rail-1"), ("rail-1", "5")]
 
 
 def test_a_stuck_network_has_a_status_of_its_own(monkeypatch, capsys):

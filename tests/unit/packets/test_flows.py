@@ -8,7 +8,7 @@ from lightloom.packets import check_flows, make_flows, read_flows
 from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, parse_flows
 
 HEAD = "src,dst,bytes,start_us\n"
-EXPECTED = "expected a header with the columns src, dst, bytes, start_us"
+EXPECTED = "expected a header with the columns src, dst, bytes, start_us, route"
 
 
 def test_a_table_is_read_as_it_stands():
@@ -37,8 +37,9 @@ def test_starts_are_whole_picoseconds():
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("", "x: the file is empty; expected the columns src, dst, bytes, start_us"),
-        ("# nothing\n", "x: the file is empty; expected the columns src, dst, bytes, start_us"),
+        ("", "x: the file is empty; expected the columns src, dst, bytes, start_us, route"),
+        ("# nothing\n",
+         "x: the file is empty; expected the columns src, dst, bytes, start_us, route"),
         ("0,1,2,3\n", f"x, line 1: no column is called '0'; {EXPECTED}"),
         ("src,dts,bytes\n0,1,2", f"x, line 1: no column is called 'dts'; {EXPECTED}; did you mean "
          "'dst'?"),

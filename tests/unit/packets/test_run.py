@@ -18,8 +18,6 @@ from lightloom.packets import (
     permutation,
     simulate_flows,
 )
-from lightloom.packets.run import path_links
-from lightloom.packets.settings import topology_of
 
 NETWORK = Network(hosts=128, rate_gbps=100)
 ONE = make_flows([0, 0, 0], [1, 4, 127], 2_000_000, [0.0, 1e-3, 2e-3])
@@ -40,12 +38,13 @@ def test_one_flow_takes_what_the_closed_form_says():
         assert run.data_hops == 489 * 12
 
 
-def test_links_of_paths_are_those_that_are_crossed():
-    for topology in ({}, {"topology": "star"}, {"topology": "leaf-spine", "hosts_per_leaf": 4}):
+def test_the_hops_that_will_be_are_known_before():
+    for topology in ({}, {"topology": "star"}, {"topology": "leaf-spine", "hosts_per_leaf": 4},
+                     {"topology": "rail"}):  # fmt: skip
         network = Network(hosts=128, rate_gbps=100, **topology)
-        links = path_links(ONE, topology_of(network))
-        run = simulate_flows(ONE, scenario(network=network))
-        assert run.data_hops == 489 * links.sum()
+        seen = []
+        run = simulate_flows(ONE, scenario(network=network), progress=seen.append)
+        assert run.data_hops == seen[-1].expected_hops
 
 
 def test_what_is_recorded():

@@ -71,6 +71,7 @@ def run():
         fct_s=column(np.float64, 2e-6, 1e-3, NAN),
         slowdown=column(np.float64, 1.0, 3.5, NAN),
         end_s=1e-3,
+        nodes=("0", "1", "switch"),
         layers=("host up", "host down"),
         links=links,
         samples=samples,
@@ -161,6 +162,8 @@ def test_json_and_trace(run):
     assert found["layers"][1]["trims"] == 3
     assert found["samples"]["max_queue_bytes"] == [0, 0, 1000, 2000]
     assert found["fct_s"]["max"] == 1e-3
+    assert found["nodes"] == ["0", "1", "switch"]
+    assert [len(values) for values in found["links"].values()] == [len(run.links.layer)] * 12
     assert {name: values.tolist() for name, values in trace_columns(run).items()} == {
         "time_us": [1.5],
         "event": ["sent"],
@@ -169,8 +172,8 @@ def test_json_and_trace(run):
         "number": [9],
         "link": [1],
         "layer": ["host down"],
-        "from_node": [2],
-        "to_node": [1],
+        "from_node": ["switch"],
+        "to_node": ["1"],
     }
 
 

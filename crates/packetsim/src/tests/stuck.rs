@@ -43,7 +43,7 @@ fn a_ring_of_pauses_is_named() {
     let (topology, flows) = ring(4, 3);
     let scenario = scenario("roce", topology, flows);
     let flow = |flow: u32, to: u32| {
-        format!("flow {flow} from NIC {flow} to NIC {to} with 6 of 977 packets received")
+        format!("flow {flow} from host {flow} to host {to} with 6 of 977 packets received")
     };
     let flows = [flow(0, 3), flow(1, 0), flow(2, 1)].join(", ");
     assert_eq!(
@@ -139,9 +139,9 @@ fn pauses_last_from_one_message_to_the_other() {
 fn what_stays_dark_is_named() {
     let flows = vec![flow((0, 1), 10 * 4096), flow((1, 0), 4096)];
     for (name, link, named) in [
-        ("ideal", 3, "switch 2 -> host 1"),
-        ("dctcp", 3, "switch 2 -> host 1"),
-        ("dctcp", 0, "host 0 -> switch 2"),
+        ("ideal", 3, "switch -> host 1"),
+        ("dctcp", 3, "switch -> host 1"),
+        ("dctcp", 0, "host 0 -> switch"),
     ] {
         let mut scenario = scenario(name, star(2, FAST, Duration(US)).unwrap(), flows.clone());
         scenario.circuits = vec![change(0, link, true)];
@@ -149,7 +149,7 @@ fn what_stays_dark_is_named() {
         assert!(matches!(error, PacketError::Stuck(_)));
         let text = error.to_string();
         assert!(text.starts_with(&format!("dark for ever: {named}; ")), "{text}");
-        assert!(text.contains("flow 0 from NIC 0 to NIC 1 with 0 of "), "{text}");
+        assert!(text.contains("flow 0 from host 0 to host 1 with 0 of "), "{text}");
     }
 }
 

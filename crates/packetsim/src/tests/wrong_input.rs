@@ -74,32 +74,30 @@ fn parts() -> Topology {
 #[test]
 fn wrong_flows_are_refused() {
     let route = |links: &[u32]| Some(links.iter().copied().map(LinkId).collect::<Vec<_>>());
+    let between = |ends: &str, reason: &str| format!("flow from {ends}: {reason}");
+    let to_host_2 = |reason: &str| between("NIC 2 of host 0 to host 2", reason);
     let unreachable = |ends: &str| {
-        format!("flow from {ends}: no path of switches joins them; through hosts, give it a route")
+        between(ends, "no path of switches joins them; through hosts, give it a route")
     };
     // NICs: 0 to switch 3, 1 to switch 4, 2 of host 0 and 3 of host 2 on the link between them.
     let cases = [
-        (flow((0, 1), 1), unreachable("NIC 0 to NIC 1")),
-        (flow((0, 3), 1), unreachable("NIC 0 to NIC 3")),
-        (flow((3, 0), 1), unreachable("NIC 3 to NIC 0")),
+        (flow((0, 1), 1), unreachable("NIC 0 of host 0 to host 1")),
+        (flow((0, 3), 1), unreachable("NIC 0 of host 0 to host 2")),
+        (flow((3, 0), 1), unreachable("host 2 to NIC 0 of host 0")),
         (flow((0, 7), 1), "flow from NIC 0 to NIC 7: there are 4 NICs, from 0 on".into()),
-        (flow((0, 2), 1), "flow from NIC 0 to NIC 2: both are of one host".into()),
-        (
-            flow((2, 3), 1 << 60),
-            "flow from NIC 2 to NIC 3: 1152921504606846976 B are over 2^31 packets of 4096 B"
-                .into(),
-        ),
+        (flow((0, 2), 1), between("NIC 0 of host 0 to NIC 2 of host 0", "both are of one host")),
+        (flow((2, 3), 1 << 60), to_host_2("1152921504606846976 B are over 2^31 packets of 4096 B")),
         (
             FlowSpec { route: route(&[4, 5]), ..flow((2, 3), 1) },
-            "flow from NIC 2 to NIC 3: links [4, 5] are no path from the one to the other".into(),
+            to_host_2("links [4, 5] are no path from the one to the other"),
         ),
         (
             FlowSpec { route: route(&[99]), ..flow((2, 3), 1) },
-            "flow from NIC 2 to NIC 3: links [99] are no path from the one to the other".into(),
+            to_host_2("links [99] are no path from the one to the other"),
         ),
         (
             FlowSpec { route: route(&[]), ..flow((2, 3), 1) },
-            "flow from NIC 2 to NIC 3: links [] are no path from the one to the other".into(),
+            to_host_2("links [] are no path from the one to the other"),
         ),
     ];
     for (spec, expected) in cases {

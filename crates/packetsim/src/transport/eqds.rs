@@ -69,8 +69,10 @@ impl EqdsParameters {
         if !fits || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
                 "EQDS with a window of {} packets, {} % of a packet time between pulls and a \
-                 timeout of {} ps; expected 1 to 16,384 packets, 1 to 1,000 % and more than 0 ps",
-                self.window, self.pull_percent, self.timeout.0
+                 timeout of {} us; expected 1 to 16,384 packets, 1 to 1,000 % and more than 0 us",
+                self.window,
+                self.pull_percent,
+                1e6 * self.timeout.as_seconds()
             )));
         }
         Ok(())

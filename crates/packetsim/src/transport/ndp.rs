@@ -57,8 +57,10 @@ impl NdpParameters {
         if self.window == 0 || !(1..=100).contains(&self.pull_percent) || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
                 "NDP with a window of {} packets, pulls at {} % of the rate and a timeout of {} \
-                 ps; expected a window and timeout above 0 and 1 to 100 %",
-                self.window, self.pull_percent, self.timeout.0
+                 us; expected a window and timeout above 0 and 1 to 100 %",
+                self.window,
+                self.pull_percent,
+                1e6 * self.timeout.as_seconds()
             )));
         }
         Ok(())

@@ -2,16 +2,17 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 and map_err hand over by value")]
 
+mod network;
 mod settings;
 
 use crate::execute::value;
 use lightloom_kernel::Observer;
-use lightloom_model::{Bytes, Duration, Rate, Time};
+use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    FlowOutcome, FlowSpec, Kind, NicId, PROFILES, PacketError, PacketEvent, Report, Samples,
-    Sampling, Scenario, Topology, Tracing, What, presets, profile, simulate,
+    FlowOutcome, Kind, PROFILES, PacketError, PacketEvent, Report, Samples, Sampling, Scenario,
+    Topology, Tracing, What, profile, simulate,
 };
-use numpy::{IntoPyArray, PyReadonlyArray1};
+use numpy::IntoPyArray;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -30,6 +31,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PacketsStuck", module.py().get_type::<PacketsStuck>())?;
     module.add("PACKET_TRANSPORTS", PROFILES)?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
+    module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;
     Ok(())
 }
@@ -40,12 +42,19 @@ fn packet_profile<'py>(py: Python<'py>, name: &str, rate_bps: u64) -> PyResult<B
     settings::give(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
 }
 
-type Flows<'py> = (
-    PyReadonlyArray1<'py, u32>,
-    PyReadonlyArray1<'py, u32>,
-    PyReadonlyArray1<'py, u64>,
-    PyReadonlyArray1<'py, u64>,
-);
+/// The names of the nodes of a network, hosts first, and the ends of its links.
+#[pyfunction]
+fn packet_topology<'py>(
+    py: Python<'py>,
+    network: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let topology = network::read_topology(network)?;
+    let given = PyDict::new(py);
+    given.set_item("names", network::names(&topology))?;
+    put(&given, "source", topology.links().iter().map(|link| link.from.0))?;
+    put(&given, "destination", topology.links().iter().map(|link| link.to.0))?;
+    Ok(given)
+}
 
 /// Simulates flows; see `lightloom.packets.simulate_flows`.
 #[pyfunction]
@@ -53,7 +62,7 @@ fn packet_simulate<'py>(
     py: Python<'py>,
     network: &Bound<'py, PyDict>,
     tables: &Bound<'py, PyDict>,
-    flows: Flows<'py>,
+    flows: &Bound<'py, PyDict>,
     options: &Bound<'py, PyDict>,
     told: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -63,18 +72,19 @@ fn packet_simulate<'py>(
     config.seed = value(options, "seed")?;
     let (every, most): (u64, usize) = value(options, "sampling")?;
     let (first, flow): (usize, Option<u32>) = value(options, "tracing")?;
+    let topology = network::read_topology(network)?;
     let scenario = Scenario {
-        topology: read_topology(network)?,
         config,
         transport,
-        flows: read_flows(&flows),
-        circuits: Vec::new(),
+        flows: network::read_flows(flows, network, &topology)?,
+        circuits: network::read_circuits(network)?,
+        topology,
         sampling: (most > 0).then_some(Sampling { every: Duration(every), most }),
         tracing: (first > 0).then_some(Tracing { first, flow }),
         until: value::<Option<u64>>(options, "until_ps")?.map_or(Time(u64::MAX), Time),
     };
-    drop(flows);
-    let (result, error) = py.detach(|| run(&scenario, told));
+    let expected = scenario.expected_hops().map_err(refuse)?;
+    let (result, error) = py.detach(|| run(&scenario, expected, told));
     if let Some(error) = error {
         return Err(error);
     }
@@ -90,45 +100,15 @@ fn refuse(error: PacketError) -> PyErr {
     }
 }
 
-fn read_topology(network: &Bound<'_, PyDict>) -> PyResult<Topology> {
-    let kind: String = value(network, "topology")?;
-    let hosts = value(network, "hosts")?;
-    let rate = Rate(value(network, "rate_bps")?);
-    let delay = Duration(value(network, "link_delay_ps")?);
-    let built = match kind.as_str() {
-        "fat-tree" => presets::fat_tree(hosts, value(network, "radix")?, rate, delay),
-        "star" => presets::star(hosts, rate, delay),
-        "leaf-spine" => {
-            let uplinks = Rate(value(network, "uplink_rate_bps")?);
-            let leaves = value(network, "hosts_per_leaf")?;
-            presets::leaf_spine(hosts, leaves, value(network, "spines")?, (rate, uplinks), delay)
-        }
-        _ => Err(PacketError::Invalid(format!("there is no topology '{kind}'"))),
-    };
-    built.map_err(refuse)
-}
-
-fn read_flows((source, destination, size, start): &Flows<'_>) -> Vec<FlowSpec> {
-    let (source, destination) = (source.as_array(), destination.as_array());
-    let (size, start) = (size.as_array(), start.as_array());
-    (0..source.len())
-        .map(|flow| FlowSpec {
-            source: NicId(source[flow]),
-            destination: NicId(destination[flow]),
-            size: Bytes(size[flow]),
-            start: Time(start[flow]),
-            route: None,
-        })
-        .collect()
-}
-
 /// Simulates without the interpreter; says what a signal or the watcher raised as well.
 fn run(
     scenario: &Scenario,
+    expected: u64,
     told: Option<Py<PyAny>>,
 ) -> (Result<Report, PacketError>, Option<PyErr>) {
     let finished = RefCell::new(Vec::new());
-    let mut teller = Teller { told, finished: &finished, last: Instant::now(), error: None };
+    let mut teller =
+        Teller { told, expected, finished: &finished, last: Instant::now(), error: None };
     let result = simulate(scenario, &mut teller, &mut |outcomes| {
         finished.borrow_mut().extend_from_slice(outcomes);
     });
@@ -144,6 +124,8 @@ fn run(
 /// signal or at its wish.
 struct Teller<'a> {
     told: Option<Py<PyAny>>,
+    /// Links that packets of data will leave.
+    expected: u64,
     finished: &'a RefCell<Vec<FlowOutcome>>,
     last: Instant,
     error: Option<PyErr>,
@@ -156,7 +138,7 @@ impl Teller<'_> {
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
         let asked = Python::attach(|py| {
             let Some(told) = &self.told else { return Ok(true) };
-            let answer = told.call1(py, (now.0, hops, columns(py, &finished)?))?;
+            let answer = told.call1(py, (now.0, hops, self.expected, columns(py, &finished)?))?;
             Ok(answer.is_none(py) || answer.is_truthy(py)?)
         });
         asked.unwrap_or_else(|error| {
@@ -214,6 +196,7 @@ fn give<'py>(py: Python<'py>, topology: &Topology, report: Report) -> PyResult<B
     given.set_item("events", report.counters.events)?;
     given.set_item("peak_packets", report.peak_packets)?;
     given.set_item("trace_hash", format!("{:032x}", report.hash.digest()))?;
+    given.set_item("nodes", network::names(topology))?;
     given.set_item("layers", topology.layers())?;
     given.set_item("links", give_links(py, topology, &report)?)?;
     given.set_item(
