@@ -300,15 +300,16 @@ Transport = Annotated[
     _of(PACKETS, PacketOptions, "transport", "--transport", metavar="NAME", help="Of packets."),
 ]
 Mtu = Annotated[
-    int | None,
+    str | None,
     _option(
-        PACKETS, "--mtu", metavar="B", help="Payload of a packet.", show_default="the transport's"
+        PACKETS, "--mtu", metavar="SIZE", help="Payload of a packet: 4kB.",
+        show_default="the transport's",
     ),
-]
+]  # fmt: skip
 Queue = Annotated[
-    int | None,
+    str | None,
     _option(
-        PACKETS, "--queue", metavar="B", help="Data that a port queues.",
+        PACKETS, "--queue", metavar="SIZE", help="Data that a port queues, or 'unlimited'.",
         show_default="the transport's",
     ),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lightloom.checking import (
     File,
@@ -28,6 +28,7 @@ from lightloom.checking import (
 from lightloom.demand import REGIMES
 from lightloom.errors import InputError
 from lightloom.models import catalogue
+from lightloom.packets.scenario import QueueSize, whole_bytes
 
 
 class PlanOptions(Strict):
@@ -82,9 +83,9 @@ class PacketOptions(Strict):
 
     transport: Name = "dctcp"
     #: payload of a full packet; the transport's own if absent
-    mtu_bytes: Annotated[Whole, Field(le=65_000)] | None = None
-    #: data that a port queues; the transport's own if absent
-    queue_bytes: Annotated[Whole, Field(lt=2**32)] | None = None
+    mtu_bytes: Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=65_000)] | None = None
+    #: data that a port queues, or ``"unlimited"``; the transport's own if absent
+    queue_bytes: QueueSize | None = None
     #: distinct phases of each purpose that are simulated per fabric; all if absent
     phases: Whole | None = None
     #: whether to go on if it takes over ten minutes

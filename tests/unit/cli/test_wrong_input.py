@@ -66,6 +66,10 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",
          "--network packets: expected one of flow, packet; did you mean 'packet'?"),
+        (f"{JOB} --network packet --mtu much",
+         "--mtu much: cannot read 'much' as a quantity in byte"),
+        (f"{JOB} --network packet --mtu 70kB", "--mtu 70kB: expected at most 65,000"),
+        (f"{JOB} --network packet --queue 0", "--queue 0: expected at least 1"),
         (f"{JOB} --transport ndp", "packets are simulated with --network packet (network = "
          "'packet') alone"),
         (f"{JOB} --network packet --phases 0", "--phases 0: expected at least 1"),

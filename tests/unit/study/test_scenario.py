@@ -126,3 +126,10 @@ def test_an_endless_file_is_refused():
 def test_parse_study_takes_bytes():
     scenario = parse_study(LEAST.encode(), "x", Path("folder"))
     assert scenario.model == "mixtral-8x7b"
+
+
+def test_sizes_of_packets_may_have_units(tmp_path):
+    packets = '[packets]\nmtu_bytes = "4 kB"\nqueue_bytes = "unlimited"\n'
+    found = load_study(study(tmp_path, f'network = "packet"\n{LEAST}{packets}'))
+    assert found.packets is not None
+    assert (found.packets.mtu_bytes, found.packets.queue_bytes) == (4000, 2**32 - 1)
