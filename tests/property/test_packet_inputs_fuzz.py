@@ -1,11 +1,13 @@
 """Whatever a table of flows or a scenario holds: it is read, or one line says why not."""
 
+import contextlib
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightloom.checking import check
-from lightloom.errors import InputError
+from lightloom.errors import InputError, StuckError
 from lightloom.packets import (
     TRANSPORTS,
     Network,
@@ -180,3 +182,55 @@ def test_small_networks_finish_every_flow(name, topology, given_flows, seed):
     mtu = profile["packet"]["mtu_bytes"]
     # each packet crosses at least two links
     assert run.data_hops >= 2 * (-(-size // mtu)).sum()
+
+
+nodes = st.sampled_from(["0", "1", "2", "5", "north", "east", "west", "-1", "a b", "", '"'])
+quantities = st.one_of(st.sampled_from(["", "1", "100", "0", "nan"]), st.floats().map(str))
+
+
+def table(head, *columns):
+    lines = st.lists(st.tuples(*columns).map(",".join), max_size=6)
+    return lines.map(lambda rows: "\n".join([head, *rows]))
+
+
+@given(
+    links=table("a,b,rate_gbps,delay_us", nodes, nodes, quantities, quantities),
+    circuits=table("a,b,dark_us,up_us", nodes, nodes, quantities, quantities),
+    routes=st.lists(st.lists(nodes, max_size=5).map(" ".join), min_size=2, max_size=2),
+)
+@settings(deadline=None)
+def test_any_links_circuits_and_routes(tmp_path_factory, links, circuits, routes):
+    folder = tmp_path_factory.mktemp("links")
+    (folder / "links.csv").write_text(links)
+    (folder / "circuits.csv").write_text(circuits)
+    flows = make_flows([0, 1], [1, 2], 5000, routes=routes)
+
+    def simulate(**network):
+        network = Network(hosts=3, rate_gbps=100, links=folder / "links.csv", **network)
+        scenario = Scenario(network=network, transport="ideal", seed=1, until_s=1e-3)
+        with contextlib.suppress(StuckError):  # what stays dark
+            return simulate_flows(flows, scenario)
+
+    good_or_one_line(simulate)
+    good_or_one_line(lambda: simulate(circuits=folder / "circuits.csv"))
+
+
+@given(
+    rows=st.lists(st.tuples(*[st.sampled_from(["0", "1", "2", "n", "e"])] * 2), min_size=1),
+    routes=st.lists(st.sampled_from(["", "0 n 1", "1 n 2", "1 e 2", "0 n e 1"]), min_size=2,
+                    max_size=2),
+)  # fmt: skip
+@settings(deadline=None)
+def test_small_networks_carry_their_flows_or_say_why_not(tmp_path_factory, rows, routes):
+    folder = tmp_path_factory.mktemp("links")
+    (folder / "links.csv").write_text("a,b\n" + "\n".join(map(",".join, rows)))
+    network = Network(hosts=3, rate_gbps=100, links=folder / "links.csv")
+    routes = [
+        route if route[:1] == first else "" for first, route in zip("01", routes, strict=True)
+    ]
+    flows = make_flows([0, 1], [1, 2], 5000, routes=routes)
+    scenario = Scenario(network=network, transport="roce", seed=1)
+    run = good_or_one_line(lambda: simulate_flows(flows, scenario))
+    if run is not None:
+        assert not len(run.unfinished)
+        assert (run.slowdown >= 1 - 1e-9).all()
