@@ -36,8 +36,14 @@ COLUMNS = (*KEY, "simulated", "distinct", "packet_hops", "mean", "least", "great
 Rows = dict[tuple[str, ...], list[str]]
 
 
+def values_of(values: dict[str, Any], model: str) -> dict[str, Any]:
+    """What holds for a model."""
+    return values | values["large"].get(model, {})
+
+
 def measure(values: dict[str, Any], model: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """What all-to-alls of a model take on every fabric with every transport."""
+    values = values_of(values, model)
     scenario = Scenario(
         model=model,
         gpus=values["gpus"],
@@ -54,7 +60,7 @@ def measure(values: dict[str, Any], model: str) -> Iterator[tuple[tuple[str, ...
         fabric, transport = task
         network = networks.get(fabric)
         graph = workloads.get(job.samples()[0], networks.server_size(fabric)).graph
-        phases = Phases(network, Packets(transport), values["phases"])
+        phases = Phases(network, Packets(transport), values["phases"], purposes=["ep"])
         phases.survey(graph, network)
         phases.simulate()
         count = phases.counts()["ep"]
@@ -88,24 +94,24 @@ def csv_text(rows: Rows) -> str:
 def render(values: dict[str, Any], rows: Rows) -> str:
     """The table: a line per model and transport, a column per fabric."""
     fabrics, aim = values["fabrics"], values["aim"]
+    large = "".join(f", {own['phases']} of {name}" for name, own in values["large"].items())
     lines = [
         "# All-to-alls as packets against flows",
         "",
         f"Time of an all-to-all alone, as packets over as flows, less 1, in percent: the mean by"
-        f" bytes of {values['phases']} per cell. {values['gpus']:,} GPUs, NICs of"
+        f" bytes of {values['phases']} per cell{large}. {values['gpus']:,} GPUs, NICs of"
         f" {values['rate_gbps']} Gb/s. **Bold**: beyond {100 * aim:.0f} %.",
         "",
         "| model | transport | " + " | ".join(fabrics) + " |",
         "|---|---|" + "---:|" * len(fabrics),
     ]
     for model in values["models"]:
-        for transport in values["transports"]:
+        for transport in values_of(values, model)["transports"]:
             cells = []
             for fabric in fabrics:
-                row = rows.get((model, transport, fabric))
-                excess = None if row is None else float(row[3]) - 1
-                text = "-" if excess is None else f"{100 * excess:+.1f}"
-                cells.append(f"**{text}**" if excess is not None and abs(excess) > aim else text)
+                excess = float(rows[model, transport, fabric][3]) - 1
+                text = f"{100 * excess:+.1f}"
+                cells.append(f"**{text}**" if abs(excess) > aim else text)
             lines.append(f"| {model} | {transport} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -116,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     values = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     rows: Rows = read_rows() if options.resume and PHASES.exists() else {}
     for model in values["models"]:
-        cells = {(model, t, f) for t in values["transports"] for f in values["fabrics"]}
+        transports = values_of(values, model)["transports"]
+        cells = {(model, t, f) for t in transports for f in values["fabrics"]}
         if not cells <= rows.keys():
             rows |= dict(measure(values, model))
             if options.write:

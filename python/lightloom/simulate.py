@@ -98,18 +98,29 @@ class Phases:
     sample
         How many distinct phases of each purpose are simulated, chosen by their digests; the others
         take the mean stretch. All of them if ``None``.
+    purposes
+        The purposes (``ep``, ``pp``, ...) whose phases are simulated; the others stay flows. All
+        of them if ``None``.
 
     Raises
     ------
     FabricError
         If packets cannot be sent like that.
     InputError
-        If ``sample`` is 0.
+        If ``sample`` is 0, or there is no such purpose.
     """
 
-    def __init__(self, network: Network, packets: Packets, sample: int | None = None) -> None:
+    def __init__(
+        self,
+        network: Network,
+        packets: Packets,
+        sample: int | None = None,
+        *,
+        purposes: Sequence[str] | None = None,
+    ) -> None:
+        names = None if purposes is None else list(purposes)
         with _refusals():
-            self._book = _core.PhaseBook(_plain(network), packets._plain(), sample)
+            self._book = _core.PhaseBook(_plain(network), packets._plain(), sample, names)
 
     @property
     def mtu_bytes(self) -> int:

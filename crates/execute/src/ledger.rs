@@ -23,6 +23,18 @@ impl Purpose {
     /// Names in results, in order of the number.
     pub const NAMES: [&'static str; 5] = ["tp", "ep", "pp", "dp", "cp"];
 
+    /// The purpose of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn from_name(name: &str) -> Result<Self, Invalid> {
+        let all = [Self::Tp, Self::Ep, Self::Pp, Self::Dp, Self::Cp];
+        let found = all.into_iter().find(|&purpose| Self::NAMES[purpose as usize] == name);
+        found.ok_or_else(|| {
+            Invalid(format!("purpose {name:?}: expected {}", Self::NAMES.join(", ")))
+        })
+    }
+
     /// The purpose of a communication task of this category.
     ///
     /// # Errors

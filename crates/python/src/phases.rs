@@ -82,10 +82,20 @@ pub struct PhaseBook {
 #[pymethods]
 impl PhaseBook {
     #[new]
-    fn new(network: &Bound<'_, PyDict>, packets: Packets, sample: Option<usize>) -> PyResult<Self> {
+    fn new(
+        network: &Bound<'_, PyDict>,
+        packets: Packets,
+        sample: Option<usize>,
+        purposes: Option<Vec<String>>,
+    ) -> PyResult<Self> {
         let network = read_network(network)?;
         let options = read_packets(packets, &network)?;
-        let book = Book::new(&network, &options, sample).map_err(refuse)?;
+        let mut book = Book::new(&network, &options, sample).map_err(refuse)?;
+        if let Some(names) = purposes {
+            let purposes: Result<Vec<_>, _> =
+                names.iter().map(|name| Purpose::from_name(name)).collect();
+            book.choose(&purposes.map_err(|error| refuse(error.into()))?);
+        }
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
 

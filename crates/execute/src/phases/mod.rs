@@ -80,6 +80,8 @@ pub struct PhaseBook {
     options: PacketOptions,
     /// How many distinct phases of each purpose are simulated; all if none.
     sample: Option<usize>,
+    /// The purposes whose phases are simulated.
+    chosen: [bool; PURPOSES],
     /// The phases that were met.
     known: FxHashMap<u128, Known>,
     /// About how many packet-hops everything that was met is, equal phases included.
@@ -112,6 +114,7 @@ impl PhaseBook {
             network: network.clone(),
             options: *options,
             sample,
+            chosen: [true; PURPOSES],
             known: FxHashMap::default(),
             all_hops: 0,
             pending: BTreeMap::new(),
@@ -119,6 +122,14 @@ impl PhaseBook {
             counts: [PhaseCount::default(); PURPOSES],
             is_open: true,
         })
+    }
+
+    /// Phases of other purposes than these stay flows.
+    pub fn choose(&mut self, purposes: &[Purpose]) {
+        self.chosen = [false; PURPOSES];
+        for &purpose in purposes {
+            self.chosen[purpose as usize] = true;
+        }
     }
 
     /// How packets are sent.
@@ -171,7 +182,7 @@ impl PhaseBook {
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
         self.all_hops = self.all_hops.saturating_add(hops);
         self.known.insert(digest, Known { stretch: None, hops });
-        if self.is_open && !self.is_full() {
+        if self.is_open && self.chosen[kind] && !self.is_full() {
             self.keep((kind, digest), phase, hops);
         }
         mean

@@ -2,7 +2,7 @@
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::testing::{all_to_all, empty_graph, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, execute_as};
+use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, Purpose, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{Eps, Network, Rate, RingKind, TaskGraph};
 
@@ -175,6 +175,20 @@ fn a_sample_stands_for_the_rest() {
     let (all, _) = substituted(&graph, &network, "ideal");
     let error = sampled.step.0 as f64 / all.step.0 as f64 - 1.0;
     assert!(error.abs() < 0.02 && sampled.step > flows.step, "{error}");
+}
+
+#[test]
+fn purposes_that_are_not_chosen_stay_flows() {
+    let matrix = uneven(4, 20_000);
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &[&matrix]);
+    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    let network = packet(4);
+    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    book.choose(&[Purpose::Pp, Purpose::Dp]);
+    let flows = run(Model::Phases(&mut book), &graph, &network);
+    assert_eq!((book.pending().0, book.counts()[1].distinct), (0, 1));
+    book.simulate(&mut Silent).unwrap();
+    assert_eq!(run(Model::Phases(&mut book), &graph, &network).step, flows.step);
 }
 
 #[test]
