@@ -81,9 +81,8 @@ const ROCE: Config =
     Config { pfc: Some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }), ..ENDLESS };
 
 /// ffsim-opera, the simulator of TopoOpt and MixNet: full packets of 8,936 B, marks from the 51st
-/// on when a packet departs, acknowledgements that take no room. The published runs of MixNet
-/// give it
-/// queues of 10,000 packets (`-q 10000`) with the one that is being sent, which ours do not hold.
+/// on when a packet departs, acknowledgements that take no room. The published runs of MixNet give
+/// it queues of 10,000 packets (`-q 10000`) with the one being sent, which ours do not hold.
 const DCTCP: Config = Config {
     mtu: 8936,
     header: 0,
