@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from lightloom import errors
-from lightloom.errors import InputError, LightloomError, OutputError, did_you_mean, echo
+from lightloom.errors import (
+    InputError,
+    LightloomError,
+    OutputError,
+    StuckError,
+    did_you_mean,
+    echo,
+)
 
 
 def classes():
@@ -16,8 +23,8 @@ def classes():
 
 def test_one_base_for_all():
     assert all(issubclass(cls, LightloomError) for cls in classes())
-    outputs = {cls for cls in classes() if not issubclass(cls, InputError)}
-    assert outputs == {LightloomError, OutputError}
+    others = {cls for cls in classes() if not issubclass(cls, InputError)}
+    assert others == {LightloomError, OutputError, StuckError}
 
 
 def test_none_is_an_error_of_python():
