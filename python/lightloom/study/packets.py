@@ -48,6 +48,14 @@ def predicted_s(books: Mapping[str, Phases]) -> float:
     return max(sum(hops) / cores, *hops) / RATE_PER_S
 
 
+def _roughly(seconds: float) -> str:
+    """Text for a time that is but a guess."""
+    for span, name in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * span:
+            return f"{seconds / span:,.0f} {name}"
+    return show_time(seconds, 2)
+
+
 def prediction(books: Mapping[str, Phases]) -> str:
     """What is going to be simulated, and about how long that takes."""
     phases = sum(book.pending[0] for book in books.values())
@@ -56,7 +64,7 @@ def prediction(books: Mapping[str, Phases]) -> str:
     sampled = f"{phases:,} of " if phases < distinct else ""
     return (
         f"packets: {sampled}{distinct:,} distinct phases, {hops / 1e6:,.1f} million packet-hops,"
-        f" about {show_time(predicted_s(books))}"
+        f" about {_roughly(predicted_s(books))}"
     )
 
 
@@ -72,8 +80,8 @@ def check_size(scenario: Scenario, books: Mapping[str, Phases]) -> None:
     if options is None or options.full or predicted_s(books) <= LONG_S:
         return
     raise InputError(
-        f"{prediction(books)}: give --phases 5 to simulate 5 of each purpose and fabric, fewer"
-        " fabrics or --no-policies --seeds 1, or --full to go on"
+        f"{prediction(books)}: give --phases 5 to simulate 5 of each purpose and fabric,"
+        " fewer fabrics or seeds, or --full to go on"
     )
 
 

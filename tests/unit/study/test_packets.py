@@ -58,3 +58,17 @@ def test_long_ones_have_to_be_asked_for(scenario, monkeypatch):
     with pytest.raises(InputError, match="give --phases 5 to simulate 5 of each purpose"):
         compare(scenario(**changes), monitor=remarks)
     assert remarks.rows == []
+
+
+@pytest.mark.parametrize(
+    ("hops", "text"),
+    [(10**8, "about 50 s"), (10**9, "about 8 minutes"), (6 * 10**10, "about 8 hours")],
+)
+def test_guesses_are_rough(hops, text):
+    class Book:
+        pending = (1, hops)
+
+        def counts(self):
+            return {}
+
+    assert module.prediction({"fat-tree": Book()}).endswith(text)
