@@ -3,7 +3,7 @@
 use crate::agenda::Agenda;
 use crate::config::{Config, Ecn, Marking};
 use crate::error::PacketError;
-use crate::flow::{Flow, FlowSpec, Flows};
+use crate::flow::{Flow, FlowSpec, Flows, Way};
 use crate::memory::room_for;
 use crate::packet::{Chain, Kind, MARKED, NONE, Packet, Packets};
 use crate::pfc::Ingress;
@@ -288,6 +288,16 @@ impl Core {
             return refuse(format!("links {links:?} are no path from the one to the other"));
         }
         Ok(())
+    }
+
+    /// The link that a packet takes from a switch, if its flow has no explicit route.
+    #[inline]
+    pub(crate) fn routed(&self, node: u32, way: Way, packet: &Packet) -> u32 {
+        let is_forward = packet.kind.is_forward();
+        let target = NicId(way.ends[usize::from(is_forward)]);
+        let entropy = way.entropy(packet.path, is_forward);
+        let next = self.routing.next(node, target, entropy);
+        next.expect("checked when the flow was added")
     }
 
     /// What holds for all packets.

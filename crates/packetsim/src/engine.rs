@@ -15,7 +15,7 @@ use crate::memory::prefetch;
 use crate::packet::{Kind, NONE, Packet};
 use crate::report::What;
 use crate::scenario::Tracing;
-use crate::topology::{LinkId, NicId, Topology};
+use crate::topology::{LinkId, Topology};
 use crate::trace::Trace;
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
@@ -160,18 +160,14 @@ impl<T: Transport> Simulation<T> {
         if way.route != NO_ROUTE {
             return;
         }
-        let is_forward = packet.kind.is_forward();
         if slot.flags & TO_HOST != 0 {
             prefetch(&core.flows.state, packet.flow as usize);
             self.transport.prefetch(packet);
-            let nic = way.ends[usize::from(is_forward)];
+            let nic = way.ends[usize::from(packet.kind.is_forward())];
             prefetch(&core.links, core.uplinks[nic as usize] as usize);
             return;
         }
-        let target = NicId(way.ends[usize::from(is_forward)]);
-        let entropy = way.entropy(packet.path, is_forward);
-        let next = core.routing.next(slot.to, target, entropy);
-        let next = next.expect("checked when the flow was added");
+        let next = core.routed(slot.to, way, packet);
         core.links[link as usize].onward = next;
         prefetch(&core.links, next as usize);
         if let Some(ingress) = &core.ingress {
@@ -360,10 +356,7 @@ impl<T: Transport> Simulation<T> {
             if flags & TO_HOST != 0 {
                 return self.deliver(id, packet);
             }
-            let is_forward = packet.kind.is_forward();
-            let target = NicId(way.ends[usize::from(is_forward)]);
-            let entropy = way.entropy(packet.path, is_forward);
-            self.core.routing.next(node, target, entropy).expect("checked when the flow was added")
+            self.core.routed(node, way, &packet)
         } else {
             let packet = &mut self.core.packets[id];
             packet.path += 1;

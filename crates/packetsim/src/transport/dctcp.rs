@@ -11,10 +11,9 @@
 //! `bursts`, and for two of its peculiarities: there, acknowledgements take no time, and `alpha`
 //! shrinks the window even when nothing was marked.
 
-use super::{ActiveFlows, Next, Transport};
+use super::{ActiveFlows, Next, Transport, prefetch_end};
 use crate::core::Core;
 use crate::error::PacketError;
-use crate::memory::prefetch;
 use crate::packet::{ECHO, Kind, MARKED, Packet};
 use lightloom_model::Duration;
 
@@ -473,11 +472,7 @@ impl Transport for Dctcp {
 
     #[inline]
     fn prefetch(&self, packet: &Packet) {
-        if packet.kind.is_forward() {
-            prefetch(&self.receivers, packet.flow as usize);
-        } else {
-            prefetch(&self.senders, packet.flow as usize);
-        }
+        prefetch_end(packet, &self.senders, &self.receivers);
     }
 
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {

@@ -17,10 +17,9 @@
 
 use super::ledger::{Ledger, Sending};
 use super::spray::{Spray, Walk};
-use super::{ActiveFlows, Next, Transport};
+use super::{ActiveFlows, Next, Transport, prefetch_end};
 use crate::core::Core;
 use crate::error::PacketError;
-use crate::memory::prefetch;
 use crate::packet::{Kind, Packet, TRANSPORT_A};
 use lightloom_model::{Bytes, Duration};
 
@@ -381,11 +380,7 @@ impl Transport for Eqds {
     #[inline]
     fn prefetch(&self, packet: &Packet) {
         self.ledger.prefetch(packet.flow);
-        if packet.kind.is_forward() {
-            prefetch(&self.receivers, packet.flow as usize);
-        } else {
-            prefetch(&self.senders, packet.flow as usize);
-        }
+        prefetch_end(packet, &self.senders, &self.receivers);
     }
 
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {

@@ -5,8 +5,8 @@
 //! begins again from there, and does so, too, when nothing has been acknowledged for a timeout.
 //! Where nothing is ever lost (PFC, endless queues) no timer is set.
 
+use super::prefetch_end;
 use crate::core::Core;
-use crate::memory::prefetch;
 use crate::packet::{Kind, Packet};
 use lightloom_model::Duration;
 
@@ -59,11 +59,7 @@ impl GoBackN {
     /// Asks for what will be looked at when a packet arrives.
     #[inline]
     pub(super) fn prefetch(&self, packet: &Packet) {
-        if packet.kind.is_forward() {
-            prefetch(&self.receivers, packet.flow as usize);
-        } else {
-            prefetch(&self.senders, packet.flow as usize);
-        }
+        prefetch_end(packet, &self.senders, &self.receivers);
     }
 
     /// Whether a flow has something to send.

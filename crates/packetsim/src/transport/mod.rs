@@ -17,6 +17,7 @@ mod spray;
 pub use active::ActiveFlows;
 
 use crate::core::Core;
+use crate::memory::prefetch;
 use crate::packet::Packet;
 
 /// What a NIC that can send gets.
@@ -28,6 +29,16 @@ pub enum Next {
     At(u64),
     /// Nothing until something else happens.
     Nothing,
+}
+
+/// Asks for the end of a flow that a packet is for.
+#[inline]
+fn prefetch_end<S, R>(packet: &Packet, senders: &[S], receivers: &[R]) {
+    if packet.kind.is_forward() {
+        prefetch(receivers, packet.flow as usize);
+    } else {
+        prefetch(senders, packet.flow as usize);
+    }
 }
 
 /// One transport, for all flows of a run.
