@@ -1,9 +1,10 @@
 //! What happens next: a calendar of sources and a heap of timers.
 //!
-//! A *source* (a link, a NIC) has at most one event pending. The calendar is a wheel of buckets of
-//! 8 bytes per event, so that to add one is O(1), and to empty a bucket reads memory in order. A
-//! bucket is sorted when its turn comes. What lies beyond the wheel's horizon, and timers, of which
-//! there are few, wait in a heap.
+//! A *source* (a link, a NIC) has at most one event pending. The calendar is a wheel of buckets, so
+//! that to add an event is O(1). A bucket is a list of chunks of a cache line each, which are used
+//! again at once: what is pending lies close together, and nothing is allocated on the way. Buckets
+//! are narrow: the times in one are mostly in order already. What lies beyond the wheel's horizon,
+//! and timers, of which there are few, wait in a heap.
 //!
 //! Order: time; at one time the heap before the wheel; then the order of scheduling.
 
@@ -19,33 +20,49 @@ pub enum Due<T> {
     Timer(T),
 }
 
-/// In a bucket: the time since its begin, in the upper half, and the source.
-type Packed = u64;
+/// Events of a chunk.
+const CHUNK: usize = 7;
 
-/// Events that are known in order, if there are as many in this bucket and the next.
+/// The end of a list of chunks.
+const NONE: u32 = u32::MAX;
+
+/// Some events of a bucket, in order of scheduling: the time since its begin, in the upper half,
+/// and the source.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Chunk {
+    events: [u64; CHUNK],
+    len: u32,
+    /// The chunk before it, if it is in a bucket.
+    next: u32,
+}
+
+/// Events that are known in order, if there are as many in this bucket and the 64 behind it.
 pub const AHEAD: usize = 12;
 
-/// A bucket with room for more events than this had a burst, as when all flows start at once, and
-/// gives its room back. So does `current` when so many have been taken.
-const MOST_ROOM: usize = 256;
+/// Events that may have been taken before their room is used again.
+const MOST_TAKEN: usize = 64;
 
 /// Pending events.
 #[derive(Debug, Clone)]
 pub struct Agenda<T> {
     /// A bucket spans `2^shift` ps.
     shift: u32,
-    /// In order of scheduling.
-    buckets: Vec<Vec<Packed>>,
+    /// The last chunk of each.
+    buckets: Vec<u32>,
     /// One bit per bucket that has any.
     occupied: Vec<u64>,
+    /// Number of these.
+    occupied_count: u32,
+    chunks: Vec<Chunk>,
+    /// A chunk that no bucket has; the others follow it.
+    spare: u32,
     /// The buckets that are being emptied, in order.
     current: Vec<(u64, u32)>,
     /// What of `current` has been taken.
     taken: usize,
     /// The number of the last of these buckets, counted from time zero.
     cursor: u64,
-    /// Events in buckets.
-    waiting: usize,
     far: EventQueue<Due<T>>,
     /// When the first of `far` is due.
     far_time: u64,
@@ -54,18 +71,20 @@ pub struct Agenda<T> {
 impl<T: Copy> Agenda<T> {
     /// An agenda for so many sources, most of which schedule at most `horizon` ps ahead.
     pub fn new(sources: usize, horizon: u64) -> Self {
-        // A few to a bucket, as most sources schedule far less than the horizon ahead.
-        let buckets = (sources / 8).next_power_of_two().clamp(1 << 8, 1 << 18);
+        // Most sources schedule far less than the horizon ahead, or nothing.
+        let buckets = sources.next_power_of_two().clamp(1 << 8, 1 << 18);
         let width = (horizon / (buckets as u64 - 2)).max(1);
         let shift = (u64::BITS - width.leading_zeros()).min(u32::BITS);
         Self {
             shift,
-            buckets: vec![Vec::new(); buckets],
+            buckets: vec![NONE; buckets],
             occupied: vec![0; buckets / 64],
+            occupied_count: 0,
+            chunks: Vec::new(),
+            spare: NONE,
             current: Vec::new(),
             taken: 0,
             cursor: 0,
-            waiting: 0,
             far: EventQueue::new(),
             far_time: u64::MAX,
         }
@@ -77,20 +96,41 @@ impl<T: Copy> Agenda<T> {
         let slot = time >> self.shift;
         if slot > self.cursor && slot - self.cursor < self.buckets.len() as u64 {
             let bucket = slot as usize & (self.buckets.len() - 1);
-            let since = time & ((1 << self.shift) - 1);
-            self.buckets[bucket].push(since << 32 | u64::from(source));
-            self.occupied[bucket / 64] |= 1 << (bucket % 64);
-            self.waiting += 1;
+            let event = (time & ((1 << self.shift) - 1)) << 32 | u64::from(source);
+            if let Some(chunk) = self.chunks.get_mut(self.buckets[bucket] as usize)
+                && let Some(place) = chunk.events.get_mut(chunk.len as usize)
+            {
+                *place = event;
+                chunk.len += 1;
+            } else {
+                self.begin_chunk(bucket, event);
+            }
         } else {
             self.schedule_elsewhere(source, time);
         }
     }
 
+    /// Adds a chunk to a bucket.
+    fn begin_chunk(&mut self, bucket: usize, event: u64) {
+        let next = self.buckets[bucket];
+        if next == NONE {
+            self.occupied[bucket / 64] |= 1 << (bucket % 64);
+            self.occupied_count += 1;
+        }
+        let mut chunk = Chunk { events: [0; CHUNK], len: 1, next };
+        chunk.events[0] = event;
+        if let Some(spare) = self.chunks.get_mut(self.spare as usize) {
+            self.buckets[bucket] = std::mem::replace(&mut self.spare, spare.next);
+            *spare = chunk;
+        } else {
+            self.buckets[bucket] = self.chunks.len() as u32;
+            self.chunks.push(chunk);
+        }
+    }
+
     fn schedule_elsewhere(&mut self, source: u32, time: u64) {
         if time >> self.shift <= self.cursor {
-            if self.taken > MOST_ROOM {
-                self.forget();
-            }
+            self.forget();
             // Few are here, and those due at the same time go first.
             let place = self.current[self.taken..].partition_point(|&(other, _)| other <= time);
             self.current.insert(self.taken + place, (time, source));
@@ -130,11 +170,14 @@ impl<T: Copy> Agenda<T> {
     }
 
     fn pop_elsewhere(&mut self, limit: u64) -> Option<(u64, Due<T>)> {
-        if self.waiting > 0 {
+        while self.current.len() <= self.taken + AHEAD
+            && let Some(slot) = self.near_occupied()
+        {
+            self.load(slot);
+        }
+        if self.taken == self.current.len() && self.occupied_count > 0 {
             let slot = self.next_occupied();
-            let is_near = slot == self.cursor + 1;
-            let is_last = self.taken == self.current.len() && slot << self.shift <= self.far_time;
-            if is_near || is_last {
+            if slot << self.shift <= self.far_time {
                 self.load(slot);
             }
         }
@@ -158,34 +201,38 @@ impl<T: Copy> Agenda<T> {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.taken == self.current.len() && self.waiting == 0 && self.far.is_empty()
+        self.taken == self.current.len() && self.occupied_count == 0 && self.far.is_empty()
     }
 
-    /// The number of the next bucket that has any.
+    /// The number of the next bucket that has any, if it is near.
+    #[inline]
+    fn near_occupied(&self) -> Option<u64> {
+        let start = (self.cursor as usize + 1) & (self.buckets.len() - 1);
+        let (word, shift) = (start / 64, start % 64);
+        let rest = self.occupied[(word + 1) & (self.occupied.len() - 1)];
+        let bits = self.occupied[word] >> shift | rest << 1 << (63 - shift);
+        (bits != 0).then(|| self.cursor + 1 + u64::from(bits.trailing_zeros()))
+    }
+
+    /// The number of the next bucket that has any, where there is one.
     fn next_occupied(&self) -> u64 {
-        let mask = self.buckets.len() - 1;
-        let start = (self.cursor as usize + 1) & mask;
-        let words = self.occupied.len();
-        let (mut word, mut bits) = (start / 64, self.occupied[start / 64] >> (start % 64));
-        let mut ahead = 0;
-        if bits == 0 {
-            ahead = 64 - start % 64;
-            loop {
-                word = (word + 1) % words;
-                bits = self.occupied[word];
-                if bits != 0 {
-                    break;
-                }
-                ahead += 64;
-            }
-        }
-        self.cursor + 1 + (ahead + bits.trailing_zeros() as usize) as u64
+        self.near_occupied().unwrap_or_else(|| {
+            let words = self.occupied.len();
+            let start = self.cursor as usize + 1;
+            // The bits of the first word that lie before the start are looked at last.
+            let ahead = (1..=words).find(|ahead| self.occupied[(start / 64 + ahead) % words] != 0);
+            let word = start / 64 + ahead.expect("a bucket is occupied");
+            let bits = self.occupied[word % words];
+            word as u64 * 64 + u64::from(bits.trailing_zeros())
+        })
     }
 
-    /// Makes room where events have been taken.
+    /// Makes room where many events have been taken.
     fn forget(&mut self) {
-        self.current.drain(..self.taken);
-        self.taken = 0;
+        if self.taken > MOST_TAKEN {
+            self.current.drain(..self.taken);
+            self.taken = 0;
+        }
     }
 
     /// Empties a bucket into `current`, behind what is there.
@@ -193,29 +240,38 @@ impl<T: Copy> Agenda<T> {
         self.forget();
         let bucket = slot as usize & (self.buckets.len() - 1);
         self.occupied[bucket / 64] &= !(1 << (bucket % 64));
-        let events = &mut self.buckets[bucket];
-        self.waiting -= events.len();
+        self.occupied_count -= 1;
         self.cursor = slot;
         let begin = slot << self.shift;
-        let unpack = |event: Packed| (begin + (event >> 32), event as u32);
-        if events.len() > 32 {
-            let first = self.current.len();
-            self.current.extend(events.drain(..).map(unpack));
+        let first = self.current.len();
+        let mut is_sorted = true;
+        let mut latest = 0;
+        let mut index = self.reversed(bucket);
+        while index != NONE {
+            let chunk = &mut self.chunks[index as usize];
+            self.current.extend(chunk.events[..chunk.len as usize].iter().map(|event| {
+                let time = begin + (event >> 32);
+                is_sorted &= latest <= time;
+                latest = time;
+                (time, *event as u32)
+            }));
+            let next = std::mem::replace(&mut chunk.next, self.spare);
+            self.spare = std::mem::replace(&mut index, next);
+        }
+        if !is_sorted {
             self.current[first..].sort_by_key(|&(time, _)| time);
-            if events.capacity() > MOST_ROOM {
-                *events = Vec::new();
-            }
-            return;
         }
-        for event in events.drain(..).map(unpack) {
-            let mut hole = self.current.len();
-            self.current.push(event);
-            while hole > 0 && self.current[hole - 1].0 > event.0 {
-                self.current[hole] = self.current[hole - 1];
-                hole -= 1;
-            }
-            self.current[hole] = event;
+    }
+
+    /// Takes the chunks of a bucket: returns the first, each leading to the one behind it.
+    fn reversed(&mut self, bucket: usize) -> u32 {
+        let mut index = std::mem::replace(&mut self.buckets[bucket], NONE);
+        let mut behind = NONE;
+        while index != NONE {
+            let next = std::mem::replace(&mut self.chunks[index as usize].next, behind);
+            behind = std::mem::replace(&mut index, next);
         }
+        behind
     }
 
     /// The pending event of every source that has one.
@@ -224,7 +280,10 @@ impl<T: Copy> Agenda<T> {
         let mask = self.buckets.len() as u64 - 1;
         let later = (1..=mask).flat_map(move |ahead| {
             let slot = self.cursor + ahead;
-            let events = self.buckets[(slot & mask) as usize].iter();
+            let last = self.chunks.get(self.buckets[(slot & mask) as usize] as usize);
+            let chunks =
+                std::iter::successors(last, |chunk| self.chunks.get(chunk.next as usize));
+            let events = chunks.flat_map(|chunk| &chunk.events[..chunk.len as usize]);
             events.map(move |event| (*event as u32, (slot << self.shift) + (event >> 32)))
         });
         let far = self.far.iter().filter_map(|(time, due)| match due {
@@ -306,7 +365,7 @@ mod tests {
             agenda.schedule(0, time);
             assert_eq!(agenda.pop(u64::MAX), Some((time, Due::Source(0))));
         }
-        assert!(agenda.current.capacity() < 4 * MOST_ROOM);
+        assert!(agenda.current.capacity() < 8 * MOST_TAKEN);
     }
 
     #[test]
