@@ -291,7 +291,7 @@ impl Core {
     }
 
     /// The link that a packet takes from a switch, if its flow has no explicit route.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn routed(&self, node: u32, way: Way, packet: &Packet) -> u32 {
         let is_forward = packet.kind.is_forward();
         let target = NicId(way.ends[usize::from(is_forward)]);
@@ -514,7 +514,7 @@ impl Core {
 
     /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
     /// so again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, link: u32, id: u32, packet: &Packet, begin: u64) -> u64 {
         let slot = &mut self.links[link as usize];
         let class = &self.classes[slot.class as usize];
@@ -528,9 +528,7 @@ impl Core {
         if self.packets.push_arriving(&mut slot.wire, id, arrival) {
             self.agenda.schedule(link, arrival);
         }
-        if slot.flags & WATCHED != 0 {
-            self.watch(link);
-        }
+        self.watch(link);
         free_at
     }
 

@@ -120,7 +120,7 @@ impl Core {
 
     /// A packet that came over a link into a switch leaves at once over an idle one; returns
     /// whether too much is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn buffer_at_once(&mut self, link: u32, over: u32, size: u16) -> bool {
         self.unbuffer(link);
         let Some(ingress) = &mut self.ingress else { return false };
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// What a link was sending has left: frees its place in the buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unbuffer(&mut self, link: u32) {
         let Some(ingress) = &mut self.ingress else { return };
         let port = &mut ingress.ports[link as usize];
@@ -177,10 +177,15 @@ impl Core {
     #[inline]
     pub(crate) fn watch(&mut self, link: u32) {
         let slot = &self.links[link as usize];
-        let Some(ingress) = &mut self.ingress else { return };
-        if slot.flags & WATCHED == 0 || slot.free_at <= self.now {
-            return;
+        if slot.flags & WATCHED != 0 && slot.free_at > self.now {
+            self.watch_end(link);
         }
+    }
+
+    /// Schedules the event of a watched link that is sending, if it matters.
+    fn watch_end(&mut self, link: u32) {
+        let slot = &self.links[link as usize];
+        let Some(ingress) = &mut self.ingress else { return };
         let port = ingress.ports[link as usize];
         let over = &ingress.ports[port.serving_over as usize];
         if !port.is_pending && (!slot.is_empty() || over.is_pausing) {
