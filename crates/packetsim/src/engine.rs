@@ -136,11 +136,6 @@ impl<T: Transport> Simulation<T> {
             core.packets.prefetch(slot.wire.head);
             core.packets.prefetch(slot.first_waiting());
         }
-        if let Some(slot) = core.links.get(link(6))
-            && let Some(packet) = core.packets.get(slot.wire.head)
-        {
-            prefetch(&core.flows.ways, packet.flow as usize);
-        }
         if let Some(slot) = core.links.get(link(1))
             && let Some(next) = core.links.get(slot.onward as usize)
         {
