@@ -59,12 +59,6 @@ impl Link {
         self.data.is_empty() && self.control.is_empty()
     }
 
-    /// What is to be sent next; no packet if nothing waits.
-    #[inline]
-    pub(crate) fn first_waiting(&self) -> u32 {
-        if self.control.is_empty() { self.data.head } else { self.control.head }
-    }
-
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.flags & (PAUSED | DARK) != 0

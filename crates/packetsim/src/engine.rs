@@ -134,12 +134,14 @@ impl<T: Transport> Simulation<T> {
         prefetch(&core.links, link(11));
         if let Some(slot) = core.links.get(link(8)) {
             core.packets.prefetch(slot.wire.head);
-            core.packets.prefetch(slot.first_waiting());
+            core.packets.prefetch(slot.control.head);
+            core.packets.prefetch(slot.data.head);
         }
         if let Some(slot) = core.links.get(link(1))
             && let Some(next) = core.links.get(slot.onward as usize)
         {
-            core.packets.prefetch(next.first_waiting());
+            core.packets.prefetch(next.control.head);
+            core.packets.prefetch(next.data.head);
         }
         let (_, soon) = upcoming[4];
         self.look_up(soon);
