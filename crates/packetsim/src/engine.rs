@@ -137,11 +137,13 @@ impl<T: Transport> Simulation<T> {
             core.packets.prefetch(slot.control.head);
             core.packets.prefetch(slot.data.head);
         }
-        if let Some(slot) = core.links.get(link(1))
-            && let Some(next) = core.links.get(slot.onward as usize)
-        {
-            core.packets.prefetch(next.control.head);
-            core.packets.prefetch(next.data.head);
+        if let Some(slot) = core.links.get(link(1)) {
+            if let Some(next) = core.links.get(slot.onward as usize) {
+                core.packets.prefetch(next.control.head);
+                core.packets.prefetch(next.data.head);
+            } else if let Some(packet) = core.packets.get(slot.wire.head) {
+                self.transport.prefetch_more(packet);
+            }
         }
         let (_, soon) = upcoming[4];
         self.look_up(soon);

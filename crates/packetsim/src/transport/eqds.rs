@@ -383,6 +383,11 @@ impl Transport for Eqds {
         prefetch_end(packet, &self.senders, &self.receivers);
     }
 
+    #[inline]
+    fn prefetch_more(&self, packet: &Packet) {
+        self.ledger.prefetch_packet(packet.flow, packet.number);
+    }
+
     fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
         let (flow, number) = (packet.flow, packet.number);
         match packet.kind {

@@ -68,6 +68,14 @@ impl Ledger {
         prefetch(&self.flows, flow as usize);
     }
 
+    /// Asks for what is known of a packet.
+    #[inline]
+    pub fn prefetch_packet(&self, flow: u32, number: u32) {
+        if let Some(entry) = self.flows.get(flow as usize) {
+            prefetch(&self.blocks, (entry.start + number / 64) as usize);
+        }
+    }
+
     /// The receiver gets a packet; returns whether it is new.
     #[inline]
     pub fn receive(&mut self, flow: u32, number: u32) -> bool {

@@ -59,6 +59,12 @@ pub trait Transport {
         let _ = packet;
     }
 
+    /// It will arrive very soon: asks for what was found by means of what was asked for before.
+    #[inline]
+    fn prefetch_more(&self, packet: &Packet) {
+        let _ = packet;
+    }
+
     /// The time set by [`Core::wake`] has come.
     fn wake(&mut self, core: &mut Core, nic: u32) {
         let _ = (core, nic);
