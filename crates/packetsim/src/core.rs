@@ -337,8 +337,7 @@ impl Core {
     /// Size of a data packet of a flow on the wire, in bytes.
     #[inline]
     pub fn packet_size(&self, flow: u32, number: u32) -> u32 {
-        let is_last = number + 1 == self.flows.state[flow as usize].packets;
-        if is_last && !self.config.full_tail {
+        if !self.config.full_tail && number + 1 == self.flows.state[flow as usize].packets {
             self.payload(flow, number) + self.config.header
         } else {
             self.config.packet_bytes()

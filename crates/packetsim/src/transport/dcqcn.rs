@@ -172,7 +172,7 @@ impl Transport for Dcqcn {
     fn start(&mut self, core: &mut Core, flow: u32) {
         let [nic, _] = core.ends(flow);
         let needed = self.reactions.len().max(flow as usize + 1);
-        self.packets.start(flow);
+        self.packets.start(core, flow);
         self.reactions.resize(needed, Reaction::new(0.0));
         self.reactions[flow as usize] = Reaction::new(self.lines[nic as usize]);
         self.notify_from.resize(needed, 0);
@@ -188,7 +188,7 @@ impl Transport for Dcqcn {
             if time > at {
                 return Next::At(time);
             }
-            if !self.packets.has_more(core, flow) {
+            if !self.packets.has_more(flow) {
                 // What it had to send again was on its way.
                 PeekMut::pop(first);
                 self.is_waiting[flow as usize] = false;
@@ -199,7 +199,7 @@ impl Transport for Dcqcn {
             let reaction = &mut self.reactions[flow as usize];
             reaction.renew(&self.parameters, line, at);
             reaction.count(&self.parameters, line, u64::from(size));
-            if self.packets.has_more(core, flow) {
+            if self.packets.has_more(flow) {
                 // Rounded down, so that a flow at full rate leaves no gap.
                 let gap = (f64::from(size) * BYTE / reaction.current) as u64;
                 *first = Reverse((at + gap, flow));

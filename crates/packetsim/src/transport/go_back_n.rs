@@ -17,6 +17,8 @@ struct Sender {
     first: u32,
     /// Next packet to send.
     next: u32,
+    /// Packets of the flow.
+    packets: u32,
     /// When an acknowledgement last brought something new, or the packet `first` was sent.
     progress: u64,
     has_timer: bool,
@@ -50,10 +52,11 @@ impl GoBackN {
         }
     }
 
-    pub(super) fn start(&mut self, flow: u32) {
+    pub(super) fn start(&mut self, core: &Core, flow: u32) {
         let needed = self.senders.len().max(flow as usize + 1);
         self.senders.resize(needed, Sender::default());
         self.receivers.resize(needed, Receiver::default());
+        self.senders[flow as usize].packets = core.flow(flow).packets;
     }
 
     /// Asks for what will be looked at when a packet arrives.
@@ -64,8 +67,9 @@ impl GoBackN {
 
     /// Whether a flow has something to send.
     #[inline]
-    pub(super) fn has_more(&self, core: &Core, flow: u32) -> bool {
-        self.senders[flow as usize].next < core.flow(flow).packets
+    pub(super) fn has_more(&self, flow: u32) -> bool {
+        let sender = &self.senders[flow as usize];
+        sender.next < sender.packets
     }
 
     /// The next packet of a flow that has more.
@@ -154,7 +158,7 @@ impl GoBackN {
         sender.first = packet.number;
         sender.next = sender.next.max(packet.number);
         sender.progress = core.now();
-        if packet.number == core.flow(packet.flow).packets {
+        if packet.number == sender.packets {
             core.finish(packet.flow);
         }
     }

@@ -27,13 +27,13 @@ impl LineRate {
 
 impl Transport for LineRate {
     fn start(&mut self, core: &mut Core, flow: u32) {
-        self.packets.start(flow);
+        self.packets.start(core, flow);
         self.active.add(core.ends(flow)[0], flow);
     }
 
     fn next(&mut self, core: &mut Core, nic: u32, _at: u64) -> Next {
         while let Some(flow) = self.active.first(nic) {
-            if self.packets.has_more(core, flow) {
+            if self.packets.has_more(flow) {
                 let id = self.packets.send(core, flow);
                 self.active.rotate(nic);
                 return Next::Packet(id);
