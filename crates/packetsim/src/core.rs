@@ -77,10 +77,12 @@ impl Class {
     /// Time to send so many bytes, in ps, rounded up.
     #[inline]
     pub(crate) fn transmission(&self, size: u16) -> u64 {
-        for (known, span) in self.sizes {
-            if size == known {
-                return span;
-            }
+        let [data, control] = &self.sizes;
+        if size == data.0 {
+            return data.1;
+        }
+        if size == control.0 {
+            return control.1;
         }
         self.rate.transmission(Bytes(u64::from(size))).0
     }
@@ -515,9 +517,11 @@ impl Core {
         let arrival = free_at + class.delay;
         slot.free_at = free_at;
         slot.sent_bytes += u64::from(packet.size);
-        let is_data = u64::from(packet.kind == Kind::Data);
-        self.counters.data_hops += is_data;
-        self.counters.control_hops += 1 - is_data;
+        if packet.kind == Kind::Data {
+            self.counters.data_hops += 1;
+        } else {
+            self.counters.control_hops += 1;
+        }
         if self.packets.push_arriving(&mut slot.wire, id, arrival) {
             self.agenda.schedule(link, arrival);
         }
