@@ -281,8 +281,7 @@ impl<T: Copy> Agenda<T> {
         let later = (1..=mask).flat_map(move |ahead| {
             let slot = self.cursor + ahead;
             let last = self.chunks.get(self.buckets[(slot & mask) as usize] as usize);
-            let chunks =
-                std::iter::successors(last, |chunk| self.chunks.get(chunk.next as usize));
+            let chunks = std::iter::successors(last, |chunk| self.chunks.get(chunk.next as usize));
             let events = chunks.flat_map(|chunk| &chunk.events[..chunk.len as usize]);
             events.map(move |event| (*event as u32, (slot << self.shift) + (event >> 32)))
         });

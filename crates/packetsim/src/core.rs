@@ -529,18 +529,31 @@ impl Core {
         free_at
     }
 
+    /// The links that a flow's packets take (the first path, if it has several).
+    fn links_of(&self, flow: u32) -> Option<Vec<u32>> {
+        let way = self.flows.ways[flow as usize];
+        if way.route != crate::flow::NO_ROUTE {
+            let link = |behind| self.flows.route_link(way.route, true, behind);
+            return Some((0..).map_while(link).collect());
+        }
+        let [source, destination] = way.ends.map(NicId);
+        self.routing.path(&self.topology, (source, destination), way.entropy(0, true))
+    }
+
+    /// Links that packets of data will leave if none is sent twice.
+    pub fn expected_hops(&self) -> u64 {
+        let hops = |flow: u32| {
+            let links = self.links_of(flow).map_or(0, |links| links.len() as u64);
+            u64::from(self.flow(flow).packets) * links
+        };
+        (0..self.flows.ways.len() as u32).map(hops).fold(0, u64::saturating_add)
+    }
+
     /// Time until which a flow would last on an idle network, in ps: the closed form of
     /// store-and-forward along its path (the first one, if it has several), until the last byte is
     /// received.
     pub fn ideal_time(&self, flow: u32) -> Option<u64> {
-        let ends = self.ends(flow);
-        let way = self.flows.ways[flow as usize];
-        let links: Vec<u32> = if way.route == crate::flow::NO_ROUTE {
-            let ends = (NicId(ends[0]), NicId(ends[1]));
-            self.routing.path(&self.topology, ends, way.entropy(0, true))?
-        } else {
-            (0..).map_while(|behind| self.flows.route_link(way.route, true, behind)).collect()
-        };
+        let links = self.links_of(flow)?;
         let state = self.flow(flow);
         let full = self.config.packet_bytes() as u16;
         let tail = if self.config.full_tail {

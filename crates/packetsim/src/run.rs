@@ -22,7 +22,7 @@ const END: u32 = 3;
 const LAST: Time = Time(1 << 62);
 
 /// A scenario while it runs.
-pub(crate) struct Run {
+pub struct Run {
     pub(crate) network: Box<dyn Network>,
     until: Time,
     /// Time without a new packet anywhere after which none is expected any more.
@@ -38,7 +38,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(scenario: &Scenario) -> Result<Self, PacketError> {
+    /// A run that is about to begin.
+    ///
+    /// # Errors
+    /// If the scenario makes no sense.
+    pub fn new(scenario: &Scenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
         let mut network = transport.network(scenario.topology.clone(), scenario.config)?;
         let links = scenario.topology.links().len();
@@ -71,6 +75,24 @@ impl Run {
             ids: Vec::new(),
             outcomes: Vec::new(),
         })
+    }
+
+    /// Links that packets of data will leave if none is sent twice: for what progress is told.
+    pub fn expected_hops(&self) -> u64 {
+        self.network.core().expected_hops()
+    }
+
+    /// Runs to the end, as [`crate::simulate`].
+    ///
+    /// # Errors
+    /// If flows are stuck for ever, or if the observer asks to stop.
+    pub fn play(
+        mut self,
+        observer: &mut dyn Observer,
+        finished: &mut dyn FnMut(&[FlowOutcome]),
+    ) -> Result<Report, PacketError> {
+        while self.advance(observer, finished)? {}
+        Ok(self.report())
     }
 
     /// Goes on until flows finish or there is something to look at; whether to go on after that.

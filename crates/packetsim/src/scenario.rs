@@ -5,7 +5,6 @@ use crate::error::PacketError;
 use crate::flow::FlowSpec;
 use crate::profile::TransportKind;
 use crate::report::{FlowOutcome, Report};
-use crate::routing::Routing;
 use crate::run::Run;
 use crate::topology::{LinkId, Topology};
 use lightloom_kernel::Observer;
@@ -61,28 +60,6 @@ pub struct Scenario {
     pub until: Time,
 }
 
-impl Scenario {
-    /// Links that packets of data will leave if none is sent twice: for what progress is told.
-    ///
-    /// # Errors
-    /// If the tables of shortest paths cannot be made.
-    pub fn expected_hops(&self) -> Result<u64, PacketError> {
-        let routing = Routing::new(&self.topology, self.config.seed)?;
-        let nics = self.topology.nic_count() as u32;
-        let hops = self.flows.iter().map(|flow| {
-            let packets = flow.size.0.div_ceil(u64::from(self.config.mtu.max(1)));
-            let ends = (flow.source, flow.destination);
-            let links = match &flow.route {
-                Some(route) => route.len(),
-                None if ends.0.0.max(ends.1.0) >= nics => 0,
-                None => routing.path(&self.topology, ends, 0).map_or(0, |path| path.len()),
-            };
-            packets * links as u64
-        });
-        Ok(hops.fold(0, u64::saturating_add))
-    }
-}
-
 /// Runs a scenario; `finished` gets the flows that finish at one time, as soon as they do.
 ///
 /// # Errors
@@ -93,7 +70,5 @@ pub fn simulate(
     observer: &mut dyn Observer,
     finished: &mut dyn FnMut(&[FlowOutcome]),
 ) -> Result<Report, PacketError> {
-    let mut run = Run::new(scenario)?;
-    while run.advance(observer, finished)? {}
-    Ok(run.report())
+    Run::new(scenario)?.play(observer, finished)
 }

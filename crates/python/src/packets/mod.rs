@@ -9,8 +9,8 @@ use crate::execute::value;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    FlowOutcome, Kind, PROFILES, PacketError, PacketEvent, Report, Samples, Sampling, Scenario,
-    Topology, Tracing, What, profile, simulate,
+    FlowOutcome, Kind, PROFILES, PacketError, PacketEvent, Report, Run, Samples, Sampling,
+    Scenario, Topology, Tracing, What, profile,
 };
 use numpy::IntoPyArray;
 use pyo3::create_exception;
@@ -83,8 +83,7 @@ fn packet_simulate<'py>(
         tracing: (first > 0).then_some(Tracing { first, flow }),
         until: value::<Option<u64>>(options, "until_ps")?.map_or(Time(u64::MAX), Time),
     };
-    let expected = scenario.expected_hops().map_err(refuse)?;
-    let (result, error) = py.detach(|| run(&scenario, expected, told));
+    let (result, error) = py.detach(|| run(&scenario, told));
     if let Some(error) = error {
         return Err(error);
     }
@@ -103,13 +102,17 @@ fn refuse(error: PacketError) -> PyErr {
 /// Simulates without the interpreter; says what a signal or the watcher raised as well.
 fn run(
     scenario: &Scenario,
-    expected: u64,
     told: Option<Py<PyAny>>,
 ) -> (Result<Report, PacketError>, Option<PyErr>) {
+    let run = match Run::new(scenario) {
+        Ok(run) => run,
+        Err(error) => return (Err(error), None),
+    };
     let finished = RefCell::new(Vec::new());
+    let expected = run.expected_hops();
     let mut teller =
         Teller { told, expected, finished: &finished, last: Instant::now(), error: None };
-    let result = simulate(scenario, &mut teller, &mut |outcomes| {
+    let result = run.play(&mut teller, &mut |outcomes| {
         finished.borrow_mut().extend_from_slice(outcomes);
     });
     if teller.error.is_none() {
