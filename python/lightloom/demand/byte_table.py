@@ -7,7 +7,6 @@ long: one row per pair with the columns ``src``, ``dst`` and ``bytes`` (also in 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from typing import Any, BinaryIO
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import first_line, shown
+from lightloom.demand.files import first_line, numbered_lines, shown, split_cells
 from lightloom.errors import DemandError
 
 #: largest side of a matrix
@@ -38,17 +37,7 @@ def parse_text_table(text: bytes, name: str) -> Numbers:
     DemandError
         If it is no table of numbers; ``name`` and the line begin the message.
     """
-    try:
-        lines = text.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DemandError(f"{name}: not text in UTF-8") from None
-    numbered = [
-        (number, line)
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not numbered:
-        raise DemandError(f"{name}: the file is empty; expected a table of bytes")
+    numbered = numbered_lines(text, name, "a table of bytes")
     if len(numbered) > _MAX_ROWS:
         raise DemandError(f"{name}: {len(numbered):,} rows exceed the limit of {_MAX_ROWS:,}")
     rows = _split([line for _, line in numbered], name)
@@ -67,13 +56,7 @@ def _split(lines: list[str], name: str) -> list[list[str]]:
     delimiter = next((mark for mark in ",;\t" if mark in lines[0]), " ")
     if delimiter == " ":
         return [line.split() for line in lines]
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DemandError(f"{name}: not a table of text: {first_line(str(error))}") from None
-    if len(rows) != len(lines):
-        raise DemandError(f"{name}: not a table of numbers: a quoted cell spans lines")
-    return rows
+    return split_cells(lines, delimiter, name, "numbers")
 
 
 def _square(rows: list[list[str]], places: list[str], name: str) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,45 @@ def lines_of(stream: BinaryIO, name: str, limit_bytes: int) -> Iterator[tuple[st
             raise DemandError(f"{where}: longer than the limit of {limit_bytes:,} bytes")
         if text.strip():
             yield where, text
+
+
+def numbered_lines(text: bytes, name: str, expected: str) -> list[tuple[int, str]]:
+    """Lines of a table and their numbers, without blank ones and those that begin with ``#``.
+
+    Raises
+    ------
+    DemandError
+        If it is no text or nothing is left; the message then says what was ``expected``.
+    """
+    try:
+        lines = text.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DemandError(f"{name}: not text in UTF-8") from None
+    kept = [
+        (number, line)
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if not kept:
+        raise DemandError(f"{name}: the file is empty; expected {expected}")
+    return kept
+
+
+def split_cells(lines: list[str], delimiter: str, name: str, what: str) -> list[list[str]]:
+    """Cells of each line; ``what`` the table is of, for messages.
+
+    Raises
+    ------
+    DemandError
+        If quotes are wrong or a quoted cell spans lines.
+    """
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise DemandError(f"{name}: not a table of text: {first_line(str(error))}") from None
+    if len(rows) != len(lines):
+        raise DemandError(f"{name}: not a table of {what}: a quoted cell spans lines")
+    return rows
 
 
 def shown(value: Any) -> str:

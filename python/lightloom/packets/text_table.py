@@ -6,7 +6,6 @@ measured before it is read, and what is wrong in it becomes one line that names 
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import first_line, open_file, shown
+from lightloom.demand.files import numbered_lines, open_file, shown, split_cells
 from lightloom.errors import InputError, did_you_mean
 
 STDIN = "-"
@@ -74,20 +73,11 @@ def parse_table(content: bytes, name: str, columns: Columns, limit: int) -> Text
     """
     if len(content) > limit:
         raise InputError(f"{name}: exceeds the limit of {limit:,} bytes")
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: not text in UTF-8") from None
-    kept = [
-        (number, line)
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not kept:
-        expected = ", ".join(columns.known)
-        raise InputError(f"{name}: the file is empty; expected the columns {expected}")
+    kept = numbered_lines(content, name, f"the columns {', '.join(columns.known)}")
     numbers = np.array([number for number, _ in kept], dtype=np.int64)
-    head, *rows = _cells([line for _, line in kept], name, columns.what)
+    lines = [line for _, line in kept]
+    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), ",")
+    head, *rows = split_cells(lines, delimiter, name, columns.what)
     places = _places([cell.strip().lower() for cell in head], f"{name}, line {numbers[0]}", columns)
     table = TextTable(name, places, rows, numbers[1:])
     wrong = next((n for n, row in enumerate(rows) if len(row) != len(head)), None)
@@ -95,17 +85,6 @@ def parse_table(content: bytes, name: str, columns: Columns, limit: int) -> Text
         expected = f"expected {len(head)} as in the header"
         raise InputError(f"{table.place(wrong)}: {len(rows[wrong])} cells, {expected}")
     return table
-
-
-def _cells(lines: list[str], name: str, what: str) -> list[list[str]]:
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), ",")
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{name}: not a table of text: {first_line(str(error))}") from None
-    if len(rows) != len(lines):
-        raise InputError(f"{name}: not a table of {what}: a quoted cell spans lines")
-    return rows
 
 
 def _places(heads: list[str], place: str, columns: Columns) -> dict[str, int]:
