@@ -270,7 +270,7 @@ fn tiny() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn auto_is_near_the_optimum(case in tiny()) {
@@ -283,6 +283,16 @@ proptest! {
         }
         let ratio = found.length as f64 / best.max(1) as f64;
         prop_assert!(ratio <= 1.13, "{} of {}", found.length, best);
+    }
+}
+
+/// The fewest slots are best, and no other method finds them.
+#[test]
+fn auto_finds_two_slots() {
+    let case = Case::square(&[1, 1, 0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], 3);
+    assert_eq!(case.run(Method::Auto).length, 10);
+    for method in Method::SINGLE {
+        assert!(case.run(method).length > 10, "{method:?}");
     }
 }
 

@@ -1,15 +1,16 @@
 //! The shortest schedule of all methods, cheapest method first.
 //!
 //! It stops as soon as a schedule meets the lower bound or the time is up. With a delay, cyclic
-//! shifts are improved by exchanges, the critical-line method is tried with every rule, and groups
-//! of slots are rebuilt: for small demand always, for large demand as long as a time limit allows.
+//! shifts (for small demand also as few slots as possible) are improved by exchanges, the
+//! critical-line method is tried with every rule, and groups of slots are rebuilt: for small demand
+//! always, for large demand as long as a time limit allows.
 
 use std::time::Instant;
 
 use super::critical::{RULES, by_rule};
 use super::improve::improve;
 use super::rebuild::rebuild;
-use super::{Demand, Method, Plan, Schedule, Slots, plan_by};
+use super::{Demand, Method, Plan, Schedule, Slots, fewest, plan_by};
 
 /// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
@@ -17,7 +18,8 @@ const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal]
 /// Lines up to which groups of slots are rebuilt even without a time limit.
 const SMALL: usize = 16;
 
-/// Lines up to which they are rebuilt in what each rule found, not in the best alone.
+/// Lines up to which they are rebuilt in what each rule found, not in the best alone, and up to
+/// which as few slots as possible are tried.
 const TINY: usize = 8;
 
 pub fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
@@ -54,6 +56,12 @@ impl Search<'_> {
             && let Plan::Slots(slots) = plan_by(demand, Method::RoundRobin)
         {
             self.offer(Method::RoundRobin, Plan::Slots(improve(demand, &slots, self.until)));
+        }
+        // Like the critical-line method it weighs the delay, and that alone; from 16 lines on
+        // others were always better.
+        if self.goes_on() && lines <= TINY {
+            let slots = improve(demand, &fewest::decompose(demand), self.until);
+            self.offer(Method::Critical, Plan::Slots(slots));
         }
         for rule in RULES {
             if self.goes_on()

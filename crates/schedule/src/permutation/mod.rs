@@ -23,6 +23,7 @@ mod bvn;
 mod check;
 mod critical;
 mod exact;
+mod fewest;
 mod improve;
 mod maximal;
 mod open_shop;
