@@ -210,21 +210,19 @@ impl<T: Copy> Agenda<T> {
         let start = (self.cursor as usize + 1) & (self.buckets.len() - 1);
         let (word, shift) = (start / 64, start % 64);
         let rest = self.occupied[(word + 1) & (self.occupied.len() - 1)];
+        // In two steps, as there is no shift by 64.
         let bits = self.occupied[word] >> shift | rest << 1 << (63 - shift);
         (bits != 0).then(|| self.cursor + 1 + u64::from(bits.trailing_zeros()))
     }
 
-    /// The number of the next bucket that has any, where there is one.
+    /// The number of the next bucket that has any, where there is one and none is near.
     fn next_occupied(&self) -> u64 {
-        self.near_occupied().unwrap_or_else(|| {
-            let words = self.occupied.len();
-            let start = self.cursor as usize + 1;
-            // The bits of the first word that lie before the start are looked at last.
-            let ahead = (1..=words).find(|ahead| self.occupied[(start / 64 + ahead) % words] != 0);
-            let word = start / 64 + ahead.expect("a bucket is occupied");
-            let bits = self.occupied[word % words];
-            word as u64 * 64 + u64::from(bits.trailing_zeros())
-        })
+        let words = self.occupied.len();
+        let start = (self.cursor as usize + 1) / 64;
+        // The bits of the first word that lie before the start are looked at last.
+        let ahead = (1..=words).find(|ahead| self.occupied[(start + ahead) % words] != 0);
+        let word = start + ahead.expect("a bucket is occupied");
+        word as u64 * 64 + u64::from(self.occupied[word % words].trailing_zeros())
     }
 
     /// Makes room where many events have been taken.

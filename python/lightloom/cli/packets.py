@@ -333,7 +333,8 @@ def _record(given: dict[str, Any]) -> Record:
 def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
     """Refuse to write over what is read."""
     traffic, network = scenario.traffic, scenario.network
-    read = {traffic.flows, traffic.matrix, network.links, network.circuits} - {None}
+    sources = (traffic.flows, traffic.matrix, network.links, network.circuits)
+    read = {source.resolve() for source in sources if source is not None}
     for path in outputs.files():
-        if any(path.resolve() == source.resolve() for source in read if source is not None):
+        if path.resolve() in read:
             raise InputError(f"{path}: is read as well; write results to another file")

@@ -233,8 +233,8 @@ def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         table = values.get(name)
         if isinstance(table, dict):
             paths = {key: table[key] for key in keys if isinstance(table.get(key), str)}
-            below = {key: str(folder / path) for key, path in paths.items() if path != "-"}
-            placed[name] = {**table, **below}
+            moved = {key: str(folder / path) for key, path in paths.items() if path != "-"}
+            placed[name] = {**table, **moved}
     return placed
 
 

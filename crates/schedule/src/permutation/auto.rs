@@ -57,8 +57,8 @@ impl Search<'_> {
         {
             self.offer(Method::RoundRobin, Plan::Slots(improve(demand, &slots, self.until)));
         }
-        // Like the critical-line method it weighs the delay, and that alone; from 16 lines on
-        // others were always better.
+        // Like the critical-line method it weighs the delay, and that alone; with 16 lines and more
+        // it hardly ever helped.
         if self.goes_on() && lines <= TINY {
             let slots = improve(demand, &fewest::decompose(demand), self.until);
             self.offer(Method::Critical, Plan::Slots(slots));
