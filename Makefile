@@ -1,4 +1,4 @@
-# make demo | test | check | bench | golden
+# make demo | test | check | docs | bench | golden
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Ca
 DEMO := $(BIN)/lightloom compare mixtral-8x22b --gpus 1024 --rate 400 \
 	--fabrics fat-tree,oversub,rail,topoopt,mixnet
 
-.PHONY: demo test check bench golden clean
+.PHONY: demo test check docs bench golden clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -18,12 +18,16 @@ test: .venv/installed-test
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	$(BIN)/python -m pytest -n auto
 
-check: .venv/installed-test
+check: .venv/installed-docs docs
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/installed-docs
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "Open out/site/index.html in a browser"
 
 bench: .venv/installed-test
 	cargo bench --workspace --exclude lightloom-python
@@ -51,3 +55,7 @@ clean:
 .venv/installed-test: .venv/bin/python $(SOURCES)
 	$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@ .venv/installed
+
+.venv/installed-docs: .venv/bin/python $(SOURCES)
+	$(BIN)/pip install --quiet --editable '.[test,docs]'
+	@touch $@ .venv/installed-test .venv/installed

@@ -4,7 +4,7 @@
 
 Fits one number, the sustained factor, on the dense rows, predicts all rows, and prints the
 table. ``--write`` puts the factor into ``lightloom/hardware/data/sustained.toml`` and the tables
-into ``docs/compute-calibration.md``; ``--check`` says whether they are what would be written.
+into ``docs/explanation/compute-calibration.md``; ``--check`` says whether both are up to date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lightloom.workload.compute_operators import OPERATORS
 sys.path.insert(0, str(ROOT / "experiments"))
 from results import write_or_check
 
-DOCUMENT = ROOT / "docs" / "compute-calibration.md"
+DOCUMENT = ROOT / "docs" / "explanation" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
 SUSTAINED = DATA / "sustained.toml"
 

@@ -2,8 +2,8 @@
 
     python experiments/schedule-methods/run.py [--write | --check]
 
-Prints the table; ``--write`` puts it and the figure of docs/scheduling.md in their places,
-``--check`` says whether they are what is there.
+Prints the table; ``--write`` writes it and the figure of docs/explanation/scheduling.md to their
+files, ``--check`` says whether these are up to date.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def table(lengths: Lengths) -> str:
 
 
 def figure(lengths: Lengths) -> str:
-    """The figure of docs/scheduling.md."""
+    """The figure of docs/explanation/scheduling.md."""
     values = settings()
     columns = [values["methods"].index(name) for name in values["drawn"]]
     marks = [

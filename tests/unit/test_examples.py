@@ -30,7 +30,7 @@ def test_the_readme_shows_the_example():
 
 @pytest.mark.parametrize("name", ["packets.md", "scheduling.md"])
 def test_code_in_the_docs_runs(name):
-    text = (ROOT / "docs" / name).read_text()
+    text = (ROOT / "docs" / "explanation" / name).read_text()
     samples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert samples
     for code in samples:
@@ -62,6 +62,6 @@ def test_the_ring_of_the_guide_deadlocks():
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert run.returncode == 3
     cause, flows = run.stderr.splitlines()
-    guide = (ROOT / "docs" / "packets.md").read_text()
+    guide = (ROOT / "docs" / "explanation" / "packets.md").read_text()
     assert cause in guide
     assert flows.split(", flow 1 ")[0] in guide

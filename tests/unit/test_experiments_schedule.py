@@ -1,4 +1,4 @@
-"""The figure of docs/scheduling.md: what it says holds, and it is drawn from its table."""
+"""The figure of docs/explanation/scheduling.md agrees with its table and with the text."""
 
 import importlib.util
 import re

@@ -1,5 +1,5 @@
-//! Tables of `docs/validation.md`: the reference simulators' completion times and ours, packets
-//! and fluid flows.
+//! Tables of `docs/explanation/validation.md`: the reference simulators' completion times and ours,
+//! packets and fluid flows.
 //!
 //! `validation [--write|--check] [FOLDER]`: prints the tables, writes them into the page, or says
 //! whether it has them. FOLDER holds the reference set, `../shared/ref` beside the repository
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/validation.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/validation.md");
 
 /// Seeds where packets of each flow take all paths, so that draws matter little.
 const SPRAYED_SEEDS: u64 = 5;

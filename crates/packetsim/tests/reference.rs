@@ -1,5 +1,5 @@
 //! Completion times against those of reference simulators. `examples/validation.rs` prints all
-//! files; `docs/validation.md` says what is further off and why.
+//! files; `docs/explanation/validation.md` says what is further off and why.
 //!
 //! Where packets are sprayed, mean and p99 lie within a few per cent of the reference. Where each
 //! flow draws one path, its mean, median, p99 and maximum lie between ours of nine seeds of ten.

@@ -46,7 +46,7 @@ lightloom packets --hosts 64 --rate 400 --transport roce --pattern incast --fan-
 lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html page.html
 
 out.csv adds fct_us, from a flow's start until its sender has the last acknowledgement, and its
-slowdown against an idle network. More: docs/packets.md
+slowdown against an idle network. More: docs/explanation/packets.md
 """
 _TRACE_EVENTS, _SAMPLES = 100_000, 500
 

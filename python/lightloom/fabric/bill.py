@@ -31,7 +31,7 @@ COMPONENTS = (
 class Counting(Options):
     """How parts are counted.
 
-    The defaults are those that reproduce the cost ratios of the MixNet paper (docs/cost.md).
+    The defaults reproduce the cost ratios of the MixNet paper (docs/explanation/cost.md).
 
     ``tiers`` of packet switches: a number, or ``"fit"`` for the least that the switches allow;
     ``host_links`` between a server and its ToR; ``ocs_ports_per_nic`` is 1 where a duplex port is

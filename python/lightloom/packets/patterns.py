@@ -1,6 +1,7 @@
 """Flows by pattern, for when there is no list of them.
 
-The definitions are those with which packet simulators are compared: see ``docs/packets.md``.
+The definitions are those with which packet simulators are compared
+(``docs/explanation/packets.md``).
 """
 
 from __future__ import annotations

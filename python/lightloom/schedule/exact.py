@@ -1,10 +1,10 @@
 """Exact circuits: integer programmes by HiGHS, and the bound that they prove.
 
-At a fixed time T the question is one of sums, see ``docs/circuits.md``: with B the bytes per second
-of a circuit, the c-th circuit of a pair takes ``min(D - (c - 1) B T, B T)`` bytes off the lines of
-its two servers, and each line must get down to its EPS budget. Without split a pair has all the
-circuits that it needs by T, or none. Times are tried between the best known circuits and the best
-known bound until these are within the gap asked for.
+At a fixed time T feasibility is a matter of sums (``docs/explanation/circuits.md``): with B the
+bytes per second of a circuit, the c-th circuit of a pair takes ``min(D - (c - 1) B T, B T)`` bytes
+off the lines of its two servers, and each line must get down to its EPS budget. Without split a
+pair has all the circuits that it needs by T, or none. Times are tried between the best known
+circuits and the best known bound until these are within the requested gap.
 
 HiGHS comes with scipy, so nothing else need be installed. On these programmes it was as fast as
 CP-SAT of OR-tools (``benches/RESULTS.md``).

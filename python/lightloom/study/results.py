@@ -1,7 +1,7 @@
 """What a comparison found: plain data that tables, pages and files are made from.
 
-``docs/results.md`` documents the file format. Its ``schema_version`` grows when a key goes away or
-changes its meaning; a new key alone does not.
+``docs/reference/results.md`` documents the file format. Its ``schema_version`` grows when a key
+goes away or changes its meaning; a new key alone does not increase it.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Scenario(Strict):
     demand: DemandOptions = DemandOptions()
     #: options of each fabric by its name in ``fabrics``; "all" holds what every fabric is offered
     fabric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    #: how parts are counted, see ``docs/cost.md``
+    #: how parts are counted, see ``docs/explanation/cost.md``
     counting: dict[str, Any] = Field(default_factory=dict)
     steps: Annotated[Whole, Field(le=10_000)] = 1
     seeds: Annotated[Whole, Field(le=10_000)] = 3

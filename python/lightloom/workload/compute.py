@@ -79,7 +79,7 @@ class ComputeModel:
         gpu
             Name, see :func:`lightloom.hardware.gpu_names`.
         profile
-            A user's measurements, TOML or CSV (see ``docs/compute-calibration.md``).
+            A user's measurements, TOML or CSV (see ``docs/explanation/compute-calibration.md``).
         recompute
             See the class.
 

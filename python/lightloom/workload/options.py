@@ -46,7 +46,7 @@ class WorkloadOptions:
         What expert tensor parallelism moves: ``dispatched`` gathers and reduces the routed token
         copies (what Megatron does), ``sequence`` counts the micro-batch once as in a dense layer,
         ``none`` counts nothing. The last two are counting conventions of published traffic
-        shares, see ``docs/parallelism.md``.
+        shares, see ``docs/explanation/parallelism.md``.
     rank_level
         Keep token counts between EP ranks, too, for fabrics that move data NIC by NIC.
     """

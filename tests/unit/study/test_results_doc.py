@@ -1,4 +1,4 @@
-"""docs/results.md names every key that files have, and no others."""
+"""docs/reference/results.md names every key that files have, and no others."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 from lightloom.study import Monitor, compare
 from lightloom.study.results import SCHEMA_VERSION
 
-DOC = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+DOC = (Path(__file__).parents[3] / "docs" / "reference" / "results.md").read_text()
 
 
 def documented(heading: str) -> set[str]:

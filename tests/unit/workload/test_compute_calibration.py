@@ -130,7 +130,7 @@ def test_fit_holds_across_models(calibration):
 
 @needs_measurements
 def test_document_says_what_is_computed(calibration, shipped):
-    text = (ROOT / "docs" / "compute-calibration.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "compute-calibration.md").read_text()
     dense = [case for case in calibration.cases if not case.is_moe]
     score = run.Score.of(calibration.errors(shipped, dense))
     found = re.search(r"dense \| fitted on them \| .*?mean absolute ([\d.]+) %", text)

@@ -60,7 +60,7 @@ def make_predictor(name: str, experts: int, *, window: int = 32) -> DemandPredic
     Parameters
     ----------
     name
-        See the table in ``docs/prediction.md``.
+        See the table in ``docs/explanation/prediction.md``.
     experts
         Number of experts.
     window
