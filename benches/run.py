@@ -27,8 +27,8 @@ def measure(model: str, gpus: int, micro_batches: int | None, fabric: str) -> di
     """Build one step and play it once."""
     from lightloom.fabric import job_context
     from lightloom.simulate import simulate
-    from lightloom.study import ClusterOptions, PlanOptions, Scenario
-    from lightloom.study.job import prepare
+    from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
+    from lightloom.study.compare.job import prepare
 
     scenario = Scenario(
         model=model,

@@ -1,7 +1,7 @@
 """Compare two fabrics for Mixtral 8x7B on 128 GPUs, and say where the time goes."""
 
 from lightloom.report.table import grouped
-from lightloom.study import ClusterOptions, PlanOptions, Scenario, compare
+from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 
 scenario = Scenario(
     model="mixtral-8x7b",

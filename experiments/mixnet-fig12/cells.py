@@ -23,8 +23,8 @@ from lightloom.demand.matrix_file import MatrixSource, scale_rows
 from lightloom.fabric import FabricContext, job_context, load_fabric
 from lightloom.fabric.network import Network
 from lightloom.simulate import Run, simulate
-from lightloom.study.job import Job, demand_source, prepare
-from lightloom.study.scenario import Scenario
+from lightloom.study.compare.job import Job, demand_source, prepare
+from lightloom.study.compare.scenario import Scenario
 from lightloom.units import PS_PER_S
 from lightloom.workload.build import build
 from lightloom.workload.options import WorkloadOptions

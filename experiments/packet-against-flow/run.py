@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.simulate import Packets, Phases
-from lightloom.study import ClusterOptions, Scenario
-from lightloom.study.builds import Networks, Workloads
-from lightloom.study.job import prepare
+from lightloom.study.compare import ClusterOptions, Scenario
+from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.job import prepare
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

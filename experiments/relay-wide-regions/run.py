@@ -21,8 +21,8 @@ from typing import Any
 
 from lightloom.fabric import job_context, load_fabric
 from lightloom.simulate import Run, simulate
-from lightloom.study.job import Job, demand_source, prepare
-from lightloom.study.scenario import Scenario
+from lightloom.study.compare.job import Job, demand_source, prepare
+from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.build import build
 from lightloom.workload.options import WorkloadOptions
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lightloom.report.table import print_comparison
-from lightloom.study import ClusterOptions, PlanOptions, Scenario, compare
+from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 
 
 @pytest.fixture(scope="module")

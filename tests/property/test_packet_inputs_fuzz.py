@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightloom.checking import check
 from lightloom.errors import InputError, StuckError
+from lightloom.inputs.strict import check
 from lightloom.packets import (
     TRANSPORTS,
     Network,

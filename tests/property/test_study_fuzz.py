@@ -13,8 +13,8 @@ from lightloom.errors import InputError, LightloomError
 from lightloom.fabric import load_fabric
 from lightloom.hardware import load_power, load_prices
 from lightloom.report.explain import load_results
-from lightloom.study.job import prepare
-from lightloom.study.scenario import Scenario, parse_study
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.scenario import Scenario, parse_study
 
 LEAST = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400}}
 

@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
     {"units", "errors"},
-    {"checking"},
+    {"inputs"},
     {"models", "hardware"},
     {"parallel"},
     {"demand"},
@@ -18,6 +18,7 @@ LAYERS = [
     {"simulate", "cost"},
     {"planner", "trace", "control", "torch"},
     {"study"},
+    {"output"},
     {"report"},
     {"cli"},
 ]

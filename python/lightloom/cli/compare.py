@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from lightloom.checking import check
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.show import run_and_report
 from lightloom.demand import REGIMES
 from lightloom.errors import InputError
 from lightloom.fabric import Counting, MixNet, Oversub
 from lightloom.hardware.gpus import gpu_names
-from lightloom.study.scenario import PacketOptions, Scenario
+from lightloom.inputs.strict import check
+from lightloom.study.compare.scenario import PacketOptions, Scenario
 
 JOB, PLAN, DEMAND = "Job", "Parallelism plan (by default the published one)", "Demand"
 FABRICS, COST, STUDY, OUTPUT = "Fabrics", "Cost", "Study", "Output"

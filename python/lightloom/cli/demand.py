@@ -13,10 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from lightloom.demand import (
     REGIMES,
@@ -24,7 +21,6 @@ from lightloom.demand import (
     Placement,
     RoutingLog,
     Shape,
-    Skew,
     SkewStatistics,
     bytes_per_token,
     from_matrix,
@@ -38,19 +34,14 @@ from lightloom.demand import (
 from lightloom.demand.matrix_file import MatrixSource
 from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
-from lightloom.demand.shading import SHADES, HeatMap, heat_map
 from lightloom.errors import DemandError, InputError
-from lightloom.study.files import whole_file, write_json
+from lightloom.output.files import whole_file, write_json
+from lightloom.report.demand_table import MatrixPicture, print_figures, print_picture
 
 SCHEMA_VERSION = 1
 
 #: the job that a regime is drawn for unless options say otherwise: that of the public matrix
 _DEFAULTS = {"ranks": 8, "experts": 8, "tokens": 16_384, "top_k": 2}
-
-#: columns of row names
-_MARGIN = 7
-
-_COLOURS = ("default", "#35608d", "#2a788e", "#22a884", "#7ad151", "#fde725")
 
 
 class View(StrEnum):
@@ -74,16 +65,6 @@ class _Request:
     parameters: dict[str, float]
     scale: bool
     resample: bool
-
-
-@dataclass(frozen=True)
-class _Picture:
-    """One matrix with what its axes mean."""
-
-    matrix: npt.NDArray[np.int64]
-    rows: str
-    columns: str
-    note: str
 
 
 def register(app: typer.Typer) -> None:
@@ -159,8 +140,8 @@ def demand(  # noqa: PLR0913 - one parameter per option of the command line
         _write_csv(picture, token_bytes, csv_path)
     if "-" not in {json_path, csv_path}:
         console = Console(highlight=False)
-        _print_figures(console, made, index, figures)
-        _print_picture(console, picture, token_bytes, hidden, element_bytes)
+        print_figures(console, made, index, figures)
+        print_picture(console, picture, token_bytes, hidden, element_bytes)
 
 
 def open_source(request: _Request) -> DemandSource:
@@ -295,7 +276,7 @@ def _picture(
     matrix: npt.NDArray[np.int64],
     placement: Placement | None,
     index: dict[str, int],
-) -> _Picture:
+) -> MatrixPicture:
     if placement is not None:
         result = member_tokens(
             source,
@@ -310,18 +291,18 @@ def _picture(
         if placement.deduplicate:
             how = "expected from counts" if result.expected else "exact, token by token"
             note += f"; each token once per server ({how})"
-        return _Picture(folded, "source server", "destination server", note)
+        return MatrixPicture(folded, "source server", "destination server", note)
     if view is View.rank:
         note = "diagonal: copies to the own rank are left out"
-        return _Picture(rank_matrix(matrix), "source EP rank", "destination EP rank", note)
-    return _Picture(matrix, "source EP rank", "expert", "copies to the own rank included")
+        return MatrixPicture(rank_matrix(matrix), "source EP rank", "destination EP rank", note)
+    return MatrixPicture(matrix, "source EP rank", "expert", "copies to the own rank included")
 
 
 def _as_json(
     source: DemandSource,
     index: dict[str, int],
     figures: SkewStatistics,
-    picture: _Picture,
+    picture: MatrixPicture,
     token_bytes: int,
 ) -> dict[str, Any]:
     return {
@@ -344,7 +325,7 @@ def _as_json(
     }
 
 
-def _write_csv(picture: _Picture, token_bytes: int, target: str) -> None:
+def _write_csv(picture: MatrixPicture, token_bytes: int, target: str) -> None:
     """Write one line per entry: source, destination, tokens, bytes."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -357,107 +338,3 @@ def _write_csv(picture: _Picture, token_bytes: int, target: str) -> None:
         return
     with whole_file(Path(target)) as stream:
         stream.write(buffer.getvalue())
-
-
-def _print_figures(
-    console: Console, source: DemandSource, index: dict[str, int], figures: SkewStatistics
-) -> None:
-    shape = source.shape
-    console.print(
-        Text(
-            f"{source.name}: {shape.ranks} EP ranks x {shape.experts} experts, "
-            f"{shape.copies_per_rank:,} token copies per rank and micro-batch"
-        )
-    )
-    places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
-    console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
-    for name, text in source.provenance.items():
-        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
-    console.print(_table(figures))
-    console.print(
-        f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
-        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
-    )
-
-
-def _table(figures: SkewStatistics) -> Table:
-    table = Table(title="Skew", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("of", no_wrap=True)
-    headers = ("number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share")
-    for header in headers:
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    rows: list[tuple[str, Skew | None]] = [
-        ("expert loads", figures.experts),
-        ("rank loads", figures.ranks),
-        ("rank to rank", figures.pairs),
-        ("both ways", figures.symmetric_pairs),
-    ]
-    for name, skew in rows:
-        if skew is None:
-            continue
-        table.add_row(
-            name,
-            f"{skew.count:,}",
-            f"{skew.mean:,.0f}",
-            f"{skew.max_over_mean:.3f}",
-            f"{skew.cv:.3f}",
-            f"{skew.gini:.3f}",
-            f"{skew.entropy:.3f}",
-            f"{skew.top_share:.1%} in {skew.top}",
-        )
-    return table
-
-
-def _print_picture(
-    console: Console, picture: _Picture, token_bytes: int, hidden: int, element_bytes: float
-) -> None:
-    widest = max(len(f"{picture.matrix.max():,}") + 1, len(f"{picture.matrix.sum(axis=0).max():,}"))
-    numbers = picture.matrix.shape[1] * (widest + 1) + _MARGIN <= console.width
-    cell = widest + 1 if numbers else 2
-    drawn = heat_map(picture.matrix, 64, (console.width - _MARGIN) // cell)
-    console.print(Text(f"columns: {picture.columns}; rows: {picture.rows}; {picture.note}"))
-    if drawn.columns_per_cell > 1 or drawn.rows_per_cell > 1:
-        console.print(f"a cell sums {drawn.rows_per_cell} rows x {drawn.columns_per_cell} columns")
-    _print_cells(console, drawn, cell, numbers)
-    if numbers:
-        totals = picture.matrix.sum(axis=0)
-        line = "".join(f"{total:>{cell},}" for total in totals)
-        console.print(Text(f"{'tokens':{_MARGIN}}{line}"), no_wrap=True, crop=False)
-        line = "".join(f"{_megabytes(total * token_bytes):>{cell}}" for total in totals)
-        console.print(Text(f"{'MB':{_MARGIN}}{line}"), no_wrap=True, crop=False)
-    _print_legend(console, drawn, token_bytes)
-    console.print(
-        f"MB = 10^6 bytes: {token_bytes:,} bytes per token "
-        f"({hidden:,} elements of {element_bytes:g} bytes)"
-    )
-
-
-def _print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
-    columns = drawn.values.shape[1]
-    step = max(1, -(-5 // cell))
-    heads = "".join(
-        f"{column * drawn.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
-        for column in range(0, columns, 1 if numbers else step)
-    )
-    console.print(Text(f"{'':{_MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
-    for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
-        line = Text(f"{row * drawn.rows_per_cell:<{_MARGIN}}")
-        for value, level in zip(values, levels, strict=True):
-            shade = SHADES[level]
-            text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell
-            line.append(text, style=_COLOURS[level])
-        console.print(line, no_wrap=True, crop=False)
-
-
-def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
-    for level in range(1, len(SHADES)):
-        bound = drawn.bounds[level]
-        legend = Text(SHADES[level] * 2, style=_COLOURS[level])
-        size = f"{bound:,.0f} tokens, {_megabytes(bound * token_bytes)} MB"
-        legend.append(f" to {size}{', per cell; blank is none' if level == 1 else ''}", "default")
-        console.print(legend)
-
-
-def _megabytes(size_bytes: float) -> str:
-    size = size_bytes / 1e6
-    return f"{size:,.0f}" if size >= 100 else f"{size:.3g}"

@@ -5,21 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from lightloom.models import Model, PublishedPlan, catalogue, load_model
-from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
-
-#: what each convention counts, for the line below a table
-_CONVENTIONS = {
-    "both": "both embedding tables",
-    "output": "the output projection, not the input table",
-    "none": "no embedding table",
-}
+from lightloom.models import catalogue, load_model
+from lightloom.report.models_table import print_catalogue, print_model
 
 
 def register(app: typer.Typer) -> None:
@@ -39,106 +28,6 @@ def models(
     """List the models known by name, or show one model's shape, parameters and sources."""
     console = Console(highlight=False)
     if model is None:
-        _print_catalogue(console, catalogue())
+        print_catalogue(console, catalogue())
     else:
-        _print_model(console, load_model(model))
-
-
-def _print_catalogue(console: Console, known: dict[str, Model]) -> None:
-    # one space between columns: the table fits 80 signs
-    table = Table(title="Models known by name", title_justify="left", box=SIMPLE, padding=0)
-    table.add_column("name", no_wrap=True)
-    for header in ("layers", "hidden\n[elem.]", "experts", "top-k", "total\n[B]", "active\n[B]"):
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    table.add_column("published\nplan", no_wrap=True)
-    for name, model in known.items():
-        table.add_row(
-            name,
-            str(model.num_layers),
-            str(model.hidden_size),
-            str(model.num_experts) if model.num_experts else "dense",
-            str(model.experts_per_token) if model.num_experts else "-",
-            f"{total_parameters(model) / 1e9:.2f}",
-            f"{active_parameters(model) / 1e9:.2f}",
-            _short_plan(model.plan) if model.plan else "-",
-        )
-    console.print(table)
-    console.print(
-        "total: all parameters, with both embedding tables; active: those that one token goes "
-        "through, as the model's publisher counts; B = 10^9; elem. = elements of a hidden state."
-    )
-    console.print("\nSources of the shapes (of counts and plans: lightloom models NAME)")
-    for name, model in known.items():
-        console.print(f"  {name}: {escape(model.sources['config'])}", soft_wrap=True)
-
-
-def _short_plan(plan: PublishedPlan) -> str:
-    return f"TP{plan.tp} PP{plan.pp} EP{plan.ep}"
-
-
-def _print_model(console: Console, model: Model) -> None:
-    console.print(Text(_headline(model)), soft_wrap=True)
-    convention = model.active_embeddings
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("part")
-    for header in ("each\n[parameters]", "copies\n", "total\n[parameters]", "active\n[parameters]"):
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    for part in parameter_parts(model, convention):
-        uncounted = part.name == "router" and not model.active_router
-        table.add_row(
-            part.name,
-            f"{part.each:,}",
-            f"{part.count:,}",
-            f"{part.total:,}",
-            f"{0 if uncounted else part.total_active:,}",
-        )
-    table.add_section()
-    total, active = total_parameters(model), active_parameters(model)
-    table.add_row("all", "", "", f"{total:,}", f"{active:,}", style="bold")
-    console.print(table)
-    routers = "" if model.active_router or not model.num_moe_layers else ", without routers"
-    console.print(
-        f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}, "
-        f"as the publisher of {model.family} models counts"
-    )
-    if model.published_parameters:
-        difference = f"{total / model.published_parameters - 1:+.2%}"
-        used = f", {model.published_active / 1e9:g} B active" if model.published_active else ""
-        console.print(
-            f"published: {model.published_parameters / 1e9:g} B in total (here {difference}){used}"
-        )
-    _print_details(console, model)
-
-
-def _headline(model: Model) -> str:
-    attention = model.attention
-    kind = "latent" if attention.kind == "mla" else f"{attention.num_kv_heads} key-value heads"
-    words = [
-        f"{model.name}: {model.family}",
-        f"{model.num_layers} layers of {model.hidden_size} elements",
-        f"attention of {attention.num_heads} heads ({kind})",
-    ]
-    if model.num_moe_layers < model.num_layers:
-        dense = model.num_layers - model.num_moe_layers
-        words.append(f"{dense} dense layers of width {model.ffn_size}")
-    if model.num_moe_layers:
-        words.append(
-            f"{model.num_moe_layers} layers of {model.num_experts} experts of width "
-            f"{model.expert_ffn_size}, {model.experts_per_token} per token"
-        )
-    if model.shared_expert_ffn_size:
-        words.append(f"shared experts of width {model.shared_expert_ffn_size}")
-    return "; ".join(words)
-
-
-def _print_details(console: Console, model: Model) -> None:
-    lines = [f"note: {note}" for note in model.notes]
-    if model.plan is not None:
-        plan = model.plan
-        lines.append(
-            f"published plan: {_short_plan(plan)}, sequences of {plan.seq_len} tokens, "
-            f"{plan.micro_batch_size} per micro-batch"
-        )
-    lines += [f"source of {what}: {source}" for what, source in model.sources.items()]
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        print_model(console, load_model(model))

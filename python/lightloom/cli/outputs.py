@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightloom.errors import InputError
-from lightloom.study.files import STDOUT, RowWriter, check_all_writable
+from lightloom.output.files import STDOUT, RowWriter, check_all_writable
 
 
 @dataclass(frozen=True, kw_only=True)

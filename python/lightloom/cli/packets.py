@@ -10,11 +10,12 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from lightloom.checking import check, read_toml, shown
 from lightloom.cli import packet_options as options
 from lightloom.cli.outputs import Outputs
-from lightloom.cli.packet_progress import PacketWatcher
 from lightloom.errors import InputError, StuckError
+from lightloom.inputs.strict import check, read_toml, shown
+from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
+from lightloom.output.packet_progress import PacketWatcher
 from lightloom.packets import (
     Flows,
     PacketRun,
@@ -24,16 +25,15 @@ from lightloom.packets import (
     load_scenario,
     simulate_flows,
 )
-from lightloom.packets.scenario import below
-from lightloom.packets.settings import resolve
-from lightloom.report.packets_table import print_packets
-from lightloom.study.files import STDOUT, ColumnWriter, write_json, write_text
-from lightloom.study.packet_results import (
+from lightloom.packets.columns import (
     as_json,
     completion_columns,
     trace_columns,
     unfinished_columns,
 )
+from lightloom.packets.scenario import below
+from lightloom.packets.settings import resolve
+from lightloom.report.packets_table import print_packets
 
 EXAMPLES = """Examples
 

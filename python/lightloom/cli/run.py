@@ -9,7 +9,7 @@ import typer
 
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.show import run_and_report
-from lightloom.study.scenario import load_study
+from lightloom.study.compare.scenario import load_study
 
 EXAMPLE = "lightloom run examples/study.toml --html report.html"
 

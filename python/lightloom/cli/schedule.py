@@ -24,22 +24,22 @@ from lightloom.demand.byte_matrix import (
     write_npz,
 )
 from lightloom.errors import InputError, did_you_mean
+from lightloom.output.files import write_binary, write_json
 from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
-from lightloom.study.files import write_binary, write_json
-from lightloom.study.other_systems import SYSTEMS
-from lightloom.study.port_times import busiest, port_times
-from lightloom.study.schedule_results import as_arrays, as_json, as_rows
 from lightloom.study.scheduling import (
     Choice,
     Ports,
-    Question,
+    Problem,
     Scheduling,
     compare_schedules,
     without_diagonal,
     without_servers,
 )
+from lightloom.study.scheduling.data import as_arrays, as_json, as_rows
+from lightloom.study.scheduling.other_systems import SYSTEMS
+from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import parse_quantity, show_bytes, show_time
 
 EXAMPLES = """Examples
@@ -114,8 +114,8 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
     gone = 0
     if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
         sent, gone = without_servers(sent, ports.failed.servers)
-    question = Question(name, sent, rate_gbps, delay_s, partial, ports)
-    found = _compare(question, choice)
+    problem = Problem(name, sent, rate_gbps, delay_s, partial, ports)
+    found = _compare(problem, choice)
     _write(found, outputs)
     console = Console(highlight=False, stderr=outputs.on_stdout)
     if inside:
@@ -150,12 +150,12 @@ def _write(found: Scheduling, outputs: Outputs) -> None:
         write_json(as_json(found), outputs.json)
 
 
-def _compare(question: Question, choice: Choice) -> Scheduling:
+def _compare(problem: Problem, choice: Choice) -> Scheduling:
     """Compare under a line that says what is being done, once it takes a while."""
     remarks = Console(stderr=True)
     with remarks.status("scheduling") as status:
         return compare_schedules(
-            question, choice, told=lambda share, title: status.update(f"{share:4.0%} {title}")
+            problem, choice, told=lambda share, title: status.update(f"{share:4.0%} {title}")
         )
 
 
@@ -252,7 +252,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 def _print_drawings(found: Scheduling, console: Console) -> None:
     if found.winner is not None:
         winner = found.schedules[found.winner]
-        demand = found.question.demand
+        demand = found.problem.demand
         rows = busiest(demand, MAX_ROWS)
         title = f"Schedule by {found.winner}: {show_time(winner.length_s)}"
         print_gantt(port_times(winner, demand, rows), rows, title, console)

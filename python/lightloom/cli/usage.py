@@ -12,8 +12,8 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from lightloom.checking import expectation, shown
 from lightloom.errors import did_you_mean
+from lightloom.inputs.strict import expectation, shown
 
 #: what typer raises for a wrong command line; typer itself exports its subclass only
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.byte_table import parse_text_table, read_parquet_table
-from lightloom.demand.files import first_line, open_file, shown
 from lightloom.demand.matrix_file import parse_matrix
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.source import whole
 from lightloom.errors import DemandError, echo
+from lightloom.inputs.files import first_line, open_file, shown
 
 #: largest file, side of a matrix and entry
 MAX_FILE_BYTES, MAX_SIDE, MAX_ENTRY = 256 * 10**6, 4096, 2**53

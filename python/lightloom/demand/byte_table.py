@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import first_line, numbered_lines, shown, split_cells
 from lightloom.errors import DemandError
+from lightloom.inputs.files import first_line, numbered_lines, shown, split_cells
 
 #: largest side of a matrix
 _MAX_SIDE = 4096

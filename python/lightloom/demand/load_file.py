@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import first_line, lines_of, open_file, parse_json
 from lightloom.demand.load_trace import LoadTrace, check_entries
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, MAX_RANKS
 from lightloom.errors import DemandError, did_you_mean
+from lightloom.inputs.files import first_line, lines_of, open_file, parse_json
 
 if TYPE_CHECKING:
     import polars

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import lines_of, open_file, parse_json, shown
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, whole
 from lightloom.errors import DemandError
+from lightloom.inputs.files import lines_of, open_file, parse_json, shown
 
 #: expert numbers of one router call, ``(tokens, top_k)``
 Choices = npt.NDArray[np.uint16]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lightloom.demand.files import open_file, parse_json, shown
 from lightloom.demand.source import (
     MAX_COPIES,
     MAX_EXPERTS,
@@ -22,6 +21,7 @@ from lightloom.demand.source import (
     whole,
 )
 from lightloom.errors import DemandError
+from lightloom.inputs.files import open_file, parse_json, shown
 
 MAX_FILE_BYTES = 256 * 10**6
 

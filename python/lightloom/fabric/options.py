@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic import ValidationInfo as Info
 
-from lightloom.checking import literal_words
 from lightloom.errors import (
     MAX_ECHO,
     FabricError,
@@ -21,6 +20,7 @@ from lightloom.errors import (
     echo,
     expected_one_of,
 )
+from lightloom.inputs.strict import literal_words
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits

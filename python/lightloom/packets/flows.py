@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.files import shown
 from lightloom.errors import InputError
-from lightloom.packets.text_table import Columns, Whole, parse_table, read_content
+from lightloom.inputs.files import shown
+from lightloom.inputs.text_table import Columns, Whole, parse_table, read_content
 from lightloom.units import PS_PER_S
 
 #: largest file, most flows, largest flow, latest start

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.demand.files import shown
 from lightloom.errors import InputError, did_you_mean
+from lightloom.inputs.files import shown
+from lightloom.inputs.text_table import Columns, TextTable, parse_table, read_content
 from lightloom.packets.flows import MAX_START_S, Flows
-from lightloom.packets.text_table import Columns, TextTable, parse_table, read_content
 from lightloom.units import to_bps, to_ps
 
 #: largest file, most links (both directions are one), longest name

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lightloom.checking import (
+from lightloom.demand.byte_matrix import read_byte_matrix
+from lightloom.errors import InputError
+from lightloom.inputs.strict import (
     File,
     Number,
     Strict,
@@ -23,8 +25,6 @@ from lightloom.checking import (
     quantity,
     read_toml,
 )
-from lightloom.demand.byte_matrix import read_byte_matrix
-from lightloom.errors import InputError
 from lightloom.packets import patterns
 from lightloom.packets.flows import MAX_SIZE, Flows, read_flows
 from lightloom.units import parse_quantity

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom import _core
-from lightloom.checking import Strict, shown
 from lightloom.errors import InputError, did_you_mean, expected_one_of
 from lightloom.hardware import load_gpu
+from lightloom.inputs.strict import Strict, shown
 from lightloom.packets.graph import read_links
 from lightloom.packets.scenario import UNLIMITED, Network, Scenario
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.errors import InputError, did_you_mean
-from lightloom.study.results import SCHEMA_VERSION
+from lightloom.study.compare.results import SCHEMA_VERSION
 
 #: what each category of a critical path is, in words
 WORDS = {

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.packets import Network, PacketRun, Scenario
+from lightloom.packets.columns import spread
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
-from lightloom.study.packet_results import spread
 from lightloom.units import show_bytes, show_count, show_time
 
 _WIDTH = 80

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from lightloom.output.files import write_text
 from lightloom.report.explain import WORDS
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_template import render_page
@@ -25,8 +26,7 @@ from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, par
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
-from lightloom.study.files import write_text
-from lightloom.study.results import Comparison, FabricResult
+from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
 
 #: parts of a network's price, in words

@@ -13,7 +13,7 @@ from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix
 from lightloom.report.plots_svg import FabricStyle
 from lightloom.schedule import map_nics
 from lightloom.simulate import Snapshot
-from lightloom.study.results import Comparison
+from lightloom.study.compare.results import Comparison
 from lightloom.units import show_bytes, show_time
 
 #: what the circuit policy did, in words

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from lightloom import __version__
+from lightloom.output.files import write_text
 from lightloom.packets import PacketRun, Scenario
 from lightloom.report.packets_table import grids, network_text, verdict, work_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilisation
-from lightloom.study.files import write_text
 from lightloom.units import show_bytes
 
 

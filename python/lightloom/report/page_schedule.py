@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import __version__
+from lightloom.output.files import write_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_schedule import MAX_SOURCES, Gantt, gantt, standalone
-from lightloom.report.schedule_table import grids, nature_text, verdict
-from lightloom.study.files import write_text
-from lightloom.study.port_times import busiest, port_times
+from lightloom.report.schedule_table import grids, profile_text, verdict
 from lightloom.study.scheduling import Scheduling
+from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import show_bytes, show_time
 
 
@@ -38,7 +38,7 @@ def write_schedule_drawing(found: Scheduling, path: Path) -> None:
     drawn = _gantt(found)
     if drawn is None:
         return
-    text = standalone(drawn, _title(found), f"{found.question.name}; {_shown(found)}")
+    text = standalone(drawn, _title(found), f"{found.problem.name}; {_shown(found)}")
     write_text(text + "\n", path)
 
 
@@ -49,14 +49,14 @@ def render_schedule(found: Scheduling) -> str:
 
 def _context(found: Scheduling) -> dict[str, Any]:
     drawn = _gantt(found)
-    demand = found.question.demand
+    demand = found.problem.demand
     square = demand.shape[0] == demand.shape[1]
     names = [str(index) for index in range(max(demand.shape))]
     best = found.best_allocation
     return {
         "version": __version__,
-        "title": f"Circuits for {found.question.name}",
-        "heading": nature_text(found),
+        "title": f"Circuits for {found.problem.name}",
+        "heading": profile_text(found),
         "verdict": verdict(found),
         "tables": grids(found),
         "schedule_title": _title(found),
@@ -86,14 +86,14 @@ def _title(found: Scheduling) -> str:
 def _gantt(found: Scheduling) -> Gantt | None:
     if found.winner is None:
         return None
-    rows = busiest(found.question.demand, MAX_SOURCES)
-    times = port_times(found.schedules[found.winner], found.question.demand, rows)
+    rows = busiest(found.problem.demand, MAX_SOURCES)
+    times = port_times(found.schedules[found.winner], found.problem.demand, rows)
     return gantt(times, rows)
 
 
 def _shown(found: Scheduling) -> str:
     """Which sources are drawn."""
-    sources = found.nature.sources
+    sources = found.profile.sources
     if sources <= MAX_SOURCES:
         return f"{sources} sources"
     return f"the {MAX_SOURCES} busiest of {sources} sources"

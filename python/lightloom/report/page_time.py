@@ -17,7 +17,7 @@ from lightloom.report.plots_gantt import (
 )
 from lightloom.report.plots_svg import FabricStyle
 from lightloom.report.spans import circuit_spans, worker_spans
-from lightloom.study.results import Comparison
+from lightloom.study.compare.results import Comparison
 from lightloom.units import show_time
 
 MAX_FABRICS, MAX_PAIRS = 2, 28

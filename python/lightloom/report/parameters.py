@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lightloom.study.results import Comparison
+from lightloom.study.compare.results import Comparison
 
 #: parts of ``inputs`` that have a table of their own, and its title
 TITLES = {

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lightloom.report.plots_svg import Axis, drawing, tag, tick_text, ticks
 from lightloom.report.schedule_text import time_unit
-from lightloom.study.port_times import DARK, SEVERAL, PortTimes, most_of_each_bin
+from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, most_of_each_bin
 from lightloom.units import show_time
 
 WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0

@@ -10,9 +10,9 @@ from rich.text import Text
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
 from lightloom.schedule import PlanePlan
-from lightloom.study.other_systems import SYSTEMS
-from lightloom.study.schedule_results import dark_share
 from lightloom.study.scheduling import AllocationRow, Scheduling
+from lightloom.study.scheduling.data import dark_share
+from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.units import show_bytes, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
@@ -20,21 +20,21 @@ _SKEWED = 0.15
 
 
 def print_scheduling(found: Scheduling, console: Console) -> None:
-    """Print the demand's nature, the tables, and what to make of them."""
-    console.print(Text(nature_text(found)), soft_wrap=True)
+    """Print the demand's profile, the tables, and what to make of them."""
+    console.print(Text(profile_text(found)), soft_wrap=True)
     for grid in grids(found):
         console.print(as_rich(grid))
     for sentence in verdict(found):
         console.print(Text(sentence), soft_wrap=True)
 
 
-def nature_text(found: Scheduling) -> str:
+def profile_text(found: Scheduling) -> str:
     """The demand in one line."""
-    of = found.nature
+    of = found.profile
     alike = "every source has nearly the same mix"
     kind = alike if of.rank_one_distance < _SKEWED else "pairs are skewed individually"
     return (
-        f"{found.question.name}: {of.sources} x {of.destinations}, "
+        f"{found.problem.name}: {of.sources} x {of.destinations}, "
         f"{show_bytes(of.total_bytes)} in {of.pairs:,} pairs; "
         f"busiest port {show_bytes(of.busiest_bytes)}, {of.line_over_mean:.2f} x mean; "
         f"largest pair {of.pair_over_mean:.2f} x mean, CV {of.pair_cv:.2f}; "
@@ -55,12 +55,12 @@ def grids(found: Scheduling) -> list[Grid]:
 
 
 def _schedules(found: Scheduling) -> Grid:
-    question = found.question
+    problem = found.problem
     unit_s, unit = time_unit(max(row.length_s for row in found.schedules.values()))
-    stops = "only the ports that it moves" if question.partial else "all ports"
+    stops = "only the ports that it moves" if problem.partial else "all ports"
     bound = (
         "the largest line with a delay per peer"
-        if question.partial
+        if problem.partial
         else "at least the largest line, and a delay per peer of the line with most"
     )
     rows = [
@@ -78,8 +78,8 @@ def _schedules(found: Scheduling) -> Grid:
         [name, "-", "-", "-", "-", "time limit"] for name in found.not_begun if name not in SYSTEMS
     ]
     return Grid(
-        title=f"Schedules of permutations: {question.rate_gbps:g} Gb/s per port, "
-        f"{show_time(question.delay_s)} per reconfiguration, which stops {stops}",
+        title=f"Schedules of permutations: {problem.rate_gbps:g} Gb/s per port, "
+        f"{show_time(problem.delay_s)} per reconfiguration, which stops {stops}",
         headers=[
             ("schedule by", ""),
             ("length", unit),
@@ -95,8 +95,8 @@ def _schedules(found: Scheduling) -> Grid:
 
 
 def _systems(found: Scheduling) -> Grid:
-    question = found.question
-    switches = 1 if question.ports is None else question.ports.degree
+    problem = found.problem
+    switches = 1 if problem.ports is None else problem.ports.degree
     unit_s, unit = time_unit(max(row.length_s for row in found.systems.values()))
     rows = [
         [
@@ -113,7 +113,7 @@ def _systems(found: Scheduling) -> Grid:
     rows += [[name, *["-"] * 5, "time limit"] for name in found.not_begun if name in SYSTEMS]
     return Grid(
         title=f"Other systems: {switches} switch{'es' * (switches > 1)} of "
-        f"{question.rate_gbps:g} Gb/s ports, {show_time(question.delay_s)} to turn",
+        f"{problem.rate_gbps:g} Gb/s ports, {show_time(problem.delay_s)} to turn",
         headers=[
             ("system", ""),
             ("length", unit),
@@ -131,7 +131,7 @@ def _systems(found: Scheduling) -> Grid:
 
 
 def _allocations(found: Scheduling) -> Grid:
-    ports, best = found.question.ports, found.best_allocation
+    ports, best = found.problem.ports, found.best_allocation
     assert ports is not None
     rows = found.allocations
     times = [way.makespan_s for row in rows for way in (row.split, row.whole)]
@@ -139,7 +139,7 @@ def _allocations(found: Scheduling) -> Grid:
     relayed = rows[0].relayed is not None
     return Grid(
         title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
-        f"{found.question.rate_gbps:g} Gb/s and "
+        f"{found.problem.rate_gbps:g} Gb/s and "
         f"{ports.eps_gbps:g} Gb/s EPS per server"
         + ("" if ports.failed is None else f"; failed: {ports.failed.parts}"),
         headers=[
@@ -178,7 +178,7 @@ def _seconds(value_s: float, unit_s: float) -> str:
 
 
 def _held(found: Scheduling) -> str:
-    ports = found.question.ports
+    ports = found.problem.ports
     assert ports is not None
     return "the circuits given" if ports.previous is not None else "the static circulant"
 
@@ -253,7 +253,7 @@ def _made(found: Scheduling) -> str:
 
 
 def _planes(found: Scheduling, plan: PlanePlan) -> str:
-    best, ports = found.best_allocation, found.question.ports
+    best, ports = found.best_allocation, found.problem.ports
     assert best is not None
     assert ports is not None
     where = f"{ports.degree} plane{'s' * (ports.degree > 1)}, NIC i of every server on plane i"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lightloom.demand import SHADES, heat_map
 from lightloom.report.plots_svg import tick_text, ticks
-from lightloom.study.port_times import DARK, IDLE, SEVERAL, PortTimes, most_of_each_bin
+from lightloom.study.scheduling.port_times import DARK, IDLE, SEVERAL, PortTimes, most_of_each_bin
 
 #: ports drawn at most, and destinations that have a sign of their own
 MAX_ROWS = 32

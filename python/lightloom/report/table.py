@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.study.results import Comparison, FabricResult
+from lightloom.study.compare.results import Comparison, FabricResult
 
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {

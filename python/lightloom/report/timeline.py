@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from lightloom.output.files import whole_file
 from lightloom.report.explain import WORDS
 from lightloom.report.spans import OWN, CircuitSpans, Spans, circuit_spans, worker_spans
 from lightloom.simulate import Snapshot
-from lightloom.study.files import whole_file
-from lightloom.study.results import Comparison
+from lightloom.study.compare.results import Comparison
 
 #: events of a file at most, over all fabrics; about 200 bytes each
 MAX_EVENTS = 300_000

@@ -182,14 +182,14 @@ def test_what_demand_writes_is_what_schedule_reads(lightloom, folder):
         rows = (folder / "demand.csv").read_text().splitlines()[1:]
         cells = [[int(cell) for cell in row.split(",")] for row in rows]
         between = sum(size for source, target, _, size in cells if source != target)
-        assert content["nature"]["total_bytes"] == between
+        assert content["profile"]["total_bytes"] == between
 
 
 def test_drawn_demand_is_that_of_demand(lightloom):
     lightloom("demand pair --view rank --csv demand.csv --seed 5")
     files = ["demand.csv", "--synthetic pair --servers 8 --seed 5"]
     read, made = (
-        json.loads(lightloom(f"schedule {name} --delay 1us --json -").out)["nature"]
+        json.loads(lightloom(f"schedule {name} --delay 1us --json -").out)["profile"]
         for name in files
     )
     assert read == made

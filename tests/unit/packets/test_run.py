@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lightloom.cli.packet_progress import PacketWatcher
 from lightloom.errors import InputError
+from lightloom.output.packet_progress import PacketWatcher
 from lightloom.packets import (
     Finished,
     Network,
@@ -100,7 +100,7 @@ def test_wrong_records(record, line):
 
 def test_a_terminal_sees_progress_after_a_moment(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("lightloom.cli.packet_progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("lightloom.output.packet_progress.time.monotonic", lambda: now[0])
     shown, rows = io.StringIO(), []
     console = Console(file=shown, force_terminal=True, width=80)
     none = np.zeros(0)

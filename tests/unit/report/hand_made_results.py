@@ -7,7 +7,7 @@ import numpy as np
 
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
 from lightloom.simulate import CircuitTimeline, CircuitUse, Run, Snapshot, Timeline
-from lightloom.study.results import Comparison, FabricResult
+from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.workload.task_graph import NONE, Category, Layout
 
 STAGES, MICRO_BATCHES, LAYERS = 4, 6, 2

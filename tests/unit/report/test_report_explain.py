@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lightloom.errors import InputError
+from lightloom.output.files import write_json
 from lightloom.report.explain import WORDS, differences, load_results, print_explanation
-from lightloom.study.files import write_json
 from lightloom.workload.task_graph import Category
 
 

@@ -15,10 +15,10 @@ from lightloom.packets import (
     Scenario,
     make_flows,
 )
+from lightloom.packets.columns import as_json, spread, trace_columns
 from lightloom.packets.settings import resolve
 from lightloom.report.packets_table import grids, network_text, settings_lines, verdict, work_text
 from lightloom.report.page_packets import render_packets
-from lightloom.study.packet_results import as_json, spread, trace_columns
 
 SCENARIO = Scenario(network=Network(hosts=2, rate_gbps=8, topology="star"), transport="ndp", seed=7)
 NAN = float("nan")

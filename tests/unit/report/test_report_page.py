@@ -10,8 +10,8 @@ from lightloom.errors import OutputError
 from lightloom.report.page import render, tiles, verdict, write_page
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.report.table import grouped
-from lightloom.study.compare import compare
-from lightloom.study.scenario import Scenario, check
+from lightloom.study.compare.run import compare
+from lightloom.study.compare.scenario import Scenario, check
 
 from .hand_made_results import circuit_timeline
 

@@ -18,18 +18,18 @@ from lightloom.report.page_schedule import (
     write_schedule_page,
 )
 from lightloom.report.plots_schedule import colour, gantt
-from lightloom.report.schedule_table import nature_text, print_scheduling, verdict
+from lightloom.report.schedule_table import print_scheduling, profile_text, verdict
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
-from lightloom.study.other_systems import SYSTEMS
-from lightloom.study.port_times import DARK, PortTimes, port_times
 from lightloom.study.scheduling import (
     Choice,
     Ports,
-    Question,
+    Problem,
     Scheduling,
     compare_schedules,
-    nature,
+    profile_of,
 )
+from lightloom.study.scheduling.other_systems import SYSTEMS
+from lightloom.study.scheduling.port_times import DARK, PortTimes, port_times
 
 ALL = Choice(methods=("auto",), allocators=("static", "best"), systems=tuple(SYSTEMS), relay=True)
 
@@ -40,7 +40,7 @@ def drawn(regime, servers, **more):
     )
     tokens = source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]
     demand = rank_matrix(tokens).astype(np.uint64) * np.uint64(8192)
-    return Question(f"{regime} <{servers}>", demand, 400.0, 10e-6, **more)
+    return Problem(f"{regime} <{servers}>", demand, 400.0, 10e-6, **more)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_gantt_in_signs():
 
 def test_everything_fits_the_width(found):
     winner = found.schedules[found.winner]
-    times = port_times(winner, found.question.demand, np.arange(8))
+    times = port_times(winner, found.problem.demand, np.arange(8))
     text = text_of(print_gantt, times, np.arange(8), "Title")
     text += text_of(print_circuits, found.best_allocation.split.circuits, "Circuits")
     for line in text.splitlines():
@@ -114,13 +114,13 @@ def test_units(seconds, expected):
     assert time_unit(seconds)[1] == expected
 
 
-def test_nature_in_words(found):
-    text = nature_text(found)
+def test_profile_in_words(found):
+    text = profile_text(found)
     assert text.startswith("pair <8>: 8 x 8, ")
     assert text.endswith("pairs are skewed individually")
     alike = drawn("mixtral", 8)
-    calm = Scheduling(alike, nature(alike.demand))
-    assert nature_text(calm).endswith("every source has nearly the same mix")
+    calm = Scheduling(alike, profile_of(alike.demand))
+    assert profile_text(calm).endswith("every source has nearly the same mix")
 
 
 def test_verdict_in_words(found):
@@ -137,7 +137,7 @@ def test_verdict_in_words(found):
         sentence,
     )
     slow = compare_schedules(
-        Question("x", found.question.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
+        Problem("x", found.problem.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
     )
     assert re.fullmatch(
         r"Keep the static circulant, unless the delay of 25 ms is hidden or this demand comes more "
@@ -146,7 +146,7 @@ def test_verdict_in_words(found):
     )
     held = found.best_allocation.split.circuits
     same = compare_schedules(
-        Question("x", found.question.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
+        Problem("x", found.problem.demand, 400.0, 0.0, ports=Ports(4, 800.0, held)), ALL
     )
     assert verdict(same)[0] == (
         "Keep the circuits given: no other circuits are faster for this demand."
@@ -156,10 +156,10 @@ def test_verdict_in_words(found):
 
 
 def test_a_time_limit_is_said_in_the_table(found):
-    short = compare_schedules(found.question, Choice(("auto",), (), time_limit_s=0.0))
+    short = compare_schedules(found.problem, Choice(("auto",), (), time_limit_s=0.0))
     lines = [line for line in text_of(print_scheduling, short).splitlines() if "critical" in line]
     assert lines[0].split() == ["critical", "-", "-", "-", "-", "time", "limit"]
-    cut = Scheduling(found.question, found.nature, systems=dict(found.systems))
+    cut = Scheduling(found.problem, found.profile, systems=dict(found.systems))
     row = cut.systems.pop("Helios")
     cut.not_begun = ["Helios"]
     lines = [line for line in text_of(print_scheduling, cut).splitlines() if "Helios" in line]
@@ -174,7 +174,7 @@ def ring(neighbours, pairs):
     held = np.zeros((6, 6), dtype=np.uint16)
     for a, b in neighbours:
         held[a, b] = held[b, a] = 1
-    asked = Question("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
+    asked = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
     return compare_schedules(asked, Choice(("bvn",), ("static", "best", "exact"), relay=True))
 
 
@@ -194,7 +194,7 @@ def test_what_has_no_way_is_said():
 
 def test_relaying_that_does_not_pay_says_why():
     demand = np.full((3, 3), 10**6, dtype=np.uint64)
-    asked = Question("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
+    asked = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
     found = compare_schedules(asked, Choice(("bvn",), ("static",), relay=True))
     assert verdict(found)[-1] == (
         "Relaying does not pay: no routing with relays is faster than one hop."
@@ -203,7 +203,7 @@ def test_relaying_that_does_not_pay_says_why():
 
 def test_drawing_has_every_span(found):
     winner = found.schedules[found.winner]
-    times = port_times(winner, found.question.demand, np.arange(8))
+    times = port_times(winner, found.problem.demand, np.arange(8))
     made = gantt(times, np.arange(8))
     rects = [part for part in made.parts if part.startswith("<rect")]
     assert len(rects) == 8 + len(times.joined().source)
@@ -247,14 +247,14 @@ def test_page_has_tables_and_drawings(found, tmp_path):
 
 def test_page_and_drawing_of_nothing(tmp_path):
     asked = drawn("pair", 4)
-    cut = Scheduling(asked, nature(asked.demand), interrupted=True)
+    cut = Scheduling(asked, profile_of(asked.demand), interrupted=True)
     write_schedule_drawing(cut, tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
     assert "Interrupted" in render_schedule(cut)
 
 
 def test_rectangles_have_a_page_without_matrices():
-    asked = Question("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
+    asked = Problem("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
     text = render_schedule(compare_schedules(asked, Choice(("bvn",), ())))
     assert "Rows: 2 sources" in text
     assert "row sends to column" not in text

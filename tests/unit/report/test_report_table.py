@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lightloom.report.page import render
 from lightloom.report.table import BREAKDOWN, grouped, print_comparison
-from lightloom.study.results import PolicyResult
+from lightloom.study.compare.results import PolicyResult
 from lightloom.workload.task_graph import Category
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightloom.study import ClusterOptions, PlanOptions, Scenario, compare
+from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 
 
 def small_scenario(**changes):

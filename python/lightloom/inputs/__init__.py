@@ -1,0 +1,1 @@
+"""Reading input: strict descriptions, bounded files, tables; what is wrong becomes one line."""

@@ -1,0 +1,1 @@
+"""Writing results: files that are there whole or not at all, rows as they come, progress."""

@@ -1,0 +1,136 @@
+"""Tables and shaded matrices of a demand, in text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.demand import DemandSource, Skew, SkewStatistics
+from lightloom.demand.shading import SHADES, HeatMap, heat_map
+
+#: columns of row names
+_MARGIN = 7
+
+_COLORS = ("default", "#35608d", "#2a788e", "#22a884", "#7ad151", "#fde725")
+
+
+@dataclass(frozen=True)
+class MatrixPicture:
+    """One matrix with what its axes mean."""
+
+    matrix: npt.NDArray[np.int64]
+    rows: str
+    columns: str
+    note: str
+
+
+def print_figures(
+    console: Console, source: DemandSource, index: dict[str, int], figures: SkewStatistics
+) -> None:
+    """Print where the demand is from and how skewed it is."""
+    shape = source.shape
+    console.print(
+        Text(
+            f"{source.name}: {shape.ranks} EP ranks x {shape.experts} experts, "
+            f"{shape.copies_per_rank:,} token copies per rank and micro-batch"
+        )
+    )
+    places = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in index.items())
+    console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
+    for name, text in source.provenance.items():
+        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+    console.print(_skew_table(figures))
+    console.print(
+        f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
+        f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
+    )
+
+
+def _skew_table(figures: SkewStatistics) -> Table:
+    table = Table(title="Skew", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("of", no_wrap=True)
+    headers = ("number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share")
+    for header in headers:
+        table.add_column(Text(header), justify="right", no_wrap=True)
+    rows: list[tuple[str, Skew | None]] = [
+        ("expert loads", figures.experts),
+        ("rank loads", figures.ranks),
+        ("rank to rank", figures.pairs),
+        ("both ways", figures.symmetric_pairs),
+    ]
+    for name, skew in rows:
+        if skew is None:
+            continue
+        table.add_row(
+            name,
+            f"{skew.count:,}",
+            f"{skew.mean:,.0f}",
+            f"{skew.max_over_mean:.3f}",
+            f"{skew.cv:.3f}",
+            f"{skew.gini:.3f}",
+            f"{skew.entropy:.3f}",
+            f"{skew.top_share:.1%} in {skew.top}",
+        )
+    return table
+
+
+def print_picture(
+    console: Console, picture: MatrixPicture, token_bytes: int, hidden: int, element_bytes: float
+) -> None:
+    """Print a matrix shaded by size, with numbers if the console is wide enough."""
+    widest = max(len(f"{picture.matrix.max():,}") + 1, len(f"{picture.matrix.sum(axis=0).max():,}"))
+    numbers = picture.matrix.shape[1] * (widest + 1) + _MARGIN <= console.width
+    cell = widest + 1 if numbers else 2
+    drawn = heat_map(picture.matrix, 64, (console.width - _MARGIN) // cell)
+    console.print(Text(f"columns: {picture.columns}; rows: {picture.rows}; {picture.note}"))
+    if drawn.columns_per_cell > 1 or drawn.rows_per_cell > 1:
+        console.print(f"a cell sums {drawn.rows_per_cell} rows x {drawn.columns_per_cell} columns")
+    _print_cells(console, drawn, cell, numbers)
+    if numbers:
+        totals = picture.matrix.sum(axis=0)
+        line = "".join(f"{total:>{cell},}" for total in totals)
+        console.print(Text(f"{'tokens':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+        line = "".join(f"{_megabytes(total * token_bytes):>{cell}}" for total in totals)
+        console.print(Text(f"{'MB':{_MARGIN}}{line}"), no_wrap=True, crop=False)
+    _print_legend(console, drawn, token_bytes)
+    console.print(
+        f"MB = 10^6 bytes: {token_bytes:,} bytes per token "
+        f"({hidden:,} elements of {element_bytes:g} bytes)"
+    )
+
+
+def _print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> None:
+    columns = drawn.values.shape[1]
+    step = max(1, -(-5 // cell))
+    heads = "".join(
+        f"{column * drawn.columns_per_cell:<{cell * step}}" if not numbers else f"{column:>{cell}}"
+        for column in range(0, columns, 1 if numbers else step)
+    )
+    console.print(Text(f"{'':{_MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
+    for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
+        line = Text(f"{row * drawn.rows_per_cell:<{_MARGIN}}")
+        for value, level in zip(values, levels, strict=True):
+            shade = SHADES[level]
+            text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell
+            line.append(text, style=_COLORS[level])
+        console.print(line, no_wrap=True, crop=False)
+
+
+def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
+    for level in range(1, len(SHADES)):
+        bound = drawn.bounds[level]
+        legend = Text(SHADES[level] * 2, style=_COLORS[level])
+        size = f"{bound:,.0f} tokens, {_megabytes(bound * token_bytes)} MB"
+        legend.append(f" to {size}{', per cell; blank is none' if level == 1 else ''}", "default")
+        console.print(legend)
+
+
+def _megabytes(size_bytes: float) -> str:
+    size = size_bytes / 1e6
+    return f"{size:,.0f}" if size >= 100 else f"{size:.3g}"

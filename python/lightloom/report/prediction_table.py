@@ -1,0 +1,92 @@
+"""The table of how good predictors of expert loads are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lightloom.study.prediction import Evaluation, Score
+from lightloom.units import show_time
+
+
+def print_scores(
+    console: Console, evaluation: Evaluation, scores: list[Score], content: dict[str, Any]
+) -> None:
+    """Print the trace, the scores and what to know about them."""
+    trace, inputs = evaluation.trace, content["inputs"]
+    kind = "SYNTHETIC trace, drawn by the generator" if trace.synthetic else "log"
+    console.print(
+        Text(
+            f"{trace.name}: {kind}; {trace.steps} steps x {trace.layers} layers x "
+            f"{trace.experts} experts"
+        ),
+        soft_wrap=True,
+    )
+    for name, text in trace.provenance.items():
+        console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
+    console.print(_table(evaluation, scores))
+    for line in _remarks(evaluation, inputs):
+        console.print(Text(line, style="dim"), soft_wrap=True)
+    for reason in inputs["too_short"]:
+        console.print(
+            Text(f"warning: too short to judge a predictor: {reason}", style="yellow"),
+            soft_wrap=True,
+        )
+    if content["interrupted"]:
+        console.print(Text("warning: interrupted; finished predictors only", style="yellow"))
+
+
+def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
+    """What to know about the table."""
+    setting, trace = evaluation.setting, evaluation.trace
+    first = "from layer 1 on, since nothing precedes layer 0" if setting.first_layer else "layer 0"
+    lines = [
+        f"scored from step {setting.first_step} on, {first}; L1 of sampling alone: "
+        f"about {inputs['sampling_noise_l1']:.3f}",
+        f"regret: dispatch over {evaluation.servers} servers with {inputs['degree']} circuits of "
+        f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
+        f"{show_time(inputs['optimum_s'])} of circuits chosen on the truth",
+    ]
+    lines.append("held: the same if static circuits are there before, and change only for a gain")
+    if evaluation.equal_sources:
+        lines.append("the trace does not tell servers apart: each sends the same")
+    if trace.synthetic:
+        lines.append("synthetic loads: they say nothing of a real model's predictability")
+    return lines
+
+
+def _table(evaluation: Evaluation, scores: list[Score]) -> Table:
+    table = Table(title="Predictors", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
+    table.add_column("predictor", no_wrap=True)
+    top = f"top-{evaluation.setting.top_k}\noverlap"
+    heads = (
+        top,
+        "L1",
+        "regret\n[us]",
+        "of opti-\nmum [%]",
+        "worst\n[%]",
+        "held\n[%]",
+        "time\n[ms]",
+    )
+    for head in heads:
+        table.add_column(Text(head), justify="right", no_wrap=True)
+    for score in scores:
+        cells = [
+            _cell(score.top_k_overlap, "{:.3f}"),
+            _cell(score.l1, "{:.3f}"),
+            _cell(score.regret_s, "{:.2f}", 1e6),
+            _cell(score.regret_ratio, "{:.2f}", 100),
+            _cell(score.worst_regret_ratio, "{:.1f}", 100),
+            _cell(score.held_regret_ratio, "{:.2f}", 100),
+            _cell(score.best_time_s, "{:.3f}", 1e3),
+        ]
+        table.add_row(score.predictor, *cells)
+    return table
+
+
+def _cell(value: float | None, form: str, factor: float = 1.0) -> str:
+    return "-" if value is None else form.format(value * factor)

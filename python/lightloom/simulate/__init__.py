@@ -1,0 +1,25 @@
+"""Simulation of a training step: one call, task graph and network in, :class:`Run` out."""
+
+from lightloom.simulate.packets import Packets, PhaseCount, Phases
+from lightloom.simulate.result import (
+    CircuitTimeline,
+    CircuitUse,
+    LinkUse,
+    Run,
+    Snapshot,
+    Timeline,
+)
+from lightloom.simulate.run import simulate
+
+__all__ = [
+    "CircuitTimeline",
+    "CircuitUse",
+    "LinkUse",
+    "Packets",
+    "PhaseCount",
+    "Phases",
+    "Run",
+    "Snapshot",
+    "Timeline",
+    "simulate",
+]

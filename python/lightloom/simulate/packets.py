@@ -1,0 +1,144 @@
+"""Packets as the network model of a step: the whole step, or its communication phases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lightloom import _core
+from lightloom.fabric.network import Network
+from lightloom.schedule import CircuitAllocator
+from lightloom.simulate.allocator import core_errors
+from lightloom.simulate.columns import as_plain
+from lightloom.simulate.result import Run
+from lightloom.simulate.step import StepRunner
+from lightloom.workload.task_graph import TaskGraph
+
+
+@dataclass(frozen=True)
+class Packets:
+    """How packets are sent.
+
+    Attributes
+    ----------
+    transport
+        ``ideal`` (line rate, endless queues), ``roce``, ``dctcp``, ... with the sizes, queues and
+        thresholds that its reference has.
+    mtu_bytes
+        Payload of a full packet, if another than the transport's.
+    queue_bytes
+        Data that a port queues, if another than the transport's.
+    seed
+        Of the hashes that spread flows over paths, and of random choices in queues.
+    full
+        Whether a whole step may run as packets whatever its size.
+    """
+
+    transport: str = "dctcp"
+    mtu_bytes: int | None = None
+    queue_bytes: int | None = None
+    seed: int = 1
+    full: bool = False
+
+    def plain(self) -> tuple[str, int | None, int | None, int]:
+        """Return what the core takes."""
+        return (self.transport, self.mtu_bytes, self.queue_bytes, self.seed)
+
+
+@dataclass(frozen=True)
+class PhaseCount:
+    """What is known of the phases of one purpose; see :class:`Phases`.
+
+    ``mean``, ``least`` and ``greatest`` are of the stretch of those simulated: by how much longer
+    their flows take than they would as fluids; the mean is by bytes.
+    """
+
+    distinct: int
+    simulated: int
+    size_bytes: int
+    simulated_bytes: int
+    mean: float
+    least: float
+    greatest: float
+    packet_hops: int
+
+
+class Phases:
+    """What the communication phases of steps on one network take as packets.
+
+    A phase is the transfers of one all-to-all, one pipeline send or one ring collective. Each
+    distinct one (the same bytes over the same circuits, between servers that share switches alike)
+    is simulated once, alone; its flows are then stretched so that alone they take as long. What is
+    met by a run is simulated before the next.
+
+    Parameters
+    ----------
+    network
+        What steps run on.
+    packets
+        How packets are sent.
+    sample
+        How many distinct phases of each purpose are simulated, chosen by their digests; the others
+        take the mean stretch. All of them if ``None``.
+    purposes
+        The purposes (``ep``, ``pp``, ...) whose phases are simulated; the others stay flows. All
+        of them if ``None``.
+
+    Raises
+    ------
+    FabricError
+        If packets cannot be sent like that.
+    InputError
+        If ``sample`` is 0, or there is no such purpose.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        packets: Packets,
+        sample: int | None = None,
+        *,
+        purposes: Sequence[str] | None = None,
+    ) -> None:
+        names = None if purposes is None else list(purposes)
+        with core_errors():
+            self.book = _core.PhaseBook(as_plain(network), packets.plain(), sample, names)
+
+    @property
+    def mtu_bytes(self) -> int:
+        """Payload of a full packet."""
+        return self.book.mtu()
+
+    @property
+    def pending(self) -> tuple[int, int]:
+        """Phases still to be simulated, and about how many packet-hops these are."""
+        return self.book.pending()
+
+    @property
+    def all_hops(self) -> int:
+        """About how many packet-hops everything is that was met, equal phases included."""
+        return self.book.all_hops()
+
+    def survey(
+        self,
+        graph: TaskGraph,
+        network: Network,
+        *,
+        progress: Callable[[float], bool | None] | None = None,
+        allocator: CircuitAllocator | None = None,
+    ) -> Run:
+        """Play a step with what is known, and note the phases that it meets.
+
+        ``network`` may differ from the book's in when and how circuits are chosen.
+        """
+        return StepRunner(graph, network, (), True, allocator).run(self.book, progress)
+
+    def simulate(self, progress: Callable[[float], bool | None] | None = None) -> None:
+        """Simulate what is pending; after an interrupt, what was finished stays known."""
+        with core_errors():
+            self.book.simulate(progress)
+
+    def counts(self) -> dict[str, PhaseCount]:
+        """What is known, by purpose, of the purposes that were met."""
+        counts = {name: PhaseCount(**row) for name, row in self.book.counts().items()}
+        return {name: count for name, count in counts.items() if count.distinct}

@@ -1,0 +1,298 @@
+"""The outcome of a simulated step, in seconds and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.units import PS_PER_S
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """Use of one class of links over the step.
+
+    ``mean`` is the bytes of all links over what they could have carried (circuits: while up);
+    ``max`` that of the busiest.
+    """
+
+    name: str
+    links: int
+    carried_bytes: int
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class CircuitUse:
+    """What the circuit policy did.
+
+    Attributes
+    ----------
+    decisions, reconfigurations
+        How often circuits were decided, and how often any changed.
+    skipped
+        Decisions not taken, as another group of the same servers used the circuits.
+    pairs_changed
+        Port pairs switched, over all reconfigurations.
+    delay_s, exposed_s
+        Switching delay once per all-to-all that it is for, and the part of it for which the mean
+        member of an EP group waited.
+    saved_s
+        Sum over reconfigurations: by how much less the all-to-alls ahead take at line rate than
+        with the circuits that were there.
+    makespan_s, bound_s
+        Sums over decisions: the time at line rate of what was decided for, and what no circuits
+        can beat.
+    relayed, one_hop
+        Where servers may relay: all-to-alls that relays served, and those for which it did not pay.
+    allocations, shared
+        Questions to the allocator, and those answered from an equal earlier one.
+    """
+
+    decisions: int
+    reconfigurations: int
+    skipped: int
+    pairs_changed: int
+    delay_s: float
+    exposed_s: float
+    saved_s: float
+    makespan_s: float
+    bound_s: float
+    relayed: int
+    one_hop: int
+    allocations: int
+    shared: int
+
+    @property
+    def hidden_s(self) -> float:
+        """Switching delay that was hidden behind compute."""
+        return max(0.0, self.delay_s - self.exposed_s)
+
+    @property
+    def shared_ratio(self) -> float:
+        """Part of the allocator's questions answered from an equal earlier one."""
+        return self.shared / self.allocations if self.allocations else 0.0
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Spans of selected workers, one row each, in the order in which they ended.
+
+    Attributes
+    ----------
+    worker
+        Worker, ``(n,)``.
+    stream
+        0: what the worker does or waits for; 1: sends and ring collectives beside it.
+    start_s, end_s
+        Seconds since the start of the step.
+    category
+        Number of the :class:`~lightloom.workload.task_graph.Category`.
+    layer, micro_batch
+        Of the task; 65535 where none.
+    """
+
+    worker: npt.NDArray[np.uint32]
+    stream: npt.NDArray[np.uint8]
+    start_s: npt.NDArray[np.float64]
+    end_s: npt.NDArray[np.float64]
+    category: npt.NDArray[np.uint8]
+    layer: npt.NDArray[np.uint16]
+    micro_batch: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class CircuitTimeline:
+    """When which circuits were up, for the regions of the selected workers; one row per span.
+
+    ``count`` parallel circuits joined ``server_a`` and ``server_b`` from ``up_s`` to ``down_s``.
+    """
+
+    server_a: npt.NDArray[np.uint32]
+    server_b: npt.NDArray[np.uint32]
+    count: npt.NDArray[np.uint16]
+    up_s: npt.NDArray[np.float64]
+    down_s: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One decision of the circuit policy, for the group of a selected worker.
+
+    Attributes
+    ----------
+    time_s, ready_s
+        When switching began and when the circuits were up.
+    group
+        EP group, ``stage * replicas + replica``.
+    layer, micro_batch
+        Of the all-to-all that it is for.
+    servers
+        ``(n,)``.
+    demand
+        Bytes, ``(n, n)``, row = source.
+    circuits
+        Parallel circuits, ``(n, n)``.
+    makespan_s
+        Of the demand over these circuits at line rate.
+    chosen
+        Allocator whose circuits these are.
+    """
+
+    time_s: float
+    ready_s: float
+    group: int
+    layer: int
+    micro_batch: int
+    servers: npt.NDArray[np.uint32]
+    demand: npt.NDArray[np.uint64]
+    circuits: npt.NDArray[np.uint16]
+    makespan_s: float
+    chosen: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of one step.
+
+    Attributes
+    ----------
+    step_time_s
+        From the start until the last worker is done.
+    critical_path_s
+        Seconds per category along the chain of causes that ends with the last worker: a waiting
+        worker's time is charged to what its releaser did. Sums to the step time.
+    mean_s
+        Seconds per category, mean over workers; sums to the step time. All-to-alls and rings
+        include the wait for their members; ``bubble`` is waiting for the pipeline and for the end
+        of the step.
+    stage_s
+        The same per pipeline stage, ``(stages,)``.
+    straggler_wait_s
+        The part of ``mean_s["ep"]`` (and ``"reconfiguration"``) before the last member arrived.
+    purpose_bytes
+        Bytes by purpose (tp, ep, pp, dp, cp) and carrier (nvswitch, eps, ocs, direct, relayed).
+        Relayed bytes are counted once more per relay.
+    circuits
+        What the circuit policy did.
+    links
+        Use of each class of links.
+    trace_hash
+        Hash of everything that happened; equal inputs have equal hashes.
+    events, flows, tasks
+        How much was simulated.
+    packet_hops
+        Packets that left a link, once for each, if the step ran as packets.
+    flow_work
+        What the flow simulation did for it.
+    timeline, circuit_timeline, snapshots
+        For the workers asked for; empty otherwise.
+    """
+
+    step_time_s: float
+    critical_path_s: dict[str, float]
+    mean_s: dict[str, float]
+    stage_s: tuple[dict[str, float], ...]
+    straggler_wait_s: float
+    purpose_bytes: dict[str, dict[str, int]]
+    circuits: CircuitUse
+    links: tuple[LinkUse, ...]
+    trace_hash: str
+    events: int
+    flows: int
+    tasks: int
+    packet_hops: int
+    flow_work: dict[str, int]
+    timeline: Timeline
+    circuit_timeline: CircuitTimeline
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def carried_bytes(self) -> dict[str, int]:
+        """Bytes by carrier, all purposes together."""
+        rows = list(self.purpose_bytes.values())
+        return {carrier: sum(row[carrier] for row in rows) for carrier in rows[0]}
+
+    def reconfiguration_summary(self) -> dict[str, float]:
+        """What the circuit policy did, flat; empty where there are no circuits to decide."""
+        use = self.circuits
+        relaying: dict[str, float] = {}
+        if use.relayed or use.one_hop:
+            relaying = {"relayed_exchanges": use.relayed, "one_hop_exchanges": use.one_hop}
+        if use.decisions == 0:
+            return relaying
+        return {
+            "decisions": use.decisions,
+            "reconfigurations": use.reconfigurations,
+            "skipped": use.skipped,
+            "pairs_changed": use.pairs_changed,
+            "delay_s": use.delay_s,
+            "hidden_s": use.hidden_s,
+            "exposed_s": use.exposed_s,
+            "makespan_over_bound": use.makespan_s / use.bound_s if use.bound_s else 1.0,
+            "shared_ratio": use.shared_ratio,
+            **relaying,
+        }
+
+
+def run_of(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
+    """Convert what the core returned; ``own_allocator`` names a user's."""
+    names: list[str] = raw["categories"]
+    spent: list[list[int]] = raw["spent_ps"]
+    per_stage = raw["workers_per_stage"]
+    totals = [sum(column) for column in zip(*spent, strict=True)]
+    workers = per_stage * len(spent)
+    circuits = dict(raw["circuits"])
+    delay, exposed = circuits.pop("delay_ps"), circuits.pop("exposed_ps")
+    return Run(
+        step_time_s=_seconds(raw["step_ps"]),
+        critical_path_s=_by_category(names, raw["critical_path_ps"]),
+        mean_s=_by_category(names, totals, workers),
+        stage_s=tuple(_by_category(names, stage, per_stage) for stage in spent),
+        straggler_wait_s=_seconds(raw["straggler_wait_ps"] / workers),
+        purpose_bytes={purpose: dict(row) for purpose, row in raw["bytes"].items()},
+        circuits=CircuitUse(delay_s=_seconds(delay), exposed_s=_seconds(exposed), **circuits),
+        links=tuple(LinkUse(*row) for row in raw["links"]),
+        trace_hash=raw["trace_hash"],
+        events=raw["events"],
+        flows=raw["flows"],
+        tasks=raw["tasks"],
+        packet_hops=raw["packet_hops"],
+        flow_work=dict(raw["flow_work"]),
+        timeline=Timeline(**_in_seconds(raw["timeline"])),
+        circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
+        snapshots=tuple(_snapshot(entry, own_allocator) for entry in raw["snapshots"]),
+    )
+
+
+def _by_category(
+    names: Sequence[str], picoseconds: Sequence[int], workers: int = 1
+) -> dict[str, float]:
+    return {name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)}
+
+
+def _in_seconds(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns and values in picoseconds become seconds; the others stay."""
+    return {
+        name.removesuffix("_ps") + ("_s" if name.endswith("_ps") else ""): (
+            value / PS_PER_S if name.endswith("_ps") else value
+        )
+        for name, value in columns.items()
+    }
+
+
+def _snapshot(entry: Mapping[str, Any], own_allocator: str | None) -> Snapshot:
+    size = len(entry["servers"])
+    if own_allocator is not None and entry["chosen"] != "static":
+        entry = {**entry, "chosen": own_allocator}
+    square = {name: entry[name].reshape(size, size) for name in ("demand", "circuits")}
+    return Snapshot(**{**_in_seconds(entry), **square})
+
+
+def _seconds(picoseconds: float) -> float:
+    return picoseconds / PS_PER_S

@@ -1,0 +1,110 @@
+"""Play the task graph of a training step over a network.
+
+The simulation itself is Rust (``crates/execute``); it runs without the interpreter lock, reports
+progress and can be interrupted. Here the graph and the network are handed over as arrays, and the
+outcome comes back in seconds and bytes.
+
+What is modelled: workers that play their programs in order; Send, Ring and all-to-all as fluid
+flows that share links max-min fairly, as packets, or as flows that take as long as packets would
+(:class:`~lightloom.simulate.packets.Phases`); circuits that follow the demand. What is not:
+contention on NVSwitch other than by relays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from lightloom.errors import InputError
+from lightloom.fabric.network import Network
+from lightloom.schedule import CircuitAllocator
+from lightloom.simulate.packets import Packets, Phases
+from lightloom.simulate.result import Run
+from lightloom.simulate.step import StepRunner
+from lightloom.workload.task_graph import TaskGraph
+
+#: packet-hops, of a whole step as packets, beyond which a run has to be asked for: ten minutes
+MAX_PACKET_HOPS = 600 * 2_000_000
+#: maximum number of times that a step is run until it meets no phase that was not simulated
+MAX_ROUNDS = 4
+
+
+def simulate(
+    graph: TaskGraph,
+    network: Network,
+    *,
+    timeline_workers: Sequence[int] = (),
+    progress: Callable[[float], bool | None] | None = None,
+    network_model: Literal["flow", "packet"] | Packets | Phases = "flow",
+    share_equal_work: bool = True,
+    allocator: CircuitAllocator | None = None,
+) -> Run:
+    """Simulate one training step.
+
+    Parameters
+    ----------
+    graph
+        What the step does; all numbers that need a seed are in it.
+    network
+        What it runs on.
+    timeline_workers
+        Workers whose spans are kept, with the circuits and decisions of their regions.
+    progress
+        Called now and then with the part of the tasks that are done, 0 to 1; the run stops if it
+        returns ``False``.
+    network_model
+        ``"flow"``: max-min fair fluid flows. :class:`Packets`: the whole step as packets, which is
+        exact, and for small steps; ``"packet"`` is those by default. :class:`Phases` of the
+        network: flows that take as long as their phases take as packets.
+    share_equal_work
+        Whether equal questions to the circuit allocator are answered once; changes no result of an
+        allocator that answers equal questions alike.
+    allocator
+        Decides on circuits instead of the network's own: called with the questions of a decision,
+        several where the policy weighs several, it returns circuits ``(n, n)`` for each. What it
+        raises ends the run and is raised as it is.
+
+    Raises
+    ------
+    FabricError
+        If the network cannot carry the graph.
+    InputError
+        If the graph is inconsistent, its workers wait for each other for ever, or ``allocator``
+        returns what cannot be circuits.
+    KeyboardInterrupt
+        If it was interrupted, or ``progress`` returned ``False``.
+    """
+    play = StepRunner(graph, network, timeline_workers, share_equal_work, allocator)
+    if network_model == "flow":
+        return play.run(None, progress)
+    if isinstance(network_model, Phases):
+        return _by_phases(play, network_model, progress)
+    packets = Packets() if network_model == "packet" else network_model
+    if not isinstance(packets, Packets):
+        raise InputError(f"network_model = {network_model!r}: expected 'flow' or 'packet'")
+    if not packets.full:
+        _check_size(play, packets)
+    return play.run(packets.plain(), progress)
+
+
+def _by_phases(
+    play: StepRunner, phases: Phases, progress: Callable[[float], bool | None] | None
+) -> Run:
+    """Play a step until it meets no phase that was not simulated, but not for ever."""
+    for _ in range(MAX_ROUNDS):
+        phases.simulate(progress)
+        run = play.run(phases.book, None)
+        if phases.pending[0] == 0:
+            break
+    return run
+
+
+def _check_size(play: StepRunner, packets: Packets) -> None:
+    """Refuse a step that is more than some minutes of packets."""
+    phases = Phases(play.network, packets, 1)
+    play.run(phases.book, None)
+    if (hops := phases.all_hops) > MAX_PACKET_HOPS:
+        raise InputError(
+            f"the step is about {hops:.2g} packet-hops, over {MAX_PACKET_HOPS:.2g}: simulate its"
+            " phases (network_model=Phases(...)), or pass Packets(full=True) and wait"
+        )

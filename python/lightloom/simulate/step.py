@@ -1,0 +1,42 @@
+"""One step, ready to be simulated several times: the call of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lightloom import _core
+from lightloom.fabric.network import Network
+from lightloom.schedule import CircuitAllocator
+from lightloom.simulate.allocator import AllocatorCallback, core_errors
+from lightloom.simulate.columns import as_plain, graph_columns
+from lightloom.simulate.result import Run, run_of
+from lightloom.workload.task_graph import TaskGraph
+
+
+@dataclass(frozen=True)
+class StepRunner:
+    """A step that can be played several times."""
+
+    graph: TaskGraph
+    network: Network
+    timeline_workers: Sequence[int]
+    share_equal_work: bool
+    allocator: CircuitAllocator | None
+
+    def run(
+        self,
+        model: _core.PhaseBook | tuple[str, int | None, int | None, int] | None,
+        progress: Callable[[float], bool | None] | None,
+    ) -> Run:
+        """Simulate it once, with fluid flows or with ``model``."""
+        options = {
+            "timeline_workers": [int(worker) for worker in self.timeline_workers],
+            "share_equal_work": self.share_equal_work,
+        }
+        ask = None if self.allocator is None else AllocatorCallback(self.allocator)
+        graph, network = graph_columns(self.graph), as_plain(self.network)
+        with core_errors(ask):
+            raw = _core.execute(graph, network, options, progress, ask, model)
+        own = None if self.allocator is None else getattr(self.allocator, "__name__", "own")
+        return run_of(raw, own)

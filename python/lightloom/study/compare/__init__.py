@@ -1,0 +1,26 @@
+"""Fabrics for a training job, compared over seeds, steps and compute speeds."""
+
+from lightloom.study.compare.results import Comparison, FabricResult, Sample
+from lightloom.study.compare.run import Monitor, compare
+from lightloom.study.compare.scenario import (
+    ClusterOptions,
+    DemandOptions,
+    PacketOptions,
+    PlanOptions,
+    Scenario,
+    load_study,
+)
+
+__all__ = [
+    "ClusterOptions",
+    "Comparison",
+    "DemandOptions",
+    "FabricResult",
+    "Monitor",
+    "PacketOptions",
+    "PlanOptions",
+    "Sample",
+    "Scenario",
+    "compare",
+    "load_study",
+]

@@ -1,0 +1,91 @@
+"""Workloads and networks of a job, each made once and kept as long as it is of use."""
+
+from __future__ import annotations
+
+from lightloom.fabric import Fabric, FabricContext, job_context
+from lightloom.fabric.network import Network
+from lightloom.study.compare.job import Job
+from lightloom.study.compare.results import Sample
+from lightloom.workload.build import Workload
+
+#: samples over which the demand is averaged for topologies that are fixed for the whole job
+CONTEXT_SAMPLES = 4
+#: token counts of workloads that are kept for another use
+KEPT_BYTES = 1_000_000_000
+
+
+class Workloads:
+    """Workloads by sample and size of server.
+
+    A sample at another compute speed has the demand of its nominal one, which is folded once.
+    The oldest are given up when all together exceed :data:`KEPT_BYTES`.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._kept: dict[tuple[Sample, int], Workload] = {}
+
+    def get(self, sample: Sample, gpus_per_server: int) -> Workload:
+        """The workload of a sample on servers of a given size."""
+        key = (sample, gpus_per_server)
+        if key not in self._kept:
+            if sample.compute_scale == 1.0:
+                made = self._job.workload(sample, gpus_per_server)
+            else:
+                nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
+                made = self._job.scaled(nominal, sample)
+            self._kept[key] = made
+            self._give_up_old()
+        return self._kept[key]
+
+    def _give_up_old(self) -> None:
+        total = sum(map(_size, self._kept.values()))
+        while total > KEPT_BYTES and len(self._kept) > 1:
+            total -= _size(self._kept.pop(next(iter(self._kept))))
+
+
+def _size(workload: Workload) -> int:
+    blocks = workload.graph.blocks
+    ranks = 0 if blocks.rank_tokens is None else blocks.rank_tokens.nbytes
+    return blocks.tokens.nbytes + ranks + 2 * blocks.expert_forward_ps.nbytes
+
+
+class Networks:
+    """Networks of fabrics, each planned once from the job's mean demand."""
+
+    def __init__(self, job: Job, workloads: Workloads) -> None:
+        self._job = job
+        self._workloads = workloads
+        self._contexts: dict[int, FabricContext] = {}
+        self._networks: dict[tuple[str, str], Network] = {}
+
+    def server_size(self, fabric: Fabric) -> int:
+        """GPUs per server of a fabric."""
+        return fabric.adapt(self._job.cluster).gpus_per_server
+
+    def get(self, fabric: Fabric, variant: str = "") -> Network:
+        """The network of a fabric, or of a variant of it.
+
+        Raises
+        ------
+        FabricError
+            If the fabric cannot carry the job.
+        """
+        key = (fabric.name, variant)
+        if key not in self._networks:
+            context = self._context(self.server_size(fabric))
+            self._networks[key] = fabric.network(self._job.cluster, context)
+        return self._networks[key]
+
+    def _context(self, gpus_per_server: int) -> FabricContext:
+        """The job as fabrics may know it in advance: the mean of the nominal samples.
+
+        At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
+        """
+        if gpus_per_server not in self._contexts:
+            nominal = [s for s in self._job.samples() if s.compute_scale == 1.0]
+            chosen = nominal[:: -(-len(nominal) // CONTEXT_SAMPLES)]
+            self._contexts[gpus_per_server] = job_context(
+                self._workloads.get(sample, gpus_per_server).graph for sample in chosen
+            )
+        return self._contexts[gpus_per_server]

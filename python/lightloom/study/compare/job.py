@@ -1,0 +1,228 @@
+"""A scenario with everything looked up: model, GPU, plan, compute times, fabrics, costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightloom.demand import DemandSource, open_demand
+from lightloom.demand.open import kind_of
+from lightloom.errors import DemandError, FabricError, did_you_mean
+from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
+from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
+from lightloom.models import Model, load_model
+from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
+from lightloom.parallel.memory import does_not_fit
+from lightloom.study.compare.costs import Costs, Rates, costs_of
+from lightloom.study.compare.results import Sample
+from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
+from lightloom.workload.build import Workload, build, rebuild
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.tokens import demand_shape
+
+#: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
+MAX_RANK_TOKENS = 400_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name."""
+
+    scenario: Scenario
+    model: Model
+    gpu: Gpu
+    plan: Plan
+    compute: ComputeModel
+    cluster: Cluster
+    fabrics: tuple[Fabric, ...]
+    memory: tuple[StageMemory, ...]
+    rates: Rates
+    costs: dict[str, Costs]
+
+    def samples(self) -> list[Sample]:
+        """Every seed and step at the nominal compute speed; after the first, its two ends.
+
+        Where nothing is drawn all seeds are alike, and where a matrix or no demand at all stands
+        for every step, all steps are: then there is one.
+        """
+        scenario, spread = self.scenario, self.scenario.compute_spread
+        seeds = range(scenario.seed, scenario.seed + (scenario.seeds if self.draws else 1))
+        steps = range(scenario.steps if self.changes else 1)
+        samples = [Sample(seed, step) for seed in seeds for step in steps]
+        if spread:
+            first = samples[0]
+            # an efficiency of 1.1 takes 1 / 1.1 of the time
+            ends = [1 / (1 + spread), 1 / (1 - spread)]
+            samples[1:1] = [Sample(first.seed, first.step, scale) for scale in ends]
+        return samples
+
+    @property
+    def draws(self) -> bool:
+        """Whether the demand depends on the seed."""
+        if not self.model.num_moe_layers:
+            return False
+        options = self.scenario.demand
+        return options.resample or kind_of(options.source) == "regime"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the demand differs from step to step."""
+        if not self.model.num_moe_layers:
+            return False
+        return kind_of(self.scenario.demand.source) != "matrix"
+
+    def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
+        """The task graph of one step on servers of a given size."""
+        demand = self.scenario.demand
+        options = WorkloadOptions(
+            dispatch_element_bytes=demand.dispatch_element_bytes,
+            combine_element_bytes=demand.combine_element_bytes,
+            deduplicate=demand.deduplicate,
+            rank_level=self._keeps_ranks(gpus_per_server),
+        )
+        return build(
+            self.model,
+            self.plan,
+            demand=demand_source(self.scenario, self.model, self.plan, sample.seed),
+            compute=self.compute,
+            gpus_per_server=gpus_per_server,
+            options=options,
+            step=sample.step,
+            compute_scale=sample.compute_scale,
+        )
+
+    def scaled(self, workload: Workload, sample: Sample) -> Workload:
+        """The step of a workload at the compute speed of ``sample``."""
+        return rebuild(workload, compute=self.compute, compute_scale=sample.compute_scale)
+
+    def _keeps_ranks(self, gpus_per_server: int) -> bool:
+        """Whether token counts between ranks are needed, and small enough to be kept."""
+        plan = self.plan
+        ranks_per_server = max(1, gpus_per_server // plan.etp)
+        blocks = self.model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
+        return ranks_per_server > 1 and blocks * plan.ep**2 <= MAX_RANK_TOKENS
+
+    def does_not_fit(self) -> str | None:
+        """One line if the plan exceeds the GPU's memory."""
+        reserve = MemoryOptions().reserve
+        return does_not_fit(list(self.memory), self.gpu.hbm_capacity_bytes, reserve)
+
+
+def prepare(scenario: Scenario) -> Job:
+    """Look everything up and refuse what cannot be, before anything is simulated.
+
+    Raises
+    ------
+    InputError
+        One line about the first thing that is wrong.
+    """
+    packet_options(scenario)
+    model = load_model(scenario.model)
+    gpu = load_gpu(scenario.cluster.gpu)
+    memory = MemoryOptions(recompute=scenario.recompute)
+    compute = ComputeModel.load(
+        scenario.cluster.gpu, scenario.cluster.profile, recompute=scenario.recompute
+    )
+    fabrics = load_fabrics(scenario)
+    rates = Rates(
+        load_prices(scenario.prices),
+        load_power(scenario.power),
+        Counting(**scenario.counting),
+    )
+    plan = choose_plan(
+        model,
+        scenario.gpus,
+        gpu_memory_bytes=gpu.hbm_capacity_bytes,
+        overrides=scenario.plan.model_dump(exclude_none=True),
+        gpus_per_server=scenario.cluster.gpus_per_server,
+        memory=memory,
+    )
+    cluster = _cluster(scenario, gpu)
+    costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
+    demand_source(scenario, model, plan, scenario.seed)
+    return Job(
+        scenario=scenario,
+        model=model,
+        gpu=gpu,
+        plan=plan,
+        compute=compute,
+        cluster=cluster,
+        fabrics=fabrics,
+        memory=tuple(memory_per_stage(model, plan, memory)),
+        rates=rates,
+        costs=costs,
+    )
+
+
+def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:
+    own = scenario.cluster
+    return Cluster.of(
+        gpus=scenario.gpus,
+        nic_gbps=own.rate_gbps,
+        gpu=gpu.name,
+        gpus_per_server=own.gpus_per_server,
+        nics_per_server=own.nics_per_server,
+        link_delay_s=own.link_delay_s,
+    )
+
+
+def load_fabrics(scenario: Scenario) -> tuple[Fabric, ...]:
+    """The fabrics by name or file, each with the options that the scenario has for it.
+
+    Raises
+    ------
+    FabricError
+        If there is none, one is named twice, or options are for a fabric that is not compared.
+    """
+    if not scenario.fabrics:
+        raise FabricError("fabrics: expected at least one name, such as fat-tree,mixnet")
+    options = {name: dict(values) for name, values in scenario.fabric_options.items()}
+    shared = options.pop("all", {})
+    for name, values in options.items():
+        if values and name not in scenario.fabrics:
+            hint = did_you_mean(name, scenario.fabrics)
+            raise FabricError(
+                f"{', '.join(values)}: for the fabric '{name}', which is not compared{hint}; add "
+                f"it to the fabrics, or leave the option out"
+            )
+    fabrics: list[Fabric] = [
+        load_fabric(name, {**shared, **options.get(name, {})}) for name in scenario.fabrics
+    ]
+    names = [fabric.name for fabric in fabrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise FabricError(
+                f"two fabrics are called '{name}'; a fabric's own file may have another label"
+            )
+    return tuple(fabrics)
+
+
+def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> DemandSource | None:
+    """The demand that the scenario asks for; ``None`` for a model without experts.
+
+    Raises
+    ------
+    DemandError
+        If the source is neither a regime nor a readable file of the right size, or if options of
+        the demand are given for a model that has none.
+    """
+    options = scenario.demand
+    if not model.num_moe_layers:
+        given = [
+            name
+            for name in DemandOptions.model_fields
+            if getattr(options, name) != getattr(DemandOptions(), name)
+        ]
+        if given:
+            raise DemandError(
+                f"{model.name} has no experts, so that nothing would read the demand's "
+                f"{', '.join(given)}; leave it out"
+            )
+        return None
+    return open_demand(
+        options.source,
+        demand_shape(model, plan),
+        seed=seed,
+        resample=options.resample,
+        scale=options.scale,
+    )

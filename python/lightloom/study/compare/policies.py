@@ -1,0 +1,89 @@
+"""What each policy of switching circuits gains: extra runs of the first sample, and their summary.
+
+Only fabrics whose circuits follow the demand have policies to compare. A policy that decides
+nothing, ``never``, is the reference: with demand that all sources share it is often as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from lightloom.fabric import Fabric, MixNet
+from lightloom.fabric.network import Policy
+from lightloom.simulate import Run
+from lightloom.study.compare.results import SAME, PolicyResult
+
+_PREFIX = "reconfigure="
+
+
+def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
+    """What is run beside a fabric's own settings, by name.
+
+    The other first all-to-all, where the policy has a choice, and all other policies; only
+    ``never`` of them without ``policies``, and none where circuits do not look at the demand.
+    """
+    if not isinstance(fabric, MixNet) or fabric.circuits == "static":
+        return {}
+    label = fabric.name
+    found: dict[str, Fabric] = {}
+    if fabric.reconfigure not in ("never", "oracle"):
+        other = "block" if fabric.first == "reuse" else "reuse"
+        found[f"first={other}"] = fabric.replace(first=other, label=label)
+    for policy in get_args(Policy):
+        if policy != fabric.reconfigure and (policies or policy == "never"):
+            found[_PREFIX + policy] = fabric.replace(reconfigure=policy, label=label)
+    return found
+
+
+def policy_results(
+    fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]
+) -> tuple[PolicyResult, ...]:
+    """The first sample under every policy, in their order; empty if they were not all run."""
+    if not isinstance(fabric, MixNet):
+        return ()
+    runs = {
+        name.removeprefix(_PREFIX): run
+        for name, run in variant_runs.items()
+        if name.startswith(_PREFIX)
+    }
+    runs[fabric.reconfigure] = own
+    names = get_args(Policy)
+    if any(name not in runs for name in names):
+        return ()
+    never = runs["never"].step_time_s
+    return tuple(_result(name, runs[name], never) for name in names)
+
+
+def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
+    use = run.circuits
+    return PolicyResult(
+        policy=policy,
+        step_time_s=run.step_time_s,
+        gain_s=never_s - run.step_time_s,
+        exposed_s=run.mean_s["reconfiguration"],
+        reconfigurations=use.reconfigurations,
+        saved_s=use.saved_s / use.reconfigurations if use.reconfigurations else 0.0,
+    )
+
+
+def policies_note(results: Sequence[PolicyResult]) -> str:
+    """What switching is worth here, in a sentence."""
+    by_name = {result.policy: result for result in results}
+    never = by_name["never"].step_time_s
+    best = min(
+        (r for r in results if r.policy not in ("never", "oracle")), key=lambda r: r.step_time_s
+    )
+    oracle = by_name["oracle"].gain_s / never
+    if never <= best.step_time_s * SAME:
+        return (
+            "circuits that are never switched are as good here: the best policy, "
+            f"{best.policy}, gains {best.gain_s / never:.2%}, perfect prediction {oracle:.2%}"
+        )
+    return (
+        f"switching by {best.policy} gains {best.gain_s / never:.2%} over circuits that are never "
+        f"switched, perfect prediction {oracle:.2%}"
+    )
+
+
+__all__ = ["policies_note", "policy_results", "variants"]

@@ -1,0 +1,259 @@
+"""Compare fabrics for one training job.
+
+Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
+differs between fabrics is the fabric alone. Runs go in parallel, a core each; the interpreter lock
+is released while they run. All fabrics are planned and priced before the first run, so that wrong
+input is refused before anything is simulated or written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from lightloom.fabric import Fabric, MixNet
+from lightloom.fabric.network import Network
+from lightloom.simulate import Phases, Run, simulate
+from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.job import Job, prepare
+from lightloom.study.compare.packets import books_of, check_size, prediction
+from lightloom.study.compare.policies import variants
+from lightloom.study.compare.results import Comparison, Sample
+from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.summary import comparison_of
+from lightloom.workload.build import Workload
+
+
+class Monitor:
+    """What a caller may want to know on the way; the default looks away."""
+
+    def at(self, share: float, what: str) -> None:
+        """``share`` of the work is done; ``what`` is being done."""
+
+    def remark(self, text: str) -> None:
+        """Something to know before it goes on."""
+
+    def finished(self, row: dict[str, object]) -> None:
+        """One run ended; ``row`` is flat, with units in its keys."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run to do: a fabric (or a variant of it, such as ``first=block``) on one sample."""
+
+    fabric: Fabric
+    sample: Sample
+    variant: str = ""
+    with_timeline: bool = False
+
+    @property
+    def title(self) -> str:
+        """What a user sees while it runs."""
+        variant = f" {self.variant}" if self.variant else ""
+        return f"{self.fabric.name}{variant}, seed {self.sample.seed} step {self.sample.step}"
+
+
+@dataclass
+class Done:
+    """An attempt with its run and how long the simulation took."""
+
+    attempt: Attempt
+    run: Run
+    network: Network
+    wall_s: float
+    #: the step as fluid flows, where it is packets
+    flows: Run | None = None
+
+
+@dataclass
+class _Progress:
+    """Adds up the shares of runs that go in parallel."""
+
+    monitor: Monitor
+    total: int
+    shares: dict[int, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def update(self, number: int, share: float, what: str) -> None:
+        with self.lock:
+            self.shares[number] = share
+            self.monitor.at(sum(self.shares.values()) / self.total, what)
+
+    def watch(self, number: int, what: str) -> Callable[[float], bool]:
+        def callback(share: float) -> bool:
+            self.update(number, share, what)
+            return not self.cancelled.is_set()
+
+        return callback
+
+
+def compare(
+    scenario: Scenario, *, monitor: Monitor | None = None, with_timeline: bool = False
+) -> Comparison:
+    """Simulate a scenario on all its fabrics.
+
+    Parameters
+    ----------
+    scenario
+        What to compare; its ``seed`` makes the result reproducible.
+    monitor
+        Told about progress and about each finished run.
+    with_timeline
+        Keep the timeline of the first sample's runs, for pages and traces.
+
+    Raises
+    ------
+    InputError
+        If anything in the scenario cannot be used; nothing has run then.
+    KeyboardInterrupt
+        If it was interrupted; running simulations are stopped first.
+    """
+    watcher = monitor or Monitor()
+    watcher.at(0.0, "reading")
+    job = prepare(scenario)
+    attempts = list(_attempts(job, with_timeline))
+    watcher.at(0.0, "planning fabrics")
+    workloads = Workloads(job)
+    networks = Networks(job, workloads)
+    first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
+    for attempt in attempts:
+        networks.get(attempt.fabric, attempt.variant)
+    books = books_of(job, networks)
+    flows: dict[int, Run] = {}
+    if books:
+        survey = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, True)
+        flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
+        watcher.remark(prediction(books))
+        check_size(job.scenario, books)
+    done: list[Done] = []
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books)
+    for finished in runner.run_all(attempts):
+        finished.flows = flows.get(id(finished.attempt))
+        done.append(finished)
+        watcher.finished(_row(job, finished))
+    # runs end in any order, which must not reach a result
+    place = {id(attempt): number for number, attempt in enumerate(attempts)}
+    done.sort(key=lambda finished: place[id(finished.attempt)])
+    return comparison_of(job, done, first, books)
+
+
+def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
+    for number, sample in enumerate(job.samples()):
+        for fabric in job.fabrics:
+            yield Attempt(fabric, sample, with_timeline=with_timeline and number == 0)
+            if number == 0:
+                for name, variant in variants(fabric, job.scenario.policies).items():
+                    yield Attempt(variant, sample, name)
+
+
+def timeline_workers(workload: Workload) -> tuple[int, ...]:
+    """One worker per pipeline stage: the first member of the first expert replica."""
+    layout = workload.graph.layout
+    return tuple(stage * layout.replicas * layout.members for stage in range(layout.stages))
+
+
+class _Runner:
+    """Runs attempts on all cores, building their workloads while others run.
+
+    With books of phases, by fabric, flows take as long as packets; in a survey the phases are only
+    noted.
+    """
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        networks: Networks,
+        progress: _Progress,
+        books: Mapping[str, Phases],
+        is_survey: bool = False,
+    ) -> None:
+        self._books = books
+        self._is_survey = is_survey
+        self._workloads = workloads
+        self._networks = networks
+        self._progress = progress
+        self._cores = os.cpu_count() or 1
+
+    def run_all(self, attempts: list[Attempt]) -> Iterator[Done]:
+        """Yield what is done, in the order in which it ends.
+
+        At most one attempt more than there are cores is prepared, so that memory does not grow
+        with their number. On an interrupt the running ones are told to stop and waited for.
+        """
+        waiting = list(enumerate(attempts))[::-1]
+        running: dict[Future[Done], int] = {}
+        with ThreadPoolExecutor(max_workers=self._cores) as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) <= self._cores:
+                        number, attempt = waiting.pop()
+                        running[pool.submit(self._prepare(attempt, number))] = number
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        number = running.pop(future)
+                        finished = future.result()
+                        self._progress.update(number, 1.0, finished.attempt.title)
+                        yield finished
+            except BaseException:
+                self._progress.cancelled.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+    def _prepare(self, attempt: Attempt, number: int) -> Callable[[], Done]:
+        """Build what the attempt needs; the result runs it."""
+        self._progress.update(number, 0.0, attempt.title)
+        size = self._networks.server_size(attempt.fabric)
+        workload = self._workloads.get(attempt.sample, size)
+        network = self._networks.get(attempt.fabric, attempt.variant)
+        workers = timeline_workers(workload) if attempt.with_timeline else ()
+        callback = self._progress.watch(number, attempt.title)
+        fabric = attempt.fabric
+        allocator = fabric.allocator() if isinstance(fabric, MixNet) else None
+
+        book = self._books.get(fabric.name)
+
+        def go() -> Done:
+            started = time.perf_counter()
+            if book is not None and self._is_survey:
+                run = book.survey(workload.graph, network, progress=callback, allocator=allocator)
+            else:
+                run = simulate(
+                    workload.graph,
+                    network,
+                    timeline_workers=workers,
+                    progress=callback,
+                    network_model=book or "flow",
+                    allocator=allocator,
+                )
+            return Done(attempt, run, network, time.perf_counter() - started)
+
+        return go
+
+
+def _row(job: Job, done: Done) -> dict[str, object]:
+    """One run as a flat row; the keys are the columns of CSV and Parquet files."""
+    run, sample = done.run, done.attempt.sample
+    return {
+        "model": job.model.name,
+        "gpus": job.scenario.gpus,
+        "rate_gbps": job.scenario.cluster.rate_gbps,
+        "fabric": done.attempt.fabric.name,
+        "variant": done.attempt.variant,
+        "seed": sample.seed,
+        "step": sample.step,
+        "compute_scale": sample.compute_scale,
+        "network": job.scenario.network,
+        "step_time_s": run.step_time_s,
+        "tokens_per_s": job.plan.tokens_per_step / run.step_time_s,
+        **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
+        "events": run.events,
+        "trace_hash": run.trace_hash,
+    }
+
+
+__all__ = ["Attempt", "Done", "Monitor", "compare", "timeline_workers"]

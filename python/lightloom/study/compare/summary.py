@@ -1,0 +1,285 @@
+"""From finished runs to a comparison: intervals, ties, cost, power and every input used."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics as stats
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lightloom import __version__
+from lightloom.demand import statistics as skew_statistics
+from lightloom.fabric import Fabric
+from lightloom.models.parameters import active_parameters, total_parameters
+from lightloom.parallel import MemoryOptions, memory_per_stage
+from lightloom.simulate import Phases
+from lightloom.study.compare.job import Job
+from lightloom.study.compare.packets import packets_note, packets_of
+from lightloom.study.compare.policies import policies_note, policy_results
+from lightloom.study.compare.results import Comparison, FabricResult, Sample
+from lightloom.study.compare.scenario import packet_options
+from lightloom.units import show_count, show_time
+from lightloom.workload.build import Workload
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.run import Done
+
+
+def comparison_of(
+    job: Job, done: Sequence[Done], workload: Workload, books: Mapping[str, Phases]
+) -> Comparison:
+    """Sum up all runs; ``books`` of the fabrics' phases are there if packets were simulated.
+
+    A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
+    which spans seeds, steps and the stated spread of compute speed. Since both fabrics see the
+    same samples, the ratio per sample is known more sharply than either time; its range is given
+    beside it.
+    """
+    samples = job.samples()
+    runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
+    results = _with_ties(
+        [_result(job, fabric, samples, runs, books.get(fabric.name)) for fabric in job.fabrics]
+    )
+    return Comparison(
+        inputs=_inputs(job, samples, workload),
+        results=tuple(results),
+        demand=_demand(job, workload),
+        memory=_memory(job),
+        traffic_shares=dict(workload.traffic_shares()),
+        warnings=tuple(_warnings(job)),
+        details={
+            "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
+            "workload": workload,
+            "job": job,
+        },
+    )
+
+
+def _warnings(job: Job) -> list[str]:
+    warnings = []
+    misfit = job.does_not_fit()
+    if misfit:
+        warnings.append(f"the plan does not fit {job.gpu.title}: {misfit}{_remedy(job)}")
+    if job.compute.assumed:
+        warnings.append(
+            f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
+        )
+    return warnings
+
+
+def _result(
+    job: Job,
+    fabric: Fabric,
+    samples: Sequence[Sample],
+    runs: dict[tuple[str, str, Sample], Done],
+    book: Phases | None,
+) -> FabricResult:
+    mine = [runs[fabric.name, "", sample] for sample in samples]
+    times = [d.run.step_time_s for d in mine]
+    nominal = [d for d, s in zip(mine, samples, strict=True) if s.compute_scale == 1.0]
+    step_time = stats.fmean(d.run.step_time_s for d in nominal)
+    first, costs = mine[0], job.costs[fabric.name]
+    parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
+    # Sorted, since runs end in any order.
+    first_runs = {
+        variant: d.run
+        for (name, variant, _), d in sorted(runs.items(), key=lambda entry: entry[0][:2])
+        if name == fabric.name and variant
+    }
+    variants = {variant: run.step_time_s for variant, run in first_runs.items()}
+    notes = [*first.network.notes]
+    if variants:
+        notes.append(_variants_note(first, variants))
+    policies = policy_results(fabric, first.run, first_runs)
+    if policies:
+        notes.append(policies_note(policies))
+    as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
+    packets = packets_of(job.scenario, book, stats.fmean(as_flows) if as_flows else step_time)
+    if packets:
+        notes.append(packets_note(packets))
+    return FabricResult(
+        fabric=fabric.name,
+        kind=fabric.kind,
+        step_time_s=step_time,
+        step_time_low_s=min(times),
+        step_time_high_s=max(times),
+        sample_step_times_s=tuple(times),
+        tokens_per_s=job.plan.tokens_per_step / step_time,
+        network_cost_usd=costs.network.total_usd,
+        cluster_cost_usd=costs.cluster.total_usd,
+        network_power_w=costs.network_power.total_w,
+        cluster_power_w=costs.cluster_power.total_w,
+        critical_path_s=_mean([d.run.critical_path_s for d in nominal]),
+        mean_s=_mean([d.run.mean_s for d in nominal]),
+        carried_bytes={
+            name: round(size)
+            for name, size in _mean([d.run.carried_bytes for d in nominal]).items()
+        },
+        cost_by_component_usd=dict(costs.network.by_component_usd),
+        power_by_component_w=dict(costs.network_power.by_component_w),
+        policies=policies,
+        straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
+        reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
+        variants_s=variants,
+        parameters=parameters | {"conventions": costs.network.conventions},
+        notes=tuple(notes),
+        packets=packets,
+        trace_hash=first.run.trace_hash,
+        events=first.run.events,
+        simulation_wall_s=first.wall_s,
+    )
+
+
+def _remedy(job: Job) -> str:
+    """What recomputing all activations would leave, if it helps."""
+    if job.scenario.recompute == "full":
+        return ""
+    recomputed = memory_per_stage(job.model, job.plan, MemoryOptions(recompute="full"))
+    worst = max(stage.total_bytes for stage in recomputed)
+    return f"; with --recompute full {worst / 1e9:.1f} GB"
+
+
+def _variants_note(own: Done, variants: dict[str, float]) -> str:
+    """The first sample's step under the fabric's own settings and under others.
+
+    Other policies are in a table of their own, but for the comparison without it.
+    """
+    tried = [name for name in variants if not name.startswith("reconfigure=")] or list(variants)
+    others = ", ".join(f"with {name} {show_time(variants[name])}" for name in tried)
+    return f"seed {own.attempt.sample.seed}: {show_time(own.run.step_time_s)} as it is, {others}"
+
+
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean by name; a name that a row lacks counts as nothing there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: stats.fmean(row.get(name, 0.0) for row in rows) for name in names}
+
+
+def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
+    fastest = min(results, key=lambda r: r.step_time_s)
+    marked = []
+    for result in results:
+        ratios = [
+            mine / best
+            for mine, best in zip(
+                result.sample_step_times_s, fastest.sample_step_times_s, strict=True
+            )
+        ]
+        marked.append(
+            dataclasses.replace(
+                result,
+                ratio_to_fastest=(
+                    min(ratios),
+                    result.step_time_s / fastest.step_time_s,
+                    max(ratios),
+                ),
+                tied_with_fastest=result.step_time_s <= fastest.step_time_high_s,
+            )
+        )
+    return marked
+
+
+def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str, Any]:
+    plan, scenario = job.plan, job.scenario
+    prices, powers = job.rates.prices, job.rates.powers
+    return {
+        "lightloom": __version__,
+        "summary": _summary(job, samples),
+        "scenario": scenario.model_dump(mode="json"),
+        "model": {
+            "name": job.model.name,
+            "parameters": total_parameters(job.model),
+            "active_parameters": active_parameters(job.model),
+            "sources": job.model.sources,
+        },
+        "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
+        "tokens_per_step": plan.tokens_per_step,
+        "gpu": job.gpu.name,
+        "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
+        "demand": dict(workload.provenance),
+        "gpu_sources": _sources(job.gpu.provenance),
+        "prices": {"file": prices.name, **_sources(prices.provenance())},
+        "power": {"file": powers.name, **_sources(powers.provenance())},
+        "samples": [dataclasses.asdict(sample) for sample in samples],
+    }
+
+
+def _sources(values: Any) -> dict[str, Any]:
+    return {name: dataclasses.asdict(value) for name, value in values.items()}
+
+
+def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
+    plan, model, scenario = job.plan, job.model, job.scenario
+    parameters = show_count(total_parameters(model))
+    active = show_count(active_parameters(model))
+    experts = f"{model.num_experts} experts, top-{model.experts_per_token}, "
+    lines = [
+        f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
+        f"{parameters} parameters, {active} active per token",
+        f"{scenario.gpus} {job.gpu.title} GPUs, {job.cluster.nics_per_server} NICs of "
+        f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
+        f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
+        + (f" CP{plan.cp}" if plan.cp > 1 else "")
+        + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
+        + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
+        f"{plan.micro_batch_size} x {plan.seq_len} tokens; "
+        f"{plan.tokens_per_step:,} tokens per step",
+    ]
+    if plan.provenance:
+        lines.append(f"plan from: {'; '.join(plan.provenance)}")
+    by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in job.memory)
+    lines.append(
+        f"peak memory per GPU by stage [GB]: {by_stage}; "
+        f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
+    )
+    lines.append(_demand_line(job, samples))
+    if (packets := packet_options(scenario)) is not None:
+        chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
+        lines.append(
+            f"network: packets ({packets.transport}); phases simulated alone, {chosen} once, and"
+            " put into a run of flows"
+        )
+    return lines
+
+
+def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
+    """What was sampled, and why there may be less of it than was asked for."""
+    scenario = job.scenario
+    source = scenario.demand.source if job.model.num_moe_layers else "none (no experts)"
+    seeds = len({sample.seed for sample in samples})
+    steps = len({sample.step for sample in samples})
+    parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
+    if scenario.compute_spread:
+        parts.append(f"compute speed +-{scenario.compute_spread:.0%}")
+    if (seeds, steps) != (scenario.seeds, scenario.steps):
+        alike = "every seed" if job.changes else "every seed and step"
+        parts.append(f"the same for {alike}")
+    return f"demand: {source}; {len(samples)} samples per fabric: {', '.join(parts)}"
+
+
+def _memory(job: Job) -> dict[str, Any]:
+    return {
+        "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
+        "fits": job.does_not_fit() is None,
+        "stages": [
+            dataclasses.asdict(stage) | {"total_bytes": stage.total_bytes} for stage in job.memory
+        ],
+    }
+
+
+def _demand(job: Job, workload: Workload) -> dict[str, Any]:
+    """The first block's member x member dispatch bytes, and the skew of the whole step."""
+    tokens = workload.graph.blocks.tokens
+    if tokens.size == 0 or not tokens.any():
+        return {}
+    per_token = job.model.hidden_size * job.scenario.demand.dispatch_element_bytes
+    # A stage of dense layers has no demand: show the first group that has.
+    group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
+    first = tokens[group, 0].astype(np.float64)
+    return {
+        "server_bytes": (first * per_token).tolist(),
+        "skew": dataclasses.asdict(skew_statistics(first)),
+        "bytes_per_token": per_token,
+    }

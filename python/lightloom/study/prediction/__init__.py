@@ -1,0 +1,27 @@
+"""How good predictors of expert loads are: top-k overlap, L1, and the time lost to circuits."""
+
+from lightloom.study.prediction.score import (
+    MIN_STEPS,
+    Evaluation,
+    RegionOptions,
+    Score,
+    Setting,
+    inputs_of,
+    l1_distance,
+    score,
+    shortcomings,
+    top_k_overlap,
+)
+
+__all__ = [
+    "MIN_STEPS",
+    "Evaluation",
+    "RegionOptions",
+    "Score",
+    "Setting",
+    "inputs_of",
+    "l1_distance",
+    "score",
+    "shortcomings",
+    "top_k_overlap",
+]

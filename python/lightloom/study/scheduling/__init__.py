@@ -1,0 +1,26 @@
+"""One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all."""
+
+from lightloom.study.scheduling.problem import (
+    DemandProfile,
+    Ports,
+    Problem,
+    profile_of,
+    without_diagonal,
+    without_servers,
+)
+from lightloom.study.scheduling.results import AllocationRow, Scheduling
+from lightloom.study.scheduling.run import Choice, check, compare_schedules
+
+__all__ = [
+    "AllocationRow",
+    "Choice",
+    "DemandProfile",
+    "Ports",
+    "Problem",
+    "Scheduling",
+    "check",
+    "compare_schedules",
+    "profile_of",
+    "without_diagonal",
+    "without_servers",
+]

@@ -1,0 +1,147 @@
+"""A comparison of schedulers as plain data: JSON, rows of a table, arrays.
+
+Every number has its unit in its name. JSON and rows leave out slots and circuits, which the
+arrays have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import __version__, schedule
+from lightloom.study.scheduling.results import AllocationRow, Scheduling
+
+SCHEMA_VERSION = 1
+
+
+def dark_share(found: schedule.PermutationSchedule) -> float:
+    """Share of the length in which the mean source waits for reconfigurations."""
+    if not found.length_bytes:
+        return 0.0
+    each = found.configurations / found.shape[0] if found.partial else found.configurations
+    return each * found.delay_bytes / found.length_bytes
+
+
+def as_json(found: Scheduling) -> dict[str, Any]:
+    """Everything but slots and circuits."""
+    problem = found.problem
+    inputs: dict[str, Any] = {
+        "lightloom": __version__,
+        "demand": problem.name,
+        "rate_gbps": problem.rate_gbps,
+        "delay_s": problem.delay_s,
+        "partial": problem.partial,
+    }
+    if problem.ports is not None:
+        inputs |= {
+            "degree": problem.ports.degree,
+            "eps_gbps": problem.ports.eps_gbps,
+            "held": "static" if problem.ports.previous is None else "given",
+            "failed": None if problem.ports.failed is None else vars(problem.ports.failed),
+        }
+    best = found.best_allocation
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "inputs": inputs,
+        "profile": vars(found.profile),
+        "schedules": {name: _schedule(row) for name, row in found.schedules.items()},
+        "systems": {name: vars(row) for name, row in found.systems.items()},
+        "winner": found.winner,
+        "not_begun": found.not_begun,
+        "circuits": {row.method: _allocation(row) for row in found.allocations},
+        "best_circuits": None if best is None else best.method,
+        "break_even": None if found.decision is None else _decision(found.decision),
+        "made_to_relay_s": None
+        if found.made_to_relay is None
+        else found.made_to_relay.routing.time_s,
+        "planes": None if found.planes is None else found.planes.verdict,
+        "interrupted": found.interrupted,
+    }
+
+
+def _schedule(row: schedule.PermutationSchedule) -> dict[str, Any]:
+    return {
+        "length_s": row.length_s,
+        "lower_bound_s": row.lower_bound_s,
+        "over_bound": row.over_bound,
+        "configurations": row.configurations,
+        "dark_share": dark_share(row),
+        "time_spent_s": row.time_spent_s,
+    }
+
+
+def _allocation(row: AllocationRow) -> dict[str, Any]:
+    relayed = (
+        {}
+        if row.relayed is None
+        else {
+            "relayed_s": row.relayed.time_s,
+            "relayed_bytes": row.relayed.relayed_bytes,
+            "relaying_pays": row.relayed.pays,
+        }
+    )
+    return {
+        "circuits": row.split.circuit_count,
+        "no_split_s": row.whole.makespan_s,
+        "split_s": row.split.makespan_s,
+        "port_bound_s": row.split.port_bound_s,
+        "bound_s": row.split.bound_s,
+        "over_bound": row.split.over_bound,
+        "changed_pairs": row.changed_pairs,
+        "time_spent_s": row.took_s,
+        **relayed,
+    }
+
+
+def _decision(decision: schedule.BreakEven) -> dict[str, Any]:
+    return {
+        "hold_s": decision.hold_s,
+        "switch_s": decision.switch_s,
+        "exposed_s": decision.exposed_s,
+        "reconfigure": decision.reconfigure,
+    }
+
+
+def as_rows(found: Scheduling) -> list[dict[str, Any]]:
+    """One row per method; what a kind of method does not have is empty."""
+    best = found.best_allocation
+    rows: list[dict[str, Any]] = [
+        {"kind": "schedule", "method": name, "best": name == found.winner} | _schedule(row)
+        for name, row in found.schedules.items()
+    ]
+    rows += [
+        {"kind": "system", "method": name, "best": False} | vars(row)
+        for name, row in found.systems.items()
+    ]
+    rows += [
+        {"kind": "circuits", "method": row.method, "best": row is best} | _allocation(row)
+        for row in found.allocations
+    ]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column, "") for column in columns} for row in rows]
+
+
+def as_arrays(found: Scheduling) -> dict[str, npt.NDArray[Any]]:
+    """The demand, the slots of the shortest schedule and the best circuits.
+
+    ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of
+    :class:`~lightloom.schedule.PermutationSchedule`; with partial reconfiguration there are
+    ``transfers`` ``(m, 4)`` as well. ``circuits`` is what ``--previous`` reads; ``nics`` are their
+    ends on planes (:class:`~lightloom.schedule.PlanePlan`), if that was asked for.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {"demand": found.problem.demand}
+    if found.winner is not None:
+        winner = found.schedules[found.winner]
+        arrays |= {"permutations": winner.permutations, "holds_bytes": winner.holds_bytes}
+        arrays["delay_bytes"] = np.array(winner.delay_bytes, dtype=np.uint64)
+        if winner.transfers is not None:
+            arrays["transfers"] = winner.transfers
+    best = found.best_allocation
+    if best is not None:
+        arrays |= {"circuits": best.split.circuits, "eps_bytes": best.split.eps_bytes}
+    if found.planes is not None and found.planes.verdict == "assigned":
+        arrays["nics"] = found.planes.nics
+    return arrays

@@ -1,0 +1,141 @@
+"""What is to be scheduled: a demand, the switch that serves it, and what kind of demand it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import schedule
+from lightloom.demand.unevenness import rank_one_distance, skew
+from lightloom.errors import DemandError
+
+Bytes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What circuits under a port budget need to know.
+
+    Attributes
+    ----------
+    degree
+        Optical ports per server.
+    eps_gbps
+        Rate of one server into, and out of, the EPS.
+    previous
+        Circuits that are held now, ``(n, n)``; the static circulant by default.
+    failed
+        What is broken and must not be used.
+    eps_nics
+        NICs that ``eps_gbps`` is the rate of; needed only if some of them have failed.
+    """
+
+    degree: int
+    eps_gbps: float
+    previous: npt.ArrayLike | None = None
+    failed: schedule.Failures | None = None
+    eps_nics: int | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A demand and the switch that serves it.
+
+    Attributes
+    ----------
+    name
+        Where the demand is from, for titles.
+    demand
+        Bytes, ``(sources, destinations)``; see :func:`without_diagonal`.
+    rate_gbps
+        Rate of one circuit, per direction.
+    delay_s
+        Time that a reconfiguration takes, in which the ports that it moves carry nothing.
+    partial
+        Whether a reconfiguration stops only the ports that it moves; else all.
+    ports
+        For circuits under a port budget; the demand must be square.
+    """
+
+    name: str
+    demand: Bytes
+    rate_gbps: float
+    delay_s: float
+    partial: bool = False
+    ports: Ports | None = None
+
+
+@dataclass(frozen=True)
+class DemandProfile:
+    """What kind of demand it is.
+
+    Attributes
+    ----------
+    total_bytes, pairs
+        What is sent, and between how many ordered pairs.
+    busiest_bytes
+        Largest row or column sum: no schedule is shorter than these at line rate.
+    line_over_mean, pair_over_mean, pair_cv
+        Skew of row and column sums, and of the entries (zeros included).
+    rank_one_distance
+        See :func:`~lightloom.demand.unevenness.rank_one_distance`.
+    """
+
+    sources: int
+    destinations: int
+    total_bytes: int
+    pairs: int
+    busiest_bytes: int
+    line_over_mean: float
+    pair_over_mean: float
+    pair_cv: float
+    rank_one_distance: float
+
+
+def without_diagonal(demand: Bytes) -> tuple[Bytes, int]:
+    """A square demand without what stays inside its server, and how many bytes that is."""
+    if demand.shape[0] != demand.shape[1]:
+        return demand, 0
+    inside = int(np.diagonal(demand).sum(dtype=np.uint64))
+    left = demand.copy()
+    np.fill_diagonal(left, 0)
+    return left, inside
+
+
+def without_servers(demand: Bytes, servers: Sequence[int]) -> tuple[Bytes, int]:
+    """A square demand without what servers send and receive, and how many bytes that is."""
+    gone = np.isin(np.arange(len(demand)), servers)
+    left = np.where(gone[:, np.newaxis] | gone, np.uint64(0), demand)
+    return left, int((demand - left).sum(dtype=object))
+
+
+def profile_of(demand: Bytes, name: str = "demand") -> DemandProfile:
+    """Measure what kind of demand it is; ``name`` begins error messages.
+
+    Raises
+    ------
+    DemandError
+        If there is nothing to send.
+    """
+    total = int(demand.sum(dtype=object))
+    if total == 0:
+        raise DemandError(f"{name}: has no bytes to send; nothing to schedule")
+    square = demand.shape[0] == demand.shape[1] > 1
+    values = demand.astype(np.float64)
+    lines = np.concatenate([values.sum(axis=1), values.sum(axis=0)])
+    entries = values[~np.eye(len(values), dtype=bool)] if square else values
+    pairs = skew(entries)
+    return DemandProfile(
+        sources=demand.shape[0],
+        destinations=demand.shape[1],
+        total_bytes=total,
+        pairs=int(np.count_nonzero(demand)),
+        busiest_bytes=max(int(demand.sum(axis=axis, dtype=object).max()) for axis in (0, 1)),
+        line_over_mean=float(lines.max() / lines.mean()),
+        pair_over_mean=pairs.max_over_mean,
+        pair_cv=pairs.cv,
+        rank_one_distance=rank_one_distance(values, diagonal=not square),
+    )

@@ -1,0 +1,295 @@
+"""One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all.
+
+A :class:`Problem` is a demand with the circuits' rate and delay and, for circuits under a port
+budget, a degree. The answer is a :class:`Scheduling`: schedules of permutations, allocations, and
+the break-even against the circuits that are held. It leaves out what the simulator is for:
+latency, copies inside a server, and whatever else runs at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import get_args
+
+from lightloom import schedule
+from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.study.scheduling.other_systems import Fabric, other_system
+from lightloom.study.scheduling.problem import Problem, profile_of
+from lightloom.study.scheduling.results import AllocationRow, Scheduling
+
+#: time that a comparison takes on either part unless it is said
+DEFAULT_LIMIT_S = 10.0
+#: what auto takes without a limit, in times of all other methods together, measured at 32 to 256
+_AUTO_TAKES = 5.0
+
+Told = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which methods are tried, and for how long.
+
+    Attributes
+    ----------
+    methods
+        Of :func:`lightloom.schedule.decompose`, in this order; ``auto`` is all others and itself.
+    allocators
+        Of :func:`lightloom.schedule.allocate`; read with ``ports`` only.
+    time_limit_s
+        Time after which no other schedule of permutations is begun, and likewise no other system,
+        and which ``exact`` may take for circuits with split, and as much without;
+        ``auto`` searches on until then. Without it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
+        searches as long as it needs, if that is likely to be in time.
+    systems
+        Of :data:`~lightloom.study.scheduling.other_systems.SYSTEMS`; read for square demand only.
+    relay
+        Whether third servers may relay; read with ``ports`` only.
+    planes
+        Whether NIC i of every server is on a switch of its own, plane i; read with ``ports`` only.
+    """
+
+    methods: Sequence[str]
+    allocators: Sequence[str]
+    time_limit_s: float | None = None
+    systems: Sequence[str] = ()
+    relay: bool = False
+    planes: bool = False
+
+
+def compare_schedules(problem: Problem, choice: Choice, *, told: Told | None = None) -> Scheduling:
+    """Try every scheduler on one demand.
+
+    An interrupt ends the comparison; the answer then says so and has what was finished.
+
+    Parameters
+    ----------
+    problem
+        The demand and the switch.
+    choice
+        Which methods to try.
+    told
+        Called before each step with the share that is done and what comes next.
+
+    Raises
+    ------
+    InputError
+        If the problem or a method cannot be used.
+    """
+    check(problem, choice)
+    found = Scheduling(problem, profile_of(problem.demand, problem.name))
+    steps = list(_steps(found, choice))
+    try:
+        for number, (title, step) in enumerate(steps):
+            if told is not None:
+                told(number / len(steps), title)
+            _interruptibly(step)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    return found
+
+
+def _interruptibly(step: Callable[[], None]) -> None:
+    """Run a step so that an interrupt need not wait for the end of a call of the core.
+
+    The step goes on in its thread, which does not keep the process from ending.
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            step()
+        except BaseException as error:
+            raised.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)  # without a time, an interrupt would wait as well
+    if raised:
+        raise raised[0]
+
+
+def check(problem: Problem, choice: Choice) -> None:
+    """Refuse what no scheduler could use.
+
+    Raises
+    ------
+    InputError
+        In one line.
+    """
+    if not math.isfinite(problem.rate_gbps) or problem.rate_gbps <= 0:
+        raise InputError(f"rate: expected more than 0 Gb/s, got {problem.rate_gbps:g}")
+    if not math.isfinite(problem.delay_s) or problem.delay_s < 0:
+        raise InputError(f"delay: expected 0 s or more, got {problem.delay_s:g} s")
+    rows, columns = problem.demand.shape
+    if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
+        raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
+    permutations = (*schedule.PERMUTATION_METHODS, "auto")
+    for what, names, known in (
+        ("method", choice.methods, permutations),
+        ("circuits", choice.allocators, get_args(schedule.Method)),
+    ):
+        wrong = next((name for name in names if name not in known), None)
+        if wrong is not None:
+            hint = did_you_mean(wrong, known)
+            raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
+    if problem.ports is not None and rows != columns:
+        raise DemandError(
+            f"{problem.name}: circuits need a square demand, got {rows} sources and {columns} "
+            "destinations; leave --degree out for schedules of permutations"
+        )
+    if problem.ports is not None and problem.ports.failed is not None:
+        _check_failed(problem, problem.ports.failed, choice.relay)
+
+
+def _check_failed(problem: Problem, failed: schedule.Failures, relay: bool) -> None:
+    region = _region(problem)
+    schedule.port_bound_s(problem.demand, region)  # refuses parts that are not there
+    if relay and region.eps_gbps and (failed.servers or failed.eps_nics):
+        raise InputError(
+            f"failed: {failed.parts}: relaying expects one EPS rate for all servers; leave "
+            "relaying out"
+        )
+
+
+def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
+    problem = found.problem
+    # maximal takes long where there are many ports, and is hardly ever the shortest
+    single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
+    names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
+    clock = _Clock(choice.time_limit_s)
+    for name in dict.fromkeys(names):
+        yield f"schedule {name}", partial(_decompose, found, name, clock)
+    if problem.demand.shape[0] == problem.demand.shape[1]:
+        clock = _Clock(choice.time_limit_s)
+        for name in choice.systems:
+            yield name, partial(_try_system, found, name, clock)
+    if problem.ports is not None and choice.allocators:
+        yield "held circuits", partial(_hold, found, choice.relay)
+        for name in choice.allocators:
+            yield f"circuits {name}", partial(_allocate, found, name, choice)
+        if choice.relay:
+            yield "circuits for relaying", partial(_make_to_relay, found)
+        yield "break-even", partial(_decide, found)
+        if choice.planes:
+            yield "planes", partial(_assign_planes, found)
+
+
+class _Clock:
+    """Time since the first problem, against a limit."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
+        self.given = limit_s is not None
+        self._started: float | None = None
+
+    def left_s(self, factor: float = 1.0) -> float:
+        """Seconds left after ``factor`` times what has passed; 0 or less if there are none."""
+        now = time.monotonic()
+        self._started = now if self._started is None else self._started
+        return self._limit_s - factor * (now - self._started)
+
+
+def _decompose(found: Scheduling, method: str, clock: _Clock) -> None:
+    """The schedule of one method; the first one is begun in any case."""
+    long = method == "auto" and not clock.given
+    left_s = clock.left_s(1.0 + _AUTO_TAKES if long else 1.0)
+    if found.schedules and left_s <= 0:
+        found.not_begun.append(method)
+        return
+    problem = found.problem
+    found.schedules[method] = schedule.decompose(
+        problem.demand,
+        delay_s=problem.delay_s,
+        rate_gbps=problem.rate_gbps,
+        method=method,
+        time_limit_s=max(0.0, left_s) if clock.given else None,
+        partial=problem.partial,
+    )
+
+
+def _try_system(found: Scheduling, name: str, clock: _Clock) -> None:
+    """What another system does with a switch per port, or a single one."""
+    if clock.left_s() <= 0:
+        found.not_begun.append(name)
+        return
+    problem = found.problem
+    switches = 1 if problem.ports is None else problem.ports.degree
+    fabric = Fabric(switches, problem.rate_gbps, problem.delay_s)
+    found.systems[name] = other_system(name, problem.demand, fabric)
+
+
+def _region(problem: Problem) -> schedule.Region:
+    assert problem.ports is not None
+    ports = problem.ports
+    return schedule.Region(
+        ports.degree,
+        problem.rate_gbps,
+        ports.eps_gbps,
+        split=True,
+        failed=ports.failed,
+        eps_nics=ports.eps_nics,
+    )
+
+
+def _hold(found: Scheduling, relay: bool) -> None:
+    """The circuits that are there: those given, else the static circulant."""
+    problem, region = found.problem, _region(found.problem)
+    assert problem.ports is not None
+    if problem.ports.previous is None:
+        found.held = schedule.allocate_region(problem.demand, region, method="static")
+    else:
+        found.held = schedule.route(problem.demand, problem.ports.previous, region)
+    if relay:
+        found.held_relayed = schedule.relay(problem.demand, found.held.circuits, region)
+
+
+def _allocate(found: Scheduling, method: str, choice: Choice) -> None:
+    assert found.held is not None
+    region, demand, held = _region(found.problem), found.problem.demand, found.held.circuits
+    allocate = partial(schedule.allocate_region, method=method)
+    if method == "exact":
+        limit_s = DEFAULT_LIMIT_S if choice.time_limit_s is None else choice.time_limit_s
+        allocate = partial(schedule.allocate_exactly, time_limit_s=max(limit_s, 1e-3))
+    started = time.perf_counter()
+    split = allocate(demand, region, previous=held)
+    took = time.perf_counter() - started
+    whole = allocate(demand, replace(region, split=False), previous=held)
+    changed = schedule.changed_pairs(held, split.circuits)
+    relayed = schedule.relay(demand, split.circuits, region) if choice.relay else None
+    found.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
+
+
+def _decide(found: Scheduling) -> None:
+    """Weigh the circuits held against all that were found, if the delay is not hidden."""
+    assert found.held is not None
+    found.decision = schedule.break_even(
+        found.problem.demand,
+        found.held.circuits,
+        _region(found.problem),
+        switching=schedule.Switching(found.problem.delay_s),
+        method=None,
+        proposals=[row.split.circuits for row in found.allocations],
+    )
+
+
+def _make_to_relay(found: Scheduling) -> None:
+    assert found.held is not None
+    found.made_to_relay = schedule.allocate_relayed(
+        found.problem.demand, _region(found.problem), previous=found.held.circuits
+    )
+
+
+def _assign_planes(found: Scheduling) -> None:
+    """Put the best circuits on one plane per port, each with the same NIC at both ends."""
+    best, ports = found.best_allocation, found.problem.ports
+    assert best is not None
+    assert ports is not None
+    found.planes = schedule.assign_planes(
+        best.split.circuits, planes=ports.degree, failed=ports.failed
+    )

@@ -1,0 +1,135 @@
+"""Wrong values become one line: what was given, what was expected."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from lightloom.errors import InputError
+from lightloom.inputs.strict import (
+    File,
+    Name,
+    Number,
+    Strict,
+    Switch,
+    Whole,
+    check,
+    keys_at,
+    quantity,
+    shown,
+)
+
+
+class Inner(Strict):
+    size: Whole = 1
+    delay_s: Annotated[float, quantity("second"), Field(ge=0, le=1)] = 0.0
+
+
+class Outer(Strict):
+    name: Annotated[Name, Field(examples=['"x"'])]
+    kind: Literal["red", "green", "blue"] = "red"
+    share: Annotated[Number, Field(gt=0, lt=1)] = 0.5
+    on: Switch = False
+    inner: Inner = Inner()
+    several: tuple[str, ...] = ()
+    place: File | None = None
+
+
+def message(call=None, **values):
+    with pytest.raises(InputError) as caught:
+        check(Outer, values, "f.toml", call)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, 'f.toml: name is missing; add it, such as name = "x"'),
+        ({"name": ""}, "f.toml: name = '': expected a name or path"),
+        ({"name": 3}, "f.toml: name = 3: expected text"),
+        (
+            {"name": "a\nb"},
+            "f.toml: name = a\\nb: expected a name or path without control characters",
+        ),
+        (
+            {"name": "a", "kind": "gren"},
+            "f.toml: kind = gren: expected one of red, green, blue; did you mean 'green'?",
+        ),
+        ({"name": "a", "share": 1}, "f.toml: share = 1: expected less than 1"),
+        ({"name": "a", "share": 0.0}, "f.toml: share = 0.0: expected more than 0"),
+        ({"name": "a", "share": float("nan")}, "f.toml: share = nan: expected a finite number"),
+        ({"name": "a", "share": "0.5"}, "f.toml: share = 0.5: expected a number"),
+        ({"name": "a", "on": 1}, "f.toml: on = 1: expected true or false"),
+        ({"name": "a", "inner": 3}, "f.toml: inner = 3: expected a table of keys and values"),
+        (
+            {"name": "a", "inner": {"size": True}},
+            "f.toml: inner.size = True: expected a whole number",
+        ),
+        ({"name": "a", "inner": {"size": 0}}, "f.toml: inner.size = 0: expected at least 1"),
+        (
+            {"name": "a", "inner": {"size": 10**10}},
+            "f.toml: inner.size = 10000000000: expected at most 1e+09",
+        ),
+        (
+            {"name": "a", "inner": {"size": 1.5}},
+            "f.toml: inner.size = 1.5: expected a whole number",
+        ),
+        (
+            {"name": "a", "inner": {"delay_s": "2 s"}},
+            "f.toml: inner.delay_s = 2 s: expected at most 1",
+        ),
+        (
+            {"name": "a", "inner": {"delay_s": "2 m"}},
+            "f.toml: inner.delay_s = 2 m: cannot read '2 m' as a quantity in second",
+        ),
+        (
+            {"name": "a", "several": "x"},
+            'f.toml: several = x: expected a list, such as ["fat-tree", "mixnet"] '
+            "or [16, 16, 15, 15]",
+        ),
+        ({"name": "a", "place": 3}, "f.toml: place = 3: expected the path of a file"),
+        (
+            {"name": "a", "place": "\x00"},
+            "f.toml: place = \\x00: expected a path without control characters",
+        ),
+        (
+            {"name": "a", "inner": {"sise": 3}},
+            "f.toml: unknown key 'inner.sise'; did you mean 'size'?",
+        ),
+        (
+            {"name": "a", "zzz": 3},
+            "f.toml: unknown key 'zzz'; known: name, kind, share, on, inner, several, place",
+        ),
+    ],
+)
+def test_one_line(values, expected):
+    assert message(**values) == expected
+
+
+def test_a_misspelt_key_is_reported_rather_than_the_missing_one():
+    assert message(nam="a") == "f.toml: unknown key 'nam'; did you mean 'name'?"
+
+
+def test_flags_are_written_as_typed():
+    text = message(lambda key: f"--{key}", name="a", share=2)
+    assert text == "f.toml: --share 2: expected less than 1"
+
+
+def test_right_values_pass():
+    made = check(Outer, {"name": "a", "inner": {"delay_s": "25 ms"}, "place": "/x/y"}, "")
+    assert made.inner.delay_s == pytest.approx(0.025)
+    assert made.place == Path("/x/y")
+
+
+def test_long_values_are_cut():
+    assert len(shown("x" * 1000)) == 60
+    assert shown("x" * 60) == "x" * 60
+
+
+def test_keys_of_tables():
+    assert keys_at(Outer, ("inner",)) == ["size", "delay_s"]
+    assert keys_at(Outer, ("kind",)) == []
+    assert keys_at(Outer, ("nothing", "there")) == []

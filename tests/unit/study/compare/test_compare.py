@@ -1,0 +1,232 @@
+"""Comparisons: what samples mean, what is tied, what is refused before anything runs."""
+
+import dataclasses
+import statistics
+
+import pytest
+
+from lightloom.errors import FabricError, HardwareError, InputError
+from lightloom.study.compare import (
+    ClusterOptions,
+    DemandOptions,
+    Monitor,
+    PacketOptions,
+    PlanOptions,
+    Sample,
+    compare,
+)
+from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.run import timeline_workers
+
+
+class Rows(Monitor):
+    def __init__(self):
+        self.rows, self.shares = [], []
+
+    def at(self, share, what):
+        self.shares.append(share)
+        assert what
+
+    def finished(self, row):
+        self.rows.append(row)
+
+
+def test_samples_are_seeds_x_steps_and_two_speeds(scenario):
+    job = prepare(scenario(seeds=2, steps=2, seed=5, compute_spread=0.1))
+    assert job.samples() == [
+        Sample(5, 0),
+        Sample(5, 0, pytest.approx(1 / 1.1)),
+        Sample(5, 0, pytest.approx(1 / 0.9)),
+        Sample(5, 1),
+        Sample(6, 0),
+        Sample(6, 1),
+    ]
+    assert len(prepare(scenario(seeds=2, compute_spread=0.0)).samples()) == 2
+
+
+def test_step_time_is_the_mean_of_nominal_samples(comparison):
+    samples = comparison.inputs["samples"]
+    for result in comparison.results:
+        pairs = list(zip(result.sample_step_times_s, samples, strict=True))
+        nominal = [time for time, sample in pairs if sample["compute_scale"] == 1.0]
+        assert len(nominal) == 2
+        assert result.step_time_s == pytest.approx(statistics.fmean(nominal))
+        assert result.step_time_low_s == min(result.sample_step_times_s)
+        assert result.step_time_high_s == max(result.sample_step_times_s)
+        tokens = comparison.inputs["tokens_per_step"]
+        assert result.tokens_per_s == pytest.approx(tokens / result.step_time_s)
+
+
+def test_a_scale_below_one_is_a_faster_gpu(comparison):
+    samples = comparison.inputs["samples"]
+    times = comparison.results[0].sample_step_times_s
+    by_scale = {s["compute_scale"]: t for t, s in zip(times[:3], samples[:3], strict=True)}
+    fast, nominal, slow = (by_scale[scale] for scale in sorted(by_scale))
+    assert fast < nominal < slow
+    # communication does not scale, so the step changes by less than compute does
+    assert 0.9 < fast / nominal < 1
+    assert 1 < slow / nominal < 1 / 0.9
+
+
+def test_breakdowns_sum_to_the_step(comparison):
+    for result in comparison.results:
+        for parts in (result.critical_path_s, result.mean_s):
+            assert sum(parts.values()) == pytest.approx(result.step_time_s, rel=1e-9)
+
+
+def test_ties_and_paired_ratios(comparison):
+    fastest = min(comparison.results, key=lambda r: r.step_time_s)
+    assert fastest.ratio_to_fastest == (1.0, 1.0, 1.0)
+    for result in comparison.results:
+        low, ratio, high = result.ratio_to_fastest
+        assert ratio == pytest.approx(result.step_time_s / fastest.step_time_s)
+        pairs = zip(result.sample_step_times_s, fastest.sample_step_times_s, strict=True)
+        ratios = [mine / best for mine, best in pairs]
+        assert (low, high) == (min(ratios), max(ratios))
+        assert result.tied_with_fastest == (result.step_time_s <= fastest.step_time_high_s)
+
+
+def test_equal_scenarios_have_equal_results(scenario, comparison):
+    again = compare(scenario())
+    for one, other in zip(comparison.results, again.results, strict=True):
+        assert dataclasses.replace(one, simulation_wall_s=0) == dataclasses.replace(
+            other, simulation_wall_s=0
+        )
+
+
+def test_fabrics_do_not_depend_on_their_company(scenario, comparison):
+    alone = compare(scenario(fabrics=("mixnet",))).result("mixnet")
+    among = comparison.result("mixnet")
+    assert alone.trace_hash == among.trace_hash
+    assert alone.sample_step_times_s == among.sample_step_times_s
+
+
+def test_another_seed_gives_another_demand(scenario, comparison):
+    other = compare(scenario(fabrics=("fat-tree",), seed=77, seeds=1))
+    assert other.results[0].trace_hash != comparison.results[0].trace_hash
+
+
+def test_rows_and_progress(scenario):
+    rows = Rows()
+    result = compare(scenario(), monitor=rows)
+    # 2 fabrics x 4 samples, and mixnet's other settings on the first
+    variants = result.result("mixnet").variants_s
+    assert "first=reuse" in variants
+    assert len(rows.rows) == 2 * 4 + len(variants)
+    by_variant = {row["variant"]: row["step_time_s"] for row in rows.rows if row["variant"]}
+    assert by_variant == variants
+    assert rows.shares[0] == 0
+    assert rows.shares[-1] == pytest.approx(1)
+    for row in rows.rows:
+        if not row["variant"]:
+            times = result.result(row["fabric"]).sample_step_times_s
+            assert row["step_time_s"] in times
+
+
+def test_timelines_only_if_asked(scenario):
+    asked = compare(scenario(seeds=1, fabrics=("mixnet",)), with_timeline=True)
+    done = asked.details["runs"]["mixnet"]
+    workers = timeline_workers(asked.details["workload"])
+    assert set(done.run.timeline.worker.tolist()) == set(workers)
+    plain = compare(scenario(seeds=1, fabrics=("mixnet",)))
+    assert plain.details["runs"]["mixnet"].run.timeline.worker.size == 0
+    assert plain.results[0].trace_hash == asked.results[0].trace_hash
+
+
+class Never(Monitor):
+    """Must not hear of any run."""
+
+    def finished(self, row):
+        raise AssertionError(row)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"fabric_options": {"mixnet": {"region_servers": 1000}}}, FabricError),
+        ({"cluster": ClusterOptions(rate_gbps=50)}, HardwareError),
+        ({"network": "packet", "packets": PacketOptions(transport="tcp")}, FabricError),
+        ({"packets": PacketOptions()}, InputError),
+        ({"fabric_options": {"rail": {"nic_gbps": 100}}}, FabricError),
+        ({"counting": {"tiers": 9}}, FabricError),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_runs(scenario, changes, error):
+    with pytest.raises(error):
+        compare(scenario(**changes), monitor=Never())
+
+
+def test_an_interrupt_stops_running_simulations(scenario):
+    class Interrupt(Rows):
+        def finished(self, row):
+            super().finished(row)
+            raise KeyboardInterrupt
+
+    rows = Interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        compare(scenario(seeds=50), monitor=rows)
+    assert len(rows.rows) == 1
+
+
+def test_a_matrix_is_one_sample(scenario, tmp_path):
+    path = tmp_path / "m.txt"
+    path.write_text(str([[8192] * 8] * 8))
+    demand = DemandOptions(source=str(path), scale=True)
+    job = prepare(scenario(demand=demand, seeds=3, steps=2, compute_spread=0.0))
+    assert job.samples() == [Sample(0, 0)]
+    result = compare(job.scenario)
+    line = next(line for line in result.inputs["summary"] if line.startswith("demand: "))
+    assert line.endswith("1 samples per fabric: 1 seed x 1 step, the same for every seed and step")
+
+
+def test_a_dense_model_has_no_demand(scenario):
+    dense = scenario(model="llama-3-405b", gpus=256, seeds=3, plan=PlanOptions(micro_batches=4))
+    result = compare(dense)
+    assert result.demand == {}
+    assert result.traffic_shares["ep"] == 0
+    assert len(result.inputs["samples"]) == 3
+    assert all(r.critical_path_s["ep"] == 0 for r in result.results)
+
+
+def test_costs_of_a_partly_used_last_server(scenario):
+    job = prepare(scenario(model="olmoe-1b-7b", gpus=4, plan=PlanOptions(tp=1, pp=1, ep=4, dp=1)))
+    whole = prepare(scenario(model="olmoe-1b-7b", gpus=8, plan=PlanOptions(tp=1, pp=1, ep=8, dp=1)))
+    assert job.costs["fat-tree"].cluster.gpus_usd == whole.costs["fat-tree"].cluster.gpus_usd
+    assert job.costs["fat-tree"].network.total_usd == whole.costs["fat-tree"].network.total_usd
+
+
+def test_counting_options_change_the_cost(scenario):
+    plain, copper = (
+        prepare(scenario(counting=counting)).costs["fat-tree"].network
+        for counting in ({}, {"host_links": "dac"})
+    )
+    assert copper.total_usd < plain.total_usd
+    assert copper.conventions["host links"] == "dac"
+
+
+def test_workloads_at_other_speeds_share_the_demand(scenario):
+    job = prepare(scenario())
+    workloads = Workloads(job)
+    nominal = workloads.get(Sample(0, 0), 8)
+    slow = workloads.get(Sample(0, 0, 1.25), 8)
+    assert slow.graph.blocks.tokens is nominal.graph.blocks.tokens
+    fresh = job.workload(Sample(0, 0, 1.25), 8)
+    assert (fresh.graph.blocks.expert_forward_ps == slow.graph.blocks.expert_forward_ps).all()
+    assert workloads.get(Sample(0, 0), 8) is nominal
+
+
+def test_old_workloads_are_given_up(scenario, monkeypatch):
+    monkeypatch.setattr("lightloom.study.compare.builds.KEPT_BYTES", 1)
+    workloads = Workloads(prepare(scenario()))
+    first = workloads.get(Sample(0, 0), 8)
+    workloads.get(Sample(1, 0), 8)
+    assert workloads.get(Sample(0, 0), 8) is not first
+
+
+def test_networks_are_planned_once(scenario):
+    job = prepare(scenario())
+    networks = Networks(job, Workloads(job))
+    fabric = job.fabrics[1]
+    assert networks.get(fabric) is networks.get(fabric)
+    assert networks.get(fabric) is not networks.get(fabric, "first=reuse")

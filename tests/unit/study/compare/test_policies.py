@@ -1,0 +1,107 @@
+"""What each policy of switching circuits gains: which runs, which numbers, which sentence."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from lightloom.fabric import MixNet, load_fabric
+from lightloom.study.compare import compare
+from lightloom.study.compare.policies import policies_note, policy_results, variants
+from lightloom.study.compare.results import PolicyResult
+
+POLICIES = ["never", "always", "per-layer", "break-even", "oracle"]
+
+
+def run(step_time_s, *, waited_s=0.0, reconfigurations=0, saved_s=0.0):
+    use = SimpleNamespace(reconfigurations=reconfigurations, saved_s=saved_s)
+    return SimpleNamespace(
+        step_time_s=step_time_s, mean_s={"reconfiguration": waited_s}, circuits=use
+    )
+
+
+def results(**step_times_s):
+    names = [name.replace("_", "-") for name in step_times_s]
+    times = dict(zip(names, step_times_s.values(), strict=True))
+    never = times["never"]
+    return tuple(
+        PolicyResult(name, time_s, never - time_s, 0.0, 0, 0.0) for name, time_s in times.items()
+    )
+
+
+def test_every_other_policy_is_run_beside_the_own_one():
+    found = variants(MixNet(), policies=True)
+    assert list(found) == [
+        "first=reuse", "reconfigure=never", "reconfigure=always", "reconfigure=per-layer",
+        "reconfigure=oracle",
+    ]  # fmt: skip
+    assert found["reconfigure=oracle"].reconfigure == "oracle"
+    assert {fabric.name for fabric in found.values()} == {"mixnet"}
+    assert list(variants(MixNet(), policies=False)) == ["first=reuse", "reconfigure=never"]
+
+
+@pytest.mark.parametrize("policy", ["never", "oracle"])
+def test_these_have_no_use_for_the_first_all_to_all(policy):
+    found = variants(MixNet(reconfigure=policy), policies=True)
+    assert sorted(found) == sorted(f"reconfigure={p}" for p in POLICIES if p != policy)
+
+
+def test_fabrics_without_a_choice_have_none():
+    assert variants(load_fabric("fat-tree"), policies=True) == {}
+    assert variants(MixNet(circuits="static"), policies=True) == {}
+    assert variants(MixNet(reconfigure="never"), policies=False) == {}
+
+
+def test_numbers_of_a_policy():
+    runs = {f"reconfigure={name}": run(10.0) for name in POLICIES if name != "break-even"}
+    own = run(9.0, waited_s=0.25, reconfigurations=4, saved_s=2.0)
+    found = {result.policy: result for result in policy_results(MixNet(), own, runs)}
+    assert list(found) == POLICIES
+    assert found["break-even"] == PolicyResult("break-even", 9.0, 1.0, 0.25, 4, 0.5)
+    assert found["never"] == PolicyResult("never", 10.0, 0.0, 0.0, 0, 0.0)
+    del runs["reconfigure=oracle"]
+    assert policy_results(MixNet(), own, runs) == ()
+    assert policy_results(load_fabric("fat-tree"), own, {}) == ()
+
+
+def test_the_note_says_when_a_static_circulant_is_as_good():
+    close = results(never=10.0, always=10.2, per_layer=10.3, break_even=9.99, oracle=9.98)
+    assert policies_note(close) == (
+        "circuits that are never switched are as good here: the best policy, break-even, gains "
+        "0.10%, perfect prediction 0.20%"
+    )
+    far = results(never=10.0, always=9.5, per_layer=9.8, break_even=9.4, oracle=9.0)
+    assert policies_note(far) == (
+        "switching by break-even gains 6.00% over circuits that are never switched, perfect "
+        "prediction 10.00%"
+    )
+
+
+def test_a_comparison_has_them(scenario):
+    result = compare(scenario(seeds=1, fabrics=("mixnet",), compute_spread=0.0)).results[0]
+    assert [policy.policy for policy in result.policies] == POLICIES
+    by_name = {policy.policy: policy for policy in result.policies}
+    assert by_name["break-even"].step_time_s == result.step_time_s
+    for name in POLICIES:
+        if name != "break-even":
+            assert by_name[name].step_time_s == result.variants_s[f"reconfigure={name}"]
+    assert result.to_json()["policies"][0] == dataclasses.asdict(by_name["never"])
+    assert policies_note(result.policies) in result.notes
+
+
+def test_they_may_be_left_out(scenario):
+    without = compare(scenario(seeds=1, fabrics=("mixnet",), policies=False)).results[0]
+    assert without.policies == ()
+    assert sorted(without.variants_s) == ["first=reuse", "reconfigure=never"]
+    assert any("with first=reuse" in note for note in without.notes)
+
+
+def test_exact_circuits_are_asked_for_in_a_comparison(scenario):
+    options = {"mixnet": {"circuits": "exact"}}
+    given = scenario(seeds=1, fabrics=("mixnet",), policies=False, compute_spread=0.0)
+    asked = given.model_copy(update={"fabric_options": options})
+    exact, best = (compare(each).results[0] for each in (asked, given))
+    assert exact.parameters["circuits"] == "exact"
+    assert exact.step_time_s == pytest.approx(best.step_time_s, rel=0.01)
+    assert MixNet(circuits="exact").allocator() is not None
+    assert MixNet().allocator() is None

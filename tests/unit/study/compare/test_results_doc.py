@@ -1,0 +1,68 @@
+"""docs/reference/results.md names every key that files have, and no others."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lightloom.study.compare import Monitor, compare
+from lightloom.study.compare.results import SCHEMA_VERSION
+
+DOC = (Path(__file__).parents[4] / "docs" / "reference" / "results.md").read_text()
+
+
+def documented(heading: str) -> set[str]:
+    """Keys in the first column of the table under a heading."""
+    section = re.split(r"^#+ ", DOC.split(f"# {heading}\n", 1)[1], flags=re.MULTILINE)[0]
+    return set(re.findall(r"^\| `([^`]+)` +\|", section, flags=re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def content(comparison):
+    return json.loads(json.dumps(comparison.to_json()))
+
+
+def test_top_level(content):
+    assert documented("JSON") == content.keys()
+    assert content["schema_version"] == SCHEMA_VERSION
+    assert f"`schema_version` is {SCHEMA_VERSION}." in DOC
+
+
+def test_results(content):
+    for result in content["results"]:
+        assert documented("`results`") == result.keys()
+
+
+def test_inputs(content):
+    assert documented("`inputs`") == content["inputs"].keys()
+
+
+def test_demand_and_memory(content):
+    assert documented("`demand` and `memory`") == {*content["demand"], *content["memory"]}
+    for name in content["memory"]["stages"][0].keys() - {"stage"}:
+        assert f"`{name}`" in DOC
+
+
+def test_nested_words(content):
+    result = content["results"][1]
+    names = [*result["carried_bytes"], *content["inputs"]["samples"][0]]
+    names += result["policies"][0]
+    for name in [*names, *result["breakdown_critical_path_s"], *result["reconfiguration"]]:
+        assert re.search(rf"\b{name}\b", DOC), name
+
+
+def test_csv_columns(scenario):
+    rows = []
+
+    class Keep(Monitor):
+        def finished(self, row):
+            rows.append(row)
+
+    compare(scenario(fabrics=("fat-tree",), seeds=1, compute_spread=0.0), monitor=Keep())
+    assert len(rows) == 1
+    columns = list(rows[0])
+    path = columns[columns.index("attention_s") : columns.index("bubble_s") + 1]
+    assert documented("CSV and Parquet") == {*columns} - {*path}
+    assert "| `attention_s` ... `bubble_s` |" in DOC
+    assert sum(rows[0][name] for name in path) == pytest.approx(rows[0]["step_time_s"])

@@ -1,0 +1,135 @@
+"""Studies: strict TOML with paths relative to the file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.inputs.strict import MAX_BYTES
+from lightloom.study.compare import load_study
+from lightloom.study.compare.scenario import parse_study
+
+LEAST = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
+
+
+def study(tmp_path, text):
+    path = tmp_path / "study.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def message(path):
+    with pytest.raises(InputError) as caught:
+        load_study(path)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text.replace(str(path), "S")
+
+
+def test_least_study(tmp_path):
+    scenario = load_study(study(tmp_path, LEAST))
+    assert scenario.cluster.rate_gbps == 400
+    assert scenario.fabrics == ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
+    assert scenario.plan.model_dump(exclude_none=True) == {}
+
+
+def test_paths_are_relative_to_the_study(tmp_path):
+    text = """
+    model = "models/config.json"
+    gpus = 8
+    fabrics = ["fat-tree", "own.toml", "/abs/other.toml"]
+    prices = "p.toml"
+    power = "/abs/w.toml"
+    [cluster]
+    rate_gbps = 400
+    profile = "../profile.csv"
+    [demand]
+    source = "tokens.txt"
+    [fabric_options."own.toml"]
+    degree = 4
+    """
+    scenario = load_study(study(tmp_path, text))
+    assert scenario.model == str(tmp_path / "models/config.json")
+    assert scenario.fabrics == ("fat-tree", str(tmp_path / "own.toml"), "/abs/other.toml")
+    assert scenario.fabric_options == {str(tmp_path / "own.toml"): {"degree": 4}}
+    assert scenario.prices == tmp_path / "p.toml"
+    assert scenario.power == Path("/abs/w.toml")
+    assert scenario.cluster.profile == tmp_path / "../profile.csv"
+    assert scenario.demand.source == str(tmp_path / "tokens.txt")
+
+
+def test_names_are_no_paths(tmp_path):
+    text = LEAST.replace("mixtral-8x7b", "qwen3-30b-a3b") + '[demand]\nsource = "pair"\n'
+    scenario = load_study(study(tmp_path, text))
+    assert (scenario.model, scenario.demand.source) == ("qwen3-30b-a3b", "pair")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("gpus = [", "S: not a TOML file: Invalid value (at end of document)"),
+        (b"\xff\xfe\x00", "S: not a TOML file: not UTF-8 text"),
+        ("a = " + "[" * 5000 + "]" * 5000, "S: not a study: nested too deeply"),
+        ("# " + "x" * MAX_BYTES, "S: a study has at most 1 MB; this has more"),
+        ("", 'S: model is missing; add it, such as model = "mixtral-8x22b"'),
+        (
+            LEAST.replace("rate_gbps", "rate_gpbs"),
+            "S: unknown key 'cluster.rate_gpbs'; did you mean 'rate_gbps'?",
+        ),
+        (
+            LEAST.replace('rate_gbps = "400 Gb/s"', ""),
+            'S: cluster.rate_gbps is missing; add it, such as rate_gbps = "400 Gb/s"',
+        ),
+        (LEAST.replace('"400 Gb/s"', "-1"), "S: cluster.rate_gbps = -1: expected more than 0"),
+        (LEAST.replace("128", '"128"'), "S: gpus = 128: expected a whole number"),
+        ("seeds = 0\n" + LEAST, "S: seeds = 0: expected at least 1"),
+        ("steps = 0\n" + LEAST, "S: steps = 0: expected at least 1"),
+        ("seed = -1\n" + LEAST, "S: seed = -1: expected at least 0"),
+        (
+            'network = "flows"\n' + LEAST,
+            "S: network = flows: expected one of flow, packet; did you mean 'flow'?",
+        ),
+        (LEAST + "[plan]\npp_layout = [3, -1]\n", "S: plan.pp_layout.1 = -1: expected at least 0"),
+        (
+            LEAST + "[demand]\ndispatch_element_bytes = 9\n",
+            "S: demand.dispatch_element_bytes = 9: expected at most 8",
+        ),
+    ],
+)
+def test_wrong_studies(tmp_path, text, expected):
+    assert message(study(tmp_path, text)) == expected
+
+
+def test_missing_folder_and_unreadable(tmp_path):
+    assert message(tmp_path / "no.toml") == "S: cannot read the study: No such file or directory"
+    assert message(tmp_path) == "S: cannot read the study: Is a directory"
+    with pytest.raises(InputError, match="cannot read the study: not a usable path"):
+        load_study(Path("a\0b"))
+
+
+def test_a_pipe_is_read_to_its_end():
+    read, write = os.pipe()
+    os.write(write, LEAST.encode())
+    os.close(write)
+    try:
+        assert load_study(Path(f"/dev/fd/{read}")).gpus == 128
+    finally:
+        os.close(read)
+
+
+def test_an_endless_file_is_refused():
+    with pytest.raises(InputError, match="a study has at most 1 MB"):
+        load_study(Path("/dev/zero"))
+
+
+def test_parse_study_takes_bytes():
+    scenario = parse_study(LEAST.encode(), "x", Path("folder"))
+    assert scenario.model == "mixtral-8x7b"
+
+
+def test_sizes_of_packets_may_have_units(tmp_path):
+    packets = '[packets]\nmtu_bytes = "4 kB"\nqueue_bytes = "unlimited"\n'
+    found = load_study(study(tmp_path, f'network = "packet"\n{LEAST}{packets}'))
+    assert found.packets is not None
+    assert (found.packets.mtu_bytes, found.packets.queue_bytes) == (4000, 2**32 - 1)
