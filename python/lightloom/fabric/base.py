@@ -14,6 +14,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import AllToAll, Eps, Network
 from lightloom.fabric.options import Count, Label, OptionalPositive, Options
+from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree
 
 #: what a user may ask for
@@ -44,6 +45,10 @@ class Fabric(Protocol):
 
     def parameters(self) -> dict[str, Any]:
         """Every option and its value."""
+        ...
+
+    def reconfiguration(self) -> Reconfiguration | None:
+        """Return how circuits follow the demand; ``None`` if none do."""
         ...
 
 
@@ -87,6 +92,10 @@ class FabricOptions(Options):
     def parameters(self) -> dict[str, Any]:
         """Every option and its value."""
         return {"kind": self.kind, **self.model_dump()}
+
+    def reconfiguration(self) -> Reconfiguration | None:
+        """Return how circuits follow the demand; ``None`` if none do."""
+        return None
 
     def replace(self, **options: Any) -> Self:
         """Return the fabric with some options changed, all of them checked again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from lightloom.errors import FabricError
 from lightloom.fabric.base import (
+    Fabric,
     FabricOptions,
     check_layout,
     circuit_all_to_all,
@@ -33,10 +34,11 @@ from lightloom.fabric.options import (
     Switch,
     parse_named,
 )
+from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
-from lightloom.schedule import CircuitAllocator, Question, RelayCost, allocate_region
+from lightloom.schedule import Question, RelayCost, allocate_region
 from lightloom.units import to_bps, to_ps
 
 
@@ -122,9 +124,26 @@ class MixNet(FabricOptions):
             _ = technology.reconfig_delay_s
         return self
 
-    def allocator(self) -> CircuitAllocator | None:
-        """What decides on circuits during a run instead of the core's allocators, if anything."""
-        return exact_circuits if self.circuits == "exact" else None
+    def reconfiguration(self) -> Reconfiguration | None:
+        """Return how circuits follow the demand; ``None`` if they are static."""
+        if self.circuits == "static":
+            return None
+        label = self.name
+        policies: tuple[Policy, ...] = get_args(Policy)
+        first: dict[str, Fabric] = {}
+        if self.reconfigure not in ("never", "oracle"):
+            other: Literal["reuse", "block"] = "block" if self.first == "reuse" else "reuse"
+            first[other] = self.replace(first=other, label=label)
+        return Reconfiguration(
+            policy=self.reconfigure,
+            allocator=exact_circuits if self.circuits == "exact" else None,
+            other_policies={
+                policy: self.replace(reconfigure=policy, label=label)
+                for policy in policies
+                if policy != self.reconfigure
+            },
+            other_first=first,
+        )
 
     def largest_region(self) -> int:
         """Servers that one circuit switch takes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from lightloom.fabric import Fabric, MixNet
+from lightloom.fabric import Fabric
 from lightloom.fabric.network import Policy
 from lightloom.simulate import Run
 from lightloom.study.compare.results import SAME, PolicyResult
@@ -18,36 +18,35 @@ _PREFIX = "reconfigure="
 
 
 def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
-    """What is run beside a fabric's own settings, by name.
+    """What is run in addition to a fabric's own settings, by name.
 
     The other first all-to-all, where the policy has a choice, and all other policies; only
     ``never`` of them without ``policies``, and none where circuits do not look at the demand.
     """
-    if not isinstance(fabric, MixNet) or fabric.circuits == "static":
+    reconfiguration = fabric.reconfiguration()
+    if reconfiguration is None:
         return {}
-    label = fabric.name
-    found: dict[str, Fabric] = {}
-    if fabric.reconfigure not in ("never", "oracle"):
-        other = "block" if fabric.first == "reuse" else "reuse"
-        found[f"first={other}"] = fabric.replace(first=other, label=label)
-    for policy in get_args(Policy):
-        if policy != fabric.reconfigure and (policies or policy == "never"):
-            found[_PREFIX + policy] = fabric.replace(reconfigure=policy, label=label)
-    return found
+    first = {f"first={name}": other for name, other in reconfiguration.other_first.items()}
+    return first | {
+        _PREFIX + policy: other
+        for policy, other in reconfiguration.other_policies.items()
+        if policies or policy == "never"
+    }
 
 
 def policy_results(
     fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]
 ) -> tuple[PolicyResult, ...]:
     """The first sample under every policy, in their order; empty if they were not all run."""
-    if not isinstance(fabric, MixNet):
+    reconfiguration = fabric.reconfiguration()
+    if reconfiguration is None:
         return ()
     runs = {
         name.removeprefix(_PREFIX): run
         for name, run in variant_runs.items()
         if name.startswith(_PREFIX)
     }
-    runs[fabric.reconfigure] = own
+    runs[reconfiguration.policy] = own
     names = get_args(Policy)
     if any(name not in runs for name in names):
         return ()

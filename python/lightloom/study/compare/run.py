@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from lightloom.fabric import Fabric, MixNet
+from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
 from lightloom.simulate import Phases, Run, simulate
 from lightloom.study.compare.builds import Networks, Workloads
@@ -213,8 +213,8 @@ class _Runner:
         workers = timeline_workers(workload) if attempt.with_timeline else ()
         callback = self._progress.watch(number, attempt.title)
         fabric = attempt.fabric
-        allocator = fabric.allocator() if isinstance(fabric, MixNet) else None
-
+        reconfiguration = fabric.reconfiguration()
+        allocator = None if reconfiguration is None else reconfiguration.allocator
         book = self._books.get(fabric.name)
 
         def go() -> Done:

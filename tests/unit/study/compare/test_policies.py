@@ -103,5 +103,5 @@ def test_exact_circuits_are_asked_for_in_a_comparison(scenario):
     exact, best = (compare(each).results[0] for each in (asked, given))
     assert exact.parameters["circuits"] == "exact"
     assert exact.step_time_s == pytest.approx(best.step_time_s, rel=0.01)
-    assert MixNet(circuits="exact").allocator() is not None
-    assert MixNet().allocator() is None
+    assert MixNet(circuits="exact").reconfiguration().allocator is not None
+    assert MixNet().reconfiguration().allocator is None
