@@ -1,12 +1,16 @@
 """The compiled core (``crates/python``)."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 __version__: str
+
+# sets of names: crates/python/src/choices.rs
+
+def choices(key: str) -> list[tuple[str, str]]: ...
 
 # demand: crates/python/src/demand.rs
 
@@ -38,7 +42,7 @@ ScheduleAnswer = tuple[
     npt.NDArray[np.uint16],
     npt.NDArray[np.uint64],
     float,
-    Literal["paper", "reference", "static", "greedy", "parametric", "best"],
+    str,
 ]
 
 def schedule_allocate(method: str, request: ScheduleRequest) -> ScheduleAnswer: ...
@@ -111,7 +115,7 @@ def schedule_decompose(
     PermutationSlots | None,
     npt.NDArray[np.uint64] | None,
     tuple[int, int],
-    Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"],
+    str,
     float,
 ]: ...
 def schedule_transfer_slots(
@@ -174,7 +178,7 @@ RelayAnswer = tuple[
     npt.NDArray[np.int32],
     npt.NDArray[np.uint64],
     tuple[float, float, float, float, float],
-    Literal["pays", "no faster", "latency exceeds gain"],
+    str,
 ]
 
 def schedule_relay(request: RelayRequest) -> RelayAnswer: ...
@@ -274,8 +278,6 @@ class PhaseBook:
     def counts(self) -> dict[str, dict[str, Any]]: ...
 
 # packets: crates/python/src/packets/
-
-PACKET_TRANSPORTS: list[str]
 
 class PacketsStuck(RuntimeError): ...  # noqa: N818
 

@@ -4,11 +4,13 @@
 //! Plain data and its validation; no I/O and no algorithms. Everything here is columnar, so that
 //! Python can hand over a step of tens of thousands of GPUs as a few arrays.
 
+mod choice;
 pub mod network;
 pub mod plan;
 pub mod task_graph;
 pub mod units;
 
+pub use choice::Choice;
 pub use network::{
     AllToAll, Allocator, Circuit, Cycle, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs,
     Reconfigure, Relaying, Route, SwitchDelay,

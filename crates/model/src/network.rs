@@ -7,72 +7,52 @@
 //!
 //! A fat-tree is `Eps` alone, MixNet is `Eps` and `Ocs`, TopoOpt is `Direct` alone.
 
-use crate::Invalid;
 use crate::units::{Duration, Rate};
+use crate::{Invalid, choices};
 
-/// How the all-to-all is spread over the NICs of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AllToAll {
-    /// GPU to GPU, each over its own NIC.
-    Flat,
-    /// First to the local GPU on the destination's rail (PXN), then across.
-    Rail,
-    /// Gathered and spread evenly over all NICs of the server, scattered at the receiver.
-    Hierarchical,
+choices! {
+    /// How the all-to-all is spread over the NICs of a server.
+    pub enum AllToAll: "all_to_all" {
+        Flat = "flat": "GPU to GPU, each over its own NIC",
+        Rail = "rail": "First to the local GPU on the destination's rail (PXN), then across",
+        Hierarchical = "hierarchical":
+            "Gathered, spread evenly over all NICs of the server, scattered at the receiver",
+    }
 }
 
-/// Which function turns a region's demand into circuits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Allocator {
-    /// Algorithm 1 of the MixNet paper, as printed.
-    Paper,
-    /// As the MixNet authors' simulator has it.
-    Reference,
-    /// The pair that needs it most gets the next circuit; the larger of TX and RX counts.
-    Greedy,
-    /// Bisection on the time, with a local search at each.
-    Parametric,
-    /// The fastest of all of these.
-    Best,
-    /// A demand-blind circulant.
-    Static,
+choices! {
+    /// Which function turns a region's demand into circuits.
+    pub enum Allocator: "allocator" {
+        Paper = "paper": "Algorithm 1 of MixNet, as printed",
+        Reference = "reference": "Algorithm 1 as the simulator of the MixNet authors has it",
+        Static = "static": "A demand-oblivious circulant",
+        Greedy = "greedy": "The pair that needs it most gets the next circuit",
+        Parametric = "parametric": "Bisection on the time, with a local search at each",
+        Best = "best": "Never slower than the others: `parametric` with more patience and starts",
+    }
 }
 
-/// When circuits follow the demand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reconfigure {
-    /// The circuits of the start of the run stay.
-    Never,
-    /// Before every all-to-all whose demand is known.
-    Always,
-    /// At most once per layer and pass, for all of its all-to-alls whose demand is known.
-    PerLayer,
-    /// Where it saves more than it exposes, over the all-to-alls ahead whose demand is known.
-    BreakEven,
-    /// As `BreakEven`, had all demand ahead been known: what perfect prediction could gain.
-    Oracle,
+choices! {
+    /// When circuits follow the demand.
+    pub enum Reconfigure: "reconfigure" {
+        Never = "never": "The circuits of the start of the run stay",
+        Always = "always": "Before every all-to-all whose demand is known, as in MixNet",
+        PerLayer = "per-layer":
+            "At most once per layer and pass, for all of its all-to-alls whose demand is known",
+        BreakEven = "break-even":
+            "Where it saves more than it exposes, over upcoming all-to-alls of known demand",
+        Oracle = "oracle":
+            "As `break-even` with all upcoming demand known: what perfect prediction could gain",
+    }
 }
 
-impl Reconfigure {
-    /// Every policy with its name.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("never", Self::Never),
-        ("always", Self::Always),
-        ("per-layer", Self::PerLayer),
-        ("break-even", Self::BreakEven),
-        ("oracle", Self::Oracle),
-    ];
-}
-
-/// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FirstAllToAll {
-    /// Uses the circuits that are there.
-    Reuse,
-    /// Waits for new circuits.
-    Block,
-    /// Is decided beforehand, on what the same layer's last one was.
-    Predict,
+choices! {
+    /// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
+    pub enum FirstAllToAll: "first" {
+        Reuse = "reuse": "Uses the circuits that are up",
+        Block = "block": "Waits for new circuits",
+        Predict = "predict": "Is decided beforehand, on what the same layer's last one was",
+    }
 }
 
 /// The delay from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.

@@ -12,7 +12,7 @@ mod phases;
 
 use common::{Comparison, FOLDER, Reference, SEEDS, STATISTICS, compare, files, simulate};
 use lightloom_model::Rate;
-use lightloom_packetsim::{PROFILES, profile};
+use lightloom_packetsim::{TransportName, profile};
 use phases::{PAYLOADS, SCALES, Sizes, errors_by_payload, errors_by_scale, slope};
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ fn replace(page: &str, name: &str, table: &str) -> String {
 fn tables(files: &[Reference]) -> [(&'static str, String); 5] {
     // What has no transport here is left out.
     let (known, _): (Vec<_>, Vec<_>) =
-        files.iter().partition(|file| PROFILES.contains(&file.transport()));
+        files.iter().partition(|file| file.transport().parse::<TransportName>().is_ok());
     let (single, rest): (Vec<_>, Vec<_>) =
         known.into_iter().partition(|file| file.flows.len() == 1);
     let (sprayed, drawn): (Vec<_>, Vec<_>) = rest.into_iter().partition(|file| file.is_sprayed());

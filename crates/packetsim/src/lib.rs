@@ -44,7 +44,7 @@ pub use error::PacketError;
 pub use flow::{Flow, FlowId, FlowSpec};
 pub use network::Network;
 pub use packet::{ECHO, Kind, MARKED, Packet, TRANSPORT_A, TRANSPORT_B};
-pub use profile::{PROFILES, TransportKind, profile};
+pub use profile::{TransportKind, TransportName, profile};
 pub use report::{FlowOutcome, LinkReport, PacketEvent, Report, Sample, Samples, What};
 pub use run::Run;
 pub use scenario::{CircuitChange, Sampling, Scenario, Tracing, simulate};

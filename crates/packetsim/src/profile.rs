@@ -14,7 +14,7 @@ use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
-use lightloom_model::{Duration, Rate};
+use lightloom_model::{Duration, Invalid, Rate, choices};
 
 /// A transport and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,8 +33,17 @@ pub enum TransportKind {
     Eqds(EqdsParameters),
 }
 
-/// Names that [`profile`] knows.
-pub const PROFILES: [&str; 6] = ["ideal", "roce", "dctcp", "dcqcn", "ndp", "eqds"];
+choices! {
+    /// The transports that [`profile`] knows.
+    pub enum TransportName: "transport" {
+        Ideal = "ideal": "Sends at line rate into endless queues: hash collisions alone",
+        Roce = "roce": "Sends at line rate over a lossless network (PFC)",
+        Dctcp = "dctcp": "A window that follows the share of marked packets",
+        Dcqcn = "dcqcn": "Rates that congestion notifications cut, over a lossless network",
+        Ndp = "ndp": "Pulls by the receiver, over switches that trim packets",
+        Eqds = "eqds": "Credit from the receiver, over switches that trim packets",
+    }
+}
 
 /// The transport of this name, with the network for which its reference configures it. Where the
 /// reference has thresholds and rates that grow with those of the links, they are for NICs of
@@ -43,21 +52,17 @@ pub const PROFILES: [&str; 6] = ["ideal", "roce", "dctcp", "dcqcn", "ndp", "eqds
 /// # Errors
 /// If there is none of this name; says which there are.
 pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), PacketError> {
-    match name {
-        "ideal" => Ok((ENDLESS, TransportKind::Ideal)),
-        "roce" => Ok((ROCE, TransportKind::Roce)),
-        "dctcp" => Ok((DCTCP, TransportKind::Dctcp(DctcpParameters::default()))),
-        "dcqcn" => {
-            let parameters = DcqcnParameters::of_rate(rate);
-            Ok((dcqcn_network(rate), TransportKind::Dcqcn(parameters)))
+    let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
+    Ok(match name {
+        TransportName::Ideal => (ENDLESS, TransportKind::Ideal),
+        TransportName::Roce => (ROCE, TransportKind::Roce),
+        TransportName::Dctcp => (DCTCP, TransportKind::Dctcp(DctcpParameters::default())),
+        TransportName::Dcqcn => {
+            (dcqcn_network(rate), TransportKind::Dcqcn(DcqcnParameters::of_rate(rate)))
         }
-        "ndp" => Ok((trimming(true), TransportKind::Ndp(NdpParameters::default()))),
-        "eqds" => Ok((trimming(false), TransportKind::Eqds(EqdsParameters::default()))),
-        _ => Err(PacketError::invalid(format!(
-            "there is no transport {name:?}; choose one of {}",
-            PROFILES.join(", ")
-        ))),
-    }
+        TransportName::Ndp => (trimming(true), TransportKind::Ndp(NdpParameters::default())),
+        TransportName::Eqds => (trimming(false), TransportKind::Eqds(EqdsParameters::default())),
+    })
 }
 
 /// Packets of 4,096 B and headers and control packets of 64 B; queues without end.
@@ -142,14 +147,14 @@ fn trimming(is_ndp: bool) -> Config {
 
 impl TransportKind {
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> TransportName {
         match self {
-            Self::Ideal => "ideal",
-            Self::Roce => "roce",
-            Self::Dctcp(_) => "dctcp",
-            Self::Dcqcn(_) => "dcqcn",
-            Self::Ndp(_) => "ndp",
-            Self::Eqds(_) => "eqds",
+            Self::Ideal => TransportName::Ideal,
+            Self::Roce => TransportName::Roce,
+            Self::Dctcp(_) => TransportName::Dctcp,
+            Self::Dcqcn(_) => TransportName::Dcqcn,
+            Self::Ndp(_) => TransportName::Ndp,
+            Self::Eqds(_) => TransportName::Eqds,
         }
     }
 
@@ -220,9 +225,9 @@ mod tests {
 
     #[test]
     fn every_name_has_a_profile_that_is_valid_and_bears_it() {
-        for name in PROFILES {
+        for &name in TransportName::ALL {
             for rate in [1, 100_000_000_000, 3_200_000_000_000, u64::MAX] {
-                let (config, transport) = profile(name, Rate(rate)).unwrap();
+                let (config, transport) = profile(name.name(), Rate(rate)).unwrap();
                 assert_eq!(transport.name(), name);
                 assert_eq!(config.validate(), Ok(()));
                 if let TransportKind::Dcqcn(parameters) = transport {
@@ -231,6 +236,6 @@ mod tests {
             }
         }
         let error = profile("tcp", Rate(1)).unwrap_err().to_string();
-        assert!(error.starts_with("there is no transport \"tcp\"; choose one of ideal, roce"));
+        assert!(error.starts_with("transport = 'tcp': expected one of ideal, roce, dctcp"));
     }
 }

@@ -10,9 +10,9 @@ use lightloom_execute::{
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
-    AllToAll, Allocator, Category, Circuit, Cycle, Direct, Duration, Eps, FirstAllToAll, Layout,
-    Network, NvSwitch, Ocs, Pass, Rate, Reconfigure, Relaying, RingKind, Route, Scope,
-    StageProgram, SwitchDelay, Task, TaskGraph, TaskKind, Time, TokenBlocks,
+    Category, Choice, Circuit, Cycle, Direct, Duration, Eps, Layout, Network, NvSwitch, Ocs, Pass,
+    Rate, Relaying, RingKind, Route, Scope, StageProgram, SwitchDelay, Task, TaskGraph, TaskKind,
+    Time, TokenBlocks,
 };
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::create_exception;
@@ -305,15 +305,7 @@ pub(crate) fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
         eps: optional("eps")?.as_ref().map(read_eps).transpose()?,
         ocs: optional("ocs")?.as_ref().map(read_ocs).transpose()?,
         direct: optional("direct")?.as_ref().map(read_direct).transpose()?,
-        all_to_all: word(
-            network,
-            "all_to_all",
-            &[
-                ("flat", AllToAll::Flat),
-                ("rail", AllToAll::Rail),
-                ("hierarchical", AllToAll::Hierarchical),
-            ],
-        )?,
+        all_to_all: word(network)?,
     })
 }
 
@@ -329,31 +321,17 @@ fn read_eps(eps: &Bound<'_, PyDict>) -> PyResult<Eps> {
     })
 }
 
-const ALLOCATORS: [(&str, Allocator); 6] = [
-    ("paper", Allocator::Paper),
-    ("reference", Allocator::Reference),
-    ("static", Allocator::Static),
-    ("greedy", Allocator::Greedy),
-    ("parametric", Allocator::Parametric),
-    ("best", Allocator::Best),
-];
-
 fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
-    let firsts = [
-        ("reuse", FirstAllToAll::Reuse),
-        ("block", FirstAllToAll::Block),
-        ("predict", FirstAllToAll::Predict),
-    ];
     let duration = |key: &str| value(ocs, key).map(Duration);
     Ok(Ocs {
         degree: value(ocs, "degree")?,
         nic_rate: Rate(value(ocs, "nic_rate_bps")?),
         circuit_delay: duration("circuit_delay_ps")?,
         region_of_server: column(ocs, "region_of_server")?,
-        allocator: word(ocs, "allocator", &ALLOCATORS)?,
+        allocator: word(ocs)?,
         split: value(ocs, "split")?,
-        reconfigure: word(ocs, "reconfigure", &Reconfigure::ALL)?,
-        first: word(ocs, "first", &firsts)?,
+        reconfigure: word(ocs)?,
+        first: word(ocs)?,
         delay: SwitchDelay {
             fixed: duration("fixed_ps")?,
             per_pair: duration("per_pair_ps")?,
@@ -407,13 +385,10 @@ fn server_lists(direct: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<Vec<u32>
         .collect()
 }
 
-fn word<T: Copy>(dictionary: &Bound<'_, PyDict>, key: &str, known: &[(&str, T)]) -> PyResult<T> {
-    let given: String = value(dictionary, key)?;
-    known.iter().find(|(name, _)| *name == given).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        let names = names.join(", ");
-        NetworkInvalid::new_err(format!("{key} = '{given}': expected one of {names}"))
-    })
+/// The choice that a dictionary holds under the key of its set.
+fn word<T: Choice>(dictionary: &Bound<'_, PyDict>) -> PyResult<T> {
+    let given: String = value(dictionary, T::KEY)?;
+    T::parse(&given).map_err(|error| NetworkInvalid::new_err(error.to_string()))
 }
 
 fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
@@ -507,7 +482,6 @@ fn give_circuit_timeline(py: Python<'_>, timeline: CircuitTimeline) -> PyResult<
 
 fn give_snapshot(py: Python<'_>, snapshot: Snapshot) -> PyResult<Bound<'_, PyDict>> {
     let given = PyDict::new(py);
-    let name = ALLOCATORS.iter().find(|(_, allocator)| *allocator == snapshot.chosen);
     given.set_item("time_ps", snapshot.time.0)?;
     given.set_item("ready_ps", snapshot.ready.0)?;
     given.set_item("group", snapshot.group)?;
@@ -517,6 +491,6 @@ fn give_snapshot(py: Python<'_>, snapshot: Snapshot) -> PyResult<Bound<'_, PyDic
     given.set_item("demand", snapshot.demand.into_pyarray(py))?;
     given.set_item("circuits", snapshot.circuits.into_pyarray(py))?;
     given.set_item("makespan_s", snapshot.makespan)?;
-    given.set_item("chosen", name.map_or("", |(name, _)| name))?;
+    given.set_item("chosen", snapshot.chosen.name())?;
     Ok(given)
 }

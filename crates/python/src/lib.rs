@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod allocator;
+mod choices;
 mod demand;
 mod execute;
 mod packets;
@@ -13,6 +14,7 @@ mod schedule;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    choices::register(module)?;
     demand::register(module)?;
     execute::register(module)?;
     packets::register(module)?;

@@ -27,12 +27,7 @@ fn main() {
     let [allocator, servers, kind, routing, before] = arguments.as_slice() else {
         panic!("expected: allocator servers demand split|whole none|same|drift");
     };
-    let allocator = match allocator.as_str() {
-        "greedy" => Allocator::Greedy,
-        "parametric" => Allocator::Parametric,
-        "best" => Allocator::Best,
-        other => panic!("allocator {other}: expected greedy, parametric or best"),
-    };
+    let allocator: Allocator = allocator.parse().expect("an allocator");
     let n: usize = servers.parse().expect("a number of servers");
     let rate = Rate(400_000_000_000);
     let ports = vec![6; n];

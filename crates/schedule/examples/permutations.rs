@@ -77,7 +77,7 @@ fn main() {
             for &delay_us in &numbers(&or(3, "0,1,10,100,1000,25000")) {
                 print!("{kind:8} {lines:4} {delay_us:6} us");
                 for name in methods.split(',') {
-                    let method = Method::named(name).expect("a method");
+                    let method = name.parse().expect("a method");
                     print!("{}", measure(kind, lines, delay_us, method, &options));
                 }
                 println!();

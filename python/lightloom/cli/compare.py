@@ -14,6 +14,14 @@ from lightloom.errors import InputError
 from lightloom.fabric import Counting, MixNet, Oversub
 from lightloom.hardware.gpus import gpu_names
 from lightloom.inputs.strict import check
+from lightloom.packets import TRANSPORTS
+from lightloom.schedule import (
+    ALL_TO_ALL_STRATEGIES,
+    ALLOCATION_METHODS,
+    FIRST_ALL_TO_ALL_MODES,
+    RECONFIGURE_POLICIES,
+    listed,
+)
 from lightloom.study.compare.scenario import PacketOptions, Scenario
 
 JOB, PLAN, DEMAND = "Job", "Parallelism plan (by default the published one)", "Demand"
@@ -182,7 +190,9 @@ Fabrics = Annotated[
 ]
 AllToAll = Annotated[
     str,
-    _option(FABRICS, "--all-to-all", metavar="HOW", help="best, flat, rail or hierarchical."),
+    _option(
+        FABRICS, "--all-to-all", metavar="HOW", help=f"{listed(['best', *ALL_TO_ALL_STRATEGIES])}."
+    ),
 ]
 Ratio = Annotated[
     float | None,
@@ -206,7 +216,7 @@ Circuits = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "circuits", "--circuits", metavar="WHICH",
-        help="mixnet: paper, reference, static, greedy, parametric, best or exact.",
+        help=f"mixnet: {listed(ALLOCATION_METHODS)}.",
     ),
 ]  # fmt: skip
 Split = Annotated[
@@ -227,7 +237,7 @@ Reconfigure = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "reconfigure", "--reconfigure", metavar="WHEN",
-        help="mixnet: never, always, per-layer, break-even or oracle.",
+        help=f"mixnet: {listed(RECONFIGURE_POLICIES)}.",
     ),
 ]  # fmt: skip
 Policies = Annotated[
@@ -238,7 +248,7 @@ First = Annotated[
     str | None,
     _of(
         FABRICS, MixNet, "first", "--first", metavar="HOW",
-        help="mixnet: the first all-to-all of forward: predict, reuse or block.",
+        help=f"mixnet: the first all-to-all of forward: {listed(FIRST_ALL_TO_ALL_MODES)}.",
     ),
 ]  # fmt: skip
 ReconfigDelay = Annotated[
@@ -297,7 +307,14 @@ NetworkModel = Annotated[
 ]
 Transport = Annotated[
     str | None,
-    _of(PACKETS, PacketOptions, "transport", "--transport", metavar="NAME", help="Of packets."),
+    _of(
+        PACKETS,
+        PacketOptions,
+        "transport",
+        "--transport",
+        metavar="NAME",
+        help=f"Of packets: {listed(TRANSPORTS)}.",
+    ),
 ]
 Mtu = Annotated[
     str | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -237,7 +237,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     known: tuple[str, ...] = (
         (*schedulers.PERMUTATION_METHODS, "auto")
         if flag == "--method"
-        else (*get_args(schedulers.Method), "all")
+        else (*schedulers.ALLOCATION_METHODS, "all")
     )
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     wrong = next((name for name in names if name not in known), None)

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lightloom.schedule import ALLOCATION_METHODS, choices, listed
+
 #: bytes of a token: 4,096 elements of BF16, as 'lightloom demand' counts by default
 TOKEN_BYTES = 8192
 _DEMAND, _SWITCH, _CIRCUITS, _OUTPUT = (
@@ -62,7 +64,13 @@ Partial = Annotated[
     bool, _option(_SWITCH, "--partial", help="A reconfiguration stops only the ports it moves.")
 ]
 Methods = Annotated[
-    str, _option(_SWITCH, "--method", metavar="NAME,...", help="Methods; auto tries them all.")
+    str,
+    _option(
+        _SWITCH,
+        "--method",
+        metavar="NAME,...",
+        help=f"{listed(choices('permutation method'))}; auto tries them all.",
+    ),
 ]
 TimeLimit = Annotated[
     str | None,
@@ -94,7 +102,7 @@ Allocators = Annotated[
         _CIRCUITS,
         "--circuits",
         metavar="NAME,...",
-        help="Allocators; all are those that take no seconds, exact proves a bound.",
+        help=f"{listed(ALLOCATION_METHODS)}; all: those that take no seconds.",
         show_default="all",
     ),
 ]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.network import AllToAll
 
 
-def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[AllToAll, str]:
+def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[str, str]:
     """Choose for a fabric where a NIC reaches every other NIC at full rate.
 
     With one EP rank that fills its server, tensor parallelism has cut every message into equal

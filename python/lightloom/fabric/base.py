@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from lightloom.fabric.all_to_all import best_all_to_all
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.network import AllToAll, Eps, Network
+from lightloom.fabric.network import Eps, Network
 from lightloom.fabric.options import Count, Label, OptionalPositive, Options
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree
+from lightloom.schedule import ALL_TO_ALL_STRATEGIES, OneOf
 
 #: what a user may ask for
-AllToAllChoice = Literal["best", "flat", "rail", "hierarchical"]
+AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
 
 
 class Fabric(Protocol):
@@ -103,10 +104,10 @@ class FabricOptions(Options):
 
 
 def packet_all_to_all(
-    wanted: AllToAllChoice,
+    wanted: str,
     cluster: Cluster,
     context: FabricContext | None,
-) -> tuple[AllToAll, str]:
+) -> tuple[str, str]:
     """How a packet fabric spreads an all-to-all, and a note that says why."""
     if wanted != "best":
         return wanted, f"all-to-all {wanted}: as asked"
@@ -114,7 +115,7 @@ def packet_all_to_all(
     return chosen, f"all-to-all {chosen}: {reason}"
 
 
-def circuit_all_to_all(wanted: AllToAllChoice) -> tuple[AllToAll, str]:
+def circuit_all_to_all(wanted: str) -> tuple[str, str]:
     """How a fabric of circuits between servers spreads it, and a note that says why.
 
     There is one way only, so that another one that was asked for (of all fabrics of a comparison)
@@ -129,7 +130,7 @@ def packet_network(
     cluster: Cluster,
     context: FabricContext | None,
     eps: Eps,
-    wanted: AllToAllChoice,
+    wanted: str,
 ) -> Network:
     """Return a network of nothing but a packet fabric."""
     check_layout(cluster, context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from lightloom.fabric.base import (
 from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.network import Network, Ocs, Policy
+from lightloom.fabric.network import Network, Ocs
 from lightloom.fabric.options import (
     Count,
     OptionalPositive,
@@ -38,7 +38,15 @@ from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
-from lightloom.schedule import Question, RelayCost, allocate_region
+from lightloom.schedule import (
+    ALLOCATION_METHODS,
+    FIRST_ALL_TO_ALL_MODES,
+    RECONFIGURE_POLICIES,
+    OneOf,
+    Question,
+    RelayCost,
+    allocate_region,
+)
 from lightloom.units import to_bps, to_ps
 
 
@@ -49,9 +57,6 @@ def _or_words(*words: str) -> BeforeValidator:
         return value if value is None or value in words else parse_named(value, info, words)
 
     return BeforeValidator(read)
-
-
-Circuits = Literal["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
 
 
 def exact_circuits(questions: Sequence[Question]) -> list[npt.NDArray[np.uint16]]:
@@ -91,10 +96,10 @@ class MixNet(FabricOptions):
     region_servers: Count | None = None
     technology: str = "piezo"
     ocs_ports: Count | None = None
-    circuits: Circuits = "best"
+    circuits: Annotated[str, OneOf(ALLOCATION_METHODS)] = "best"
     split: Switch = True
-    reconfigure: Policy = "break-even"
-    first: Literal["reuse", "block", "predict"] = "predict"
+    reconfigure: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = "break-even"
+    first: Annotated[str, OneOf(FIRST_ALL_TO_ALL_MODES)] = "predict"
     switch_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
         _or_words("measured", "measured-p99"),
@@ -129,7 +134,7 @@ class MixNet(FabricOptions):
         if self.circuits == "static":
             return None
         label = self.name
-        policies: tuple[Policy, ...] = get_args(Policy)
+        policies = tuple(RECONFIGURE_POLICIES)
         first: dict[str, Fabric] = {}
         if self.reconfigure not in ("never", "oracle"):
             other: Literal["reuse", "block"] = "block" if self.first == "reuse" else "reuse"

@@ -8,14 +8,9 @@ relaying (``Direct``). Rates are bits per second, times picoseconds, both whole 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-
-AllToAll = Literal["flat", "rail", "hierarchical"]
-Allocator = Literal["paper", "reference", "static", "greedy", "parametric", "best"]
-Policy = Literal["never", "always", "per-layer", "break-even", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -43,17 +38,19 @@ class Eps:
 class Ocs:
     """Regional circuit switches and their policy. The delay has four parts, see ``SwitchDelay``.
 
-    ``relaying`` is the bytes and picoseconds of a chunk where servers pass bytes of others on.
+    ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
+    ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
+    picoseconds of a chunk where servers pass bytes of others on.
     """
 
     degree: int
     nic_rate_bps: int
     circuit_delay_ps: int
     region_of_server: npt.NDArray[np.uint32]
-    allocator: Allocator
+    allocator: str
     split: bool
-    reconfigure: Policy
-    first: Literal["reuse", "block", "predict"]
+    reconfigure: str
+    first: str
     fixed_ps: int
     per_pair_ps: int = 0
     control_ps: int = 0
@@ -86,12 +83,12 @@ class Direct:
 
 @dataclass(frozen=True)
 class Network:
-    """The network that a step runs on."""
+    """The network that a step runs on; ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``."""
 
     servers: int
     gpus_per_server: int
     nvswitch: NvSwitch
-    all_to_all: AllToAll
+    all_to_all: str
     eps: Eps | None = None
     ocs: Ocs | None = None
     direct: Direct | None = None

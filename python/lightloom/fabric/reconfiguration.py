@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lightloom.fabric.network import Policy
 from lightloom.schedule import CircuitAllocator
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Reconfiguration:
         ``reuse``); empty where the policy leaves no choice.
     """
 
-    policy: Policy
+    policy: str
     allocator: CircuitAllocator | None
-    other_policies: Mapping[Policy, Fabric]
+    other_policies: Mapping[str, Fabric]
     other_first: Mapping[str, Fabric]

@@ -18,10 +18,11 @@ from lightloom.hardware import load_gpu
 from lightloom.inputs.strict import Strict, shown
 from lightloom.packets.graph import read_links
 from lightloom.packets.scenario import UNLIMITED, Network, Scenario
+from lightloom.schedule import choices
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
 #: names of all transports
-TRANSPORTS: tuple[str, ...] = tuple(_core.PACKET_TRANSPORTS)
+TRANSPORTS = tuple(choices("transport"))
 #: tables that are there or not: what their keys are before any is given
 _BEGIN: dict[str, dict[str, Any]] = {
     "ecn": {"min_bytes": None, "max_bytes": None, "probability": 1.0, "marking": "arrival"},

@@ -4,10 +4,19 @@ The algorithms are Rust (``crates/schedule``), one function for the simulator, t
 real switch and Python. Every function is deterministic and releases the interpreter lock.
 """
 
+from lightloom.schedule.choices import (
+    ALL_TO_ALL_STRATEGIES,
+    ALLOCATORS,
+    FIRST_ALL_TO_ALL_MODES,
+    RECONFIGURE_POLICIES,
+    OneOf,
+    choices,
+    listed,
+)
 from lightloom.schedule.circuits import (
+    ALLOCATION_METHODS,
     Allocation,
     CircuitAllocator,
-    Method,
     Question,
     Region,
     allocate,
@@ -34,7 +43,6 @@ from lightloom.schedule.matching import (
 )
 from lightloom.schedule.permutations import (
     PERMUTATION_METHODS,
-    PermutationMethod,
     PermutationSchedule,
     decompose,
     decompose_all,
@@ -56,7 +64,12 @@ from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, 
 from lightloom.schedule.xnest_plus import XnestPlan, xnest_epochs, xnest_plan, xnest_sub_matrices
 
 __all__ = [
+    "ALLOCATION_METHODS",
+    "ALLOCATORS",
+    "ALL_TO_ALL_STRATEGIES",
+    "FIRST_ALL_TO_ALL_MODES",
     "PERMUTATION_METHODS",
+    "RECONFIGURE_POLICIES",
     "RELAY_KINDS",
     "Allocation",
     "BipartiteCertificate",
@@ -68,8 +81,7 @@ __all__ = [
     "Failures",
     "GeneralCertificate",
     "Matching",
-    "Method",
-    "PermutationMethod",
+    "OneOf",
     "PermutationSchedule",
     "PlanePlan",
     "Question",
@@ -92,12 +104,14 @@ __all__ = [
     "break_even",
     "changed_pairs",
     "check_colouring",
+    "choices",
     "colour_edges",
     "cycles_in_order",
     "decompose",
     "decompose_all",
     "helios_epochs",
     "helios_matchings",
+    "listed",
     "map_nics",
     "max_weight_matching",
     "port_bound_s",

@@ -8,9 +8,9 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,14 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import exact
 from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
+from lightloom.schedule.choices import ALLOCATORS
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 
-Method = Literal["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
+#: what :func:`allocate_region` can use: the core's allocators and integer programming
+ALLOCATION_METHODS: Mapping[str, str] = {
+    **ALLOCATORS,
+    "exact": "Proved by integer programming (HiGHS), in tens of milliseconds and more",
+}
 
 _MOST_PORTS = 65_535
 _MOST_SERVERS = 4_096
@@ -56,7 +61,7 @@ class Allocation:
     eps_bytes: npt.NDArray[np.uint64]
     makespan_s: float
     port_bound_s: float
-    chosen: Method
+    chosen: str
     bound_s: float
 
     @property
@@ -145,10 +150,8 @@ def allocate(
     ports, circuit_gbps, eps_gbps, split
         See :class:`Region`.
     method
-        ``paper`` (Algorithm 1 of MixNet as printed), ``reference`` (as its authors' simulator has
-        it), ``static`` (a demand-blind circulant), ``greedy`` (the neediest pair first),
-        ``parametric`` (bisection on the time), ``best`` (never slower than any of these),
-        ``exact`` (see :func:`allocate_exactly`).
+        One of :data:`ALLOCATION_METHODS`, which says what each does; for ``exact`` see
+        :func:`allocate_exactly`.
     previous
         Circuits that are there now, ``(n, n)``. ``greedy``, ``parametric`` and ``best`` start
         from them and, where others are no faster, keep them; ``paper`` and ``reference`` prefer
@@ -173,7 +176,7 @@ def allocate_region(
     previous: npt.ArrayLike | None = None,
 ) -> Allocation:
     """As :func:`allocate`, with the ports described by a :class:`Region`."""
-    check_method(method, get_args(Method))
+    check_method(method, ALLOCATION_METHODS)
     if method == "exact":
         return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
@@ -330,9 +333,9 @@ def map_nics(
     return _core.schedule_map_nics(given, available, nodes, old)
 
 
-def check_method(method: str, known: Sequence[str] = get_args(Method)[:-1]) -> None:
+def check_method(method: str, known: Iterable[str] = ALLOCATORS) -> None:
     """Raise InputError unless an allocator (by default: of the core) is called so."""
-    one_of(method, "circuits", known)
+    one_of(method, "circuits", tuple(known))
 
 
 def request_of(

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +22,11 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
+from lightloom.schedule.choices import choices
 from lightloom.units import parse_quantity
 
-SingleMethod = Literal["round-robin", "open-shop", "bvn", "threshold", "maximal", "critical"]
-PermutationMethod = Literal[SingleMethod, "auto"]
-
 #: every method but ``auto``, cheapest first
-PERMUTATION_METHODS: tuple[SingleMethod, ...] = get_args(SingleMethod)
+PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if name != "auto")
 
 #: the whole numbers that a double holds exactly
 _MOST_BYTES = 2**53
@@ -76,7 +73,7 @@ class PermutationSchedule:
     delay_bytes: int
     rate_bps: int
     partial: bool
-    chosen: SingleMethod
+    chosen: str
     time_spent_s: float
 
     @cached_property

@@ -17,24 +17,20 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean
+from lightloom.schedule.choices import choices
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relay_programme import solve_programme
 
 RelayMethod = Literal["fast", "lp"]
-Kind = Literal["circuit", "eps", "circuit-circuit", "circuit-eps", "eps-circuit"]
 
 #: names of the kinds of ways; the number of a kind is its place here
-RELAY_KINDS: tuple[Kind, ...] = get_args(Kind)
+RELAY_KINDS = tuple(choices("relay kind"))
 
 _MOST_SERVERS = 1_024
 _MOST_EVALUATIONS = 2**31
 
-_REASONS = {
-    "pays": "relaying is faster, its latency included",
-    "no faster": "no routing with relays is faster than one hop",
-    "latency exceeds gain": "the latency of relaying is more than what it gains",
-}
+_REASONS = choices("relay verdict")
 
 
 @dataclass(frozen=True)

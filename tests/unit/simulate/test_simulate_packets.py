@@ -65,7 +65,7 @@ def test_large_steps_have_to_be_asked_for(monkeypatch):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(FabricError, match='there is no transport "tcp"; choose one of ideal'):
+    with pytest.raises(FabricError, match="transport = 'tcp': expected one of ideal"):
         simulate(exchange(uneven(2)), packet(2), network_model=Packets("tcp"))
     with pytest.raises(FabricError, match="mtu 70000 B"):
         Phases(packet(2), Packets("ideal", mtu_bytes=70_000))

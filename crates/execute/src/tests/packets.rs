@@ -198,7 +198,7 @@ fn as_packets_shrink_times_become_those_of_flows() {
 fn equal_steps_of_packets_have_equal_hashes() {
     let graph = one(&[0, 900_000, 300_000, 5_000, 0, 70_000, 800_000, 1, 0], 3);
     let network = Network { all_to_all: AllToAll::Hierarchical, ..packet(3) };
-    for name in lightloom_packetsim::PROFILES {
+    for name in lightloom_packetsim::TransportName::ALL.iter().map(|name| name.name()) {
         let (one, other) =
             (play_packets(&graph, &network, name), play_packets(&graph, &network, name));
         assert_eq!(one, other);
@@ -208,7 +208,7 @@ fn equal_steps_of_packets_have_equal_hashes() {
 #[test]
 fn what_cannot_be_sent_is_refused() {
     let text = PacketOptions::new("tcp", &packet(1)).unwrap_err().to_string();
-    assert!(text.starts_with("there is no transport \"tcp\"; choose one of ideal, "), "{text}");
+    assert!(text.starts_with("transport = 'tcp': expected one of ideal, "), "{text}");
     let mut large = options("dctcp");
     large.config.mtu = 1 << 17;
     let graph = one(&[0, 1, 0, 0], 2);

@@ -176,7 +176,7 @@ fn the_oracle_switches_before_the_very_first_one() {
 #[test]
 fn equal_questions_may_be_shared_under_every_policy() {
     let graph = there_and_back(3, MS);
-    for (name, policy) in Reconfigure::ALL {
+    for &policy in Reconfigure::ALL {
         let network = network(policy, 300 * US);
         let run = |share_equal_work| {
             let options = Options { share_equal_work, timeline_workers: vec![0] };
@@ -184,8 +184,8 @@ fn equal_questions_may_be_shared_under_every_policy() {
         };
         let (with, mut without) = (run(true), run(false));
         without.circuits.shared = with.circuits.shared;
-        assert_eq!(with, without, "{name}");
-        assert_eq!(with, run(true), "{name}: the same twice");
+        assert_eq!(with, without, "{policy}");
+        assert_eq!(with, run(true), "{policy}: the same twice");
     }
 }
 

@@ -5,7 +5,7 @@ use super::{flow, lossless, plain};
 use crate::presets::{fat_tree, star};
 use crate::transport::line_rate::LineRate;
 use crate::{Config, Ecn, FlowId, FlowSpec, Kind, LinkId, Marking, Overflow, PacketEvent};
-use crate::{PROFILES, Sampling, Simulation, Tracing, What};
+use crate::{Sampling, Simulation, Tracing, TransportName, What};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
@@ -27,7 +27,7 @@ fn tree() -> crate::Topology {
 
 #[test]
 fn looking_changes_nothing() {
-    for name in PROFILES {
+    for name in TransportName::ALL.iter().map(|name| name.name()) {
         let mut scenario = scenario(name, tree(), crossing());
         let alone = play(&scenario).unwrap();
         scenario.sampling = Some(Sampling { every: Duration(77_777), most: 10 });

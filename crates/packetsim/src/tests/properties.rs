@@ -9,8 +9,8 @@ use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::Run;
 use crate::{
     CircuitChange, Config, Core, Ecn, FlowId, FlowOutcome, FlowSpec, Kind, LinkId, Marking, NicId,
-    NodeId, Overflow, PROFILES, PacketError, Paths, Pfc, Sampling, Scenario, Topology, Tracing,
-    What, profile,
+    NodeId, Overflow, PacketError, Paths, Pfc, Sampling, Scenario, Topology, Tracing,
+    TransportName, What, profile,
 };
 use lightloom_kernel::{Silent, TraceHash};
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -98,7 +98,7 @@ fn case() -> impl Strategy<Value = Case> {
     (
         shape(),
         prop::collection::vec(0..RATES.len(), 1..5),
-        0..PROFILES.len(),
+        0..TransportName::ALL.len(),
         prop_oneof![config(), Just(plain())],
         prop::collection::vec(flow, 1..8),
         prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(change, 1..4)],
@@ -148,7 +148,8 @@ fn topology(case: &Case) -> Topology {
 /// The case as a scenario, without flows that are refused.
 fn scenario(case: &Case) -> Scenario {
     let topology = topology(case);
-    let transport = profile(PROFILES[case.transport], Rate(RATES[case.rates[0]])).unwrap().1;
+    let transport =
+        profile(TransportName::ALL[case.transport].name(), Rate(RATES[case.rates[0]])).unwrap().1;
     let mut network = transport.network(topology.clone(), case.config).unwrap();
     let (nics, links) = (topology.nic_count() as u32, topology.links().len() as u32);
     let flows = case.flows.iter().filter_map(|&(from, to, size, start, is_explicit)| {
@@ -275,7 +276,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let mut scenario = scenario(case);
     scenario.tracing = Some(Tracing { first: MOST_EVENTS, flow: None });
     let (outcomes, hash) = play(&scenario)?;
-    let name = scenario.transport.name();
+    let name = scenario.transport.name().name();
     let is_plain = scenario.config.pfc.is_none() && scenario.config.queue_bytes == u32::MAX;
     for outcome in &outcomes {
         if scenario.config.paths == Paths::Ecmp {

@@ -9,8 +9,8 @@ use crate::execute::value;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    FlowOutcome, Kind, PROFILES, PacketError, PacketEvent, Report, Run, Samples, Sampling,
-    Scenario, Topology, Tracing, What, profile,
+    FlowOutcome, Kind, PacketError, PacketEvent, Report, Run, Samples, Sampling, Scenario,
+    Topology, Tracing, What, profile,
 };
 use numpy::IntoPyArray;
 use pyo3::create_exception;
@@ -29,7 +29,6 @@ const TELL_EVERY: WallTime = WallTime::from_millis(50);
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PacketsStuck", module.py().get_type::<PacketsStuck>())?;
-    module.add("PACKET_TRANSPORTS", PROFILES)?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
     module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;

@@ -9,6 +9,7 @@ use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use super::refuse;
+use crate::choices::parse;
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -87,35 +88,12 @@ fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<
         square(servers, allocation.circuits).into_pyarray(py),
         square(servers, allocation.eps_bytes).into_pyarray(py),
         allocation.makespan,
-        name_of(allocation.chosen),
+        allocation.chosen.name(),
     )
 }
 
 pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
     Array2::from_shape_vec((servers, servers), values).expect("n x n values")
-}
-
-pub(super) fn name_of(allocator: Allocator) -> &'static str {
-    match allocator {
-        Allocator::Paper => "paper",
-        Allocator::Reference => "reference",
-        Allocator::Greedy => "greedy",
-        Allocator::Parametric => "parametric",
-        Allocator::Best => "best",
-        Allocator::Static => "static",
-    }
-}
-
-pub(super) fn allocator_of(method: &str) -> PyResult<Allocator> {
-    Ok(match method {
-        "paper" => Allocator::Paper,
-        "reference" => Allocator::Reference,
-        "greedy" => Allocator::Greedy,
-        "parametric" => Allocator::Parametric,
-        "best" => Allocator::Best,
-        "static" => Allocator::Static,
-        other => return Err(refuse(Invalid(format!("no allocator is called '{other}'")))),
-    })
 }
 
 #[pyfunction]
@@ -124,7 +102,7 @@ fn schedule_allocate<'py>(
     method: &str,
     request: PyRequest<'py>,
 ) -> PyResult<PyAllocation<'py>> {
-    let allocator = allocator_of(method)?;
+    let allocator = parse::<Allocator>(method)?;
     let owned = own(&request)?;
     let allocation = py.detach(|| lightloom_schedule::allocate(allocator, &owned.request()));
     Ok(give(py, owned.servers, allocation))

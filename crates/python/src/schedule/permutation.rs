@@ -13,6 +13,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2}
 use pyo3::prelude::*;
 
 use super::refuse;
+use crate::choices::parse;
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -67,8 +68,7 @@ fn schedule_decompose<'py>(
     time_limit_s: Option<f64>,
 ) -> PyResult<PySchedule<'py>> {
     let start = Instant::now();
-    let method = Method::named(method)
-        .ok_or_else(|| refuse(Invalid(format!("no method is called '{method}'"))))?;
+    let method: Method = parse(method)?;
     let limit = time_limit_s.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
     let until = limit.and_then(Result::ok).and_then(|limit| start.checked_add(limit));
     // A copy, because others may write to the array while the lock is released.

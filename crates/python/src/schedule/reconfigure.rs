@@ -2,15 +2,16 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::{Duration, Invalid, SwitchDelay};
+use lightloom_model::{Allocator, Duration, Invalid, SwitchDelay};
 use lightloom_schedule::reconfigure::{Verdict, questions};
 use lightloom_schedule::{Ahead, Request, Switching, allocate, break_even};
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
 
-use super::allocation::{PyRequest, allocator_of, own, square};
+use super::allocation::{PyRequest, own, square};
 use super::refuse;
+use crate::choices::parse;
 
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -35,7 +36,7 @@ fn schedule_break_even<'py>(
     proposals: PyReadonlyArray3<'py, u16>,
     switching: ((u64, u64), bool),
 ) -> PyResult<PyVerdict<'py>> {
-    let allocator = method.map(allocator_of).transpose()?;
+    let allocator = method.map(parse::<Allocator>).transpose()?;
     let owned = own(&request)?;
     let request = owned.request();
     let Some(held) = request.previous else {

@@ -5,7 +5,7 @@
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
-    Hop, Kind, Loads, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, Verdict, Way,
+    Hop, Kind, Loads, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, Way,
     allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use numpy::ndarray::{Array2, ArrayView1};
@@ -86,16 +86,11 @@ fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
     });
     let rows = Array2::from_shape_vec((found.ways.len(), 4), cells.collect());
     let bytes: Vec<u64> = found.ways.iter().map(|way| way.bytes).collect();
-    let verdict = match found.verdict {
-        Verdict::Pays => "pays",
-        Verdict::NoFaster => "no faster",
-        Verdict::LatencyExceedsGain => "latency exceeds gain",
-    };
     (
         rows.expect("four cells per way").into_pyarray(py),
         bytes.into_pyarray(py),
         (found.makespan, found.latency, found.one_hop, found.with_relays, found.lower_bound),
-        verdict,
+        found.verdict.name(),
     )
 }
 
@@ -207,7 +202,7 @@ fn schedule_allocate_relayed<'py>(
     let found = py.detach(|| allocate_relayed(&owned.request(), cost, evaluations));
     let origin = match found.origin {
         Origin::Held => "held",
-        Origin::Allocator(allocator) => super::allocation::name_of(allocator),
+        Origin::Allocator(allocator) => allocator.name(),
         Origin::Expander => "expander",
         Origin::Search => "search",
     };

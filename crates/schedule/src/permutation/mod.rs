@@ -37,59 +37,32 @@ pub use slots::{Plan, Slots, Transfer};
 
 use std::time::Instant;
 
-use lightloom_model::Invalid;
+use lightloom_model::{Invalid, choices};
 
 /// Rows and columns that a demand may have.
 pub const MOST_LINES: usize = 1_024;
 /// Bytes that a pair may want: the whole numbers that a double holds exactly.
 pub const MOST_BYTES: u64 = 1 << 53;
 
-/// How demand becomes matchings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Birkhoff-von Neumann by maximum matchings: the sum of holds is the longest line.
-    Bvn,
-    /// Maximal (greedy) matchings, at most twice the longest line.
-    Maximal,
-    /// Matchings that can be held longest first, by halving thresholds; exact like `Bvn`.
-    Threshold,
-    /// List scheduling of an open shop, the longest remaining line first.
-    OpenShop,
-    /// Cyclic shifts, each held to the largest demand on it.
-    RoundRobin,
-    /// Greedy with an eye on the delay: whatever shortens the critical lines most.
-    Critical,
-    /// The shortest of all the others.
-    Auto,
+choices! {
+    /// How demand becomes matchings.
+    pub enum Method: "permutation method" {
+        RoundRobin = "round-robin": "Cyclic shifts, each held to the largest demand on it",
+        OpenShop = "open-shop":
+            "List scheduling of an open shop, the longest remaining line first",
+        Bvn = "bvn": "Birkhoff-von Neumann: the sum of holds is the longest line",
+        Threshold = "threshold": "Matchings that can be held longest first, exact like `bvn`",
+        Maximal = "maximal": "Maximal (greedy) matchings, at most twice the longest line",
+        Critical = "critical":
+            "Whatever shortens the critical lines most, with an eye on the delay",
+        Auto = "auto": "The shortest of all the others",
+    }
 }
 
 impl Method {
     /// Every method but `Auto`, cheapest first.
-    pub const SINGLE: [Self; 6] = [
-        Self::RoundRobin,
-        Self::OpenShop,
-        Self::Bvn,
-        Self::Threshold,
-        Self::Maximal,
-        Self::Critical,
-    ];
-
-    /// Its name for users.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bvn => "bvn",
-            Self::Maximal => "maximal",
-            Self::Threshold => "threshold",
-            Self::OpenShop => "open-shop",
-            Self::RoundRobin => "round-robin",
-            Self::Critical => "critical",
-            Self::Auto => "auto",
-        }
-    }
-
-    /// The method of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::SINGLE.into_iter().chain([Self::Auto]).find(|method| method.name() == name)
+    pub fn single() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|&method| method != Self::Auto)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What relaying is asked and what it answers.
 
 use crate::allocation::EpsRates;
-use lightloom_model::{Duration, Invalid, Rate};
+use lightloom_model::{Duration, Invalid, Rate, choices};
 
 /// The demand of one region, the circuits that are there and what relaying costs.
 #[derive(Debug, Clone, Copy)]
@@ -96,26 +96,18 @@ const MAX_SERVERS: usize = 1024;
 /// Most bytes in all: loads are sums over pairs and must fit 64 bits.
 const MAX_BYTES: u128 = 1 << 63;
 
-/// What carries the bytes of a way, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// The circuits of the pair.
-    Circuit,
-    /// The packet switches.
-    Eps,
-    /// Circuits to the relay, circuits from it.
-    CircuitCircuit,
-    /// Circuits to the relay, the packet switches from it.
-    CircuitEps,
-    /// The packet switches to the relay, circuits from it.
-    EpsCircuit,
+choices! {
+    /// What carries the bytes of a way, in order.
+    pub enum Kind: "relay kind" {
+        Circuit = "circuit": "The circuits of the pair",
+        Eps = "eps": "The packet switches",
+        CircuitCircuit = "circuit-circuit": "Circuits to the relay, circuits from it",
+        CircuitEps = "circuit-eps": "Circuits to the relay, the packet switches from it",
+        EpsCircuit = "eps-circuit": "The packet switches to the relay, circuits from it",
+    }
 }
 
 impl Kind {
-    /// All kinds; a kind's number is its place here.
-    pub const ALL: [Self; 5] =
-        [Self::Circuit, Self::Eps, Self::CircuitCircuit, Self::CircuitEps, Self::EpsCircuit];
-
     /// Whether a third server passes the bytes on.
     pub fn is_relayed(self) -> bool {
         !matches!(self, Self::Circuit | Self::Eps)
@@ -137,15 +129,14 @@ pub struct Way {
     pub bytes: u64,
 }
 
-/// Why an answer relays, or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Relaying is faster, its latency included.
-    Pays,
-    /// No routing with relays was found that is faster than one hop, even without latency.
-    NoFaster,
-    /// The latency of relaying is more than what it gains.
-    LatencyExceedsGain,
+choices! {
+    /// Why a routing uses relays, or does not.
+    pub enum Verdict: "relay verdict" {
+        Pays = "pays": "relaying is faster, its latency included",
+        NoFaster = "no faster": "no routing with relays is faster than one hop",
+        LatencyExceedsGain = "latency exceeds gain":
+            "the latency of relaying is more than what it gains",
+    }
 }
 
 /// How the demand is divided among ways.

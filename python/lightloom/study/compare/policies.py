@@ -7,10 +7,9 @@ nothing, ``never``, is the reference: with demand that all sources share it is o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 from lightloom.fabric import Fabric
-from lightloom.fabric.network import Policy
+from lightloom.schedule import RECONFIGURE_POLICIES
 from lightloom.simulate import Run
 from lightloom.study.compare.results import SAME, PolicyResult
 
@@ -47,7 +46,7 @@ def policy_results(
         if name.startswith(_PREFIX)
     }
     runs[reconfiguration.policy] = own
-    names = get_args(Policy)
+    names = tuple(RECONFIGURE_POLICIES)
     if any(name not in runs for name in names):
         return ()
     never = runs["never"].step_time_s

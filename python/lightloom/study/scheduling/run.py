@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import get_args
 
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
@@ -132,7 +131,7 @@ def check(problem: Problem, choice: Choice) -> None:
     permutations = (*schedule.PERMUTATION_METHODS, "auto")
     for what, names, known in (
         ("method", choice.methods, permutations),
-        ("circuits", choice.allocators, get_args(schedule.Method)),
+        ("circuits", choice.allocators, tuple(schedule.ALLOCATION_METHODS)),
     ):
         wrong = next((name for name in names if name not in known), None)
         if wrong is not None:

@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -111,7 +110,7 @@ def test_the_diagonal_stays_inside():
         (problem(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
          "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
         (problem(ports=Ports(2, 8.0)), Choice(("bvn",), ("bset",)), "circuits 'bset': expected of "
-         f"{', '.join(get_args(schedule.Method))}; did you mean 'best'?"),
+         f"{', '.join(schedule.ALLOCATION_METHODS)}; did you mean 'best'?"),
     ],
 )  # fmt: skip
 def test_exact_line(asked, choice, expected):

@@ -1,0 +1,51 @@
+//! The closed sets of names that the core knows, for `lightloom.schedule.choices`.
+
+use lightloom_model::{AllToAll, Allocator, Choice, FirstAllToAll, Reconfigure};
+use lightloom_packetsim::TransportName;
+use lightloom_schedule::permutation::Method;
+use lightloom_schedule::relay::{Kind, Verdict};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Adds the function to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(choices, module)?)
+}
+
+/// Name and description of every choice.
+type Entries = Vec<(&'static str, &'static str)>;
+
+fn entries<T: Choice>() -> Entries {
+    T::ALL.iter().map(|choice| (choice.name(), choice.description())).collect()
+}
+
+/// A set that Python may list: its key, and what lists it.
+type Set = (&'static str, fn() -> Entries);
+
+/// Every set that Python may list.
+const SETS: [Set; 8] = [
+    (AllToAll::KEY, entries::<AllToAll>),
+    (Allocator::KEY, entries::<Allocator>),
+    (FirstAllToAll::KEY, entries::<FirstAllToAll>),
+    (Method::KEY, entries::<Method>),
+    (Reconfigure::KEY, entries::<Reconfigure>),
+    (Kind::KEY, entries::<Kind>),
+    (Verdict::KEY, entries::<Verdict>),
+    (TransportName::KEY, entries::<TransportName>),
+];
+
+/// The names of a set and what each is, in the order in which messages list them.
+#[pyfunction]
+fn choices(key: &str) -> PyResult<Entries> {
+    let found = SETS.iter().find(|(known, _)| *known == key);
+    let (_, list) = found.ok_or_else(|| {
+        let known: Vec<&str> = SETS.iter().map(|(known, _)| *known).collect();
+        PyValueError::new_err(format!("no set of choices '{key}': expected {}", known.join(", ")))
+    })?;
+    Ok(list())
+}
+
+/// The choice of this name.
+pub fn parse<T: Choice>(name: &str) -> PyResult<T> {
+    T::parse(name).map_err(|error| PyValueError::new_err(error.to_string()))
+}

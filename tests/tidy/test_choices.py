@@ -1,0 +1,104 @@
+"""A name of a closed set stands in its table in the core, and appears from there by itself."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lightloom import _core
+from lightloom.cli import build_app
+from lightloom.errors import FabricError, InputError
+from lightloom.fabric import MixNet
+from lightloom.packets import TRANSPORTS, profile_of
+from lightloom.schedule import (
+    ALL_TO_ALL_STRATEGIES,
+    ALLOCATION_METHODS,
+    ALLOCATORS,
+    FIRST_ALL_TO_ALL_MODES,
+    RECONFIGURE_POLICIES,
+    allocate,
+    choices,
+    decompose,
+)
+
+ROOT = Path(__file__).parents[2]
+SETS = ["allocator", "reconfigure", "first", "all_to_all", "permutation method", "transport"]
+
+
+def help_of(command: str) -> str:
+    """The help of a command as one line."""
+    found = CliRunner().invoke(build_app(), [command, "--help"], env={"COLUMNS": "1000"})
+    assert found.exit_code == 0
+    return " ".join(found.output.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("compare", ["best", *ALL_TO_ALL_STRATEGIES]),
+        ("compare", ALLOCATION_METHODS),
+        ("compare", RECONFIGURE_POLICIES),
+        ("compare", FIRST_ALL_TO_ALL_MODES),
+        ("compare", TRANSPORTS),
+        ("packets", TRANSPORTS),
+        ("schedule", ALLOCATION_METHODS),
+        ("schedule", choices("permutation method")),
+    ],
+)
+def test_help_lists_a_set_as_the_core_has_it(command, names):
+    assert re.search(r"(?:,| or) ".join(map(re.escape, names)), help_of(command))
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda: MixNet(circuits="x"), ALLOCATION_METHODS),
+        (lambda: MixNet(reconfigure="x"), RECONFIGURE_POLICIES),
+        (lambda: MixNet(first="x"), FIRST_ALL_TO_ALL_MODES),
+        (lambda: MixNet(all_to_all="x"), ["best", *ALL_TO_ALL_STRATEGIES]),
+        (lambda: decompose([[1]], method="x"), choices("permutation method")),
+        (lambda: profile_of("x", 100), TRANSPORTS),
+        (
+            lambda: allocate([[0]], ports=1, circuit_gbps=1, eps_gbps=1, method="x"),
+            ALLOCATION_METHODS,
+        ),
+    ],
+)
+def test_errors_list_a_set_as_the_core_has_it(call, names):
+    with pytest.raises((FabricError, InputError)) as caught:
+        call()
+    assert str(caught.value).endswith(f"expected one of {', '.join(names)}")
+
+
+def test_every_allocator_of_the_core_can_be_used():
+    for name in ALLOCATORS:
+        found = allocate([[0, 9], [0, 0]], ports=1, circuit_gbps=1, eps_gbps=1, method=name)
+        assert found.circuits.tolist() == [[0, 1], [1, 0]]
+
+
+def test_the_core_says_which_sets_it_has():
+    with pytest.raises(ValueError, match=r"^no set of choices 'x': expected all_to_all, allocator"):
+        _core.choices("x")
+
+
+def test_descriptions_are_one_line_without_a_full_stop():
+    for key in SETS:
+        for name, description in choices(key).items():
+            assert description.isprintable(), name
+            assert 0 < len(description) <= 90, name
+            assert not description.endswith("."), name
+
+
+def sources() -> list[Path]:
+    """Everything but tests and examples."""
+    rust = [p for p in (ROOT / "crates").glob("*/src/**/*.rs") if "tests" not in p.parts]
+    return [*rust, *(ROOT / "python").rglob("*.py"), *(ROOT / "python").rglob("*.pyi")]
+
+
+@pytest.mark.parametrize("key", SETS)
+def test_no_file_repeats_a_set(key):
+    name = "|".join(rf'"{re.escape(name)}"' for name in choices(key))
+    repeated = re.compile(rf"(?:{name})(?:, *\s*(?:{name})){{2}}")
+    wrong = [path.name for path in sources() if repeated.search(path.read_text())]
+    assert not wrong, wrong
