@@ -28,9 +28,9 @@ def test_the_readme_shows_the_example():
     assert code in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["packets.md", "scheduling.md"])
+@pytest.mark.parametrize("name", ["simulate-packets.md", "schedule-a-demand.md"])
 def test_code_in_the_docs_runs(name):
-    text = (ROOT / "docs" / "explanation" / name).read_text()
+    text = (ROOT / "docs" / "how-to" / name).read_text()
     samples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert samples
     for code in samples:
@@ -62,6 +62,6 @@ def test_the_ring_of_the_guide_deadlocks():
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert run.returncode == 3
     cause, flows = run.stderr.splitlines()
-    guide = (ROOT / "docs" / "explanation" / "packets.md").read_text()
+    guide = (ROOT / "docs" / "how-to" / "simulate-packets.md").read_text()
     assert cause in guide
     assert flows.split(", flow 1 ")[0] in guide
