@@ -128,13 +128,13 @@ def schedule_decompose_check(
     transfers: npt.NDArray[np.uint64] | None,
     claims: tuple[int, int],
 ) -> None: ...
-def schedule_colour_edges(
-    edges: npt.NDArray[np.uint32], sizes: tuple[int, int], colours: int | None
+def schedule_color_edges(
+    edges: npt.NDArray[np.uint32], sizes: tuple[int, int], colors: int | None
 ) -> npt.NDArray[np.int32]: ...
-def schedule_check_colouring(
+def schedule_check_coloring(
     edges: npt.NDArray[np.uint32],
     sizes: tuple[int, int],
-    colours: int,
+    colors: int,
     of_edge: npt.NDArray[np.int32],
 ) -> None: ...
 
@@ -187,12 +187,12 @@ def schedule_allocate_relayed(
 ) -> tuple[npt.NDArray[np.uint16], RelayAnswer, str, int]: ...
 def schedule_relay_as(
     request: RelayRequest,
-    ways: npt.NDArray[np.int32],
+    paths: npt.NDArray[np.int32],
     bytes: npt.NDArray[np.float64],
     lower_bound: float,
 ) -> RelayAnswer: ...
 def schedule_relay_loads(
-    request: RelayRequest, ways: npt.NDArray[np.int32], bytes: npt.NDArray[np.uint64]
+    request: RelayRequest, paths: npt.NDArray[np.int32], bytes: npt.NDArray[np.uint64]
 ) -> tuple[
     npt.NDArray[np.uint64],
     npt.NDArray[np.uint64],

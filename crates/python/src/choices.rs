@@ -3,7 +3,7 @@
 use lightloom_model::{AllToAll, Allocator, Choice, FirstAllToAll, Reconfigure};
 use lightloom_packetsim::TransportName;
 use lightloom_schedule::permutation::Method;
-use lightloom_schedule::relay::{Kind, Verdict};
+use lightloom_schedule::relay::{PathKind, RelayVerdict};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -29,8 +29,8 @@ const SETS: [Set; 8] = [
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
     (Method::KEY, entries::<Method>),
     (Reconfigure::KEY, entries::<Reconfigure>),
-    (Kind::KEY, entries::<Kind>),
-    (Verdict::KEY, entries::<Verdict>),
+    (PathKind::KEY, entries::<PathKind>),
+    (RelayVerdict::KEY, entries::<RelayVerdict>),
     (TransportName::KEY, entries::<TransportName>),
 ];
 

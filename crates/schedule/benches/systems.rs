@@ -1,11 +1,9 @@
-//! Time per call of edge colouring and of permutations over circuit fabrics.
+//! Time per call of edge coloring and of permutations over circuit fabrics.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use lightloom_schedule::colouring::{
-    Bipartite, FabricShape, Pods, colour_edges, route_permutation,
-};
+use lightloom_schedule::coloring::{Bipartite, FabricShape, Pods, color_edges, route_permutation};
 use lightloom_schedule::matching::{assign, match_general};
 
 #[path = "../tests/common/regimes.rs"]
@@ -17,14 +15,14 @@ fn shuffled(count: u32) -> Vec<u32> {
     Random(0x9E37_79B9_7F4A_7C15).shuffled(count)
 }
 
-fn colouring(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("colour_edges");
+fn coloring(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("color_edges");
     for (hosts, leaf) in [(1_024, 32), (4_096, 64), (16_384, 64), (16_128, 63), (65_536, 128)] {
         let ends = shuffled(hosts);
         let edges: Vec<(u32, u32)> = (0..).zip(&ends).map(|(a, &b)| (a / leaf, b / leaf)).collect();
         let graph = Bipartite { left: hosts / leaf, right: hosts / leaf, edges: &edges };
         group.bench_function(BenchmarkId::new(format!("leaf{leaf}"), hosts), |bencher| {
-            bencher.iter(|| colour_edges(black_box(&graph), leaf));
+            bencher.iter(|| color_edges(black_box(&graph), leaf));
         });
     }
     group.finish();
@@ -84,5 +82,5 @@ fn matchings(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, colouring, fabrics, matchings);
+criterion_group!(benches, coloring, fabrics, matchings);
 criterion_main!(benches);

@@ -1,4 +1,4 @@
-//! Calls one function of colouring or matching a number of times and prints the best time.
+//! Calls one function of coloring or matching a number of times and prints the best time.
 //!
 //! `valgrind --tool=callgrind` on two runs with different numbers of calls gives the
 //! instructions of one call.
@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use lightloom_schedule::colouring::{FabricShape, Pods, route_permutation};
+use lightloom_schedule::coloring::{FabricShape, Pods, route_permutation};
 use lightloom_schedule::matching::{assign, match_general};
 
 #[path = "../tests/common/regimes.rs"]

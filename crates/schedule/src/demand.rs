@@ -3,10 +3,10 @@
 use lightloom_model::Invalid;
 
 /// Most bytes of a pair: sums over a line, and over all pairs, stay far within 64 bits.
-const MOST_BYTES: u64 = 1 << 53;
+const MAX_BYTES: u64 = 1 << 53;
 
 /// Most nodes.
-const MOST_NODES: usize = 1 << 10;
+const MAX_NODES: usize = 1 << 10;
 
 /// What bounds the time to serve a demand.
 pub struct Lines {
@@ -18,8 +18,8 @@ pub struct Lines {
 
 /// Checks that a demand is `nodes` x `nodes`; the diagonal is ignored.
 pub fn check_square(demand: &[u64], nodes: usize) -> Result<Lines, Invalid> {
-    if nodes > MOST_NODES {
-        return Err(Invalid(format!("{nodes} nodes: at most {MOST_NODES}")));
+    if nodes > MAX_NODES {
+        return Err(Invalid(format!("{nodes} nodes: at most {MAX_NODES}")));
     }
     if demand.len() != nodes * nodes {
         return Err(Invalid(format!("{} entries for {nodes} nodes", demand.len())));
@@ -28,7 +28,7 @@ pub fn check_square(demand: &[u64], nodes: usize) -> Result<Lines, Invalid> {
     let mut largest_entry = 0;
     for (cell, &bytes) in demand.iter().enumerate() {
         let (row, column) = (cell / nodes, cell % nodes);
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(Invalid(format!("{bytes} bytes at ({row}, {column}) are beyond 2^53")));
         }
         if row != column {

@@ -11,10 +11,10 @@ use lightloom_model::Invalid;
 pub const NONE: u32 = u32::MAX;
 
 /// Longest epoch and delay.
-const MOST_TIME: u64 = 1 << 53;
+const MAX_TIME: u64 = 1 << 53;
 
 /// Most epochs of an answer.
-const MOST_EPOCHS: usize = 1 << 20;
+const MAX_EPOCHS: usize = 1 << 20;
 
 /// Sizes that all planners share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) fn play(
     let n = sizes.nodes;
     let lines = check_square(demand, n)?;
     let most = sizes.epoch.max(sizes.delay);
-    if sizes.switches == 0 || sizes.epoch == 0 || most > MOST_TIME {
+    if sizes.switches == 0 || sizes.epoch == 0 || most > MAX_TIME {
         return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
     }
     let mut left = demand.to_vec();
@@ -86,9 +86,9 @@ pub(crate) fn play(
         length += u128::from(if last { end } else { sizes.epoch + sizes.delay });
         run.matchings.push(matchings.clone());
         before = matchings;
-        if run.matchings.len() > MOST_EPOCHS {
+        if run.matchings.len() > MAX_EPOCHS {
             let text =
-                format!("{MOST_EPOCHS} epochs of {} bytes do not serve this demand", sizes.epoch);
+                format!("{MAX_EPOCHS} epochs of {} bytes do not serve this demand", sizes.epoch);
             return Err(Invalid(text));
         }
     }

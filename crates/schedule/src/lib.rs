@@ -1,7 +1,7 @@
 //! Demand to circuits or permutations: pure functions, one algorithm per file.
 //!
 //! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
-//! - [`colouring`]: edge colouring, and permutations over a circuit fabric;
+//! - [`coloring`]: edge coloring, and permutations over a circuit fabric;
 //! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`reconfigure`]: whether other circuits pay for their switching;
@@ -13,7 +13,7 @@
 //! answer. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
 
 pub mod allocation;
-pub mod colouring;
+pub mod coloring;
 mod demand;
 pub mod epochs;
 pub mod helios;

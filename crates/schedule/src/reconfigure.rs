@@ -10,7 +10,7 @@
 //! *Ahead* are the next all-to-alls whose demand is known or predicted; *hidden* is the time until
 //! each is reached, mostly compute, behind which a switch before it may hide. Both sides count on
 //! the best that can follow: a switch later on, where it pays. So [`break_even`] is a dynamic
-//! programme over the all-to-alls ahead, in which each takes the circuits held or one of the
+//! program over the all-to-alls ahead, in which each takes the circuits held or one of the
 //! proposals, and it says how the best plan goes on. Its plan is never longer than keeping what is
 //! there, nor than any other order of the same proposals; [`plan_time`] checks the length.
 //!

@@ -4,7 +4,7 @@ mod common;
 
 use common::Random;
 use lightloom_schedule::matching::{
-    MOST_WEIGHT, NONE, assign, check_assignment, check_general, match_general,
+    MAX_WEIGHT, NONE, assign, check_assignment, check_general, match_general,
 };
 use proptest::prelude::*;
 
@@ -66,9 +66,9 @@ fn weight() -> impl Strategy<Value = i64> {
         3 => 0..4_i64,
         3 => -5..20_i64,
         1 => 0..1_000_000_i64,
-        1 => Just(MOST_WEIGHT),
-        1 => Just(MOST_WEIGHT - 1),
-        1 => Just(-MOST_WEIGHT),
+        1 => Just(MAX_WEIGHT),
+        1 => Just(MAX_WEIGHT - 1),
+        1 => Just(-MAX_WEIGHT),
     ]
 }
 
@@ -82,7 +82,7 @@ proptest! {
             (Just(rows), Just(columns), cells)
         })
     ) {
-        // MOST_WEIGHT four times still fits
+        // MAX_WEIGHT four times still fits
         let found = proved_assignment(rows, columns, &weights);
         prop_assert_eq!(found, i128::from(brute_assign(columns, &weights, 0, 0)));
     }
@@ -229,7 +229,7 @@ fn wrong_weights_are_refused() {
     assert_eq!(text, "5 weights for a matrix of 2 x 3");
     let text = match_general(2, &[0, 1, 2, 0]).unwrap_err().0;
     assert_eq!(text, "weights of (1, 0) and (0, 1) differ");
-    for wrong in [i64::MIN, i64::MAX, MOST_WEIGHT + 1] {
+    for wrong in [i64::MIN, i64::MAX, MAX_WEIGHT + 1] {
         let text = assign(1, 2, &[0, wrong]).unwrap_err().0;
         assert_eq!(text, format!("weight {wrong} at (0, 1) is beyond 2^60"));
     }

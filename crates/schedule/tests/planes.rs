@@ -1,4 +1,4 @@
-//! Circuits on planes: colourings that exist are found, those that cannot be are refused.
+//! Circuits on planes: colorings that exist are found, those that cannot be are refused.
 
 mod common;
 
@@ -107,7 +107,7 @@ fn a_fat_triangle_needs_half_as_many_planes_again() {
     assert!(matches!(crossed, Planes::Assigned(found) if found.len() == 6));
 }
 
-/// Three regular, without a bridge, not three-colourable: only a search shows it.
+/// Three regular, without a bridge, not three-colorable: only a search shows it.
 #[test]
 fn petersens_graph_is_proved_infeasible() {
     let mut edges = Vec::new();

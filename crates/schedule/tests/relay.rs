@@ -5,8 +5,8 @@ mod regimes;
 
 use lightloom_model::{Allocator, Duration, Rate};
 use lightloom_schedule::relay::{
-    Hop, Kind, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, RelayedAllocation, Verdict,
-    Way, allocate_relayed, dual_bound, relay, relay_as, verify,
+    Origin, PathKind, PathShare, Prices, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed,
+    RelayedAllocation, Via, allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use lightloom_schedule::{EpsRates, Request, allocate};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn assert_circuits(found: &Relayed, bytes: f64) {
 fn a_triangle_uses_its_third_server() {
     let case = Case::new(3, &[(0, 1, 1), (1, 2, 1), (0, 2, 1)], 0).with(0, 1, 80_000_000);
     let found = case.relay();
-    assert_eq!(found.verdict, Verdict::Pays);
+    assert_eq!(found.verdict, RelayVerdict::Pays);
     assert_circuits(&found, 40e6);
     assert!((found.one_hop * BYTES_PER_S - 80e6).abs() < 1.0);
     assert!((39_000_000..41_000_000).contains(&found.relayed_bytes()));
@@ -85,8 +85,10 @@ fn one_hot_pair_on_a_ring_uses_all_ports_of_both_ends() {
     let found = Case::ring(7, 2).with(0, 2, 400_000_000).relay();
     assert_circuits(&found, 100e6);
     assert!((found.one_hop * BYTES_PER_S - 200e6).abs() < 1.0);
-    let kinds: Vec<Kind> = found.ways.iter().map(|way| way.kind).collect();
-    for kind in [Kind::Eps, Kind::CircuitCircuit, Kind::CircuitEps, Kind::EpsCircuit] {
+    let kinds: Vec<PathKind> = found.paths.iter().map(|path| path.kind).collect();
+    for kind in
+        [PathKind::Eps, PathKind::CircuitCircuit, PathKind::CircuitEps, PathKind::EpsCircuit]
+    {
         assert!(kinds.contains(&kind), "{kinds:?}");
     }
 }
@@ -97,24 +99,24 @@ fn a_star_reaches_its_leaves_over_its_centre_alone() {
     let found = case.relay();
     assert!(found.one_hop.is_infinite());
     assert!((found.makespan * BYTES_PER_S - 7_001.0).abs() < 1e-6);
-    assert!(found.ways.iter().all(|way| way.relay == Some(0)));
+    assert!(found.paths.iter().all(|path| path.relay == Some(0)));
 }
 
 #[test]
 fn what_has_no_way_never_ends() {
     let found = Case::new(4, &[(0, 1, 1)], 0).with(0, 1, 5).with(2, 3, 5).relay();
     assert!(found.makespan.is_infinite() && found.lower_bound.is_infinite());
-    assert_eq!(found.verdict, Verdict::NoFaster);
+    assert_eq!(found.verdict, RelayVerdict::NoFaster);
 }
 
 #[test]
 fn nothing_to_send_takes_no_time() {
     for n in [0, 1, 5] {
         let found = Case::ring(n.max(2), 2).relay();
-        assert_eq!((found.ways.len(), found.makespan, found.lower_bound), (0, 0.0, 0.0), "{n}");
+        assert_eq!((found.paths.len(), found.makespan, found.lower_bound), (0, 0.0, 0.0), "{n}");
     }
     let none = Case { n: 0, demand: vec![], circuits: vec![], ..Case::ring(2, 1) };
-    assert!(none.relay().ways.is_empty());
+    assert!(none.relay().paths.is_empty());
 }
 
 #[test]
@@ -123,11 +125,11 @@ fn a_latency_above_the_gain_means_one_hop() {
     let gain = 100e3 / BYTES_PER_S;
     case.cost.chunk_latency = Duration((gain * 0.9e12) as u64);
     let found = case.relay();
-    assert_eq!(found.verdict, Verdict::Pays);
+    assert_eq!(found.verdict, RelayVerdict::Pays);
     assert!(found.makespan + found.latency < found.one_hop);
     case.cost.chunk_latency = Duration((gain * 1.1e12) as u64);
     let found = case.relay();
-    assert_eq!(found.verdict, Verdict::LatencyExceedsGain);
+    assert_eq!(found.verdict, RelayVerdict::LatencyExceedsGain);
     assert_eq!((found.relayed_bytes(), found.latency), (0, 0.0));
     assert!(found.with_relays > found.one_hop);
     assert!((found.makespan - found.one_hop).abs() < ROUNDING);
@@ -163,7 +165,7 @@ fn relays_hold_no_more_than_their_memory() {
     assert_eq!(case.relay().relayed_bytes(), 0);
 }
 
-/// Whatever the regime, the bound holds and the gap is small; the linear programme is compared
+/// Whatever the regime, the bound holds and the gap is small; the linear program is compared
 /// with in Python.
 #[test]
 fn every_regime_comes_close_to_its_bound() {
@@ -239,7 +241,7 @@ proptest! {
     #[test]
     fn bytes_are_conserved_and_the_makespan_is_that_of_the_loads(case in case(7)) {
         let found = case.relay();
-        let loads = verify(&case.request(), &found.ways).unwrap();
+        let loads = verify(&case.request(), &found.paths).unwrap();
         prop_assert_eq!(loads.makespan.to_bits(), found.makespan.to_bits());
         let staged: u64 = loads.staging.iter().sum();
         prop_assert_eq!(staged, found.relayed_bytes());
@@ -250,7 +252,7 @@ proptest! {
         let found = case.relay();
         prop_assert!(found.makespan <= found.one_hop);
         prop_assert!(found.makespan >= found.lower_bound * (1.0 - ROUNDING));
-        if found.verdict != Verdict::Pays {
+        if found.verdict != RelayVerdict::Pays {
             prop_assert_eq!(found.relayed_bytes(), 0);
         }
     }
@@ -287,38 +289,41 @@ proptest! {
 #[test]
 fn a_division_from_elsewhere_is_made_whole_and_judged() {
     let case = Case::new(3, &[(0, 1, 1), (1, 2, 1), (0, 2, 1)], 0).with(0, 1, 101);
-    let part = |kind, relay, bytes| Part { from: 0, to: 1, hop: Hop { kind, relay }, bytes };
-    let parts = [part(Kind::Circuit, 0, 50.5), part(Kind::CircuitCircuit, 2, 50.5)];
+    let part = |kind, relay, bytes| PathShare { from: 0, to: 1, via: Via { kind, relay }, bytes };
+    let parts = [part(PathKind::Circuit, 0, 50.5), part(PathKind::CircuitCircuit, 2, 50.5)];
     let found = relay_as(&case.request(), &parts, 1e-9).unwrap();
-    assert_eq!(found.ways.iter().map(|way| way.bytes).sum::<u64>(), 101);
-    assert_eq!(found.verdict, Verdict::Pays);
-    let wrong = [part(Kind::CircuitCircuit, 1, 101.0)];
+    assert_eq!(found.paths.iter().map(|path| path.bytes).sum::<u64>(), 101);
+    assert_eq!(found.verdict, RelayVerdict::Pays);
+    let wrong = [part(PathKind::CircuitCircuit, 1, 101.0)];
     let text = relay_as(&case.request(), &wrong, 0.0).unwrap_err().to_string();
-    assert_eq!(text, "a way from 0 to 1 has a wrong relay: Some(1)");
+    assert_eq!(text, "a path from 0 to 1 has a wrong relay: Some(1)");
 }
 
 #[test]
 fn the_checker_names_what_is_wrong() {
     let case = Case::ring(5, 1).with(0, 2, 10);
-    let way = Way { source: 0, destination: 2, kind: Kind::Eps, relay: None, bytes: 10 };
-    assert!(verify(&case.request(), &[way]).is_ok());
+    let path = RelayPath { source: 0, destination: 2, kind: PathKind::Eps, relay: None, bytes: 10 };
+    assert!(verify(&case.request(), &[path]).is_ok());
     let wrong = [
-        (Way { bytes: 9, ..way }, "ways from 0 to 2 carry 9 of 10 bytes"),
-        (Way { bytes: 11, ..way }, "ways from 0 to 2 carry too much"),
-        (Way { destination: 7, ..way }, "no way leads from 0 to 7"),
-        (Way { kind: Kind::Circuit, ..way }, "a way from 0 to 2 takes a circuit that is not there"),
-        (Way { relay: Some(1), ..way }, "a way from 0 to 2 has a wrong relay: Some(1)"),
+        (RelayPath { bytes: 9, ..path }, "paths from 0 to 2 carry 9 of 10 bytes"),
+        (RelayPath { bytes: 11, ..path }, "paths from 0 to 2 carry too much"),
+        (RelayPath { destination: 7, ..path }, "no path leads from 0 to 7"),
         (
-            Way { kind: Kind::CircuitCircuit, relay: Some(4), ..way },
-            "a way from 0 to 2 takes a circuit that is not there",
+            RelayPath { kind: PathKind::Circuit, ..path },
+            "a path from 0 to 2 takes a circuit that is not there",
+        ),
+        (RelayPath { relay: Some(1), ..path }, "a path from 0 to 2 has a wrong relay: Some(1)"),
+        (
+            RelayPath { kind: PathKind::CircuitCircuit, relay: Some(4), ..path },
+            "a path from 0 to 2 takes a circuit that is not there",
         ),
     ];
-    for (way, text) in wrong {
-        assert_eq!(verify(&case.request(), &[way]).unwrap_err().to_string(), text);
+    for (path, text) in wrong {
+        assert_eq!(verify(&case.request(), &[path]).unwrap_err().to_string(), text);
     }
     let mut tight = case.clone();
     tight.cost.memory_limit = Some(9);
-    let relayed = Way { kind: Kind::CircuitCircuit, relay: Some(1), ..way };
+    let relayed = RelayPath { kind: PathKind::CircuitCircuit, relay: Some(1), ..path };
     let text = verify(&tight.request(), &[relayed]).unwrap_err().to_string();
     assert_eq!(text, "server 1 relays 10 bytes, at most 9");
 }

@@ -27,10 +27,10 @@ from lightloom.schedule.circuits import (
     port_bound_s,
     route,
 )
-from lightloom.schedule.colouring import (
+from lightloom.schedule.coloring import (
     FabricRoute,
-    check_colouring,
-    colour_edges,
+    check_coloring,
+    color_edges,
     route_permutation,
 )
 from lightloom.schedule.failures import Failures
@@ -103,9 +103,9 @@ __all__ = [
     "assign_planes",
     "break_even",
     "changed_pairs",
-    "check_colouring",
+    "check_coloring",
     "choices",
-    "colour_edges",
+    "color_edges",
     "cycles_in_order",
     "decompose",
     "decompose_all",

@@ -12,8 +12,8 @@ from lightloom.errors import InputError, echo, expected_one_of
 from lightloom.units import PS_PER_S, parse_quantity, to_bps, to_ps
 
 #: rates are whole bits per second in 64 bits in the core
-_MOST_GBPS = 1e9
-_MOST_TIME_BYTES = 2**62 - 1
+_MAX_GBPS = 1e9
+_MAX_TIME_BYTES = 2**62 - 1
 _DOUBLE_BYTES = 8
 
 
@@ -108,8 +108,8 @@ def one_of(
 def rate_bps(gbps: float, name: str, least: float) -> int:
     """Return a rate in Gb/s as whole bits per second; at least ``least`` Gb/s."""
     number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
-    if not number or not least <= gbps <= _MOST_GBPS:
-        raise InputError(f"{name}: expected {least:g} to {_MOST_GBPS:g} Gb/s, got {echo(gbps)}")
+    if not number or not least <= gbps <= _MAX_GBPS:
+        raise InputError(f"{name}: expected {least:g} to {_MAX_GBPS:g} Gb/s, got {echo(gbps)}")
     return to_bps(float(gbps))
 
 
@@ -120,6 +120,6 @@ def time_bytes(seconds: float | str, name: str, bits_per_s: int, least: int = 0)
         expected = "more than 0" if least else "0 or more"
         raise InputError(f"{name}: expected {expected}, got {echo(seconds)}")
     # before it is whole, because not every float has a whole number of picoseconds
-    if given * bits_per_s / 8 > _MOST_TIME_BYTES:
+    if given * bits_per_s / 8 > _MAX_TIME_BYTES:
         raise InputError(f"{name}: {echo(seconds)} is too long")
     return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), least)

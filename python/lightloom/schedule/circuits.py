@@ -28,8 +28,8 @@ ALLOCATION_METHODS: Mapping[str, str] = {
     "exact": "Proved by integer programming (HiGHS), in tens of milliseconds and more",
 }
 
-_MOST_PORTS = 65_535
-_MOST_SERVERS = 4_096
+_MAX_PORTS = 65_535
+_MAX_SERVERS = 4_096
 #: seconds to look for circuits that change fewest: beyond 16 servers it seldom ends in ten
 _STICKY_S = 1.0
 
@@ -280,7 +280,7 @@ def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
     """Port pairs that a switch touches: the larger of circuits made and circuits torn down."""
-    sizes = [square_matrix(x, "circuits", _MOST_PORTS, InputError) for x in (previous, following)]
+    sizes = [square_matrix(x, "circuits", _MAX_PORTS, InputError) for x in (previous, following)]
     if sizes[0].shape != sizes[1].shape:
         raise InputError(
             f"circuits of {len(sizes[0])} and of {len(sizes[1])} servers cannot be compared"
@@ -320,7 +320,7 @@ def map_nics(
     given = check_circuits(circuits, None)
     available = whole_ports(ports, len(given))
     given = check_circuits(given, available)
-    nodes = whole_number(numa_nodes, "numa_nodes", 1, _MOST_PORTS)
+    nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_PORTS)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
         rows = as_array(previous, "previous NICs", InputError)
@@ -344,8 +344,8 @@ def request_of(
     """Check a demand and a region and return them as the core takes them."""
     matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
     n = len(matrix)
-    if n > _MOST_SERVERS:
-        raise DemandError(f"demand of {n} servers: a region has at most {_MOST_SERVERS}")
+    if n > _MAX_SERVERS:
+        raise DemandError(f"demand of {n} servers: a region has at most {_MAX_SERVERS}")
     circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9)
     eps_bps = _eps_bps(region, n)
     ports = working_nics(whole_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
@@ -391,7 +391,7 @@ def check_circuits(
     circuits: npt.ArrayLike, ports: npt.NDArray[np.uint32] | None
 ) -> npt.NDArray[np.uint16]:
     """Return circuits as a symmetric matrix without diagonal that takes no more than ``ports``."""
-    matrix = square_matrix(circuits, "circuits", _MOST_PORTS, InputError).astype(np.uint16)
+    matrix = square_matrix(circuits, "circuits", _MAX_PORTS, InputError).astype(np.uint16)
     if not np.array_equal(matrix, matrix.T) or np.diagonal(matrix).any():
         raise InputError("circuits: expected a symmetric matrix with zeros on the diagonal")
     if ports is not None:
@@ -414,6 +414,6 @@ def whole_ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint
         raise InputError(f"ports: expected one number or {servers}, got shape {given.shape}")
     if given.size and given.dtype.kind not in "iu":
         raise InputError(f"ports: expected whole numbers, got {given.dtype}")
-    if given.size and (given.min() < 0 or given.max() > _MOST_PORTS):
-        raise InputError(f"ports: expected 0 to {_MOST_PORTS}, got {given.min()} to {given.max()}")
+    if given.size and (given.min() < 0 or given.max() > _MAX_PORTS):
+        raise InputError(f"ports: expected 0 to {_MAX_PORTS}, got {given.min()} to {given.max()}")
     return given.astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Exact circuits: integer programmes by HiGHS, and the bound that they prove.
+"""Exact circuits: integer programs by HiGHS, and the bound that they prove.
 
 At a fixed time T feasibility is a matter of sums (``docs/explanation/circuits.md``): with B the
 bytes per second of a circuit, the c-th circuit of a pair takes ``min(D - (c - 1) B T, B T)`` bytes
@@ -6,7 +6,7 @@ off the lines of its two servers, and each line must get down to its EPS budget.
 pair has all the circuits that it needs by T, or none. Times are tried between the best known
 circuits and the best known bound until these are within the requested gap.
 
-HiGHS comes with scipy, so nothing else need be installed. On these programmes it was as fast as
+HiGHS comes with scipy, so nothing else need be installed. On these programs it was as fast as
 CP-SAT of OR-tools (``benches/RESULTS.md``).
 
 Left out: relaying, latency, and NICs (see :mod:`lightloom.schedule.planes`).
@@ -75,7 +75,7 @@ def closest(start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]],
             gap: float, until: float) -> Found:  # fmt: skip
     """Narrow time and bound to ``gap``, or until the clock (``time.monotonic``) says so.
 
-    ``rate`` is the exact time of circuits: the programme is solved in floating point.
+    ``rate`` is the exact time of circuits: the program is solved in floating point.
     """
     if np.isinf(start.time_s) and np.isfinite(start.bound_s):
         start = _any_time(start, lines, rate, until)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
-from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES, Served
+from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def epoch_arguments(
     rate_gbps: float,
 ) -> tuple[npt.NDArray[np.uint64], tuple[int, int, int], int]:
     """Return demand, (switches, bytes of an epoch, bytes of a delay) and bits per second."""
-    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+    matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
     epoch = time_bytes(epoch_s, "epoch_s", bits, least=1)
     delay = time_bytes(delay_s, "delay_s", bits)
-    return matrix, (whole_number(switches, "switches", 1, MOST_SWITCHES), epoch, delay), bits
+    return matrix, (whole_number(switches, "switches", 1, MAX_SWITCHES), epoch, delay), bits

@@ -15,7 +15,7 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array
 
-_MOST_WEIGHT = 2**60
+_MAX_WEIGHT = 2**60
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _weights(weights: npt.ArrayLike) -> npt.NDArray[np.int64]:
         raise InputError(f"weights: expected whole numbers, got {given.dtype}")
     if given.dtype == np.float16:
         given = given.astype(np.float64)  # half precision knows no 2^60
-    fits = (given >= -_MOST_WEIGHT) & (given <= _MOST_WEIGHT)
+    fits = (given >= -_MAX_WEIGHT) & (given <= _MAX_WEIGHT)
     if given.dtype.kind == "f":
         fits &= given == np.floor(given)
     if not fits.all():

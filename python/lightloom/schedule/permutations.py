@@ -29,7 +29,7 @@ from lightloom.units import parse_quantity
 PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if name != "auto")
 
 #: the whole numbers that a double holds exactly
-_MOST_BYTES = 2**53
+_MAX_BYTES = 2**53
 _NAMES = (*PERMUTATION_METHODS, "auto")
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
@@ -134,7 +134,7 @@ class PermutationSchedule:
         InputError
             The first thing that is wrong.
         """
-        matrix = whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+        matrix = whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         if matrix.shape != self.shape:
             raise InputError(
                 f"demand: expected {self.shape[0]} x {self.shape[1]}, got shape {matrix.shape}"
@@ -197,7 +197,7 @@ def decompose(
         found = _core.schedule_decompose(matrix, (delay_bytes, partial), method, time_limit_s)
     except ValueError as error:
         # Views and conversions are checked here, once the fast path has failed.
-        whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+        whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
     slots, transfers, (length, bound), chosen, spent = found
     shape = (matrix.shape[0], matrix.shape[1])
@@ -239,4 +239,4 @@ def _plain(demand: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         if demand.dtype == _I64:
             # Negative numbers become too large ones, which the core refuses.
             return demand.view(_U64)
-    return whole_matrix(demand, "demand", _MOST_BYTES, DemandError)
+    return whole_matrix(demand, "demand", _MAX_BYTES, DemandError)

@@ -26,7 +26,7 @@ from lightloom.schedule.circuits import (
 )
 from lightloom.schedule.failures import Failures, working_nics
 
-_MOST_PLANES = 4_096
+_MAX_PLANES = 4_096
 #: steps of the search that decide in well under a second up to 64 servers of 8 NICs
 EFFORT = 20_000
 
@@ -203,6 +203,6 @@ def _refill(
 
 
 def _working(servers: int, planes: int, failed: Failures | None) -> npt.NDArray[np.bool_]:
-    count = whole_number(planes, "planes", 1, _MOST_PLANES)
+    count = whole_number(planes, "planes", 1, _MAX_PLANES)
     working = working_nics(np.full(servers, count, dtype=np.uint32), failed)
     return np.ascontiguousarray(working.reshape(servers, -1))

@@ -20,7 +20,7 @@ from lightloom.schedule.circuits import Region, check_circuits, check_method, re
 from lightloom.units import parse_quantity, show_time, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
-_MOST_S = 1e6
+_MAX_S = 1e6
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,6 @@ def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> lis
 
 def _ps(value: float | str, name: str) -> int:
     seconds = parse_quantity(value, "second", name)
-    if not 0 <= seconds <= _MOST_S:
-        raise InputError(f"{name}: expected 0 to {_MOST_S:g} s, got {echo(value)}")
+    if not 0 <= seconds <= _MAX_S:
+        raise InputError(f"{name}: expected 0 to {_MAX_S:g} s, got {echo(value)}")
     return to_ps(seconds)

@@ -13,9 +13,9 @@ from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_t
 from lightloom.units import parse_quantity, to_bps, to_ps
 
 #: sizes and times are whole numbers of 64 bits in the core
-_MOST_BYTES = 2**62
-_MOST_GBPS = 1e9
-_MOST_SECONDS = 1e6
+_MAX_BYTES = 2**62
+_MAX_GBPS = 1e9
+_MAX_SECONDS = 1e6
 
 
 class RelayTable(Strict):
@@ -82,28 +82,28 @@ class RelayCost:
 
     def __post_init__(self) -> None:
         gbps = self._staging_gbps()
-        if not 0 < gbps <= _MOST_GBPS and gbps != math.inf:
+        if not 0 < gbps <= _MAX_GBPS and gbps != math.inf:
             raise InputError(
-                f"nvswitch_gbps: expected above 0 to {_MOST_GBPS:g} Gb/s, or infinity, "
+                f"nvswitch_gbps: expected above 0 to {_MAX_GBPS:g} Gb/s, or infinity, "
                 f"got {echo(self.nvswitch_gbps)}"
             )
-        if not 0 <= self._latency_s() <= _MOST_SECONDS:
+        if not 0 <= self._latency_s() <= _MAX_SECONDS:
             raise InputError(
-                f"chunk_latency_s: expected 0 to {_MOST_SECONDS:g} s, "
+                f"chunk_latency_s: expected 0 to {_MAX_SECONDS:g} s, "
                 f"got {echo(self.chunk_latency_s)}"
             )
         for name in ("chunk_bytes", "memory_limit_bytes"):
             size = getattr(self, name)
             whole = isinstance(size, int) and not isinstance(size, bool)
             absent = size is None and name == "memory_limit_bytes"
-            if not absent and not (whole and 0 <= size <= _MOST_BYTES):
+            if not absent and not (whole and 0 <= size <= _MAX_BYTES):
                 raise InputError(
                     f"{name}: expected a whole number from 0 to 2^62, got {echo(size)}"
                 )
 
     @staticmethod
     def free() -> RelayCost:
-        """Return the cost of relaying that costs nothing: what linear programmes assume."""
+        """Return the cost of relaying that costs nothing: what linear programs assume."""
         return RelayCost(math.inf, 0, 0.0)
 
     def _staging_gbps(self) -> float:

@@ -20,22 +20,22 @@ from lightloom.errors import InputError, did_you_mean
 from lightloom.schedule.choices import choices
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.relay_programme import solve_programme
+from lightloom.schedule.relay_program import solve_program
 
 RelayMethod = Literal["fast", "lp"]
 
-#: names of the kinds of ways; the number of a kind is its place here
+#: names of the kinds of paths; the number of a kind is its place here
 RELAY_KINDS = tuple(choices("relay kind"))
 
-_MOST_SERVERS = 1_024
-_MOST_EVALUATIONS = 2**31
+_MAX_SERVERS = 1_024
+_MAX_EVALUATIONS = 2**31
 
 _REASONS = choices("relay verdict")
 
 
 @dataclass(frozen=True)
 class RelayLoads:
-    """Bytes over everything that limits a routing, as a check of its ways finds them.
+    """Bytes over everything that limits a routing, as a check of its paths finds them.
 
     Attributes
     ----------
@@ -59,15 +59,15 @@ class RelayLoads:
 
 @dataclass(frozen=True)
 class Relayed:
-    """How the bytes of every pair are divided among its one-hop and two-hop ways.
+    """How the bytes of every pair are divided among its one-hop and two-hop paths.
 
     Attributes
     ----------
     source, relay, destination, kind, size_bytes
-        One entry per way, sorted by source, destination, kind and relay; ``relay`` is -1 for one
+        One entry per path, sorted by source, destination, kind and relay; ``relay`` is -1 for one
         hop; ``kind`` is a place in :data:`RELAY_KINDS`.
     makespan_s
-        Seconds until the last byte at line rate, without latency; infinite if a pair has no way.
+        Seconds until the last byte at line rate, without latency; infinite if a pair has no path.
     latency_s
         Seconds that relaying adds; 0 if nothing is relayed.
     one_hop_s
@@ -134,7 +134,7 @@ def relay(
         Ports and rates. Relaying divides the bytes of a pair, so ``split`` must be true.
     method
         ``fast`` (descent on the p-norm of the loads, in Rust) or ``lp`` (the exact linear
-        programme, solved by HiGHS; its dual certifies the lower bound).
+        program, solved by HiGHS; its dual certifies the lower bound).
     cost
         What relaying costs; by default the values of ``data/relay.toml``.
 
@@ -153,9 +153,9 @@ def relay(
     if method == "fast":
         found = _core.schedule_relay(request)
     else:
-        solved = solve_programme(request)
+        solved = solve_program(request)
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
-        found = _core.schedule_relay_as(request, solved.ways, solved.size_bytes, bound)
+        found = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)
     return _answer(request, found)
 
 
@@ -224,11 +224,11 @@ def allocate_relayed(
     asked = request_of(demand, region, previous)
     none = np.zeros((len(asked[0]), len(asked[0])), dtype=np.uint16)
     matrix, _, rates, core_cost = relay_request(demand, none, region, cost)
-    if len(matrix) > _MOST_SERVERS:
-        raise InputError(f"demand of {len(matrix)} servers: at most {_MOST_SERVERS} can relay")
+    if len(matrix) > _MAX_SERVERS:
+        raise InputError(f"demand of {len(matrix)} servers: at most {_MAX_SERVERS} can relay")
     bound_s = _core.schedule_port_bound(asked)
     circuits, found, origin, looked = _core.schedule_allocate_relayed(
-        asked, core_cost, min(evaluations, _MOST_EVALUATIONS)
+        asked, core_cost, min(evaluations, _MAX_EVALUATIONS)
     )
     routing = _answer((matrix, circuits, rates, core_cost), found)
     return RelayedAllocation(circuits, routing, origin, looked, bound_s)
@@ -242,18 +242,18 @@ def relay_loads(
     *,
     cost: RelayCost | None = None,
 ) -> RelayLoads:
-    """Check a routing and recompute its loads from its ways alone.
+    """Check a routing and recompute its loads from its paths alone.
 
     Raises
     ------
     InputError
-        If the ways do not carry exactly the demand, use circuits that are not there, or exceed
+        If the paths do not carry exactly the demand, use circuits that are not there, or exceed
         the memory of a relay.
     """
     request = relay_request(demand, circuits, region, cost)
     columns = (relayed.source, relayed.relay, relayed.destination, relayed.kind)
-    ways = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
-    return _loads(request, ways, np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64))
+    paths = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.int32)
+    return _loads(request, paths, np.ascontiguousarray(relayed.size_bytes, dtype=np.uint64))
 
 
 def relay_request(
@@ -274,8 +274,8 @@ def relay_request(
 
 
 def _answer(request: _core.RelayRequest, found: _core.RelayAnswer) -> Relayed:
-    ways, size_bytes, (makespan_s, latency_s, one_hop_s, with_relays_s, bound_s), verdict = found
-    columns = (np.ascontiguousarray(ways[:, column]) for column in range(4))
+    paths, size_bytes, (makespan_s, latency_s, one_hop_s, with_relays_s, bound_s), verdict = found
+    columns = (np.ascontiguousarray(paths[:, column]) for column in range(4))
     source, relay, destination, kind = columns
     return Relayed(
         source=source,
@@ -290,14 +290,14 @@ def _answer(request: _core.RelayRequest, found: _core.RelayAnswer) -> Relayed:
         lower_bound_s=bound_s,
         pays=verdict == "pays",
         reason=_REASONS[verdict],
-        loads=_loads(request, ways, size_bytes),
+        loads=_loads(request, paths, size_bytes),
     )
 
 
 def _loads(
-    request: _core.RelayRequest, ways: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
+    request: _core.RelayRequest, paths: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
 ) -> RelayLoads:
     try:
-        return RelayLoads(*_core.schedule_relay_loads(request, ways, size_bytes))
+        return RelayLoads(*_core.schedule_relay_loads(request, paths, size_bytes))
     except ValueError as error:
         raise InputError(str(error)) from None

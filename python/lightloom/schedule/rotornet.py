@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
-from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES, Served
+from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RotorSchedule(Served):
         InputError
             The first thing that is wrong.
         """
-        matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+        matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
         options = (self.switches, self.slot_bytes, self.delay_bytes, self.held, self.relay)
         slots = (self.turns, self.holds_bytes)
         claims = (self.length_bytes, self.largest_line_bytes)
@@ -104,11 +104,11 @@ def rotornet_schedule(
     InputError
         If another argument cannot be used.
     """
-    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
+    matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
     slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, least=1)
     delay = time_bytes(delay_s, "delay_s", bits)
-    switches = whole_number(switches, "switches", 1, MOST_SWITCHES)
+    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     options = (slot, delay, bool(held), bool(relay))
     try:
         (turns, holds), moves, (length, line) = _core.schedule_rotornet(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: the whole numbers that a double holds exactly
-MOST_BYTES = 2**53
-MOST_SWITCHES = 1024
+MAX_BYTES = 2**53
+MAX_SWITCHES = 1024
 
 
 @dataclass(frozen=True)

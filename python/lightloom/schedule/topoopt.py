@@ -13,7 +13,7 @@ from lightloom import _core
 from lightloom.errors import DemandError, FabricError, echo
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
 
-_MOST_SERVERS = 1_000_000
+_MAX_SERVERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def topoopt_topology(
         If sizes are not above 0, or the ports cannot connect the servers that talk.
     """
     servers, degree, max_routes = (
-        whole_number(value, name, 1, _MOST_SERVERS, FabricError)
+        whole_number(value, name, 1, _MAX_SERVERS, FabricError)
         for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes))
     )
     one_of(strides, "strides", ("geometric", "one"), FabricError)

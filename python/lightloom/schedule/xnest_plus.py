@@ -20,9 +20,9 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
 from lightloom.schedule.helios import EpochRun, epoch_arguments
-from lightloom.schedule.served import MOST_BYTES, MOST_SWITCHES
+from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
 
-_MOST_NODES = 1024
+_MAX_NODES = 1024
 
 Reading = Literal["pairings", "diagonals"]
 
@@ -69,7 +69,7 @@ def xnest_sub_matrices(
     InputError
         If an argument cannot be used.
     """
-    nodes = whole_number(nodes, "nodes", 2, _MOST_NODES)
+    nodes = whole_number(nodes, "nodes", 2, _MAX_NODES)
     return tuple(_core.schedule_sub_matrices(nodes, _diagonals(reading)))
 
 
@@ -100,14 +100,14 @@ def xnest_plan(
     InputError
         If another argument cannot be used.
     """
-    matrix = square_matrix(demand, "demand", MOST_BYTES, DemandError)
-    switches = whole_number(switches, "switches", 1, MOST_SWITCHES)
+    matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
+    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     diagonals = _diagonals(reading)
     held = None
     if previous is not None:
         rows = as_array(previous, "previous", InputError)
         fits = rows.shape == (switches, 2) and rows.dtype.kind in "iu"
-        if not fits or rows.min() < 0 or rows.max() > _MOST_NODES:
+        if not fits or rows.min() < 0 or rows.max() > _MAX_NODES:
             raise InputError(
                 f"previous: expected {switches} pairs of whole numbers, got {echo(previous)}"
             )

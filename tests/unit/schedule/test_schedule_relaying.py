@@ -121,11 +121,11 @@ def test_memory_too_small_for_what_has_no_other_way():
         relay(sizes, star, no_eps, method="lp", cost=RelayCost(math.inf, 0, 0.0, 99))
 
 
-def test_a_pair_without_any_way():
+def test_a_pair_without_any_path():
     no_eps = Region(ports=2, circuit_gbps=400, eps_gbps=0)
     sizes = [[0, 5], [0, 0]]
     assert relay(sizes, [[0, 0], [0, 0]], no_eps).makespan_s == math.inf
-    with pytest.raises(InputError, match=r"^demand: no way leads from server 0 to 1$"):
+    with pytest.raises(InputError, match=r"^demand: no path leads from server 0 to 1$"):
         relay(sizes, [[0, 0], [0, 0]], no_eps, method="lp")
 
 

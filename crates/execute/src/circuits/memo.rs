@@ -6,7 +6,7 @@
 //! does not fill the memory.
 
 use lightloom_schedule::Allocation;
-use lightloom_schedule::relay::{Relayed, Way};
+use lightloom_schedule::relay::{RelayPath, Relayed};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Answer for Allocation {
 
 impl Answer for Arc<Relayed> {
     fn size_bytes(&self) -> usize {
-        size_of::<Relayed>() + self.ways.len() * size_of::<Way>()
+        size_of::<Relayed>() + self.paths.len() * size_of::<RelayPath>()
     }
 }
 

@@ -15,7 +15,9 @@ use crate::medium::{Medium, Wire};
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Carrier, Duration, Network, Ocs, Rate, Reconfigure, WorkerId};
-use lightloom_schedule::relay::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way, relay};
+use lightloom_schedule::relay::{
+    PathKind, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed, relay,
+};
 use lightloom_schedule::{Ahead, Allocation, EpsRates};
 use std::sync::Arc;
 
@@ -81,7 +83,7 @@ impl Circuits<'_> {
         self.fold(group, demand, &mut total);
         let held = self.domain(index).circuits.clone();
         let found = self.relayed(index, &held, &total)?;
-        if found.verdict != Verdict::Pays {
+        if found.verdict != RelayVerdict::Pays {
             self.statistics.one_hop += 1;
             return None;
         }
@@ -93,7 +95,7 @@ impl Circuits<'_> {
         }
         let domain = self.domain(index);
         let mut ways: Vec<RegionWay> =
-            found.ways.iter().map(|way| region_way(domain, &member_at, way)).collect();
+            found.paths.iter().map(|way| region_way(domain, &member_at, way)).collect();
         ways.sort_by_key(|way| (way.from, way.to));
         Some(ways)
     }
@@ -187,7 +189,7 @@ impl Circuits<'_> {
     }
 }
 
-fn region_way(domain: &Domain, member_at: &[u32], way: &Way) -> RegionWay {
+fn region_way(domain: &Domain, member_at: &[u32], way: &RelayPath) -> RegionWay {
     let (source, destination) = (way.source as usize, way.destination as usize);
     let relay = way.relay.map(|relay| relay as usize);
     let (next, last) = (relay.unwrap_or(destination), relay.unwrap_or(source));
@@ -195,8 +197,10 @@ fn region_way(domain: &Domain, member_at: &[u32], way: &Way) -> RegionWay {
         peer: peer as u32,
         circuits: u32::from(domain.circuits[from * domain.size() + to]),
     };
-    let circuit_in = matches!(way.kind, Kind::Circuit | Kind::CircuitCircuit | Kind::CircuitEps);
-    let circuit_out = matches!(way.kind, Kind::Circuit | Kind::CircuitCircuit | Kind::EpsCircuit);
+    let circuit_in =
+        matches!(way.kind, PathKind::Circuit | PathKind::CircuitCircuit | PathKind::CircuitEps);
+    let circuit_out =
+        matches!(way.kind, PathKind::Circuit | PathKind::CircuitCircuit | PathKind::EpsCircuit);
     let carrier = match relay {
         Some(relay) => Carrier::Relay { server: domain.servers[relay], circuit_in, circuit_out },
         None if circuit_in => Carrier::Circuit,

@@ -1,7 +1,7 @@
 //! The functions of `lightloom.schedule`, one file per family of schedulers.
 
 mod allocation;
-mod colouring;
+mod coloring;
 mod matching;
 mod permutation;
 mod reconfigure;
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocation::register(module)?;
-    colouring::register(module)?;
+    coloring::register(module)?;
     matching::register(module)?;
     permutation::register(module)?;
     reconfigure::register(module)?;

@@ -5,7 +5,7 @@
 use lightloom_model::{Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
-    Hop, Kind, Loads, Origin, Part, Prices, RelayCost, RelayRequest, Relayed, Way,
+    Loads, Origin, PathKind, PathShare, Prices, RelayCost, RelayPath, RelayRequest, Relayed, Via,
     allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use numpy::ndarray::{Array2, ArrayView1};
@@ -80,14 +80,14 @@ type PyRelayed<'py> =
     (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>, (f64, f64, f64, f64, f64), &'static str);
 
 fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
-    let cells = found.ways.iter().flat_map(|way| {
-        let relay = way.relay.map_or(-1, u32::cast_signed);
-        [way.source.cast_signed(), relay, way.destination.cast_signed(), way.kind as i32]
+    let cells = found.paths.iter().flat_map(|path| {
+        let relay = path.relay.map_or(-1, u32::cast_signed);
+        [path.source.cast_signed(), relay, path.destination.cast_signed(), path.kind as i32]
     });
-    let rows = Array2::from_shape_vec((found.ways.len(), 4), cells.collect());
-    let bytes: Vec<u64> = found.ways.iter().map(|way| way.bytes).collect();
+    let rows = Array2::from_shape_vec((found.paths.len(), 4), cells.collect());
+    let bytes: Vec<u64> = found.paths.iter().map(|path| path.bytes).collect();
     (
-        rows.expect("four cells per way").into_pyarray(py),
+        rows.expect("four cells per path").into_pyarray(py),
         bytes.into_pyarray(py),
         (found.makespan, found.latency, found.one_hop, found.with_relays, found.lower_bound),
         found.verdict.name(),
@@ -102,9 +102,10 @@ fn schedule_relay<'py>(py: Python<'py>, request: PyRequest<'py>) -> PyResult<PyR
 }
 
 /// A row of (source, relay or -1, destination, kind): source, destination, kind, relay.
-fn read_way(row: ArrayView1<i32>) -> PyResult<(u32, u32, Kind, Option<u32>)> {
-    let kind = usize::try_from(row[3]).ok().and_then(|kind| Kind::ALL.get(kind));
-    let kind = kind.ok_or_else(|| refuse(Invalid(format!("no kind of way is {}", row[3]))))?;
+fn read_way(row: ArrayView1<i32>) -> PyResult<(u32, u32, PathKind, Option<u32>)> {
+    let kind = usize::try_from(row[3]).ok().and_then(|kind| PathKind::ALL.get(kind));
+    let kind =
+        kind.ok_or_else(|| refuse(Invalid(format!("no kind of path is number {}", row[3]))))?;
     Ok((row[0] as u32, row[2] as u32, *kind, u32::try_from(row[1]).ok()))
 }
 
@@ -113,16 +114,16 @@ fn read_way(row: ArrayView1<i32>) -> PyResult<(u32, u32, Kind, Option<u32>)> {
 fn schedule_relay_as<'py>(
     py: Python<'py>,
     request: PyRequest<'py>,
-    ways: PyReadonlyArray2<'py, i32>,
+    paths: PyReadonlyArray2<'py, i32>,
     bytes: PyReadonlyArray1<'py, f64>,
     lower_bound: f64,
 ) -> PyResult<PyRelayed<'py>> {
     let owned = own(&request)?;
     let mut parts = Vec::new();
-    for (row, &bytes) in ways.as_array().rows().into_iter().zip(bytes.as_array()) {
+    for (row, &bytes) in paths.as_array().rows().into_iter().zip(bytes.as_array()) {
         let (from, to, kind, relay) = read_way(row)?;
-        let hop = Hop { kind, relay: relay.unwrap_or(0) };
-        parts.push(Part { from, to, hop, bytes });
+        let via = Via { kind, relay: relay.unwrap_or(0) };
+        parts.push(PathShare { from, to, via, bytes });
     }
     let found = py.detach(|| relay_as(&owned.request(), &parts, lower_bound)).map_err(refuse)?;
     Ok(give(py, found))
@@ -141,14 +142,14 @@ type PyLoads<'py> = (
 fn schedule_relay_loads<'py>(
     py: Python<'py>,
     request: PyRequest<'py>,
-    ways: PyReadonlyArray2<'py, i32>,
+    paths: PyReadonlyArray2<'py, i32>,
     bytes: PyReadonlyArray1<'py, u64>,
 ) -> PyResult<PyLoads<'py>> {
     let owned = own(&request)?;
     let mut list = Vec::new();
-    for (row, &bytes) in ways.as_array().rows().into_iter().zip(bytes.as_array()) {
+    for (row, &bytes) in paths.as_array().rows().into_iter().zip(bytes.as_array()) {
         let (source, destination, kind, relay) = read_way(row)?;
-        list.push(Way { source, destination, kind, relay, bytes });
+        list.push(RelayPath { source, destination, kind, relay, bytes });
     }
     let loads = py.detach(|| verify(&owned.request(), &list)).map_err(refuse)?;
     let Loads { arcs, eps_out, eps_in, staging, makespan } = loads;

@@ -6,15 +6,15 @@
 //! can be got, and decides most bundles: a bundle without which the bound falls short is in, one
 //! with which it falls short is out. What is left is tried both ways, bytes per circuit first.
 //!
-//! Assumes at most [`MOST_SERVERS`] servers: the sets of bundles must fit 128 bits.
+//! Assumes at most [`MAX_SERVERS`] servers: the sets of bundles must fit 128 bits.
 
 use super::problem::{Circuits, Problem, ROUNDING};
 
 /// Largest region that is looked at.
-pub const MOST_SERVERS: usize = 16;
+pub const MAX_SERVERS: usize = 16;
 
 /// Lines of the largest region.
-const LINES: usize = 2 * MOST_SERVERS;
+const LINES: usize = 2 * MAX_SERVERS;
 
 /// What is known about a time.
 pub enum Verdict {
@@ -59,7 +59,7 @@ impl Bundle {
 struct Node {
     chosen: u128,
     open: u128,
-    free: [u32; MOST_SERVERS],
+    free: [u32; MAX_SERVERS],
     /// Bytes that each line must still get off the EPS; line 2 s is the TX of server s.
     lack: [f64; LINES],
     /// Servers whose lines must be looked at again.
@@ -90,13 +90,13 @@ struct Tree {
 impl Tree {
     fn new(problem: &Problem, time: f64, effort: u32) -> Self {
         let n = problem.n;
-        assert!(n <= MOST_SERVERS, "{n} servers to branch on");
+        assert!(n <= MAX_SERVERS, "{n} servers to branch on");
         let carry = problem.circuit * time;
         let mut bundles = Vec::with_capacity(n * n / 2);
         let mut root = Node {
             chosen: 0,
             open: 0,
-            free: [0; MOST_SERVERS],
+            free: [0; MAX_SERVERS],
             lack: [0.0; LINES],
             dirty: (1 << n) - 1,
         };

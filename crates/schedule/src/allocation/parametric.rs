@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use super::bound::line_bound;
-use super::branching::{MOST_SERVERS, Verdict, branch};
+use super::branching::{MAX_SERVERS, Verdict, branch};
 use super::greedy::skip;
 use super::packing::pack;
 use super::problem::{Circuits, Problem, ROUNDING};
@@ -127,7 +127,7 @@ pub fn shorten(problem: &Problem, found: Candidate, name: Allocator, patience: u
     if problem.request.split {
         return bisect(problem, found, name, (bound, patience)).0;
     }
-    if problem.n <= MOST_SERVERS {
+    if problem.n <= MAX_SERVERS {
         found = prove(problem, found, name);
         if found.is_proved() {
             return found;

@@ -3,20 +3,20 @@
 //! A circuit must then end at NICs that its planes can join, and each NIC ends one circuit.
 //!
 //! - *Duplex* planes switch both directions of a NIC together: a circuit takes the same NIC at both
-//!   ends, which is an edge colouring of a multigraph. It may not exist (Shannon, 1949): a triangle
+//!   ends, which is an edge coloring of a multigraph. It may not exist (Shannon, 1949): a triangle
 //!   with `d / 2` circuits on each side needs `3 d / 2` planes.
 //! - With *crossed* fibres, NIC 2 j sends on plane 2 j and receives on plane 2 j + 1, and NIC
 //!   2 j + 1 the other way round. A circuit joins NIC 2 j of one end to NIC 2 j + 1 of the other,
 //!   so that both its directions meet. With an even number of planes that always exists: orient
-//!   circuits along Euler tours, so that half of each server's circuits leave it, and colour the
-//!   bipartite multigraph of senders and receivers with half as many colours as there are planes
+//!   circuits along Euler tours, so that half of each server's circuits leave it, and color the
+//!   bipartite multigraph of senders and receivers with half as many colors as there are planes
 //!   (Petersen, 1891; König, 1916).
 //!
 //! With NICs out of order neither is certain, and a bounded search decides: an answer is circuits
 //! on NICs, a proof that there are none, or that the bound was reached.
 
 use super::nics::{NicCircuit, NicEnd};
-use crate::colouring::{Bipartite, colour_edges};
+use crate::coloring::{Bipartite, color_edges};
 
 /// How the fibres of NICs are laid to the planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +100,11 @@ fn two_factors(n: usize, planes: usize, edges: &[(usize, usize)]) -> Vec<NicCirc
     let arcs = euler_orientation(n, edges);
     let ends: Vec<(u32, u32)> = arcs.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
     let graph = Bipartite { left: n as u32, right: n as u32, edges: &ends };
-    let colours = colour_edges(&graph, planes as u32 / 2).expect("half of each server's circuits");
-    let circuit = |(&(from, to), &colour): (&(u32, u32), &u32)| {
-        join(NicEnd { server: from, nic: 2 * colour }, NicEnd { server: to, nic: 2 * colour + 1 })
+    let colors = color_edges(&graph, planes as u32 / 2).expect("half of each server's circuits");
+    let circuit = |(&(from, to), &color): (&(u32, u32), &u32)| {
+        join(NicEnd { server: from, nic: 2 * color }, NicEnd { server: to, nic: 2 * color + 1 })
     };
-    let mut circuits: Vec<NicCircuit> = ends.iter().zip(&colours).map(circuit).collect();
+    let mut circuits: Vec<NicCircuit> = ends.iter().zip(&colors).map(circuit).collect();
     circuits.sort_unstable();
     circuits
 }

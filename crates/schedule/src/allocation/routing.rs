@@ -3,7 +3,7 @@
 //! - *no-split* (MixNet section 5.3): a pair with circuits uses only these, all others the EPS;
 //! - *split*: a pair may send the part of its bytes that its circuits cannot carry over the EPS.
 //!
-//! With split the least makespan T is exact and needs no linear programme: at time T a pair must
+//! With split the least makespan T is exact and needs no linear program: at time T a pair must
 //! spill `max(0, D - C B T)` and no less, so the 2 n budgets of the EPS (TX and RX of each server)
 //! do not interact, and T is the largest of the 2 n times that each would need alone.
 

@@ -29,7 +29,7 @@ pub struct Assignment {
 /// Finds a matching of largest weight; `weights` is rows x columns, row by row.
 ///
 /// # Errors
-/// If sizes do not fit or a weight is beyond [`super::MOST_WEIGHT`].
+/// If sizes do not fit or a weight is beyond [`super::MAX_WEIGHT`].
 pub fn assign(rows: usize, columns: usize, weights: &[i64]) -> Result<Assignment, Invalid> {
     check_weights(rows, columns, weights)?;
     if rows <= columns {

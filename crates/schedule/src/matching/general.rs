@@ -36,7 +36,7 @@ pub struct GeneralMatching {
 ///
 /// # Errors
 /// If sizes do not fit, the matrix is not symmetric, or a weight is beyond
-/// [`super::MOST_WEIGHT`].
+/// [`super::MAX_WEIGHT`].
 pub fn match_general(vertices: usize, weights: &[i64]) -> Result<GeneralMatching, Invalid> {
     check_weights(vertices, vertices, weights)?;
     for one in 0..vertices {

@@ -27,20 +27,20 @@ use lightloom_model::Invalid;
 pub const NONE: u32 = u32::MAX;
 
 /// Largest weight, either sign: sums of a few stay within 64 bits.
-pub const MOST_WEIGHT: i64 = 1 << 60;
+pub const MAX_WEIGHT: i64 = 1 << 60;
 
 /// Most rows, columns or vertices.
-pub const MOST_SIZE: usize = 1 << 14;
+pub const MAX_SIZE: usize = 1 << 14;
 
 fn check_weights(rows: usize, columns: usize, weights: &[i64]) -> Result<(), Invalid> {
-    if rows.max(columns) > MOST_SIZE {
-        return Err(Invalid(format!("a matrix of {rows} x {columns}: at most {MOST_SIZE} a side")));
+    if rows.max(columns) > MAX_SIZE {
+        return Err(Invalid(format!("a matrix of {rows} x {columns}: at most {MAX_SIZE} a side")));
     }
     if weights.len() != rows * columns {
         let given = weights.len();
         return Err(Invalid(format!("{given} weights for a matrix of {rows} x {columns}")));
     }
-    let most = MOST_WEIGHT.unsigned_abs();
+    let most = MAX_WEIGHT.unsigned_abs();
     match weights.iter().position(|&weight| weight.unsigned_abs() > most) {
         Some(cell) => {
             let (row, column, weight) = (cell / columns, cell % columns, weights[cell]);

@@ -40,9 +40,9 @@ use std::time::Instant;
 use lightloom_model::{Invalid, choices};
 
 /// Rows and columns that a demand may have.
-pub const MOST_LINES: usize = 1_024;
+pub const MAX_LINES: usize = 1_024;
 /// Bytes that a pair may want: the whole numbers that a double holds exactly.
-pub const MOST_BYTES: u64 = 1 << 53;
+pub const MAX_BYTES: u64 = 1 << 53;
 
 choices! {
     /// How demand becomes matchings.
@@ -88,8 +88,8 @@ impl<'a> Demand<'a> {
         delay: u64,
         partial: bool,
     ) -> Result<Self, Invalid> {
-        if rows > MOST_LINES || columns > MOST_LINES {
-            let text = format!("demand of {rows} x {columns}: expected at most {MOST_LINES} lines");
+        if rows > MAX_LINES || columns > MAX_LINES {
+            let text = format!("demand of {rows} x {columns}: expected at most {MAX_LINES} lines");
             return Err(Invalid(text));
         }
         if bytes.len() != rows * columns {
@@ -97,7 +97,7 @@ impl<'a> Demand<'a> {
             return Err(Invalid(text));
         }
         let largest = bytes.iter().copied().max().unwrap_or(0);
-        if largest > MOST_BYTES {
+        if largest > MAX_BYTES {
             let cell = bytes.iter().position(|&one| one == largest).expect("it is there");
             let (row, column) = (cell / columns, cell % columns);
             let text = format!("demand[{row}, {column}] is {largest}: expected at most 2^53");

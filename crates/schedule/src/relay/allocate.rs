@@ -175,7 +175,7 @@ pub fn expander(request: &Request) -> Vec<u16> {
 fn exchanges(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Vec<Vec<u16>> {
     let n = request.servers;
     let asked = relay_request(request, cost, &best.circuits);
-    let loads = verify(&asked, &best.routing.ways).expect("a routing of our own is sound");
+    let loads = verify(&asked, &best.routing.paths).expect("a routing of our own is sound");
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for a in 0..n {
         for b in a + 1..n {
@@ -207,7 +207,7 @@ fn exchanges(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Ve
                 }
             }
         }
-        if found.len() >= MOST_EXCHANGES {
+        if found.len() >= MAX_EXCHANGES {
             break;
         }
     }
@@ -218,7 +218,7 @@ fn exchanges(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Ve
 const SPARED: usize = 4;
 
 /// Exchanges that are made ready at a time.
-const MOST_EXCHANGES: usize = 256;
+const MAX_EXCHANGES: usize = 256;
 
 fn allowed(request: &Request, a: usize, b: usize) -> bool {
     a != b && request.allowed.is_none_or(|allowed| allowed[a * request.servers + b])

@@ -1,4 +1,4 @@
-//! The cheapest way of a pair at given prices, without looking at all of its relays.
+//! The cheapest path of a pair at given prices, without looking at all of its relays.
 //!
 //! What a relay adds to a pair over circuits and the EPS is the price of a circuit and of an EPS
 //! port of its own: for bytes that come in over a circuit it depends on the source only, for bytes
@@ -6,8 +6,8 @@
 //! the other end of the pair) serve all of its pairs. Relays between two circuits are common peers,
 //! which are few where relaying matters.
 
-use super::request::Kind;
-use super::ways::{Hop, Ways};
+use super::request::PathKind;
+use super::resources::{RegionResources, Via};
 
 /// How much dearer than remembered a relay may have become before a search for a better one.
 const STALE: f64 = 1.2;
@@ -31,96 +31,103 @@ pub struct Cheapest {
 }
 
 impl Cheapest {
-    pub fn new(ways: &Ways, price: &[f64]) -> Self {
+    pub fn new(resources: &RegionResources, price: &[f64]) -> Self {
         let mut table = Self { out: Vec::new(), into: Vec::new() };
-        table.renew(ways, price);
+        table.renew(resources, price);
         table
     }
 
     /// Looks at all relays again.
-    pub fn renew(&mut self, ways: &Ways, price: &[f64]) {
+    pub fn renew(&mut self, resources: &RegionResources, price: &[f64]) {
         self.out.clear();
         self.into.clear();
-        for server in 0..ways.n {
-            self.out.push(best_out(ways, price, server));
-            self.into.push(best_into(ways, price, server));
+        for server in 0..resources.n {
+            self.out.push(best_out(resources, price, server));
+            self.into.push(best_into(resources, price, server));
         }
     }
 
-    /// The cheapest way of a pair and its price. Exact if prices are those of the last look;
+    /// The cheapest path of a pair and its price. Exact if prices are those of the last look;
     /// otherwise a price that has fallen since may go unnoticed.
-    pub fn find(&mut self, ways: &Ways, price: &[f64], pair: (usize, usize)) -> (f64, Hop) {
+    pub fn find(
+        &mut self,
+        resources: &RegionResources,
+        price: &[f64],
+        pair: (usize, usize),
+    ) -> (f64, Via) {
         let (from, to) = pair;
-        let n = ways.n;
+        let n = resources.n;
         let (arcs, servers) = price.split_at(n * n);
         let (eps_out, servers) = servers.split_at(n);
         let (eps_in, staging) = servers.split_at(n);
         let row = &arcs[from * n..(from + 1) * n];
-        let (mut best, mut hop) = (row[to], Hop::CIRCUIT);
-        let mut offer = |price: f64, kind: Kind, relay: u32| {
+        let (mut best, mut via) = (row[to], Via::CIRCUIT);
+        let mut offer = |price: f64, kind: PathKind, relay: u32| {
             if price < best {
-                (best, hop) = (price, Hop { kind, relay });
+                (best, via) = (price, Via { kind, relay });
             }
         };
         let (out, into) = (eps_out[from], eps_in[to]);
-        offer(out + into, Kind::Eps, 0);
+        offer(out + into, PathKind::Eps, 0);
         let mut relay = other_than(&self.out[from], to);
         if relay.price < f64::INFINITY {
             let k = relay.server as usize;
             let now = row[k] + staging[k] + eps_out[k];
             if now > relay.price * STALE {
-                self.out[from] = best_out(ways, price, from);
+                self.out[from] = best_out(resources, price, from);
                 relay = other_than(&self.out[from], to);
             } else {
                 relay.price = now;
             }
-            offer(relay.price + into, Kind::CircuitEps, relay.server);
+            offer(relay.price + into, PathKind::CircuitEps, relay.server);
         }
         let mut relay = other_than(&self.into[to], from);
         if relay.price < f64::INFINITY {
             let k = relay.server as usize;
             let now = eps_in[k] + staging[k] + arcs[k * n + to];
             if now > relay.price * STALE {
-                self.into[to] = best_into(ways, price, to);
+                self.into[to] = best_into(resources, price, to);
                 relay = other_than(&self.into[to], from);
             } else {
                 relay.price = now;
             }
-            offer(out + relay.price, Kind::EpsCircuit, relay.server);
+            offer(out + relay.price, PathKind::EpsCircuit, relay.server);
         }
-        for &relay in ways.common(from, to) {
+        for &relay in resources.common(from, to) {
             let k = relay as usize;
-            offer(row[k] + staging[k] + arcs[k * n + to], Kind::CircuitCircuit, relay);
+            offer(row[k] + staging[k] + arcs[k * n + to], PathKind::CircuitCircuit, relay);
         }
-        (best, hop)
+        (best, via)
     }
 }
 
-fn price_out(ways: &Ways, price: &[f64], from: usize, relay: usize) -> f64 {
-    price[ways.arc(from, relay) as usize]
-        + price[ways.staging(relay) as usize]
-        + price[ways.eps_out(relay) as usize]
+fn price_out(resources: &RegionResources, price: &[f64], from: usize, relay: usize) -> f64 {
+    price[resources.arc(from, relay) as usize]
+        + price[resources.staging(relay) as usize]
+        + price[resources.eps_out(relay) as usize]
 }
 
-fn price_into(ways: &Ways, price: &[f64], to: usize, relay: usize) -> f64 {
-    price[ways.eps_in(relay) as usize]
-        + price[ways.staging(relay) as usize]
-        + price[ways.arc(relay, to) as usize]
+fn price_into(resources: &RegionResources, price: &[f64], to: usize, relay: usize) -> f64 {
+    price[resources.eps_in(relay) as usize]
+        + price[resources.staging(relay) as usize]
+        + price[resources.arc(relay, to) as usize]
 }
 
-fn best_out(ways: &Ways, price: &[f64], from: usize) -> [Relay; 2] {
+fn best_out(resources: &RegionResources, price: &[f64], from: usize) -> [Relay; 2] {
     two_best(
-        ways.peers(from)
-            .iter()
-            .map(|&server| Relay { price: price_out(ways, price, from, server as usize), server }),
+        resources.peers(from).iter().map(|&server| Relay {
+            price: price_out(resources, price, from, server as usize),
+            server,
+        }),
     )
 }
 
-fn best_into(ways: &Ways, price: &[f64], to: usize) -> [Relay; 2] {
+fn best_into(resources: &RegionResources, price: &[f64], to: usize) -> [Relay; 2] {
     two_best(
-        ways.peers(to)
-            .iter()
-            .map(|&server| Relay { price: price_into(ways, price, to, server as usize), server }),
+        resources.peers(to).iter().map(|&server| Relay {
+            price: price_into(resources, price, to, server as usize),
+            server,
+        }),
     )
 }
 

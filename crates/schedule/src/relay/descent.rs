@@ -10,10 +10,10 @@
 
 use super::cheapest::Cheapest;
 use super::dual;
-use super::round::Part;
-use super::ways::{Hop, Uses, Ways};
+use super::resources::{RegionResources, Uses, Via};
+use super::round::PathShare;
 
-/// Ways that one pair uses at a time. An optimal routing needs hardly more than one per pair on
+/// Paths that one pair uses at a time. An optimal routing needs hardly more than one per pair on
 /// average (pairs plus resources in all), so this is generous.
 const SLOTS: usize = 8;
 
@@ -38,7 +38,7 @@ const TOLERANCE: f64 = 1.2;
 /// A pair that pays at most this part of the highest price is left alone.
 const NEGLIGIBLE: f64 = 0.03;
 
-/// Steps of a line search, which ends when both ways cost the same but for this part.
+/// Steps of a line search, which ends when both paths cost the same but for this part.
 const NEWTON_STEPS: u32 = 3;
 const EQUAL: f64 = 0.2;
 
@@ -50,25 +50,25 @@ const CLOSE: f64 = 1.005;
 struct Pair {
     from: u32,
     to: u32,
-    hops: [Hop; SLOTS],
+    vias: [Via; SLOTS],
     uses: [Uses; SLOTS],
     bytes: [f64; SLOTS],
     used: usize,
 }
 
 impl Pair {
-    fn new(ways: &Ways, parts: &[Part]) -> Self {
+    fn new(resources: &RegionResources, parts: &[PathShare]) -> Self {
         let mut pair = Self {
             from: parts[0].from,
             to: parts[0].to,
-            hops: [Hop::EPS; SLOTS],
-            uses: [[ways.nothing(); 4]; SLOTS],
+            vias: [Via::EPS; SLOTS],
+            uses: [[resources.nothing(); 4]; SLOTS],
             bytes: [0.0; SLOTS],
             used: parts.len(),
         };
         for (slot, part) in parts.iter().enumerate() {
-            pair.hops[slot] = part.hop;
-            pair.uses[slot] = part.uses(ways);
+            pair.vias[slot] = part.via;
+            pair.uses[slot] = part.uses(resources);
             pair.bytes[slot] = part.bytes;
         }
         pair
@@ -78,15 +78,15 @@ impl Pair {
     fn drop(&mut self, slot: usize) {
         self.used -= 1;
         let last = self.used;
-        (self.hops[slot], self.uses[slot], self.bytes[slot]) =
-            (self.hops[last], self.uses[last], self.bytes[last]);
+        (self.vias[slot], self.uses[slot], self.bytes[slot]) =
+            (self.vias[last], self.uses[last], self.bytes[last]);
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
-        (0..self.used).map(|slot| Part {
+    fn parts(&self) -> impl Iterator<Item = PathShare> + '_ {
+        (0..self.used).map(|slot| PathShare {
             from: self.from,
             to: self.to,
-            hop: self.hops[slot],
+            via: self.vias[slot],
             bytes: self.bytes[slot],
         })
     }
@@ -94,7 +94,7 @@ impl Pair {
 
 /// A routing under improvement.
 pub struct Descent<'a> {
-    ways: &'a Ways<'a>,
+    resources: &'a RegionResources<'a>,
     pairs: Vec<Pair>,
     /// Bytes over each resource.
     load: Vec<f64>,
@@ -118,28 +118,29 @@ pub struct Descent<'a> {
 
 impl<'a> Descent<'a> {
     /// Starts from a routing of at most [`SLOTS`] parts per pair.
-    pub fn new(ways: &'a Ways<'a>, parts: &[Part], bound: f64) -> Self {
+    pub fn new(resources: &'a RegionResources<'a>, parts: &[PathShare], bound: f64) -> Self {
         let chunks = parts.chunk_by(|one, next| (one.from, one.to) == (next.from, next.to));
         let mut pairs = Vec::with_capacity(parts.len());
-        pairs.extend(chunks.map(|parts| Pair::new(ways, parts)));
-        let mut load = vec![0.0; ways.inverse.len()];
+        pairs.extend(chunks.map(|parts| Pair::new(resources, parts)));
+        let mut load = vec![0.0; resources.inverse.len()];
         for part in parts {
-            for resource in part.uses(ways) {
+            for resource in part.uses(resources) {
                 load[resource as usize] += part.bytes;
             }
         }
         // what is not limited keeps these
         let absent = |&inverse: &f64| if inverse.is_finite() { 0.0 } else { inverse };
-        let price: Vec<f64> = ways.inverse.iter().map(absent).collect();
+        let price: Vec<f64> = resources.inverse.iter().map(absent).collect();
         let inverse = vec![0.0; load.len()];
-        let memory = ways.request.cost.memory_limit.map_or(0.0, |limit| 1.0 / limit.max(1) as f64);
-        let mut priced = ways.limited.clone();
-        if memory > 0.0 && ways.request.cost.staging_rate.is_none() {
-            priced.extend((0..ways.n).map(|server| ways.staging(server)));
+        let memory =
+            resources.request.cost.memory_limit.map_or(0.0, |limit| 1.0 / limit.max(1) as f64);
+        let mut priced = resources.limited.clone();
+        if memory > 0.0 && resources.request.cost.staging_rate.is_none() {
+            priced.extend((0..resources.n).map(|server| resources.staging(server)));
         }
-        let cheapest = Cheapest::new(ways, &price);
+        let cheapest = Cheapest::new(resources, &price);
         Self {
-            ways,
+            resources,
             pairs,
             load,
             price,
@@ -155,14 +156,14 @@ impl<'a> Descent<'a> {
     }
 
     /// The routing reached.
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<PathShare> {
         self.pairs.iter().flat_map(Pair::parts).collect()
     }
 
     /// Time of the busiest resource, in bytes over one circuit.
     pub fn makespan(&self) -> f64 {
-        let limited = self.ways.limited.iter().map(|&resource| resource as usize);
-        let time = |resource: usize| self.load[resource] * self.ways.inverse[resource];
+        let limited = self.resources.limited.iter().map(|&resource| resource as usize);
+        let time = |resource: usize| self.load[resource] * self.resources.inverse[resource];
         limited.map(time).fold(0.0, f64::max)
     }
 
@@ -192,15 +193,15 @@ impl<'a> Descent<'a> {
     /// The bound that the prices of now prove. Memory does not grow with time, so it has no part.
     fn proven(&self) -> f64 {
         if self.memory == 0.0 {
-            return dual::bound(self.ways, &self.price);
+            return dual::bound(self.resources, &self.price);
         }
         let mut price = self.price.clone();
         for (resource, price) in price.iter_mut().enumerate() {
-            if self.ways.inverse[resource] == 0.0 {
+            if self.resources.inverse[resource] == 0.0 {
                 *price = 0.0;
             }
         }
-        dual::bound(self.ways, &price)
+        dual::bound(self.resources, &price)
     }
 
     fn is_close(&self) -> bool {
@@ -213,8 +214,8 @@ impl<'a> Descent<'a> {
         let mut busiest = 0.0_f64;
         for place in 0..self.priced.len() {
             let resource = self.priced[place] as usize;
-            self.inverse[resource] = self.ways.inverse[resource] / makespan;
-            if self.ways.is_staging(resource) {
+            self.inverse[resource] = self.resources.inverse[resource] / makespan;
+            if self.resources.is_staging(resource) {
                 // what fills the memory is as dear as what lasts as long as the makespan
                 self.inverse[resource] = self.inverse[resource].max(self.memory);
             }
@@ -223,7 +224,7 @@ impl<'a> Descent<'a> {
             busiest = busiest.max(price);
         }
         self.negligible = NEGLIGIBLE * busiest;
-        self.cheapest.renew(self.ways, &self.price);
+        self.cheapest.renew(self.resources, &self.price);
     }
 
     fn price_at(&self, resource: usize, load: f64) -> f64 {
@@ -256,11 +257,11 @@ impl<'a> Descent<'a> {
         let Some(out) = out else { return false };
         self.visits += 1;
         let (from, to) = (pair.from as usize, pair.to as usize);
-        let (price, hop) = self.cheapest.find(self.ways, &self.price, (from, to));
+        let (price, via) = self.cheapest.find(self.resources, &self.price, (from, to));
         if dearest <= price * TOLERANCE {
             return false;
         }
-        let (into, target) = self.slot_for(index, hop);
+        let (into, target) = self.slot_for(index, via);
         if into == out {
             return false;
         }
@@ -274,7 +275,7 @@ impl<'a> Descent<'a> {
         self.add(&target, shift);
         let pair = &mut self.pairs[index];
         if into == pair.used {
-            (pair.hops[into], pair.uses[into], pair.bytes[into]) = (hop, target, 0.0);
+            (pair.vias[into], pair.uses[into], pair.bytes[into]) = (via, target, 0.0);
             pair.used += 1;
         }
         pair.bytes[into] += shift;
@@ -287,12 +288,12 @@ impl<'a> Descent<'a> {
 
     /// The slot of this way, or the next one for it; if there is none, that of the cheapest way in
     /// use. And what the way in that slot uses.
-    fn slot_for(&self, index: usize, hop: Hop) -> (usize, Uses) {
+    fn slot_for(&self, index: usize, via: Via) -> (usize, Uses) {
         let pair = &self.pairs[index];
         let used = 0..pair.used;
-        let known = used.clone().find(|&slot| pair.hops[slot] == hop);
+        let known = used.clone().find(|&slot| pair.vias[slot] == via);
         if known.is_none() && pair.used < SLOTS {
-            return (pair.used, self.ways.uses(pair.from as usize, pair.to as usize, hop));
+            return (pair.used, self.resources.uses(pair.from as usize, pair.to as usize, via));
         }
         let cost = |slot: usize| self.cost(&pair.uses[slot]);
         let cheapest = || used.min_by(|&one, &other| cost(one).total_cmp(&cost(other)));

@@ -3,7 +3,7 @@
 //! Where a region has more servers than a server has circuits, most pairs have no circuit of their
 //! own, and the EPS becomes the bottleneck while ports of cold servers idle. A third server may
 //! then take bytes in over a circuit (or the EPS) and pass them on over the EPS or a circuit.
-//! [`relay`] divides every pair's bytes among its one-hop and two-hop ways such that the last byte
+//! [`relay`] divides every pair's bytes among its one-hop and two-hop paths such that the last byte
 //! arrives early; [`allocate_relayed`] picks the circuits with such routing in mind. Answers come
 //! with a lower bound whose prices can be checked ([`dual_bound`]), and [`verify`] recomputes every
 //! load.
@@ -18,15 +18,15 @@ mod cheapest;
 mod descent;
 mod dual;
 mod request;
+mod resources;
 mod round;
 mod solve;
 mod verify;
-mod ways;
 
 pub use allocate::{Origin, RelayedAllocation, allocate_relayed, expander};
 pub use dual::{Prices, dual_bound};
-pub use request::{Kind, RelayCost, RelayRequest, Relayed, Verdict, Way};
-pub use round::Part;
+pub use request::{PathKind, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed};
+pub use resources::Via;
+pub use round::PathShare;
 pub use solve::{relay, relay_as};
 pub use verify::{Loads, verify};
-pub use ways::Hop;

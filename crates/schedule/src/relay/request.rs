@@ -97,8 +97,8 @@ const MAX_SERVERS: usize = 1024;
 const MAX_BYTES: u128 = 1 << 63;
 
 choices! {
-    /// What carries the bytes of a way, in order.
-    pub enum Kind: "relay kind" {
+    /// What carries the bytes of a path, in order.
+    pub enum PathKind: "relay kind" {
         Circuit = "circuit": "The circuits of the pair",
         Eps = "eps": "The packet switches",
         CircuitCircuit = "circuit-circuit": "Circuits to the relay, circuits from it",
@@ -107,22 +107,22 @@ choices! {
     }
 }
 
-impl Kind {
+impl PathKind {
     /// Whether a third server passes the bytes on.
     pub fn is_relayed(self) -> bool {
         !matches!(self, Self::Circuit | Self::Eps)
     }
 }
 
-/// Bytes of one pair that go one way.
+/// Bytes of one pair that take one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct RelayPath {
     /// Where they come from.
     pub source: u32,
     /// Where they go.
     pub destination: u32,
     /// What carries them.
-    pub kind: Kind,
+    pub kind: PathKind,
     /// The server that passes them on.
     pub relay: Option<u32>,
     /// How many.
@@ -131,7 +131,7 @@ pub struct Way {
 
 choices! {
     /// Why a routing uses relays, or does not.
-    pub enum Verdict: "relay verdict" {
+    pub enum RelayVerdict: "relay verdict" {
         Pays = "pays": "relaying is faster, its latency included",
         NoFaster = "no faster": "no routing with relays is faster than one hop",
         LatencyExceedsGain = "latency exceeds gain":
@@ -139,12 +139,12 @@ choices! {
     }
 }
 
-/// How the demand is divided among ways.
+/// How the demand is divided among paths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relayed {
-    /// Every way that carries bytes, sorted by source, destination, kind and relay.
-    pub ways: Vec<Way>,
-    /// Seconds until the last byte at line rate, without latency; infinite if a pair has no way.
+    /// Every path that carries bytes, sorted by source, destination, kind and relay.
+    pub paths: Vec<RelayPath>,
+    /// Seconds until the last byte at line rate, without latency; infinite if a pair has no path.
     pub makespan: f64,
     /// Seconds that relaying adds (0 if nothing is relayed).
     pub latency: f64,
@@ -155,12 +155,12 @@ pub struct Relayed {
     /// Seconds that no routing over these circuits, in one or two hops, can beat.
     pub lower_bound: f64,
     /// Why this is, or is not, a routing over relays.
-    pub verdict: Verdict,
+    pub verdict: RelayVerdict,
 }
 
 impl Relayed {
     /// Bytes that some server passes on.
     pub fn relayed_bytes(&self) -> u64 {
-        self.ways.iter().filter(|way| way.relay.is_some()).map(|way| way.bytes).sum()
+        self.paths.iter().filter(|path| path.relay.is_some()).map(|path| path.bytes).sum()
     }
 }

@@ -1,6 +1,6 @@
 //! Checks a routing and recomputes its loads, trusting nothing but the request.
 
-use super::request::{Kind, RelayRequest, Way};
+use super::request::{PathKind, RelayPath, RelayRequest};
 use lightloom_model::Invalid;
 
 /// Bytes over everything that limits a routing.
@@ -18,14 +18,14 @@ pub struct Loads {
     pub makespan: f64,
 }
 
-/// Checks that the ways carry exactly the demand over what is there and within the memory limit.
+/// Checks that the paths carry exactly the demand over what is there and within the memory limit.
 ///
 /// # Errors
-/// Names the first way or pair that is wrong.
+/// Names the first path or pair that is wrong.
 ///
 /// # Panics
 /// If the request is not consistent, see [`RelayRequest::validate`].
-pub fn verify(request: &RelayRequest, ways: &[Way]) -> Result<Loads, Invalid> {
+pub fn verify(request: &RelayRequest, paths: &[RelayPath]) -> Result<Loads, Invalid> {
     if let Err(problem) = request.validate() {
         panic!("{problem}");
     }
@@ -38,19 +38,19 @@ pub fn verify(request: &RelayRequest, ways: &[Way]) -> Result<Loads, Invalid> {
         staging: vec![0; n],
         makespan: 0.0,
     };
-    for way in ways {
-        check_way(request, way)?;
-        let cell = way.source as usize * n + way.destination as usize;
-        let sum = carried[cell].checked_add(way.bytes).filter(|&sum| sum <= request.demand[cell]);
-        let (from, to) = (way.source, way.destination);
+    for path in paths {
+        check_way(request, path)?;
+        let cell = path.source as usize * n + path.destination as usize;
+        let sum = carried[cell].checked_add(path.bytes).filter(|&sum| sum <= request.demand[cell]);
+        let (from, to) = (path.source, path.destination);
         carried[cell] =
-            sum.ok_or_else(|| Invalid(format!("ways from {from} to {to} carry too much")))?;
-        loads.add(way, n);
+            sum.ok_or_else(|| Invalid(format!("paths from {from} to {to} carry too much")))?;
+        loads.add(path, n);
     }
     for (cell, (&carried, &wanted)) in carried.iter().zip(request.demand).enumerate() {
         let (from, to) = (cell / n, cell % n);
         if from != to && carried != wanted {
-            let text = format!("ways from {from} to {to} carry {carried} of {wanted} bytes");
+            let text = format!("paths from {from} to {to} carry {carried} of {wanted} bytes");
             return Err(Invalid(text));
         }
     }
@@ -64,53 +64,53 @@ pub fn verify(request: &RelayRequest, ways: &[Way]) -> Result<Loads, Invalid> {
     Ok(loads)
 }
 
-fn check_way(request: &RelayRequest, way: &Way) -> Result<(), Invalid> {
-    let (n, from, to) = (request.servers, way.source as usize, way.destination as usize);
+fn check_way(request: &RelayRequest, path: &RelayPath) -> Result<(), Invalid> {
+    let (n, from, to) = (request.servers, path.source as usize, path.destination as usize);
     let known = |server: usize| server < n;
     if !known(from) || !known(to) || from == to {
-        return Err(Invalid(format!("no way leads from {from} to {to}")));
+        return Err(Invalid(format!("no path leads from {from} to {to}")));
     }
-    let relayed = way.kind.is_relayed();
-    let relay = way.relay.map(|relay| relay as usize);
+    let relayed = path.kind.is_relayed();
+    let relay = path.relay.map(|relay| relay as usize);
     if relayed != relay.is_some() || relay.is_some_and(|k| !known(k) || k == from || k == to) {
-        return Err(Invalid(format!("a way from {from} to {to} has a wrong relay: {relay:?}")));
+        return Err(Invalid(format!("a path from {from} to {to} has a wrong relay: {relay:?}")));
     }
     let (first, last) = (relay.unwrap_or(to), relay.unwrap_or(from));
     let joined = |a: usize, b: usize| request.circuits[a * n + b] > 0;
-    let there = match way.kind {
-        Kind::Circuit => joined(from, to),
-        Kind::Eps => true,
-        Kind::CircuitCircuit => joined(from, first) && joined(last, to),
-        Kind::CircuitEps => joined(from, first),
-        Kind::EpsCircuit => joined(last, to),
+    let there = match path.kind {
+        PathKind::Circuit => joined(from, to),
+        PathKind::Eps => true,
+        PathKind::CircuitCircuit => joined(from, first) && joined(last, to),
+        PathKind::CircuitEps => joined(from, first),
+        PathKind::EpsCircuit => joined(last, to),
     };
     if there {
         Ok(())
     } else {
-        Err(Invalid(format!("a way from {from} to {to} takes a circuit that is not there")))
+        Err(Invalid(format!("a path from {from} to {to} takes a circuit that is not there")))
     }
 }
 
 impl Loads {
-    fn add(&mut self, way: &Way, n: usize) {
-        let (from, to, bytes) = (way.source as usize, way.destination as usize, way.bytes);
-        let relay = way.relay.map(|relay| relay as usize);
+    fn add(&mut self, path: &RelayPath, n: usize) {
+        let (from, to, bytes) = (path.source as usize, path.destination as usize, path.bytes);
+        let relay = path.relay.map(|relay| relay as usize);
         if let Some(relay) = relay {
             self.staging[relay] += bytes;
         }
         let middle = relay.unwrap_or(0);
-        match way.kind {
-            Kind::Circuit => self.arcs[from * n + to] += bytes,
-            Kind::Eps => self.over_eps(from, to, bytes),
-            Kind::CircuitCircuit => {
+        match path.kind {
+            PathKind::Circuit => self.arcs[from * n + to] += bytes,
+            PathKind::Eps => self.over_eps(from, to, bytes),
+            PathKind::CircuitCircuit => {
                 self.arcs[from * n + middle] += bytes;
                 self.arcs[middle * n + to] += bytes;
             }
-            Kind::CircuitEps => {
+            PathKind::CircuitEps => {
                 self.arcs[from * n + middle] += bytes;
                 self.over_eps(middle, to, bytes);
             }
-            Kind::EpsCircuit => {
+            PathKind::EpsCircuit => {
                 self.over_eps(from, middle, bytes);
                 self.arcs[middle * n + to] += bytes;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{MOST_SLOTS, Move, Rotor, RotorSchedule};
+use super::{MAX_SLOTS, Move, Rotor, RotorSchedule};
 use crate::demand::length_of;
 use lightloom_model::Invalid;
 
@@ -51,8 +51,8 @@ pub fn run(
             turns.push(turn);
             holds.push(hold);
         }
-        if holds.len() > MOST_SLOTS {
-            let text = format!("{MOST_SLOTS} slots of {slot} bytes do not serve this demand");
+        if holds.len() > MAX_SLOTS {
+            let text = format!("{MAX_SLOTS} slots of {slot} bytes do not serve this demand");
             return Err(Invalid(text));
         }
     }

@@ -20,7 +20,7 @@ use crate::demand::check_square;
 use lightloom_model::Invalid;
 
 /// Most slots of an answer.
-const MOST_SLOTS: usize = 1 << 20;
+const MAX_SLOTS: usize = 1 << 20;
 
 /// How the switches turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

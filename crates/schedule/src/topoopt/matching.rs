@@ -51,7 +51,7 @@ impl PairDemand {
 }
 
 /// Most servers for which matchings are exact; they take (servers)^3 at worst.
-const MOST_EXACT: usize = 256;
+const MAX_EXACT: usize = 256;
 
 /// Largest weight of an exact matching: what bytes are scaled to.
 const SCALE: f64 = (1_u64 << 40) as f64;
@@ -65,7 +65,7 @@ pub fn serve(demand: &mut PairDemand, links: &mut Links) {
         if open.is_empty() {
             return;
         }
-        let matched = if links.servers() <= MOST_EXACT {
+        let matched = if links.servers() <= MAX_EXACT {
             heaviest(demand, &open, links.servers())
         } else {
             greedy(demand, &mut open, links.servers())

@@ -1,11 +1,11 @@
-//! Edge colouring and circuit fabrics: `lightloom.schedule.colouring`.
+//! Edge coloring and circuit fabrics: `lightloom.schedule.coloring`.
 //!
 //! -1 in the arrays is [`NONE`] in the crate: the two have the same bits.
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_schedule::colouring::{
-    Bipartite, FabricRoute, FabricShape, NONE, Pods, check_colouring, check_route, colour_edges,
+use lightloom_schedule::coloring::{
+    Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route, color_edges,
     route_permutation,
 };
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
@@ -17,8 +17,8 @@ const _: () = assert!(NONE.cast_signed() == -1);
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(schedule_colour_edges, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_check_colouring, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_color_edges, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_check_coloring, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route_permutation, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_route, module)?)
 }
@@ -27,34 +27,34 @@ fn pairs(edges: &PyReadonlyArray2<'_, u32>) -> Vec<(u32, u32)> {
     edges.as_array().rows().into_iter().map(|row| (row[0], row[1])).collect()
 }
 
-/// `sizes` are the vertices on the left and on the right; without `colours` as few as can be.
+/// `sizes` are the vertices on the left and on the right; without `colors` as few as can be.
 #[pyfunction]
-fn schedule_colour_edges<'py>(
+fn schedule_color_edges<'py>(
     py: Python<'py>,
     edges: PyReadonlyArray2<'py, u32>,
     sizes: (u32, u32),
-    colours: Option<u32>,
+    colors: Option<u32>,
 ) -> PyResult<Bound<'py, PyArray1<i32>>> {
     let edges = pairs(&edges);
     let found = py.detach(|| {
         let graph = Bipartite { left: sizes.0, right: sizes.1, edges: &edges };
         graph.validate()?;
-        colour_edges(&graph, colours.unwrap_or_else(|| graph.max_degree()))
+        color_edges(&graph, colors.unwrap_or_else(|| graph.max_degree()))
     });
     Ok(signed(py, found.map_err(refuse)?))
 }
 
 #[pyfunction]
-fn schedule_check_colouring(
+fn schedule_check_coloring(
     py: Python<'_>,
     edges: PyReadonlyArray2<'_, u32>,
     sizes: (u32, u32),
-    colours: u32,
+    colors: u32,
     of_edge: PyReadonlyArray1<'_, i32>,
 ) -> PyResult<()> {
     let (edges, of_edge) = (pairs(&edges), unsigned(&of_edge));
     let graph = Bipartite { left: sizes.0, right: sizes.1, edges: &edges };
-    py.detach(|| check_colouring(&graph, colours, &of_edge)).map_err(refuse)
+    py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
 }
 
 /// Hosts of a leaf, spines, and (leaves of a pod, cores of a plane).

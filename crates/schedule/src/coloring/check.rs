@@ -4,29 +4,29 @@ use super::Bipartite;
 use super::fabric::{FabricRoute, FabricShape, NONE};
 use lightloom_model::Invalid;
 
-/// Checks that every edge has one of `colours` colours and that no two edges of a colour meet.
+/// Checks that every edge has one of `colors` colors and that no two edges of a color meet.
 ///
 /// # Errors
 /// If not: the first edge that is wrong.
-pub fn check_colouring(graph: &Bipartite, colours: u32, of_edge: &[u32]) -> Result<(), Invalid> {
+pub fn check_coloring(graph: &Bipartite, colors: u32, of_edge: &[u32]) -> Result<(), Invalid> {
     graph.validate()?;
     if of_edge.len() != graph.edges.len() {
         let (edges, given) = (graph.edges.len(), of_edge.len());
-        return Err(Invalid(format!("{edges} edges but {given} colours of edges")));
+        return Err(Invalid(format!("{edges} edges but {given} colors of edges")));
     }
     let mut ends = Vec::with_capacity(2 * of_edge.len());
-    for (edge, (&(a, b), &colour)) in graph.edges.iter().zip(of_edge).enumerate() {
-        if colour >= colours {
-            return Err(Invalid(format!("edge {edge} has colour {colour} of {colours}")));
+    for (edge, (&(a, b), &color)) in graph.edges.iter().zip(of_edge).enumerate() {
+        if color >= colors {
+            return Err(Invalid(format!("edge {edge} has color {color} of {colors}")));
         }
-        ends.extend([(false, a, colour, edge), (true, b, colour, edge)]);
+        ends.extend([(false, a, color, edge), (true, b, color, edge)]);
     }
     ends.sort_unstable();
     match ends.windows(2).find(|w| (w[0].0, w[0].1, w[0].2) == (w[1].0, w[1].1, w[1].2)) {
         Some(w) => {
             let (side, vertex) = (if w[0].0 { "right" } else { "left" }, w[0].1);
             let text = format!(
-                "edges {} and {} of colour {} meet at {side} vertex {vertex}",
+                "edges {} and {} of color {} meet at {side} vertex {vertex}",
                 w[0].3, w[1].3, w[0].2
             );
             Err(Invalid(text))

@@ -1,21 +1,20 @@
-//! Edge colouring and routing of permutations: proper, complete, with as few colours as can be.
+//! Edge coloring and routing of permutations: proper, complete, with as few colors as can be.
 
 mod common;
 
 use common::Random;
-use lightloom_schedule::colouring::{
-    Bipartite, FabricShape, NONE, Pods, check_colouring, check_route, colour_edges,
-    route_permutation,
+use lightloom_schedule::coloring::{
+    Bipartite, FabricShape, NONE, Pods, check_coloring, check_route, color_edges, route_permutation,
 };
 use proptest::prelude::*;
 
 type Edges = Vec<(u32, u32)>;
 
-fn assert_coloured(left: u32, right: u32, edges: &[(u32, u32)], spare: u32) {
+fn assert_colored(left: u32, right: u32, edges: &[(u32, u32)], spare: u32) {
     let graph = Bipartite { left, right, edges };
-    let colours = graph.max_degree() + spare;
-    let found = colour_edges(&graph, colours).unwrap();
-    check_colouring(&graph, colours, &found).unwrap();
+    let colors = graph.max_degree() + spare;
+    let found = color_edges(&graph, colors).unwrap();
+    check_coloring(&graph, colors, &found).unwrap();
 }
 
 /// A union of `degree` random permutations.
@@ -42,49 +41,49 @@ fn bring_home(to: &mut [u32], random: &mut Random) {
 }
 
 #[test]
-fn every_degree_and_any_spare_colours() {
+fn every_degree_and_any_spare_colors() {
     let mut random = Random(7);
     for degree in 0..40 {
         let edges = regular(9, degree, &mut random);
         for spare in [0, 1, 3] {
-            assert_coloured(9, 9, &edges, spare);
+            assert_colored(9, 9, &edges, spare);
         }
     }
-    assert_coloured(300, 300, &regular(300, 63, &mut random), 0);
-    assert_coloured(300, 300, &regular(300, 33, &mut random), 0);
+    assert_colored(300, 300, &regular(300, 63, &mut random), 0);
+    assert_colored(300, 300, &regular(300, 33, &mut random), 0);
 }
 
 #[test]
 fn parallel_edges_stars_paths_and_nothing() {
-    assert_coloured(1, 1, &[(0, 0); 13], 0);
+    assert_colored(1, 1, &[(0, 0); 13], 0);
     let star: Edges = (0..1_000).map(|leaf| (0, leaf)).collect();
-    assert_coloured(1, 1_000, &star, 0);
+    assert_colored(1, 1_000, &star, 0);
     let path: Edges = (0..999).flat_map(|i| [(i, i), (i, i + 1)]).collect();
-    assert_coloured(999, 1_000, &path, 0);
-    // a large degree at one vertex and many of degree one must not cost (vertices x colours)
+    assert_colored(999, 1_000, &path, 0);
+    // a large degree at one vertex and many of degree one must not cost (vertices x colors)
     let broom: Edges =
         (0..100_000).map(|i| (0, i)).chain((0..99_999).map(|i| (i + 1, i))).collect();
-    assert_coloured(100_000, 100_000, &broom, 0);
-    assert_coloured(0, 0, &[], 0);
-    assert_coloured(3, 4, &[], 0);
+    assert_colored(100_000, 100_000, &broom, 0);
+    assert_colored(0, 0, &[], 0);
+    assert_colored(3, 4, &[], 0);
 }
 
 #[test]
-fn wrong_graphs_and_too_few_colours_are_refused() {
+fn wrong_graphs_and_too_few_colors_are_refused() {
     let beyond = Bipartite { left: 2, right: 2, edges: &[(0, 1), (2, 0)] };
-    let text = colour_edges(&beyond, 3).unwrap_err().0;
+    let text = color_edges(&beyond, 3).unwrap_err().0;
     assert_eq!(text, "edge 1 joins 2 and 0: only 2 and 2 there");
     let crowded = Bipartite { left: 2, right: 2, edges: &[(0, 1), (1, 1), (0, 0)] };
-    let text = colour_edges(&crowded, 1).unwrap_err().0;
-    assert_eq!(text, "left vertex 0 has 2 edges but there are 1 colours");
+    let text = color_edges(&crowded, 1).unwrap_err().0;
+    assert_eq!(text, "left vertex 0 has 2 edges but there are 1 colors");
 }
 
 #[test]
 fn the_checker_sees_what_is_wrong() {
     let graph = Bipartite { left: 2, right: 2, edges: &[(0, 0), (0, 1), (1, 1)] };
-    assert!(check_colouring(&graph, 2, &[0, 1, 0]).is_ok());
+    assert!(check_coloring(&graph, 2, &[0, 1, 0]).is_ok());
     for wrong in [&[0, 0, 1][..], &[0, 1, 1], &[0, 2, 0], &[0, 1]] {
-        assert!(check_colouring(&graph, 2, wrong).is_err(), "{wrong:?}");
+        assert!(check_coloring(&graph, 2, wrong).is_err(), "{wrong:?}");
     }
 }
 
@@ -92,13 +91,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_multigraph_is_coloured_with_its_largest_degree(
+    fn any_multigraph_is_colored_with_its_largest_degree(
         (left, right, edges) in (1..12_u32, 1..12_u32).prop_flat_map(|(left, right)| {
             (Just(left), Just(right), prop::collection::vec((0..left, 0..right), 0..150))
         }),
         spare in 0..3_u32,
     ) {
-        assert_coloured(left, right, &edges, spare);
+        assert_colored(left, right, &edges, spare);
     }
 
     #[test]
@@ -106,7 +105,7 @@ proptest! {
         let mut random = Random(seed);
         let mut end = || (30.0 * random.uniform().powi(3)) as u32;
         let edges: Edges = (0..edges).map(|_| (end(), end())).collect();
-        assert_coloured(30, 30, &edges, 0);
+        assert_colored(30, 30, &edges, 0);
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Edge colouring of bipartite multigraphs: many circuits at once, divided into matchings.
+//! Edge coloring of bipartite multigraphs: many circuits at once, divided into matchings.
 //!
 //! A multigraph whose vertices have at most D edges each is the union of D matchings (König, 1916).
-//! [`colour_edges`] finds them: one colour per switch plane, per spine or per slot.
+//! [`color_edges`] finds them: one color per switch plane, per spine or per slot.
 //! [`route_permutation`] uses it for permutations over a circuit fabric of two or three tiers;
-//! [`check_colouring`] and [`check_route`] verify any answer, whoever made it.
+//! [`check_coloring`] and [`check_route`] verify any answer, whoever made it.
 //!
 //! Method: an Euler split divides a graph into two halves of half the degrees, so an even number
-//! of colours is halved again and again (Gabow, 1976). An odd number is divided into halves that
-//! together need one colour too many; the smallest class is then dissolved into the others along
+//! of colors is halved again and again (Gabow, 1976). An odd number is divided into halves that
+//! together need one color too many; the smallest class is then dissolved into the others along
 //! alternating paths (König's own proof). Linear time per halving; a dissolved class costs at most
 //! (vertices)^2, and about (edges) * log(vertices) on graphs met in practice.
 //!
-//! Leaves out general graphs, whose colouring may need more colours than the largest degree
+//! Leaves out general graphs, whose coloring may need more colors than the largest degree
 //! (Shannon, 1949).
 
 mod check;
@@ -19,7 +19,7 @@ mod euler;
 mod fabric;
 mod repair;
 
-pub use check::{check_colouring, check_route};
+pub use check::{check_coloring, check_route};
 pub use fabric::{FabricRoute, FabricShape, NONE, Pods, route_permutation};
 
 use euler::{Edge, Halving};
@@ -56,7 +56,7 @@ impl Bipartite<'_> {
         }
     }
 
-    /// The most edges at one vertex: the number of colours that are needed, and enough.
+    /// The most edges at one vertex: the number of colors that are needed, and enough.
     pub fn max_degree(&self) -> u32 {
         let [left, right] = self.degrees();
         left.into_iter().chain(right).max().unwrap_or(0)
@@ -72,22 +72,21 @@ impl Bipartite<'_> {
     }
 }
 
-/// Gives every edge one of `colours` colours, so that no two edges of a colour meet.
+/// Gives every edge one of `colors` colors, so that no two edges of a color meet.
 ///
-/// More colours than [`Bipartite::max_degree`] are never needed but save time, most so a power of
+/// More colors than [`Bipartite::max_degree`] are never needed but save time, most so a power of
 /// two.
 ///
 /// # Errors
-/// If an edge ends at no vertex, or a vertex has more edges than there are colours.
-pub fn colour_edges(graph: &Bipartite, colours: u32) -> Result<Vec<u32>, Invalid> {
+/// If an edge ends at no vertex, or a vertex has more edges than there are colors.
+pub fn color_edges(graph: &Bipartite, colors: u32) -> Result<Vec<u32>, Invalid> {
     graph.validate()?;
     let [left, right] = graph.degrees();
     for (side, degrees) in [("left", &left), ("right", &right)] {
-        if let Some(vertex) = degrees.iter().position(|&degree| degree > colours) {
+        if let Some(vertex) = degrees.iter().position(|&degree| degree > colors) {
             let degree = degrees[vertex];
-            let text = format!(
-                "{side} vertex {vertex} has {degree} edges but there are {colours} colours"
-            );
+            let text =
+                format!("{side} vertex {vertex} has {degree} edges but there are {colors} colors");
             return Err(Invalid(text));
         }
     }
@@ -98,8 +97,8 @@ pub fn colour_edges(graph: &Bipartite, colours: u32) -> Result<Vec<u32>, Invalid
         .map(|(id, &(a, b))| Edge { left: left.of[a as usize], right: right.of[b as usize], id })
         .collect();
     let mut halving = Halving::new(left.groups, right.groups, edges.len());
-    halving.colour(&mut edges, 0, colours);
-    Ok(halving.colours)
+    halving.color(&mut edges, 0, colors);
+    Ok(halving.colors)
 }
 
 struct Merged {
@@ -109,7 +108,7 @@ struct Merged {
 }
 
 /// Merges vertices of small degree into groups of at most `most` edges: what is proper for a group
-/// is proper for its vertices, and tables of (groups x colours) are then no larger than the graph.
+/// is proper for its vertices, and tables of (groups x colors) are then no larger than the graph.
 fn merge(degrees: &[u32], most: u32) -> Merged {
     let mut group = 0;
     let mut filled = 0;

@@ -1,10 +1,10 @@
-//! Colouring by Euler splits.
+//! Coloring by Euler splits.
 
 use super::repair;
 
 const NONE: u32 = u32::MAX;
 
-/// An edge of the graph that is coloured.
+/// An edge of the graph that is colored.
 #[derive(Clone, Copy)]
 pub struct Edge {
     pub left: u32,
@@ -28,8 +28,8 @@ impl Half {
 
 /// What the recursion shares: the answer and its working space.
 pub struct Halving {
-    /// Colour of every edge, by number.
-    pub colours: Vec<u32>,
+    /// Color of every edge, by number.
+    pub colors: Vec<u32>,
     vertices: [usize; 2],
     /// The edge at each vertex that has no partner yet.
     waiting: [Vec<u32>; 2],
@@ -42,7 +42,7 @@ pub struct Halving {
 impl Halving {
     pub fn new(left: usize, right: usize, edges: usize) -> Self {
         Self {
-            colours: vec![0; edges],
+            colors: vec![0; edges],
             vertices: [left, right],
             waiting: [vec![NONE; left], vec![NONE; right]],
             partner: [vec![NONE; edges], vec![NONE; edges]],
@@ -51,33 +51,33 @@ impl Halving {
         }
     }
 
-    /// Gives the edges, of which no vertex has more than `count`, the colours from `first` on.
-    pub fn colour(&mut self, edges: &mut [Edge], first: u32, count: u32) {
+    /// Gives the edges, of which no vertex has more than `count`, the colors from `first` on.
+    pub fn color(&mut self, edges: &mut [Edge], first: u32, count: u32) {
         if edges.is_empty() {
             return;
         }
         if count == 1 {
             for edge in edges {
-                self.colours[edge.id as usize] = first;
+                self.colors[edge.id as usize] = first;
             }
             return;
         }
         if count == 2 {
             self.split(edges);
             for (edge, &half) in edges.iter().zip(&self.half) {
-                self.colours[edge.id as usize] = first + u32::from(half == Half::Second);
+                self.colors[edge.id as usize] = first + u32::from(half == Half::Second);
             }
             return;
         }
         let tight = count % 2 == 1 && self.max_degree(edges) == count;
-        // Halves of an odd degree are rounded up, and have one colour too many together.
+        // Halves of an odd degree are rounded up, and have one color too many together.
         let each = if tight { count.div_ceil(2) } else { count / 2 };
         let middle = self.split_and_sort(edges);
         let (one, two) = edges.split_at_mut(middle);
-        self.colour(one, first, each);
-        self.colour(two, first + each, each);
+        self.color(one, first, each);
+        self.color(two, first + each, each);
         if tight {
-            repair::dissolve(edges, self.vertices, &mut self.colours, first, count);
+            repair::dissolve(edges, self.vertices, &mut self.colors, first, count);
         }
     }
 

@@ -1,12 +1,12 @@
-"""Properties of colourings, routes and matchings, through Python."""
+"""Properties of colorings, routes and matchings, through Python."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lightloom.schedule import (
-    check_colouring,
-    colour_edges,
+    check_coloring,
+    color_edges,
     max_weight_matching,
     route_permutation,
 )
@@ -15,10 +15,10 @@ small = st.integers(0, 11)
 
 
 @given(st.lists(st.tuples(small, small), max_size=120))
-def test_as_many_colours_as_the_busiest_vertex_has_edges(edges):
-    colours = colour_edges(edges)
+def test_as_many_colors_as_the_busiest_vertex_has_edges(edges):
+    colors = color_edges(edges)
     degree = max((np.bincount(ends).max() for ends in zip(*edges, strict=True)), default=0)
-    assert check_colouring(edges, colours) == degree
+    assert check_coloring(edges, colors) == degree
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.booleans())

@@ -1,4 +1,4 @@
-"""Edge colouring, and permutations over a fabric of circuit switches (``crates/schedule``).
+"""Edge coloring, and permutations over a fabric of circuit switches (``crates/schedule``).
 
 A bipartite multigraph whose vertices have at most D edges is the union of D matchings (König,
 1916): one per switch plane, spine or slot. Light is not split and links carry one circuit.
@@ -15,8 +15,8 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, whole_list, whole_number
 
-_MOST_VERTICES = 1 << 26
-_MOST_PORTS = 1 << 20
+_MAX_VERTICES = 1 << 26
+_MAX_PORTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class FabricRoute:
             raise InputError(f"route: {error}") from None
 
 
-def colour_edges(edges: npt.ArrayLike, *, colours: int | None = None) -> npt.NDArray[np.int32]:
-    """Give every edge of a bipartite multigraph a colour, so that no two edges of a colour meet.
+def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArray[np.int32]:
+    """Give every edge of a bipartite multigraph a color, so that no two edges of a color meet.
 
     Euler splits halve the graph; where its degree is odd a class is dissolved along alternating
     paths (Gabow, 1976).
@@ -88,30 +88,30 @@ def colour_edges(edges: npt.ArrayLike, *, colours: int | None = None) -> npt.NDA
     ----------
     edges
         Left and right vertex of each edge, ``(m, 2)``; an edge may occur several times.
-    colours
+    colors
         How many there are; by default as few as can be, the most edges at one vertex.
 
     Returns
     -------
     numpy.ndarray
-        Colour of each edge from 0 on, ``(m,)``.
+        Color of each edge from 0 on, ``(m,)``.
 
     Raises
     ------
     InputError
-        If edges are no pairs of whole numbers, or a vertex has more edges than there are colours.
+        If edges are no pairs of whole numbers, or a vertex has more edges than there are colors.
     """
     pairs, sizes = _edges(edges)
-    if colours is not None:
-        colours = whole_number(colours, "colours", 0, 2**31 - 1)
+    if colors is not None:
+        colors = whole_number(colors, "colors", 0, 2**31 - 1)
     try:
-        return _core.schedule_colour_edges(pairs, sizes, colours)
+        return _core.schedule_color_edges(pairs, sizes, colors)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
 
 
-def check_colouring(edges: npt.ArrayLike, colour_of_edge: npt.ArrayLike) -> int:
-    """Check that no two edges of a colour meet; return the number of colours.
+def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
+    """Check that no two edges of a color meet; return the number of colors.
 
     Raises
     ------
@@ -119,13 +119,13 @@ def check_colouring(edges: npt.ArrayLike, colour_of_edge: npt.ArrayLike) -> int:
         If they do: the two edges.
     """
     pairs, sizes = _edges(edges)
-    given = whole_list(colour_of_edge, "colours", 2**31 - 2, InputError).astype(np.int32)
-    colours = int(given.max()) + 1 if given.size else 0
+    given = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
+    colors = int(given.max()) + 1 if given.size else 0
     try:
-        _core.schedule_check_colouring(pairs, sizes, colours, given)
+        _core.schedule_check_coloring(pairs, sizes, colors, given)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
-    return colours
+    return colors
 
 
 def route_permutation(
@@ -165,12 +165,12 @@ def route_permutation(
         If sizes do not fit, two hosts have one destination, or there are too few up-links.
     """
     hosts = _permutation(permutation)
-    leaf = whole_number(leaf, "leaf", 1, _MOST_PORTS)
-    spines = whole_number(leaf if spines is None else spines, "spines", 0, _MOST_PORTS)
+    leaf = whole_number(leaf, "leaf", 1, _MAX_PORTS)
+    spines = whole_number(leaf if spines is None else spines, "spines", 0, _MAX_PORTS)
     pods = None
     if whole_number(tiers, "tiers", 2, 3) == 3:
-        pod = whole_number(leaf if pod is None else pod, "pod", 1, _MOST_PORTS)
-        pods = (pod, whole_number(pod if cores is None else cores, "cores", 0, _MOST_PORTS))
+        pod = whole_number(leaf if pod is None else pod, "pod", 1, _MAX_PORTS)
+        pods = (pod, whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS))
     elif pod is not None or cores is not None:
         raise InputError("pod and cores are for three tiers: add tiers=3")
     shape = (leaf, spines, pods)
@@ -207,10 +207,9 @@ def _edges(edges: npt.ArrayLike) -> tuple[npt.NDArray[np.uint32], tuple[int, int
         raise InputError(
             f"edges: expected rows of 2 whole numbers, got {given.dtype} of shape {given.shape}"
         )
-    if given.min() < 0 or given.max() >= _MOST_VERTICES:
+    if given.min() < 0 or given.max() >= _MAX_VERTICES:
         raise InputError(
-            f"edges: expected vertices 0 to {_MOST_VERTICES - 1}, "
-            f"got {given.min()} to {given.max()}"
+            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {given.min()} to {given.max()}"
         )
     left, right = (int(most) + 1 for most in given.max(axis=0))
     return np.ascontiguousarray(given.astype(np.uint32)), (left, right)

@@ -1,14 +1,14 @@
-//! The region as resources that ways use: arcs of circuits, ports of the EPS, staging at relays.
+//! The region as resources that paths use: arcs of circuits, ports of the EPS, staging at relays.
 //!
 //! Capacities are in units of one circuit, so a time is bytes over the rate of one circuit.
 
-use super::request::{Kind, RelayRequest};
+use super::request::{PathKind, RelayRequest};
 
-/// Resources of one way; unused places hold [`Ways::nothing`].
+/// Resources of one path; unused places hold [`RegionResources::nothing`].
 pub type Uses = [u32; 4];
 
-/// Which ways there are and what they use.
-pub struct Ways<'a> {
+/// Which paths there are and what they use.
+pub struct RegionResources<'a> {
     /// The request.
     pub request: RelayRequest<'a>,
     /// Number of servers.
@@ -29,7 +29,7 @@ pub struct Ways<'a> {
     pub limited: Vec<u32>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> RegionResources<'a> {
     pub fn new(request: &RelayRequest<'a>) -> Self {
         if let Err(problem) = request.validate() {
             panic!("{problem}");
@@ -124,37 +124,37 @@ impl<'a> Ways<'a> {
         if from == to { 0 } else { self.request.demand[from * self.n + to] }
     }
 
-    /// What a way uses.
-    pub fn uses(&self, from: usize, to: usize, hop: Hop) -> Uses {
-        let (relay, no) = (hop.relay as usize, self.nothing());
-        match hop.kind {
-            Kind::Circuit => [self.arc(from, to), no, no, no],
-            Kind::Eps => [self.eps_out(from), self.eps_in(to), no, no],
-            Kind::CircuitCircuit => {
+    /// What a path uses.
+    pub fn uses(&self, from: usize, to: usize, via: Via) -> Uses {
+        let (relay, no) = (via.relay as usize, self.nothing());
+        match via.kind {
+            PathKind::Circuit => [self.arc(from, to), no, no, no],
+            PathKind::Eps => [self.eps_out(from), self.eps_in(to), no, no],
+            PathKind::CircuitCircuit => {
                 [self.arc(from, relay), self.arc(relay, to), self.staging(relay), no]
             }
-            Kind::CircuitEps => {
+            PathKind::CircuitEps => {
                 [self.arc(from, relay), self.eps_in(to), self.staging(relay), self.eps_out(relay)]
             }
-            Kind::EpsCircuit => {
+            PathKind::EpsCircuit => {
                 [self.eps_out(from), self.arc(relay, to), self.staging(relay), self.eps_in(relay)]
             }
         }
     }
 }
 
-/// A way of a pair that is known from elsewhere.
+/// Which of the paths of a pair: what carries the bytes and over which relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
+pub struct Via {
     /// What carries the bytes.
-    pub kind: Kind,
+    pub kind: PathKind,
     /// The relay; 0 where there is none.
     pub relay: u32,
 }
 
-impl Hop {
+impl Via {
     /// The circuits of the pair.
-    pub const CIRCUIT: Self = Self { kind: Kind::Circuit, relay: 0 };
+    pub const CIRCUIT: Self = Self { kind: PathKind::Circuit, relay: 0 };
     /// The packet switches.
-    pub const EPS: Self = Self { kind: Kind::Eps, relay: 0 };
+    pub const EPS: Self = Self { kind: PathKind::Eps, relay: 0 };
 }

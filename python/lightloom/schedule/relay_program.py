@@ -1,6 +1,6 @@
-"""The exact linear programme of two-hop relaying, solved by HiGHS.
+"""The exact linear program of two-hop relaying, solved by HiGHS.
 
-Least T such that every pair's bytes are divided among its ways and no resource carries more than
+Least T such that every pair's bytes are divided among its paths and no resource carries more than
 its capacity times T. Resources are the circuits from server to server, the EPS NICs of each server
 (sending and receiving) and its NVSwitch (staging); a relay's memory is a fixed limit. The duals of
 the capacities are the prices of a lower bound that needs no trust in the solver: see
@@ -32,38 +32,38 @@ class Solved:
 
     Attributes
     ----------
-    ways
+    paths
         Rows of source, relay (-1 for none), destination, kind.
     size_bytes
-        Bytes of each way, ``(len(ways),)``, not whole.
+        Bytes of each path, ``(len(paths),)``, not whole.
     arc_prices, server_prices
         Duals of circuits, ``(n, n)``, and of EPS out, EPS in and staging, ``(3, n)``.
     """
 
-    ways: npt.NDArray[np.int32]
+    paths: npt.NDArray[np.int32]
     size_bytes: npt.NDArray[np.float64]
     arc_prices: npt.NDArray[np.float64]
     server_prices: npt.NDArray[np.float64]
 
 
-def solve_programme(request: _core.RelayRequest) -> Solved:
-    """Solve the programme.
+def solve_program(request: _core.RelayRequest) -> Solved:
+    """Solve the program.
 
     Raises
     ------
     InputError
-        If some pair has no way at all, or the relays' memory does not suffice to give it one.
+        If some pair has no path at all, or the relays' memory does not suffice to give it one.
     """
     demand, circuits, rates, cost = request
     n = len(demand)
     pairs = [(int(a), int(b)) for a, b in np.argwhere(demand)]
-    ways, pair_of = _ways(pairs, circuits, has_eps=rates[1] > 0)
+    paths, pair_of = _paths(pairs, circuits, has_eps=rates[1] > 0)
     for row in np.flatnonzero(np.bincount(pair_of, minlength=len(pairs)) == 0):
-        raise InputError(f"demand: no way leads from server {pairs[row][0]} to {pairs[row][1]}")
+        raise InputError(f"demand: no path leads from server {pairs[row][0]} to {pairs[row][1]}")
     # Sizes in units of the mean keep the solver's tolerances meaningful.
     wanted = np.array([float(demand[pair]) for pair in pairs])
     scale = float(wanted.mean()) if pairs else 1.0
-    uses = _uses(ways, n)
+    uses = _uses(paths, n)
     capacity = _capacities(circuits, rates, cost[0])
     limiting = np.flatnonzero(np.isfinite(capacity) & (np.diff(uses.indptr) > 0))
     above = hstack([uses[limiting], csr_array(-capacity[limiting, None])])
@@ -71,30 +71,30 @@ def solve_programme(request: _core.RelayRequest) -> Solved:
     if cost[3] is not None:
         above = vstack([above, hstack([uses[-n:], csr_array((n, 1))])])
         right = np.concatenate([right, np.full(n, cost[3] / scale)])
-    one = (np.ones(len(ways)), (pair_of, np.arange(len(ways))))
+    one = (np.ones(len(paths)), (pair_of, np.arange(len(paths))))
     solver: Any = linprog  # its type stubs know no sparse matrices
     solved = solver(
-        np.append(np.zeros(len(ways)), 1.0),
+        np.append(np.zeros(len(paths)), 1.0),
         A_ub=above,
         b_ub=right,
-        A_eq=coo_array(one, (len(pairs), len(ways) + 1)),
+        A_eq=coo_array(one, (len(pairs), len(paths) + 1)),
         b_eq=wanted / scale,
         method="highs",
     )
     if solved.status == _INFEASIBLE:
-        raise InputError("memory_limit_bytes: relays cannot hold what has no other way")
+        raise InputError("memory_limit_bytes: relays cannot hold what has no other path")
     assert solved.status == 0, solved.message
     prices = np.zeros(len(capacity))
     prices[limiting] = np.maximum(0.0, -solved.ineqlin.marginals[: len(limiting)])
     return Solved(
-        ways=ways,
+        paths=paths,
         size_bytes=np.maximum(0.0, solved.x[:-1]) * scale,
         arc_prices=prices[: n * n].reshape(n, n),
         server_prices=prices[n * n :].reshape(3, n),
     )
 
 
-def _ways(
+def _paths(
     pairs: list[tuple[int, int]], circuits: npt.NDArray[np.uint16], has_eps: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Return rows of source, relay, destination, kind, and the pair of each row."""
@@ -124,9 +124,9 @@ def _places(row: npt.NDArray[np.uint16]) -> list[int]:
     return [int(place) for place in np.flatnonzero(row)]
 
 
-def _uses(ways: npt.NDArray[np.int32], n: int) -> csr_array:
-    """Return which resources (rows) each way (column) uses."""
-    source, relay, destination, kind = ways.T.astype(np.int64)
+def _uses(paths: npt.NDArray[np.int32], n: int) -> csr_array:
+    """Return which resources (rows) each path (column) uses."""
+    source, relay, destination, kind = paths.T.astype(np.int64)
     eps_out, eps_in, staging = n * n, n * n + n, n * n + 2 * n
     relayed = relay >= 0
     used = [
@@ -142,7 +142,7 @@ def _uses(ways: npt.NDArray[np.int32], n: int) -> csr_array:
     rows = np.concatenate([resource[mask] for mask, resource in used])
     columns = np.concatenate([np.flatnonzero(mask) for mask, _ in used])
     ones = np.ones(len(rows))
-    return csr_array(coo_array((ones, (rows, columns)), (n * n + 3 * n, len(ways))))
+    return csr_array(coo_array((ones, (rows, columns)), (n * n + 3 * n, len(paths))))
 
 
 def _capacities(

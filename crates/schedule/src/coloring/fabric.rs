@@ -3,14 +3,14 @@
 //! Hosts hang on *leaves* of `leaf` host ports. Every leaf has one up-link to each *spine*
 //! (two tiers). With three tiers the spines of a number are a *plane*: leaves are gathered in pods,
 //! every pod has one spine of each plane, and each plane has *cores* of its own that join its
-//! spines. A permutation of hosts is a multigraph among leaves, whose colours are the spines
+//! spines. A permutation of hosts is a multigraph among leaves, whose colors are the spines
 //! (Slepian, 1952; Duguid, 1959). Each plane then has a permutation of leaves to route in the
 //! same way among its pods: three tiers are two tiers twice.
 //!
 //! Pairs inside a leaf, or inside a pod, stay there. All links are one circuit wide and one-way;
 //! a host sends one circuit and receives one.
 
-use super::{Bipartite, colour_edges};
+use super::{Bipartite, color_edges};
 use lightloom_model::Invalid;
 
 /// No host, no port, no switch.
@@ -171,7 +171,7 @@ fn one_tier(to: &[u32], size: u32, links: u32, name: &str) -> Result<Tier, Inval
         let text = format!("a {name} has {most} circuits to others but {links} up-links");
         return Err(Invalid(text));
     }
-    let colours = colour_edges(&graph, links)?;
+    let colors = color_edges(&graph, links)?;
     let ports = (size + links) as usize;
     let mut tier = Tier {
         groups,
@@ -185,7 +185,7 @@ fn one_tier(to: &[u32], size: u32, links: u32, name: &str) -> Result<Tier, Inval
             tier.switches[input] = peer % size;
         }
     }
-    for (&from, &link) in senders.iter().zip(&colours) {
+    for (&from, &link) in senders.iter().zip(&colors) {
         let peer = to[from as usize];
         let (here, there) = (from / size, peer / size);
         tier.via[from as usize] = link;

@@ -1,40 +1,40 @@
-"""Edge colouring and routing of permutations through Python."""
+"""Edge coloring and routing of permutations through Python."""
 
 import numpy as np
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.schedule import check_colouring, colour_edges, route_permutation
+from lightloom.schedule import check_coloring, color_edges, route_permutation
 
 
-def test_a_square_has_two_colours():
+def test_a_square_has_two_colors():
     edges = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    colours = colour_edges(edges)
-    assert colours.dtype == np.int32
-    assert sorted(colours.tolist()) == [0, 0, 1, 1]
-    assert colours[0] == colours[3] != colours[1]
-    assert check_colouring(edges, colours) == 2
+    colors = color_edges(edges)
+    assert colors.dtype == np.int32
+    assert sorted(colors.tolist()) == [0, 0, 1, 1]
+    assert colors[0] == colors[3] != colors[1]
+    assert check_coloring(edges, colors) == 2
 
 
-def test_no_edges_need_no_colours():
-    assert colour_edges([]).shape == (0,)
-    assert check_colouring([], []) == 0
+def test_no_edges_need_no_colors():
+    assert color_edges([]).shape == (0,)
+    assert check_coloring([], []) == 0
 
 
-def test_spare_colours_are_allowed_and_too_few_are_not():
+def test_spare_colors_are_allowed_and_too_few_are_not():
     edges = [[0, 3]] * 3
-    assert sorted(colour_edges(edges).tolist()) == [0, 1, 2]
-    assert check_colouring(edges, colour_edges(edges, colours=8)) <= 8
-    message = r"^edges: left vertex 0 has 3 edges but there are 2 colours$"
+    assert sorted(color_edges(edges).tolist()) == [0, 1, 2]
+    assert check_coloring(edges, color_edges(edges, colors=8)) <= 8
+    message = r"^edges: left vertex 0 has 3 edges but there are 2 colors$"
     with pytest.raises(InputError, match=message):
-        colour_edges(edges, colours=2)
+        color_edges(edges, colors=2)
 
 
 def test_edges_that_meet_are_named():
-    with pytest.raises(InputError, match=r"^edges: edges 0 and 1 of colour 0 meet at left vertex"):
-        check_colouring([[0, 0], [0, 1]], [0, 0])
-    with pytest.raises(InputError, match=r"^edges: 2 edges but 1 colours of edges$"):
-        check_colouring([[0, 0], [0, 1]], [0])
+    with pytest.raises(InputError, match=r"^edges: edges 0 and 1 of color 0 meet at left vertex"):
+        check_coloring([[0, 0], [0, 1]], [0, 0])
+    with pytest.raises(InputError, match=r"^edges: 2 edges but 1 colors of edges$"):
+        check_coloring([[0, 0], [0, 1]], [0])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_edges_that_meet_are_named():
 )
 def test_wrong_edges(edges, message):
     with pytest.raises(InputError, match=message):
-        colour_edges(edges)
+        color_edges(edges)
 
 
 @pytest.mark.parametrize("options", [{}, {"tiers": 3}, {"tiers": 3, "pod": 2, "cores": 0}])
