@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lightloom.errors import InputError
-from lightloom.inputs.strict import Name, Number, Strict, Whole, check, quantity, read_toml
+from lightloom.inputs.formats import read_toml
+from lightloom.inputs.strict import Name, Number, Strict, Whole, check, quantity
 
 HERE = Path(__file__).parent
 FILE, TUNED = HERE / "experiment.toml", HERE / "tuned.toml"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-#: signs of a wrong value that a message shows
+#: maximum number of characters of a wrong value in a message
 MAX_ECHO = 60
 
 
@@ -49,13 +49,27 @@ class OutputError(LightloomError):
     """A result cannot be written."""
 
 
-def echo(value: object) -> str:
-    """Return a wrong value as one short line, for a message."""
+def echo(value: object, *, quoted: bool = True, limit: int = MAX_ECHO) -> str:
+    """Return a wrong value as one short printable line, for a message.
+
+    Parameters
+    ----------
+    value
+        What was given.
+    quoted
+        Whether text is shown in quotes; else as it was typed, unless nothing would be seen of it.
+    limit
+        Maximum number of characters.
+    """
     try:
-        text = " ".join(repr(value).split())
+        text = value if isinstance(value, str) and not quoted else " ".join(repr(value).split())
     except ValueError:  # a whole number of thousands of digits
         return f"a huge {type(value).__name__}"
-    return text if len(text) <= MAX_ECHO else f"{text[: MAX_ECHO - 3]}..."
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    if not text.strip():
+        text = repr(text)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

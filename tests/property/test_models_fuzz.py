@@ -193,5 +193,5 @@ def test_any_catalogue_entry(text: str) -> None:
 
 
 def test_a_file_name_of_no_known_encoding(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="No such file"):
+    with pytest.raises(ModelError, match="no such file"):
         load_model(str(tmp_path / "\udcff.json"))

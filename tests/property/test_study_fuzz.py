@@ -199,4 +199,4 @@ def test_the_writer_of_these_tests_writes_toml(value):
 def test_a_study_of_another_encoding():
     with pytest.raises(InputError) as caught:
         parse_study("model = 'x'".encode("utf-16"), "s", Path())
-    assert str(caught.value) == "s: not a TOML file: not UTF-8 text"
+    assert str(caught.value) == "s: not UTF-8 text"

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from lightloom.cli import packet_options as options
 from lightloom.cli.outputs import Outputs
-from lightloom.errors import InputError, StuckError
-from lightloom.inputs.strict import check, read_toml, shown
+from lightloom.errors import InputError, StuckError, echo
+from lightloom.inputs.formats import read_toml
+from lightloom.inputs.strict import check
 from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
 from lightloom.output.packet_progress import PacketWatcher
 from lightloom.packets import (
@@ -258,7 +259,9 @@ def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str,
     least = 2
     if not least <= len(parts) <= len(keys) or "" in parts:
         example = "'100kB,400kB,0.2'" if name == "ecn" else "'60kB,48kB'"
-        raise InputError(f"--{name} {shown(text)}: expected on, off or sizes such as {example}")
+        raise InputError(
+            f"--{name} {echo(text, quoted=False)}: expected on, off or sizes such as {example}"
+        )
     if len(parts) == 3:
         parts[2] = _plain(parts[2])
     return {f"queue.{name}.{key}": part for key, part in zip(keys, parts, strict=False)}
@@ -269,7 +272,9 @@ def _setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key or not all(key.split(".")):
-        raise InputError(f"--set {shown(text)}: expected KEY=VALUE, such as queue.size_bytes=1MB")
+        raise InputError(
+            f"--set {echo(text, quoted=False)}: expected KEY=VALUE, such as queue.size_bytes=1MB"
+        )
     return key, _plain(value.strip())
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from lightloom.errors import did_you_mean
-from lightloom.inputs.strict import expectation, shown
+from lightloom.errors import did_you_mean, echo
+from lightloom.inputs.strict import expectation
 
 #: what typer raises for a wrong command line; typer itself exports its subclass only
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -36,7 +36,9 @@ def _specific(error: Exception, context: Any, command: str) -> str | None:
         return f"{_called(parameter)} is missing{_meaning(parameter)}; {_example(context)}"
     problem = _problem(error)
     if parameter is not None and problem is not None:
-        return f"{_called(parameter)} {shown(problem['input'])}: {expectation(problem)}"
+        return (
+            f"{_called(parameter)} {echo(problem['input'], quoted=False)}: {expectation(problem)}"
+        )
     if parameter is not None:
         return f"{_called(parameter)}: {getattr(error, 'message', error)}"
     commands = getattr(getattr(context, "command", None), "commands", None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import zipfile
 import zlib
 from io import BytesIO
@@ -25,11 +24,10 @@ from lightloom.demand.matrix_file import parse_matrix
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.source import whole
 from lightloom.errors import DemandError, echo
-from lightloom.inputs.files import first_line, open_file, shown
+from lightloom.inputs.files import STDIN, first_line, open_file, read_input
 
 #: largest file, side of a matrix and entry
 MAX_FILE_BYTES, MAX_SIDE, MAX_ENTRY = 256 * 10**6, 4096, 2**53
-STDIN = "-"
 
 _MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 10_000
@@ -96,18 +94,17 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2 or not all(1 <= side <= MAX_SIDE for side in shape):
         raise DemandError(
             f"{name}: expected a matrix of 1 to {MAX_SIDE:,} rows and columns, got the shape "
-            f"{shown(shape)}"
+            f"{echo(shape)}"
         )
 
 
 def _read(path: Path | str, name: str, key: str, token_bytes: int | None) -> npt.NDArray[Any]:
     if str(path) == STDIN:
-        if sys.stdin is None:
-            raise DemandError(f"{name}: is closed; give a file")
-        return _parse_text(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), name, token_bytes)
+        content, name = read_input(path, "demand", MAX_FILE_BYTES, DemandError)
+        return _parse_text(content, name, token_bytes)
     path = Path(path)
     suffix = path.suffix.lower()
-    with open_file(path, MAX_FILE_BYTES) as stream:
+    with open_file(path, "matrix", MAX_FILE_BYTES, DemandError) as stream:
         if suffix == ".npy":
             return parse_npy(stream.read(), name)
         if suffix == ".npz":
@@ -121,8 +118,6 @@ def _read(path: Path | str, name: str, key: str, token_bytes: int | None) -> npt
 
 def _parse_text(text: bytes, name: str, token_bytes: int | None) -> npt.NDArray[Any]:
     """A table, or a token matrix if it begins as JSON does."""
-    if len(text) > MAX_FILE_BYTES:
-        raise DemandError(f"{name}: exceeds the limit of {MAX_FILE_BYTES:,} bytes")
     if text.lstrip()[:1] == b"{":
         raise DemandError(
             f"{name}: expected a table or a token matrix (a JSON list of lists); 'lightloom demand "
@@ -187,7 +182,7 @@ def _parse_header(text: bytes, name: str) -> tuple[np.dtype[Any], bool, tuple[in
             "save whole numbers, such as numpy.save(file, matrix.astype('uint64'))"
         )
     if not isinstance(descr, str) or not _NUMBERS.fullmatch(descr) or descr[-2:] == "f1":
-        raise DemandError(f"{name}: expected whole numbers, got entries of type {shown(descr)}")
+        raise DemandError(f"{name}: expected whole numbers, got entries of type {echo(descr)}")
     sides = isinstance(shape, tuple) and all(whole(side) and side >= 0 for side in shape)
     if not sides or not isinstance(fortran, bool):
         raise DemandError(f"{name}: not a NumPy file: its header cannot be read")
@@ -202,7 +197,7 @@ def _parse_npz(stream: BinaryIO, name: str, key: str) -> npt.NDArray[Any]:
             if key not in names:
                 raise DemandError(
                     f"{name}: expected an array '{key}', there is "
-                    f"{', '.join(shown(entry) for entry in names[:5]) or 'none'}"
+                    f"{', '.join(echo(entry) for entry in names[:5]) or 'none'}"
                 )
             entry = archive.infolist()[names.index(key)]
             if entry.file_size > MAX_FILE_BYTES:

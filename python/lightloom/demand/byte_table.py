@@ -14,8 +14,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import DemandError
-from lightloom.inputs.files import first_line, numbered_lines, shown, split_cells
+from lightloom.errors import DemandError, echo
+from lightloom.inputs.files import first_line
+from lightloom.inputs.text_table import parse_rows
 
 #: largest side of a matrix
 _MAX_SIDE = 4096
@@ -30,18 +31,16 @@ Numbers = npt.NDArray[Any]
 
 
 def parse_text_table(text: bytes, name: str) -> Numbers:
-    """Parse a table in text; cells are parted by commas, semicolons, tabs or spaces.
+    """Parse a table in text; cells are separated by commas, semicolons, tabs or spaces.
 
     Raises
     ------
     DemandError
         If it is no table of numbers; ``name`` and the line begin the message.
     """
-    numbered = numbered_lines(text, name, "a table of bytes")
-    if len(numbered) > _MAX_ROWS:
-        raise DemandError(f"{name}: {len(numbered):,} rows exceed the limit of {_MAX_ROWS:,}")
-    rows = _split([line for _, line in numbered], name)
-    places = [f"{name}, line {number}" for number, _ in numbered]
+    table = parse_rows(text, name, "bytes", DemandError, spaces=True, max_rows=_MAX_ROWS)
+    rows = table.rows
+    places = [table.place(row) for row in range(len(rows))]
     if len(rows[0]) > _MAX_SIDE + 1:
         raise DemandError(f"{places[0]}: {len(rows[0]):,} cells exceed the limit of {_MAX_SIDE:,}")
     columns = _long_columns([cell.strip().lower() for cell in rows[0]], name)
@@ -50,13 +49,6 @@ def parse_text_table(text: bytes, name: str) -> Numbers:
                              for row in rows[1:]], places[1:])  # fmt: skip
         return _from_pairs(cells, name)
     return _square(rows, places, name)
-
-
-def _split(lines: list[str], name: str) -> list[list[str]]:
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), " ")
-    if delimiter == " ":
-        return [line.split() for line in lines]
-    return split_cells(lines, delimiter, name, "numbers")
 
 
 def _square(rows: list[list[str]], places: list[str], name: str) -> Numbers:
@@ -116,7 +108,7 @@ def _parse_row(row: Sequence[str], place: str) -> list[int | float]:
         values = [_parse_cell(cell, place) for cell in row]
     if values and not -_MOST <= min(values) <= max(values) <= _MOST:
         culprit = next(cell for cell, v in zip(row, values, strict=True) if not abs(v) <= _MOST)
-        raise DemandError(f"{place}: expected whole bytes from 0 to 2^53, got {shown(culprit)}")
+        raise DemandError(f"{place}: expected whole bytes from 0 to 2^53, got {echo(culprit)}")
     return values
 
 
@@ -126,7 +118,7 @@ def _parse_cell(cell: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or not value.is_integer():
-        raise DemandError(f"{place}: expected whole bytes, got {shown(cell)}")
+        raise DemandError(f"{place}: expected whole bytes, got {echo(cell)}")
     return value
 
 
@@ -149,7 +141,7 @@ def _long_columns(heads: list[str], name: str) -> tuple[int, int, int] | None:
     other = next((head for head, kind in zip(heads, kinds, strict=True) if not kind), None)
     found = tuple(kinds.count(kind) for kind in (*_ENDS, "bytes"))
     if other is not None or found != (1, 1, 1):
-        what = f"column {shown(other)}" if other is not None else f"columns {', '.join(heads[:6])}"
+        what = f"column {echo(other)}" if other is not None else f"columns {', '.join(heads[:6])}"
         raise DemandError(f"{name}: {what}: expected the columns src, dst and bytes alone")
     return kinds.index("source"), kinds.index("destination"), kinds.index("bytes")
 
@@ -212,7 +204,7 @@ def read_parquet_table(stream: BinaryIO, name: str) -> Numbers:
     text = next((head for head in names if str(schema[head]) not in _NUMERIC), None)
     if text is not None:
         raise DemandError(
-            f"{name}: column {shown(text)} holds {schema[text]}: expected whole numbers"
+            f"{name}: column {echo(text)} holds {schema[text]}: expected whole numbers"
         )
     try:
         frame = table.select(names).collect()

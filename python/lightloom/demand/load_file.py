@@ -18,7 +18,8 @@ import numpy.typing as npt
 from lightloom.demand.load_trace import LoadTrace, check_entries
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, MAX_RANKS
 from lightloom.errors import DemandError, did_you_mean
-from lightloom.inputs.files import first_line, lines_of, open_file, parse_json
+from lightloom.inputs.files import first_line, lines_of, open_file
+from lightloom.inputs.formats import parse_json
 
 if TYPE_CHECKING:
     import polars
@@ -44,9 +45,9 @@ def is_load_file(path: Path) -> bool:
         return True
     if path.is_dir():
         return False
-    with open_file(path, _MAX_BYTES) as stream:
-        for where, text in lines_of(stream, str(path), _LINE_BYTES):
-            row = parse_json(text, where)
+    with open_file(path, "table of loads", _MAX_BYTES, DemandError) as stream:
+        for where, text in lines_of(stream, str(path), _LINE_BYTES, DemandError):
+            row = parse_json(text, where, DemandError)
             return isinstance(row, dict) and "load" in row
     return False
 
@@ -91,7 +92,7 @@ def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace
 def _read(path: Path) -> polars.DataFrame:
     import polars
 
-    with open_file(path, _MAX_BYTES) as stream:
+    with open_file(path, "table of loads", _MAX_BYTES, DemandError) as stream:
         try:
             if path.suffix.lower() == ".parquet":
                 return polars.read_parquet(stream)

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, whole
-from lightloom.errors import DemandError
-from lightloom.inputs.files import lines_of, open_file, parse_json, shown
+from lightloom.errors import DemandError, echo
+from lightloom.inputs.files import lines_of, open_file
+from lightloom.inputs.formats import parse_json
 
 #: expert numbers of one router call, ``(tokens, top_k)``
 Choices = npt.NDArray[np.uint16]
@@ -99,7 +100,7 @@ def read_routing_log(path: Path | str, limits: Limits = Limits()) -> RoutingLog:
         raise DemandError(f"{path}: the folder has no *.jsonl file")
     reader = LogReader(str(path), limits)
     for file in files:
-        with open_file(file, limits.file_bytes) as stream:
+        with open_file(file, "routing log", limits.file_bytes, DemandError) as stream:
             reader.read(stream, str(file))
     return reader.finish()
 
@@ -127,13 +128,13 @@ class LogReader:
         """
         simllm: _Simllm | None = None
         first = True
-        for where, text in lines_of(stream, name, self._limits.line_bytes):
+        for where, text in lines_of(stream, name, self._limits.line_bytes, DemandError):
             self._lines += 1
             if self._lines > self._limits.lines:
                 raise DemandError(f"{where}: more than {self._limits.lines:,} lines")
-            row = parse_json(text, where)
+            row = parse_json(text, where, DemandError)
             if not isinstance(row, dict):
-                raise DemandError(f"{where}: expected a JSON object, got {shown(row)}")
+                raise DemandError(f"{where}: expected a JSON object, got {echo(row)}")
             if first and "row_type" in row:
                 if self._calls or self._stream:
                     raise DemandError(f"{where}: a simllm log must be the only file")
@@ -194,11 +195,11 @@ class LogReader:
         tokens, top_k = _index(row["num_tokens"], "num_tokens", where), row["topk"]
         if self._top_k is None:
             if not whole(top_k) or not 1 <= top_k <= MAX_EXPERTS:
-                raise DemandError(f"{where}: topk: expected a number above 0, got {shown(top_k)}")
+                raise DemandError(f"{where}: topk: expected a number above 0, got {echo(top_k)}")
             self._top_k = top_k
         if top_k != self._top_k:
             raise DemandError(
-                f"{where}: top-{shown(top_k)} routing, but the lines before are "
+                f"{where}: top-{echo(top_k)} routing, but the lines before are "
                 f"top-{self._top_k}; a log is of one model"
             )
         choices = _choices(row["top_indices"], self._top_k, where)
@@ -218,11 +219,11 @@ class _Simllm:
         if header.get("row_type") != "header":
             raise DemandError(
                 f"{where}: expected the header of a simllm log, got row_type "
-                f"{shown(header.get('row_type'))}"
+                f"{echo(header.get('row_type'))}"
             )
         if schema not in SIMLLM:
             raise DemandError(
-                f"{where}: schema {shown(schema)} is not known; known: {', '.join(SIMLLM)}"
+                f"{where}: schema {echo(schema)} is not known; known: {', '.join(SIMLLM)}"
             )
         provenance = header.get("provenance")
         if not isinstance(provenance, dict):
@@ -238,7 +239,7 @@ class _Simllm:
             or len(set(layers)) != len(layers)
         ):
             raise DemandError(
-                f"{where}: moe_layer_indices: expected different layer numbers, got {shown(layers)}"
+                f"{where}: moe_layer_indices: expected different layer numbers, got {echo(layers)}"
             )
         self._layers = sorted(layers)
         self._places = {layer: place for place, layer in enumerate(self._layers)}
@@ -254,7 +255,7 @@ class _Simllm:
             raise DemandError(f"{where}: a line after the footer")
         if row.get("schema") != self._schema:
             raise DemandError(
-                f"{where}: schema {shown(row.get('schema'))} differs from the header's "
+                f"{where}: schema {echo(row.get('schema'))} differs from the header's "
                 f"{self._schema}"
             )
         if kind == "footer":
@@ -263,10 +264,10 @@ class _Simllm:
         if kind in _OTHER_ROWS:
             return 0
         if kind not in _TOKEN_ROWS:
-            raise DemandError(f"{where}: row_type {shown(kind)} is not known")
+            raise DemandError(f"{where}: row_type {echo(kind)} is not known")
         phase = row.get("phase")
         if not isinstance(phase, str) or phase not in self._phases:
-            raise DemandError(f"{where}: phase: expected prefill or decode, got {shown(phase)}")
+            raise DemandError(f"{where}: phase: expected prefill or decode, got {echo(phase)}")
         self._phases[phase] += 1
         choices = self._token(row.get("routing"), where)
         self._tokens.append(choices)
@@ -276,13 +277,13 @@ class _Simllm:
         """Choices of one token, ``(layers, top_k)``."""
         if not isinstance(routing, list) or len(routing) != len(self._layers):
             raise DemandError(
-                f"{where}: routing: expected {len(self._layers)} layers, got {shown(routing)}"
+                f"{where}: routing: expected {len(self._layers)} layers, got {echo(routing)}"
             )
         choices: list[Any] = [None] * len(self._layers)
         for entry in routing:
             layer = entry.get("layer_index") if isinstance(entry, dict) else None
             if not whole(layer) or layer not in self._places:
-                raise DemandError(f"{where}: routing: no layer of the header in {shown(entry)}")
+                raise DemandError(f"{where}: routing: no layer of the header in {echo(entry)}")
             if choices[self._places[layer]] is not None:
                 raise DemandError(f"{where}: routing: layer {layer} occurs twice")
             choices[self._places[layer]] = entry.get("expert_ids")
@@ -302,7 +303,7 @@ class _Simllm:
             said = next((self._footer[key] for key in keys if key in self._footer), None)
             if not whole(said) or said != count:
                 raise DemandError(
-                    f"{name}: the footer counts {shown(said)} {phase} tokens, the log has {count}"
+                    f"{name}: the footer counts {echo(said)} {phase} tokens, the log has {count}"
                 )
         if not self._tokens:
             raise DemandError(f"{name}: no token was routed; nothing to replay")
@@ -325,19 +326,19 @@ class _Simllm:
 def _choices(value: Any, top_k: int, where: str) -> Choices:
     """A list of lists of ``top_k`` different expert numbers as an array."""
     if not isinstance(value, list):
-        raise DemandError(f"{where}: expected a list of expert lists, got {shown(value)}")
+        raise DemandError(f"{where}: expected a list of expert lists, got {echo(value)}")
     if not value:
         return np.empty((0, top_k), dtype=np.uint16)
     for row in value:
         if not isinstance(row, list) or len(row) != top_k:
-            raise DemandError(f"{where}: expected {top_k} experts per token, got {shown(row)}")
+            raise DemandError(f"{where}: expected {top_k} experts per token, got {echo(row)}")
         _check_experts(row, where)
     table = np.array(value, dtype=np.uint16)
     ordered = np.sort(table, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
         row = value[int(np.argmax(twice))]
-        raise DemandError(f"{where}: a token chooses an expert twice: {shown(row)}")
+        raise DemandError(f"{where}: a token chooses an expert twice: {echo(row)}")
     return table
 
 
@@ -346,19 +347,19 @@ def _check_experts(row: Iterable[Any], where: str) -> None:
         # `type` and not `isinstance`: this is the inner loop, and truth values are no numbers
         if type(expert) is not int or not 0 <= expert < MAX_EXPERTS:
             raise DemandError(
-                f"{where}: expected expert numbers below {MAX_EXPERTS}, got {shown(expert)}"
+                f"{where}: expected expert numbers below {MAX_EXPERTS}, got {echo(expert)}"
             )
 
 
 def _index(value: Any, key: str, where: str) -> int:
     if not whole(value) or not 0 <= value < MAX_INDEX:
-        raise DemandError(f"{where}: {key}: expected a whole number, got {shown(value)}")
+        raise DemandError(f"{where}: {key}: expected a whole number, got {echo(value)}")
     return int(value)
 
 
 def _positive(value: Any, key: str, where: str) -> int:
     if not whole(value) or not 1 <= value <= MAX_EXPERTS:
         raise DemandError(
-            f"{where}: {key}: expected a whole number from 1 to {MAX_EXPERTS}, got {shown(value)}"
+            f"{where}: {key}: expected a whole number from 1 to {MAX_EXPERTS}, got {echo(value)}"
         )
     return int(value)

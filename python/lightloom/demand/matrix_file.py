@@ -20,8 +20,9 @@ from lightloom.demand.source import (
     check_index,
     whole,
 )
-from lightloom.errors import DemandError
-from lightloom.inputs.files import open_file, parse_json, shown
+from lightloom.errors import DemandError, echo
+from lightloom.inputs.files import read_file
+from lightloom.inputs.formats import parse_json
 
 MAX_FILE_BYTES = 256 * 10**6
 
@@ -35,8 +36,8 @@ def read_matrix(path: Path | str) -> Counts:
         If the file cannot be read or holds no rectangular matrix of whole, non-negative counts.
     """
     path = Path(path)
-    with open_file(path, MAX_FILE_BYTES) as stream:
-        return parse_matrix(stream.read(MAX_FILE_BYTES + 1), str(path))
+    content = read_file(path, "token matrix", MAX_FILE_BYTES, DemandError)
+    return parse_matrix(content, str(path))
 
 
 def parse_matrix(text: bytes, name: str) -> Counts:
@@ -49,9 +50,9 @@ def parse_matrix(text: bytes, name: str) -> Counts:
     """
     if not text.strip():
         raise DemandError(f"{name}: the file is empty; expected a JSON list of lists of counts")
-    rows = parse_json(text, name)
+    rows = parse_json(text, name, DemandError)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
-        raise DemandError(f"{name}: expected a JSON list of lists of counts, got {shown(rows)}")
+        raise DemandError(f"{name}: expected a JSON list of lists of counts, got {echo(rows)}")
     width = len(rows[0])
     if not 1 <= width <= MAX_EXPERTS or len(rows) > MAX_RANKS:
         raise DemandError(
@@ -68,7 +69,7 @@ def parse_matrix(text: bytes, name: str) -> Counts:
             if not whole(value) or not 0 <= value <= MAX_COPIES:
                 raise DemandError(
                     f"{name}: row {number}: expected token counts, whole numbers from 0 to "
-                    f"{MAX_COPIES}, got {shown(value)}"
+                    f"{MAX_COPIES}, got {echo(value)}"
                 )
     return np.array(rows, dtype=np.int64)
 

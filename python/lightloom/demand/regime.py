@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from importlib import resources
 
 from lightloom.errors import DemandError, did_you_mean, echo
-from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
+from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
 
 #: names that ``synthetic`` accepts; ``uniform`` draws nothing and so has no parameters
 REGIMES = ("mixtral", "pair", "sparse", "calm", "volatile", "extreme", "drifting", "uniform")
@@ -48,7 +48,7 @@ class Regime:
     topic_sd: float
 
 
-class _RegimeTable(Strict):
+class _RegimeTable(Table):
     logit_sd: Value
     logit_sd_start: Value
     decay_steps: Value
@@ -61,7 +61,7 @@ class _RegimeTable(Strict):
     topic_sd: Value
 
 
-class _RegimeFile(Strict):
+class _RegimeFile(Table):
     sources: dict[str, Source]
     regimes: dict[str, _RegimeTable]
 
@@ -69,7 +69,7 @@ class _RegimeFile(Strict):
 @functools.cache
 def _published() -> dict[str, dict[str, Provenance]]:
     text = resources.files(__package__).joinpath("regimes.toml").read_text(encoding="utf-8")
-    table = parse_toml(text, _RegimeFile, "regimes.toml")
+    table = parse_table(text, _RegimeFile, "regimes.toml")
     return {name: resolve(dict(row), table.sources) for name, row in table.regimes.items()}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from importlib import resources
 
-from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
+from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
 
 
-class ClusterTable(Strict):
+class ClusterTable(Table):
     """The values of the file."""
 
     link_delay_s: Value
@@ -16,7 +16,7 @@ class ClusterTable(Strict):
     relay_delay_s: Value
 
 
-class ClusterFile(Strict):
+class ClusterFile(Table):
     """The file."""
 
     sources: dict[str, Source]
@@ -27,6 +27,6 @@ class ClusterFile(Strict):
 def cluster_defaults() -> dict[str, Provenance]:
     """Return each assumption by its name, with its source."""
     text = resources.files(__package__).joinpath("data/cluster.toml").read_text(encoding="utf-8")
-    file = parse_toml(text, ClusterFile, "cluster.toml")
+    file = parse_table(text, ClusterFile, "cluster.toml")
     values = {name: getattr(file.cluster, name) for name in ClusterTable.model_fields}
     return resolve(values, file.sources)

@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic import ValidationInfo as Info
 
-from lightloom.errors import (
-    MAX_ECHO,
-    FabricError,
-    InputError,
-    did_you_mean,
-    echo,
-    expected_one_of,
-)
-from lightloom.inputs.strict import literal_words
+from lightloom.errors import MAX_ECHO, FabricError, InputError, did_you_mean, echo
+from lightloom.inputs.strict import Strict
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
@@ -72,40 +65,19 @@ Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f
 Count = Annotated[int, Field(gt=0, le=int(MOST), strict=True)]
 
 
-class Options(BaseModel):
+class Options(Strict):
     """Strict, frozen options: no unknown keys, no silent conversions of names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=False)
-
+    error_class: ClassVar[type[InputError]] = FabricError
     #: what these options belong to, for error messages
     title: ClassVar[str] = "options"
 
-    def __init__(self, **options: Any) -> None:
-        try:
-            super().__init__(**options)
-        except ValidationError as error:
-            raise FabricError(_one_line(type(self), error)) from None
-        except FabricError as error:
-            raise FabricError(f"{self.title}: {error}") from None
+    @classmethod
+    def whose(cls) -> str:
+        """What messages about arguments of the constructor begin with."""
+        return cls.title
 
     @classmethod
     def keys(cls) -> list[str]:
         """Names of all options, in the order in which they are declared."""
         return list(cls.model_fields)
-
-
-def _one_line(options: type[Options], error: ValidationError) -> str:
-    """Say the first thing that is wrong in one line."""
-    first = error.errors(include_url=False)[0]
-    key = str(first["loc"][0]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        hint = did_you_mean(key, options.keys()) or f"; known: {', '.join(options.keys())}"
-        return f"{options.title}: no option '{key}'{hint}"
-    if first["type"] == "missing":
-        return f"{options.title}: option '{key}' is needed"
-    given = echo(first["input"])
-    if first["type"] == "literal_error":
-        words = expected_one_of(first["input"], literal_words(first))
-        return f"{options.title}: {key} = {given}: {words}"
-    reason = first["msg"][0].lower() + first["msg"][1:]
-    return f"{options.title}: {key} = {given}: {reason}" if key else f"{options.title}: {reason}"

@@ -6,20 +6,17 @@ A file is flat: ``kind`` and any options of that kind, among them servers and ra
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightloom.errors import FabricError, did_you_mean
+from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.fat_tree import FatTree
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.topoopt import TopoOpt
-
-#: a fabric is a few lines
-MAX_FILE_BYTES = 1_000_000
+from lightloom.inputs.formats import read_toml
 
 AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet
 
@@ -51,7 +48,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml"):
         path = Path(name_or_path)
-        options = _read(path)
+        options = read_toml(path, "fabric", FabricError)
         kind = options.pop("kind", None)
         if not isinstance(kind, str):
             known = ", ".join(FABRICS)
@@ -65,7 +62,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
 def _class(kind: str, where: str) -> type[AnyFabric]:
     if kind not in FABRICS:
         raise FabricError(
-            f"{where}unknown fabric '{kind[:60]}'{did_you_mean(kind, FABRICS)};"
+            f"{where}unknown fabric {echo(kind)}{did_you_mean(kind, FABRICS)};"
             f" known: {', '.join(FABRICS)}, or a .toml file"
         )
     return FABRICS[kind]
@@ -76,16 +73,3 @@ def _build(cls: type[AnyFabric], options: dict[str, Any], where: str) -> AnyFabr
         return cls(**options)
     except FabricError as error:
         raise FabricError(f"{where}{error}") from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
-            raise FabricError(f"{path}: over {MAX_FILE_BYTES // 1000} kB; expected a few options")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FabricError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise FabricError(f"{path}: cannot be read (not UTF-8 text)") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise FabricError(f"{path}: not valid TOML: {error}") from None

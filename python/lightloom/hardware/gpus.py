@@ -13,7 +13,7 @@ from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
     Provenance,
     Source,
-    Strict,
+    Table,
     Value,
     read_toml,
     resolve,
@@ -23,7 +23,7 @@ from lightloom.hardware.values import (
 PACKAGED = "gpus.toml"
 
 
-class GpuTable(Strict):
+class GpuTable(Table):
     """One GPU as its file has it."""
 
     title: str
@@ -36,7 +36,7 @@ class GpuTable(Strict):
     price_usd: Value | None = None
 
 
-class GpuFile(Strict):
+class GpuFile(Table):
     """A file of GPUs."""
 
     sources: dict[str, Source]

@@ -14,7 +14,7 @@ from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
     Provenance,
     Source,
-    Strict,
+    Table,
     Value,
     check_rates,
     read_toml,
@@ -24,7 +24,7 @@ from lightloom.hardware.values import (
 )
 
 
-class LinkPrices(Strict):
+class LinkPrices(Table):
     """Prices at one link rate, USD; a transceiver is one end of a link."""
 
     transceiver_usd: Value | None = None
@@ -37,27 +37,27 @@ class LinkPrices(Strict):
     long_reach_transceiver_usd: Value | None = None
 
 
-class FibrePrices(Strict):
+class FibrePrices(Table):
     """Fibre: USD per metre, mean length of a link."""
 
     price_usd_per_m: Value
     mean_length_m: Value
 
 
-class SwitchPrices(Strict):
+class SwitchPrices(Table):
     """Small parts of optical fabrics, USD."""
 
     look_ahead_switch_usd: Value | None = None
 
 
-class ServerPrice(Strict):
+class ServerPrice(Table):
     """A server without GPUs, NICs and transceivers, USD, and how many GPUs share it."""
 
     price_usd: Value | None = None
     gpus: Value
 
 
-class PriceFile(Strict):
+class PriceFile(Table):
     """A file of prices."""
 
     sources: dict[str, Source]
@@ -67,7 +67,7 @@ class PriceFile(Strict):
     server: ServerPrice
 
 
-class LinkPowers(Strict):
+class LinkPowers(Table):
     """Powers at one link rate, W; a switch port excludes its transceiver."""
 
     switch_port_w: Value | None = None
@@ -75,7 +75,7 @@ class LinkPowers(Strict):
     nic_w: Value | None = None
 
 
-class PortPowers(Strict):
+class PortPowers(Table):
     """Powers that do not depend on the link rate, W."""
 
     ocs_port_w: Value | None = None
@@ -83,14 +83,14 @@ class PortPowers(Strict):
     dac_w: Value | None = None
 
 
-class ServerPower(Strict):
+class ServerPower(Table):
     """A server without GPUs, NICs and transceivers, W, and how many GPUs share it."""
 
     power_w: Value | None = None
     gpus: Value
 
 
-class PowerFile(Strict):
+class PowerFile(Table):
     """A file of powers."""
 
     sources: dict[str, Source]
@@ -120,19 +120,19 @@ class Row:
         return self.provenance[name].value
 
 
-def _row(what: str, table: Strict, sources: Mapping[str, Source]) -> Row:
+def _row(what: str, table: Table, sources: Mapping[str, Source]) -> Row:
     return Row(what, resolve(values_of(table), sources))
 
 
 def _row_at(
-    what: str, links: Mapping[str, Strict], rate_gbps: float, sources: Mapping[str, Source]
+    what: str, links: Mapping[str, Table], rate_gbps: float, sources: Mapping[str, Source]
 ) -> Row:
     return _row(f"{what} at {rate_gbps:g} Gb/s", row_at_rate(links, rate_gbps, what), sources)
 
 
 def _by_path(file: PriceFile | PowerFile, parts: Iterable[str]) -> dict[str, Provenance]:
     """Every value of a file by its path: links by rate, then the named parts."""
-    tables: dict[str, Strict] = {f"links.{rate}": table for rate, table in file.links.items()}
+    tables: dict[str, Table] = {f"links.{rate}": table for rate, table in file.links.items()}
     tables |= {part: getattr(file, part) for part in parts}
     return {
         f"{path}.{name}": value

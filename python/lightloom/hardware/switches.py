@@ -10,7 +10,7 @@ from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
     Provenance,
     Source,
-    Strict,
+    Table,
     Value,
     read_toml,
     resolve,
@@ -23,7 +23,7 @@ PACKAGED = "switches.toml"
 _Z99 = 2.3263478740408408
 
 
-class TechnologyTable(Strict):
+class TechnologyTable(Table):
     """One technology as its file has it; no delay where none was reported."""
 
     title: str
@@ -32,7 +32,7 @@ class TechnologyTable(Strict):
     delay_max_s: Value | None = None
 
 
-class TurnaroundTable(Strict):
+class TurnaroundTable(Table):
     """Measured time from command to settled circuits."""
 
     base_s: Value
@@ -40,14 +40,14 @@ class TurnaroundTable(Strict):
     p99_over_mean: Value
 
 
-class ActivationTable(Strict):
+class ActivationTable(Table):
     """Measured time until a network interface carries traffic again."""
 
     mean_s: Value
     p99_s: Value
 
 
-class SwitchFile(Strict):
+class SwitchFile(Table):
     """The file of switches."""
 
     sources: dict[str, Source]

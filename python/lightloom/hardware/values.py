@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import functools
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lightloom.errors import HardwareError, did_you_mean
+from lightloom.errors import HardwareError, InputError, did_you_mean
+from lightloom.inputs import formats
+from lightloom.inputs.strict import Strict, check
 
-Schema = TypeVar("Schema", bound=BaseModel)
-
-
-#: a user's table of prices, powers or efficiencies is far smaller
-MAX_FILE_BYTES = 1_000_000
+Schema = TypeVar("Schema", bound=Strict)
 
 
-class Strict(BaseModel):
-    """A table of which every key is known and every number is a number."""
+class Table(Strict):
+    """A table of a data file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+    error_class: ClassVar[type[InputError]] = HardwareError
 
 
-class Source(Strict):
+class Source(Table):
     """Where a value was found, and when."""
 
     text: str
@@ -41,7 +38,7 @@ class Source(Strict):
     url: str = ""
 
 
-class Value(Strict):
+class Value(Table):
     """A number, the key of its source, and whether it is an assumption."""
 
     value: float = Field(ge=0)
@@ -85,7 +82,7 @@ def resolve(values: Mapping[str, Value], sources: Mapping[str, Source]) -> dict[
     return resolved
 
 
-def values_of(table: Strict) -> dict[str, Value]:
+def values_of(table: Table) -> dict[str, Value]:
     """Return the values that a table has, by name."""
     found = {name: getattr(table, name) for name in type(table).model_fields}
     return {name: value for name, value in found.items() if isinstance(value, Value)}
@@ -102,75 +99,18 @@ def read_toml(path: Path | None, packaged: str, schema: type[Schema]) -> Schema:
     if path is None:
         known: Schema = _read_packaged(packaged, schema)
         return known
-    try:
-        if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
-            raise HardwareError(f"{path}: over {MAX_FILE_BYTES // 1000} kB; expected a short table")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise HardwareError(f"{path}: cannot be read ({reason})") from None
-    return parse_toml(text, schema, str(path))
+    return check(schema, formats.read_toml(path, "table of values", HardwareError), str(path))
 
 
 @functools.cache
 def _read_packaged(packaged: str, schema: type[Any]) -> Any:
     text = resources.files(__package__).joinpath("data", packaged).read_text(encoding="utf-8")
-    return parse_toml(text, schema, packaged)
+    return parse_table(text, schema, packaged)
 
 
-def parse_toml(text: str, schema: type[Schema], name: str) -> Schema:
+def parse_table(text: str, schema: type[Schema], name: str) -> Schema:
     """Validate TOML text against ``schema``; errors are one line, ``name`` first."""
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise HardwareError(f"{name}: not valid TOML: {error}") from None
-    try:
-        return schema.model_validate(table)
-    except ValidationError as error:
-        raise HardwareError(f"{name}: {_first_problem(error, schema)}") from None
-
-
-def _first_problem(error: ValidationError, schema: type[BaseModel]) -> str:
-    # A misspelt key is both unknown and missing: the former says more.
-    problems = error.errors()
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        known = _known_keys(schema, problem["loc"])
-        key = str(problem["loc"][-1])
-        return f"unknown key {place[:80]!r}{did_you_mean(key, known)}; known: {', '.join(known)}"
-    if problem["type"] == "missing":
-        return f"missing key '{place}'; add it"
-    given = str(problem["input"])
-    shown = given if len(given) <= 40 else f"{given[:40]}..."
-    return f"'{place}': {problem['msg']}, got {shown!r}"
-
-
-def _known_keys(schema: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
-    """Keys of the table that ``location`` ends in, following models, mappings and lists."""
-    current: Any = schema
-    for part in location[:-1]:
-        current = _without_none(current)
-        if _is_model(current):
-            field = current.model_fields.get(part)
-            current = None if field is None else field.annotation
-        else:
-            # a mapping or a list: the part is a key or an index, the type of values comes last
-            current = (get_args(current) or (None,))[-1]
-    current = _without_none(current)
-    return sorted(current.model_fields) if _is_model(current) else []
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return ``X`` for ``X | None``."""
-    arguments = get_args(annotation)
-    if type(None) not in arguments:
-        return annotation
-    return next(argument for argument in arguments if argument is not type(None))
+    return check(schema, formats.parse_toml(text.encode(), name, HardwareError), name)
 
 
 def row_at_rate(rows: Mapping[str, Schema], rate_gbps: float, what: str) -> Schema:

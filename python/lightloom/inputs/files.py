@@ -1,63 +1,130 @@
-"""Reading input files with bounds: what cannot be read becomes one line, never a traceback."""
+"""One bounded way to open and read a file: what cannot be read becomes one clear line.
+
+A file is looked at before it is read: only regular files are, up to a limit, so that a device, a
+pipe or a huge file costs nothing.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
+import os
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO
 
-from lightloom.errors import DemandError
+from lightloom.errors import InputError, echo
 
-_SHOWN = 40
+#: the name that stands for standard input
+STDIN = "-"
+#: limit of what a person writes: studies, scenarios, prices, fabrics
+MAX_TEXT_BYTES = 1_000_000
+
+#: class of the error that a reader raises
+Refusal = type[InputError]
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
-def open_file(path: Path, limit_bytes: int) -> BinaryIO:
+def open_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputError) -> BinaryIO:
     """Open a regular file of at most ``limit_bytes``.
 
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What it is, for messages, such as ``"price list"``.
+    limit_bytes
+        Maximum size.
+    error
+        Class of the error that is raised.
+
     Raises
     ------
-    DemandError
+    InputError
         If it is absent, no regular file, too large or not readable.
     """
+    name = shown_path(path)
     try:
-        if not path.exists():
-            raise DemandError(f"{path}: no such file")
-        if not path.is_file():
-            raise DemandError(f"{path}: expected a file")
-        size = path.stat().st_size
-        if size > limit_bytes:
-            raise DemandError(f"{path}: {size:,} bytes exceed the limit of {limit_bytes:,}")
-        return path.open("rb")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DemandError(f"{path}: cannot be read: {reason}") from None
+        # a pipe without a writer would block
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise error(f"{name}: no such file") from None
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "not a usable path"
+        raise error(f"{name}: cannot read the {what}: {reason[:1].lower()}{reason[1:]}") from None
+    status = os.fstat(handle)
+    kind = next((words for test, words in _KINDS if test(status.st_mode)), None)
+    if kind is not None or status.st_size > limit_bytes:
+        os.close(handle)
+        size = f"{status.st_size:,} bytes exceed the limit of {limit_bytes:,}"
+        raise error(f"{name}: {size if kind is None else f'expected a file, got {kind}'}")
+    return os.fdopen(handle, "rb")
 
 
-def parse_json(text: bytes, where: str) -> Any:
-    """Parse strict JSON; ``where`` (file, line) begins the error.
+def read_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputError) -> bytes:
+    """Read a regular file of at most ``limit_bytes``; see :func:`open_file`."""
+    with open_file(path, what, limit_bytes, error) as stream:
+        try:
+            return stream.read(limit_bytes + 1)
+        except OSError as problem:
+            raise error(f"{shown_path(path)}: cannot read the {what}: {problem.strerror}") from None
+
+
+def read_input(
+    path: Path | str, what: str, limit_bytes: int, error: Refusal = InputError
+) -> tuple[bytes, str]:
+    """Read a file, or standard input for ``-``; returns its name for messages as well.
 
     Raises
     ------
-    DemandError
-        If the text is no JSON, not UTF-8, nested too deeply, or has ``NaN`` or a monstrous number.
+    InputError
+        If it cannot be read or is larger than ``limit_bytes``.
+    """
+    if str(path) != STDIN:
+        return read_file(Path(path), what, limit_bytes, error), shown_path(path)
+    if sys.stdin is None:
+        raise error("standard input: is closed; give a file")
+    content = sys.stdin.buffer.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise error(f"standard input: the {what} exceeds the limit of {limit_bytes:,} bytes")
+    return content, "standard input"
+
+
+def shown_path(path: Path | str) -> str:
+    """A path for a message, on one line."""
+    return echo(str(path), quoted=False, limit=200)
+
+
+def decode(content: bytes, name: str, error: Refusal = InputError) -> str:
+    """Text in UTF-8, without a byte order mark.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise DemandError(f"{where}: not valid JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise DemandError(f"{where}: not valid JSON: {first_line(reason)}") from None
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise error(f"{name}: not UTF-8 text") from None
 
 
-def lines_of(stream: BinaryIO, name: str, limit_bytes: int) -> Iterator[tuple[str, bytes]]:
+def lines_of(
+    stream: BinaryIO, name: str, limit_bytes: int, error: Refusal = InputError
+) -> Iterator[tuple[str, bytes]]:
     """Yield ``("name, line 3", text)`` for each line that is not blank.
 
     Raises
     ------
-    DemandError
+    InputError
         If a line is longer than ``limit_bytes``.
     """
     number = 0
@@ -65,60 +132,11 @@ def lines_of(stream: BinaryIO, name: str, limit_bytes: int) -> Iterator[tuple[st
         number += 1
         where = f"{name}, line {number}"
         if len(text) > limit_bytes:
-            raise DemandError(f"{where}: longer than the limit of {limit_bytes:,} bytes")
+            raise error(f"{where}: longer than the limit of {limit_bytes:,} bytes")
         if text.strip():
             yield where, text
-
-
-def numbered_lines(text: bytes, name: str, expected: str) -> list[tuple[int, str]]:
-    """Lines of a table and their numbers, without blank ones and those that begin with ``#``.
-
-    Raises
-    ------
-    DemandError
-        If it is no text or nothing is left; the message then says what was ``expected``.
-    """
-    try:
-        lines = text.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DemandError(f"{name}: not text in UTF-8") from None
-    kept = [
-        (number, line)
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not kept:
-        raise DemandError(f"{name}: the file is empty; expected {expected}")
-    return kept
-
-
-def split_cells(lines: list[str], delimiter: str, name: str, what: str) -> list[list[str]]:
-    """Cells of each line; ``what`` the table is of, for messages.
-
-    Raises
-    ------
-    DemandError
-        If quotes are wrong or a quoted cell spans lines.
-    """
-    try:
-        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DemandError(f"{name}: not a table of text: {first_line(str(error))}") from None
-    if len(rows) != len(lines):
-        raise DemandError(f"{name}: not a table of {what}: a quoted cell spans lines")
-    return rows
-
-
-def shown(value: Any) -> str:
-    """A value from a file for an error message, shortened to stay on the line."""
-    text = first_line(repr(value))
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def first_line(text: str) -> str:
     """The first line of a text."""
     return text.splitlines()[0] if text else ""
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")

@@ -1,4 +1,4 @@
-"""Strict descriptions: what is wrong with a value becomes one line that says how to mend it.
+"""Strict descriptions: what is wrong with a value becomes one line that says how to fix it.
 
 They come from the command line, from Python or from one TOML file, and are pydantic models without
 silent conversions: a number in quotes is no number, and true is not 1. A quantity may carry its
@@ -7,10 +7,9 @@ unit. Unknown keys are refused with a suggestion.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -21,19 +20,25 @@ from pydantic import (
     ValidationError,
 )
 
-from lightloom.errors import InputError, did_you_mean, expected_one_of
+# pydantic exports its metaclass nowhere else
+from pydantic._internal._model_construction import ModelMetaclass
+
+from lightloom.errors import (
+    MAX_ECHO,
+    InputError,
+    LightloomError,
+    did_you_mean,
+    echo,
+    expected_one_of,
+)
 from lightloom.units import parse_quantity
 
-Kind = TypeVar("Kind", bound=BaseModel)
-
-#: signs of a wrong value that a message shows
-MAX_SHOWN = 60
-#: the largest TOML file that is read
-MAX_BYTES = 1_000_000
+Kind = TypeVar("Kind", bound="Strict")
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 Switch = Annotated[bool, Field(strict=True)]
-Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=NAME_PATTERN)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -46,10 +51,39 @@ def _usable(path: Path) -> Path:
 File = Annotated[Path, AfterValidator(_usable)]
 
 
-class Strict(BaseModel):
-    """A table of which every key is known."""
+class _RefusesInOneLine(ModelMetaclass):
+    """Makes a wrong argument of a constructor an error of this package."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # nested tables are made without a call, so that their errors keep the place of the whole
+    def __call__(self: type[Kind], *arguments: Any, **values: Any) -> Kind:  # type: ignore[misc]
+        try:
+            return type.__call__(self, *arguments, **values)  # type: ignore[no-any-return]
+        except ValidationError as error:
+            raise self.error_class(describe(self, error, self.whose())) from None
+        except LightloomError as error:
+            whose = self.whose()
+            if not whose or str(error).startswith(f"{whose}: "):
+                raise
+            raise type(error)(f"{whose}: {error}") from None
+
+
+class Strict(BaseModel, metaclass=_RefusesInOneLine):
+    """A table of which every key is known and every number is finite.
+
+    Attributes
+    ----------
+    error_class
+        Class of the error that is raised for a wrong value.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    error_class: ClassVar[type[InputError]] = InputError
+
+    @classmethod
+    def whose(cls) -> str:
+        """What messages about arguments of the constructor begin with; nothing by default."""
+        return ""
 
 
 def quantity(unit: str) -> BeforeValidator:
@@ -62,44 +96,6 @@ def quantity(unit: str) -> BeforeValidator:
             raise ValueError(str(error).removeprefix("quantity: ")) from None
 
     return BeforeValidator(convert)
-
-
-def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Read the keys and values of a TOML file; ``what`` it is, for messages.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is too large or no TOML.
-    """
-    try:
-        with path.open("rb") as file:
-            # a device may be endless, so that its stated size says nothing
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise InputError(f"{path}: cannot read the {what}: {reason}") from None
-    if len(content) > MAX_BYTES:
-        raise InputError(f"{path}: a {what} has at most {MAX_BYTES // 10**6} MB; this has more")
-    return parse_toml(content, str(path), what)
-
-
-def parse_toml(content: bytes, name: str, what: str) -> dict[str, Any]:
-    """Read the bytes of a TOML file; ``name`` begins messages.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_toml`.
-    """
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: not a TOML file: not UTF-8 text") from None
-    except RecursionError:
-        raise InputError(f"{name}: not a {what}: nested too deeply") from None
-    except (tomllib.TOMLDecodeError, ValueError) as error:
-        raise InputError(f"{name}: not a TOML file: {error}".replace("\n", " ")) from None
 
 
 def check(
@@ -123,22 +119,38 @@ def check(
     Raises
     ------
     InputError
-        Naming the key, what was given and what was expected.
+        Of the class that ``kind`` states, naming the key, what was given and what was expected.
     """
     try:
-        return kind(**values)
+        return kind.model_validate(dict(values))
     except ValidationError as error:
-        problem = _worst(error)
+        raise kind.error_class(describe(kind, error, where, call)) from None
+
+
+def describe(
+    kind: type[BaseModel],
+    error: ValidationError,
+    where: str = "",
+    call: Callable[[str], str] | None = None,
+) -> str:
+    """The first thing that is wrong, in one line; parameters are those of :func:`check`."""
+    problem = _worst(error)
     prefix = f"{where}: " if where else ""
-    key = ".".join(str(part) for part in problem["loc"])
+    key = ".".join(str(part) for part in _place(kind, problem["loc"]))
     name = call(key) if call else key
     if problem["type"] == "extra_forbidden":
-        raise InputError(f"{prefix}unknown key '{shown(name)}'{_hint(kind, problem['loc'])}")
+        return f"{prefix}unknown key '{_typed(name)}'{_hint(kind, problem['loc'])}"
     if problem["type"] == "missing":
-        raise InputError(f"{prefix}{name} is missing; add it{_example(kind, problem['loc'])}")
+        return f"{prefix}{name} is missing; add it{_example(kind, problem['loc'])}"
+    if not key:
+        return f"{prefix}{expectation(problem)}"
     equals = " " if name.startswith("--") else " = "
-    given = shown(problem["input"])
-    raise InputError(f"{prefix}{name}{equals}{given}: {expectation(problem)}")
+    return f"{prefix}{name}{equals}{_typed(problem['input'])}: {expectation(problem)}"
+
+
+def _typed(value: Any) -> str:
+    """A wrong value as it was typed; text that is a key stays bare."""
+    return echo(value, quoted=False)
 
 
 def _worst(error: ValidationError) -> dict[str, Any]:
@@ -148,23 +160,12 @@ def _worst(error: ValidationError) -> dict[str, Any]:
     return next(unknown, problems[0])
 
 
-def shown(value: Any) -> str:
-    """Text for a wrong value: one printable line, not too long; text that is a key stays bare."""
-    text = value if isinstance(value, str) else repr(value)
-    if not text.isprintable():
-        text = ascii(text)[1:-1]
-    if not text.strip():
-        text = repr(text)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
-
-
 #: what was expected, by the beginning of pydantic's name for the problem
 _EXPECTED = {
     "int_": "expected a whole number",
     "float_": "expected a number",
     "finite_number": "expected a finite number",
     "bool_": "expected true or false",
-    "string_pattern_mismatch": "expected a name or path without control characters",
     "string_too_short": "expected a name or path",
     "string_": "expected text",
     "path_": "expected the path of a file",
@@ -188,6 +189,10 @@ def expectation(problem: Mapping[str, Any]) -> str:
         return f"{words} {context[key]:,g}"
     if kind in {"literal_error", "enum"}:
         return expected_one_of(problem["input"], literal_words(problem))
+    if kind == "string_pattern_mismatch":
+        if context["pattern"] == NAME_PATTERN:
+            return "expected a name or path without control characters"
+        return f"expected text of the form {context['pattern']}"
     for beginning, words in _EXPECTED.items():
         if kind.startswith(beginning):
             return words
@@ -204,7 +209,7 @@ def literal_words(problem: Mapping[str, Any]) -> list[str]:
 def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     known = keys_at(kind, location[:-1])
     key = str(location[-1])
-    return did_you_mean(key[:MAX_SHOWN], known) or f"; known: {', '.join(known)}"
+    return did_you_mean(key[:MAX_ECHO], known) or f"; known: {', '.join(known)}"
 
 
 def _example(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
@@ -221,14 +226,48 @@ def keys_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     return list(table.model_fields) if table else []
 
 
+_CONTAINERS = (dict, list, tuple)
+
+
 def _table(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """The table at ``path``, if there is one."""
+    found = _annotation(kind, path)
+    return found if _is_table(found) else None
+
+
+def _annotation(kind: type[BaseModel], path: tuple[int | str, ...]) -> Any:
+    """What may be at ``path``: a table or a container, of several the first of these."""
+    current: Any = kind
     for part in path:
-        field = kind.model_fields.get(str(part))
-        if field is None:
+        if _is_table(current):
+            field = current.model_fields.get(str(part))
+            current = None if field is None else field.annotation
+        elif get_origin(current) in _CONTAINERS:
+            # the part is a key or an index; the type of values comes last
+            current = next(a for a in reversed(get_args(current)) if a is not ...)
+        else:
             return None
-        options = [field.annotation, *get_args(field.annotation)]
-        tables = [o for o in options if isinstance(o, type) and issubclass(o, BaseModel)]
-        if not tables:
-            return None
-        kind = tables[0]
-    return kind
+        current = _bare(current)
+        if get_origin(current) not in _CONTAINERS:
+            options = (current, *map(_bare, get_args(current)))
+            deep = (o for o in options if _is_table(o) or get_origin(o) in _CONTAINERS)
+            current = next(deep, current)
+    return current
+
+
+def _bare(annotation: Any) -> Any:
+    """Return ``X`` for ``Annotated[X, ...]``."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _place(kind: type[BaseModel], location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """A location without the names that pydantic adds for the members of a union."""
+    for end in range(1, len(location)):
+        annotation = _annotation(kind, location[:end])
+        if not _is_table(annotation) and get_origin(annotation) not in _CONTAINERS:
+            return location[:end]
+    return location
+
+
+def _is_table(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,23 +1,20 @@
-"""Tables in text: flows, links, when circuits are dark.
+"""Tables in text: one way to divide them into rows, and to read columns by their header.
 
-Cells are parted by commas, semicolons or tabs; lines that begin with ``#`` say nothing. A file is
-measured before it is read, and what is wrong in it becomes one line that names the line.
+Cells are separated by commas, semicolons or tabs; lines that begin with ``#`` are comments. What is
+wrong becomes one line that names the line of the table.
 """
 
 from __future__ import annotations
 
-import sys
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError, did_you_mean
-from lightloom.inputs.files import numbered_lines, open_file, shown, split_cells
-
-STDIN = "-"
+from lightloom.errors import InputError, did_you_mean, echo
+from lightloom.inputs.files import Refusal, decode, first_line
 
 Whole = npt.NDArray[np.int64]
 
@@ -32,14 +29,14 @@ class Columns:
         Rows of the table, for messages.
     needed, optional
         Columns that must and that may be there.
-    passed_over
-        Columns that may be there and are not looked at.
+    ignored
+        Columns that may be there and are not read.
     """
 
     what: str
     needed: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    passed_over: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -47,58 +44,114 @@ class Columns:
         return (*self.needed, *self.optional)
 
 
-def read_content(path: Path | str, limit: int) -> tuple[bytes, str]:
-    """Content of a file and its name for messages; ``-`` is standard input.
+@dataclass(frozen=True)
+class TextRows:
+    """The rows of a table and the line of each, without blank lines and comments."""
+
+    name: str
+    rows: list[list[str]]
+    lines: list[int]
+
+    def place(self, row: int) -> str:
+        """Where a row is: the beginning of a message about it."""
+        return f"{self.name}, line {self.lines[row]}"
+
+
+def parse_rows(
+    content: bytes,
+    name: str,
+    what: str,
+    error: Refusal = InputError,
+    *,
+    spaces: bool = False,
+    max_rows: int | None = None,
+) -> TextRows:
+    """Divide a table in text into rows of cells.
+
+    Parameters
+    ----------
+    content, name
+        The text, and what it is called in messages.
+    what
+        What the table is of, for messages.
+    error
+        Class of the error that is raised.
+    spaces
+        Whether cells may be separated by spaces where there is no comma, semicolon or tab.
+    max_rows
+        Maximum number of rows.
 
     Raises
     ------
     InputError
-        If it cannot be read or is larger than ``limit``.
+        If it is no text, has no rows or too many, or quotes are wrong.
     """
-    if str(path) == STDIN:
-        if sys.stdin is None:
-            raise InputError("standard input: is closed; give a file")
-        return sys.stdin.buffer.read(limit + 1), "standard input"
-    with open_file(Path(path), limit) as stream:
-        return stream.read(), str(path)
+    kept = [
+        (number, line)
+        for number, line in enumerate(decode(content, name, error).splitlines(), start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if not kept:
+        raise error(f"{name}: the file is empty; expected a table of {what}")
+    if max_rows is not None and len(kept) > max_rows:
+        raise error(f"{name}: {len(kept):,} rows exceed the limit of {max_rows:,}")
+    lines = [line for _, line in kept]
+    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), " " if spaces else ",")
+    if delimiter == " ":
+        rows = [line.split() for line in lines]
+    else:
+        rows = _split_cells(lines, delimiter, name, what, error)
+    return TextRows(name, rows, [number for number, _ in kept])
 
 
-def parse_table(content: bytes, name: str, columns: Columns, limit: int) -> TextTable:
-    """Parse a table of at most ``limit`` bytes; ``name`` and the line begin messages.
+def _split_cells(
+    lines: list[str], delimiter: str, name: str, what: str, error: Refusal
+) -> list[list[str]]:
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error as problem:
+        reason = first_line(str(problem))
+        raise error(f"{name}: not a table of {what}: {reason}") from None
+    if len(rows) != len(lines):
+        raise error(f"{name}: not a table of {what}: a quoted cell spans lines")
+    return rows
+
+
+def parse_table(
+    content: bytes, name: str, columns: Columns, error: Refusal = InputError
+) -> TextTable:
+    """Parse a table with a header; ``name`` and the line begin messages.
 
     Raises
     ------
     InputError
         If it is no such table.
     """
-    if len(content) > limit:
-        raise InputError(f"{name}: exceeds the limit of {limit:,} bytes")
-    kept = numbered_lines(content, name, f"the columns {', '.join(columns.known)}")
-    numbers = np.array([number for number, _ in kept], dtype=np.int64)
-    lines = [line for _, line in kept]
-    delimiter = next((mark for mark in ",;\t" if mark in lines[0]), ",")
-    head, *rows = split_cells(lines, delimiter, name, columns.what)
-    places = _places([cell.strip().lower() for cell in head], f"{name}, line {numbers[0]}", columns)
-    table = TextTable(name, places, rows, numbers[1:])
+    found = parse_rows(content, name, columns.what, error)
+    head, *rows = found.rows
+    heads = [cell.strip().lower() for cell in head]
+    places = _places(heads, found.place(0), columns, error)
+    lines = np.array(found.lines[1:], dtype=np.int64)
+    table = TextTable(name, places, rows, lines, error)
     wrong = next((n for n, row in enumerate(rows) if len(row) != len(head)), None)
     if wrong is not None:
         expected = f"expected {len(head)} as in the header"
-        raise InputError(f"{table.place(wrong)}: {len(rows[wrong])} cells, {expected}")
+        raise error(f"{table.place(wrong)}: {len(rows[wrong])} cells, {expected}")
     return table
 
 
-def _places(heads: list[str], place: str, columns: Columns) -> dict[str, int]:
+def _places(heads: list[str], place: str, columns: Columns, error: Refusal) -> dict[str, int]:
     """Where each column is."""
     expected = f"expected a header with the columns {', '.join(columns.known)}"
     for head in heads:
-        if head not in (*columns.known, *columns.passed_over):
+        if head not in (*columns.known, *columns.ignored):
             hint = did_you_mean(head[:40], columns.known)
-            raise InputError(f"{place}: no column is called {shown(head)}; {expected}{hint}")
+            raise error(f"{place}: no column is called {echo(head)}; {expected}{hint}")
         if heads.count(head) > 1:
-            raise InputError(f"{place}: column '{head}' is there twice; {expected}")
+            raise error(f"{place}: column '{head}' is there twice; {expected}")
     missing = next((name for name in columns.needed if name not in heads), None)
     if missing is not None:
-        raise InputError(f"{place}: column '{missing}' is missing; {expected}")
+        raise error(f"{place}: column '{missing}' is missing; {expected}")
     return {head: number for number, head in enumerate(heads)}
 
 
@@ -110,6 +163,7 @@ class TextTable:
     places: Mapping[str, int]
     rows: Sequence[Sequence[str]]
     lines: Whole
+    error: Refusal = InputError
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -160,5 +214,5 @@ class TextTable:
 
     def _refuse(self, row: int, column: str, expected: str) -> None:
         place = self.places[column]
-        cell = shown(self.rows[row][place])
-        raise InputError(f"{self.place(row)}, cell {place + 1}: expected {expected}, got {cell}")
+        cell = echo(self.rows[row][place])
+        raise self.error(f"{self.place(row)}, cell {place + 1}: expected {expected}, got {cell}")

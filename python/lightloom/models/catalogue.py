@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import tomllib
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
-from lightloom.errors import ModelError, did_you_mean
-from lightloom.models.config_file import read_config, show
+from lightloom.errors import InputError, ModelError, did_you_mean, echo
+from lightloom.inputs.files import shown_path
+from lightloom.inputs.formats import parse_toml
+from lightloom.inputs.strict import Strict, check
+from lightloom.models.config_file import read_config
 from lightloom.models.mapping import model_from_config
 from lightloom.models.model import Model, PublishedPlan
 
@@ -28,11 +30,15 @@ Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
 Degree = Annotated[int, Field(ge=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+class _Table(Strict):
+    """A table of a catalogue entry."""
+
+    model_config = ConfigDict(strict=True)
+
+    error_class: ClassVar[type[InputError]] = ModelError
 
 
-class _Sourced(_Strict):
+class _Sourced(_Table):
     source: Text
     date: datetime.date
 
@@ -57,7 +63,7 @@ class _Plan(_Sourced):
     micro_batch_size: Degree
 
 
-class _Entry(_Strict):
+class _Entry(_Table):
     origin: _Sourced
     config: dict[str, Any]
     counts: _Counts | None = None
@@ -98,14 +104,7 @@ def entry_model(name: str, text: str) -> Model:
         cannot be mapped.
     """
     where = f"catalogue entry {name}"
-    try:
-        entry = _Entry.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ModelError(f"{where} is not TOML: {error}") from None
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        raise ModelError(f"{where}: {key}: {problem['msg']}") from None
+    entry = check(_Entry, parse_toml(text.encode(), where, ModelError), where)
     model = model_from_config(entry.config, name, where)
     sources = {"config": entry.origin.text}
     if entry.counts is not None:
@@ -142,7 +141,7 @@ def load_model(name_or_path: str) -> Model:
         return known[name_or_path]
     if not _is_path(name_or_path):
         raise ModelError(
-            f"unknown model {show(name_or_path)}{did_you_mean(name_or_path.lower()[:60], known)}; "
+            f"unknown model {echo(name_or_path)}{did_you_mean(name_or_path.lower()[:60], known)}; "
             "expected a name from 'lightloom models' or the path of a config.json"
         )
     path = Path(name_or_path)
@@ -151,7 +150,7 @@ def load_model(name_or_path: str) -> Model:
     config = read_config(path)
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
-    model = model_from_config(config, name, show(str(path), 200))
+    model = model_from_config(config, name, shown_path(path))
     return replace(model, sources={"config": str(path)})
 
 

@@ -13,8 +13,10 @@ import abc
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
+from lightloom.errors import InputError, ModelError
+from lightloom.inputs.strict import Strict
 from lightloom.models.model import Attention, EmbeddingConvention, Model
 
 #: bounds far above any published model, low enough that no input costs memory or overflows
@@ -29,10 +31,12 @@ LayerTypes = Annotated[list[Literal["full_attention", "sliding_attention"]], Fie
 LayerIndices = Annotated[list[LayerIndex], Field(max_length=4096)]
 
 
-class Family(BaseModel, abc.ABC):
+class Family(Strict, abc.ABC):
     """Keys that every family reads."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True)
+
+    error_class: ClassVar[type[InputError]] = ModelError
 
     name: ClassVar[str]
     architectures: ClassVar[tuple[str, ...]]

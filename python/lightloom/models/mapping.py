@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pydantic import ValidationError
-
-from lightloom.errors import ModelError, did_you_mean
-from lightloom.models.config_file import Config, show
+from lightloom.errors import ModelError, did_you_mean, echo
+from lightloom.inputs.strict import check
+from lightloom.models.config_file import Config
 from lightloom.models.config_keys import ALIASES, IGNORED, NEUTRAL, is_neutral
 from lightloom.models.families import FAMILIES, Family
 from lightloom.models.model import Model
@@ -39,10 +38,9 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
     family, notes = _choose_family(config, where)
     values, written = _canonical(config, where)
     _refuse_unknown(values, written, family, where)
-    try:
-        known = family.model_validate({k: v for k, v in values.items() if k in family.model_fields})
-    except ValidationError as error:
-        raise ModelError(f"{where}: {_first_problem(error, written, family)}") from None
+    _refuse_missing(values, family, where)
+    read = {key: value for key, value in values.items() if key in family.model_fields}
+    known = check(family, read, where, lambda key: _as_written(key, written))
     model = replace(
         known.to_model(name),
         active_embeddings=family.active_embeddings,
@@ -55,7 +53,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
     """Family of a configuration; ``architectures`` beats ``model_type``."""
     model_type = config.get("model_type")
     if model_type is not None and not isinstance(model_type, str):
-        raise ModelError(f"{where}: model_type is {show(model_type)}; expected text")
+        raise ModelError(f"{where}: model_type is {echo(model_type)}; expected text")
     supported = ", ".join(family.name for family in FAMILIES)
     architectures = config.get("architectures")
     if architectures is None:
@@ -68,7 +66,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
             if family.name == model_type:
                 return family, ()
         raise ModelError(
-            f"{where}: model_type {show(model_type)} is not supported; expected one of {supported}"
+            f"{where}: model_type {echo(model_type)} is not supported; expected one of {supported}"
         )
     if (
         not isinstance(architectures, list)
@@ -76,7 +74,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
         or not isinstance(architectures[0], str)
     ):
         raise ModelError(
-            f"{where}: architectures is {show(architectures)}; expected a list of one name"
+            f"{where}: architectures is {echo(architectures)}; expected a list of one name"
         )
     name = architectures[0]
     for family in FAMILIES:
@@ -84,11 +82,11 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
             if model_type in (None, family.name):
                 return family, ()
             return family, (
-                f"architectures says {family.name} and is used, model_type {show(model_type)}",
+                f"architectures says {family.name} and is used, model_type {echo(model_type)}",
             )
-    of_type = f" (model_type {show(model_type)})" if model_type is not None else ""
+    of_type = f" (model_type {echo(model_type)})" if model_type is not None else ""
     raise ModelError(
-        f"{where}: architecture {show(name)}{of_type} is not supported; "
+        f"{where}: architecture {echo(name)}{of_type} is not supported; "
         f"expected a causal language model of one of {supported}"
     )
 
@@ -102,8 +100,8 @@ def _canonical(config: Config, where: str) -> tuple[Config, dict[str, str]]:
         canonical = names.get(key, key)
         if canonical in values and values[canonical] != value:
             raise ModelError(
-                f"{where}: {written[canonical]} is {show(values[canonical])} but {key} is "
-                f"{show(value)}; both name the same thing, keep one"
+                f"{where}: {written[canonical]} is {echo(values[canonical])} but {key} is "
+                f"{echo(value)}; both name the same thing, keep one"
             )
         values[canonical] = value
         written[canonical] = key
@@ -118,7 +116,7 @@ def _refuse_unknown(
     for key, value in values.items():
         if key in fields or key in family.unused or is_neutral(key, value):
             continue
-        shown = f"{show(written[key])} = {show(value)}"
+        shown = f"{echo(written[key])} = {echo(value)}"
         if key in NEUTRAL or any(key in other.model_fields for other in FAMILIES):
             raise ModelError(f"{where}: {shown} is not part of the shape of {family.name} models")
         known = fields | IGNORED | {alias for key in fields for alias in ALIASES.get(key, ())}
@@ -128,19 +126,20 @@ def _refuse_unknown(
         )
 
 
-def _first_problem(error: ValidationError, written: dict[str, str], family: type[Family]) -> str:
-    """One line for the first problem that validation found."""
-    problem = error.errors(include_url=False)[0]
-    message = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:
-        return message
-    key = str(problem["loc"][0])
-    if problem["type"] == "missing":
-        others = "".join(f" or {alias}" for alias in ALIASES.get(key, ()))
-        return f"{key}{others} is missing; the config.json of a {family.name} model has it"
-    inside = "".join(f"[{index}]" for index in problem["loc"][1:] if isinstance(index, int))
-    message = message.removeprefix("Input should be ")
-    return f"{written.get(key, key)}{inside} is {show(problem['input'])}; expected {message}"
+def _refuse_missing(values: Config, family: type[Family], where: str) -> None:
+    for key, field in family.model_fields.items():
+        if field.is_required() and key not in values:
+            others = "".join(f" or {alias}" for alias in ALIASES.get(key, ()))
+            raise ModelError(
+                f"{where}: {key}{others} is missing; "
+                f"the config.json of a {family.name} model has it"
+            )
+
+
+def _as_written(key: str, written: dict[str, str]) -> str:
+    """A canonical key, perhaps with the place in its list, as the file has it."""
+    name, _, place = key.partition(".")
+    return written.get(name, name) + (f"[{place}]" if place else "")
 
 
 def _without_unused(model: Model, notes: tuple[str, ...]) -> Model:

@@ -2,7 +2,7 @@
 
 They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and, if
 need be, ``start_us`` (otherwise 0) and ``route`` (otherwise shortest paths). The columns that
-results add are passed over, so that a result can be simulated again.
+results add are ignored, so that a result can be simulated again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError
-from lightloom.inputs.files import shown
-from lightloom.inputs.text_table import Columns, Whole, parse_table, read_content
+from lightloom.errors import InputError, echo
+from lightloom.inputs.files import read_input
+from lightloom.inputs.text_table import Columns, Whole, parse_table
 from lightloom.units import PS_PER_S
 
 #: largest file, most flows, largest flow, latest start
@@ -27,7 +27,7 @@ COLUMNS = Columns(
     "flows",
     needed=("src", "dst", "bytes"),
     optional=("start_us", "route"),
-    passed_over=("flow", "flow_id", "fct_us", "slowdown"),
+    ignored=("flow", "flow_id", "fct_us", "slowdown"),
 )
 
 
@@ -111,7 +111,7 @@ def make_flows(
 def _as_numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
-        raise InputError(f"flows: {name}: expected numbers, got {shown(array.dtype)}")
+        raise InputError(f"flows: {name}: expected numbers, got {echo(array.dtype)}")
     return array.astype(np.float64)
 
 
@@ -165,7 +165,7 @@ def read_flows(path: Path | str) -> Flows:
     InputError
         If it cannot be read, is too large, or is no table of flows.
     """
-    return parse_flows(*read_content(path, MAX_FILE_BYTES))
+    return parse_flows(*read_input(path, "list of flows", MAX_FILE_BYTES))
 
 
 def parse_flows(content: bytes, name: str) -> Flows:
@@ -176,7 +176,7 @@ def parse_flows(content: bytes, name: str) -> Flows:
     InputError
         If it is no such table. Whether hosts and routes exist is not looked at here.
     """
-    table = parse_table(content, name, COLUMNS, MAX_FILE_BYTES)
+    table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(
         source=table.whole("src"),

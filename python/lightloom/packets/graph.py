@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import InputError, did_you_mean
-from lightloom.inputs.files import shown
-from lightloom.inputs.text_table import Columns, TextTable, parse_table, read_content
+from lightloom.errors import InputError, did_you_mean, echo
+from lightloom.inputs.files import read_input
+from lightloom.inputs.text_table import Columns, TextTable, parse_table
 from lightloom.packets.flows import MAX_START_S, Flows
 from lightloom.units import to_bps, to_ps
 
@@ -38,7 +38,7 @@ def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> dict
     InputError
         If it cannot be read, or names a host that is not there or a rate that no link has.
     """
-    table = parse_table(*read_content(path, MAX_FILE_BYTES), LINKS, MAX_FILE_BYTES)
+    table = parse_table(*read_input(path, "list of links", MAX_FILE_BYTES), LINKS)
     if not 1 <= len(table) <= MAX_LINKS:
         raise InputError(f"{table.name}: {len(table):,} links; expected 1 to {MAX_LINKS:,}")
     switches: dict[str, int] = {}
@@ -48,7 +48,7 @@ def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> dict
     rates = table.numbers("rate_gbps", rate_gbps)
     delays_s = table.numbers("delay_us", 1e6 * delay_s) / 1e6
     _refuse(table, first == second, lambda row: (
-        f"both ends are node {shown(table.texts('a')[row])}; expected another b"
+        f"both ends are node {echo(table.texts('a')[row])}; expected another b"
     ))  # fmt: skip
     _refuse(table, (rates < MIN_GBPS) | (rates > MAX_GBPS), lambda row: (
         f"rate_gbps {rates[row]:g}: expected {MIN_GBPS:g} to {MAX_GBPS:,g}"
@@ -71,14 +71,14 @@ def _node(table: TextTable, row: int, name: str, hosts: int, switches: dict[str,
         number = int(name) if len(name) < 10 else hosts
         if number >= hosts:
             raise InputError(
-                f"{table.place(row)}: host {shown(name)}: expected 0 to {hosts - 1:,}, or the name "
+                f"{table.place(row)}: host {echo(name)}: expected 0 to {hosts - 1:,}, or the name "
                 "of a switch"
             )
         return number
     is_word = name.isprintable() and not any(sign.isspace() for sign in name)
     if not is_word or not 1 <= len(name) <= MAX_NAME or name[0] in "+-.0123456789":
         raise InputError(
-            f"{table.place(row)}: node {shown(name)}: expected the number of a host, or a name of "
+            f"{table.place(row)}: node {echo(name)}: expected the number of a host, or a name of "
             f"up to {MAX_NAME} signs that begins with a letter and has no spaces"
         )
     return switches.setdefault(name, hosts + len(switches))
@@ -118,7 +118,7 @@ class Graph:
         for name in (a, b):
             if name not in self._nodes:
                 raise InputError(
-                    f"there is no node {shown(name)}{did_you_mean(name[:MAX_NAME], self._nodes)}"
+                    f"there is no node {echo(name)}{did_you_mean(name[:MAX_NAME], self._nodes)}"
                 )
         links = self._links.get((self._nodes[a], self._nodes[b]))
         if links is None:
@@ -152,14 +152,14 @@ def routes_of(flows: Flows, graph: Graph) -> tuple[Any, Any]:
         nodes = text.split()
         if nodes and (len(nodes) < 2 or (nodes[0], nodes[-1]) != ends):
             raise InputError(
-                f"{flows.place(flow)}: route {shown(text)}: expected the nodes from {ends[0]} to "
+                f"{flows.place(flow)}: route {echo(text)}: expected the nodes from {ends[0]} to "
                 f"{ends[1]}, both included"
             )
         if text not in known:
             try:
                 known[text] = graph.route(text)
             except InputError as error:
-                raise InputError(f"{flows.place(flow)}: route {shown(text)}: {error}") from None
+                raise InputError(f"{flows.place(flow)}: route {echo(text)}: {error}") from None
         links += known[text]
         starts.append(len(links))
     return np.array(starts, dtype=np.uint64), np.array(links, dtype=np.uint32)
@@ -173,7 +173,7 @@ def read_circuits(path: Path, graph: Graph) -> dict[str, Any]:
     InputError
         If it cannot be read, names what is not there, or times that contradict each other.
     """
-    table = parse_table(*read_content(path, MAX_FILE_BYTES), CIRCUITS, MAX_FILE_BYTES)
+    table = parse_table(*read_input(path, "list of circuits", MAX_FILE_BYTES), CIRCUITS)
     dark_us, up_us = table.numbers("dark_us"), table.numbers("up_us", np.inf)
     most_us = 1e6 * MAX_START_S
     _refuse(table, (dark_us < 0) | (dark_us > most_us), lambda row: (

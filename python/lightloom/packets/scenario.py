@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
+from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.strict import (
     File,
     Number,
@@ -21,9 +22,7 @@ from lightloom.inputs.strict import (
     Switch,
     Whole,
     check,
-    parse_toml,
     quantity,
-    read_toml,
 )
 from lightloom.packets import patterns
 from lightloom.packets.flows import MAX_SIZE, Flows, read_flows
@@ -223,7 +222,7 @@ def parse_scenario(content: bytes, name: str) -> ScenarioFile:
     InputError
         As :func:`load_scenario`.
     """
-    return check(ScenarioFile, parse_toml(content, name, "scenario"), name)
+    return check(ScenarioFile, parse_toml(content, name), name)
 
 
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom import _core
-from lightloom.errors import InputError, did_you_mean, expected_one_of
+from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.hardware import load_gpu
-from lightloom.inputs.strict import Strict, shown
+from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
 from lightloom.packets.scenario import UNLIMITED, Network, Scenario
 from lightloom.schedule import choices
@@ -82,7 +82,9 @@ def profile_of(transport: str, rate_gbps: float) -> Tables:
         If there is no such transport.
     """
     if transport not in TRANSPORTS:
-        raise InputError(f"transport {shown(transport)}: {expected_one_of(transport, TRANSPORTS)}")
+        raise InputError(
+            f"transport {echo(transport, quoted=False)}: {expected_one_of(transport, TRANSPORTS)}"
+        )
     return {
         name: _from_core(table)
         for name, table in _core.packet_profile(transport, to_bps(rate_gbps)).items()
@@ -134,7 +136,11 @@ def _hint(key: str, known: Mapping[str, Any]) -> str:
 def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) -> Any:
     """A parameter of the transport itself, of the kind that its profile's value is."""
     default = known[key]
-    equals = f"{name} {shown(value)}" if name.startswith("--") else f"{name} = {shown(value)}"
+    equals = (
+        f"{name} {echo(value, quoted=False)}"
+        if name.startswith("--")
+        else f"{name} = {echo(value, quoted=False)}"
+    )
     if default is None and value == "auto":
         return None
     if key.endswith("_bytes") and value == "unlimited":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.errors import InputError, did_you_mean
+from lightloom.inputs.files import read_file
+from lightloom.inputs.formats import parse_json
 from lightloom.study.compare.results import SCHEMA_VERSION
 
 #: what each category of a critical path is, in words
@@ -41,14 +42,7 @@ def load_results(path: Path) -> dict[str, dict[str, Any]]:
     InputError
         If it cannot be read or is no result file of this schema.
     """
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: larger than {MAX_FILE_BYTES // 10**6} MB, no result file")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: not JSON; expected a file of compare --json") from None
+    content = parse_json(read_file(path, "results", MAX_FILE_BYTES), str(path))
     if not isinstance(content, dict) or not isinstance(content.get("results"), list):
         raise InputError(f"{path}: no results in it; expected a file of compare --json")
     if content.get("schema_version") != SCHEMA_VERSION:

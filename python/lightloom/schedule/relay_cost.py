@@ -9,7 +9,7 @@ from importlib import resources
 
 from lightloom import _core
 from lightloom.errors import InputError, echo
-from lightloom.hardware.values import Provenance, Source, Strict, Value, parse_toml, resolve
+from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
 from lightloom.units import parse_quantity, to_bps, to_ps
 
 #: sizes and times are whole numbers of 64 bits in the core
@@ -18,7 +18,7 @@ _MAX_GBPS = 1e9
 _MAX_SECONDS = 1e6
 
 
-class RelayTable(Strict):
+class RelayTable(Table):
     """The values of the file."""
 
     nvswitch_gbps: Value
@@ -26,7 +26,7 @@ class RelayTable(Strict):
     chunk_latency_s: Value
 
 
-class RelayFile(Strict):
+class RelayFile(Table):
     """The file."""
 
     sources: dict[str, Source]
@@ -37,7 +37,7 @@ class RelayFile(Strict):
 def relay_defaults() -> dict[str, Provenance]:
     """Return each assumption by its name, with its source."""
     text = resources.files(__package__).joinpath("data/relay.toml").read_text(encoding="utf-8")
-    file = parse_toml(text, RelayFile, "relay.toml")
+    file = parse_table(text, RelayFile, "relay.toml")
     values = {name: getattr(file.relay, name) for name in RelayTable.model_fields}
     return resolve(values, file.sources)
 

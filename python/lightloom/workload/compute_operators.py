@@ -17,7 +17,6 @@ factor, kernels other than bf16.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,9 +26,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from lightloom.errors import HardwareError, did_you_mean
+from lightloom.errors import HardwareError, did_you_mean, echo
 from lightloom.hardware.gpus import Gpu
-from lightloom.hardware.values import Source, Strict, Value, read_toml
+from lightloom.hardware.values import Source, Table, Value, read_toml
+from lightloom.inputs.files import MAX_TEXT_BYTES, read_file
+from lightloom.inputs.text_table import Columns, TextTable, parse_table
 
 Array = npt.NDArray[np.float64]
 
@@ -53,10 +54,10 @@ MEMORY_KINDS = ("elementwise", "permute", "cross_entropy", "optimizer")
 MEASURED = ("a100", "b200")
 GENERIC = "a100"
 
-_CSV_COLUMNS = ["operator", "flops", "efficiency"]
+_CSV_COLUMNS = Columns("efficiencies", needed=("operator", "flops", "efficiency"))
 
 
-class CurveTable(Strict):
+class CurveTable(Table):
     """Efficiency by size of one operator, and how it combines with launch and memory time."""
 
     flops: list[float] = Field(min_length=1)
@@ -80,7 +81,7 @@ class CurveTable(Strict):
         return self
 
 
-class MemoryTable(Strict):
+class MemoryTable(Table):
     """Share of the memory rate that one kind of memory-bound operator reaches."""
 
     bandwidth_efficiency: float = Field(gt=0, le=2)
@@ -89,7 +90,7 @@ class MemoryTable(Strict):
     assumed: bool = False
 
 
-class EfficiencyFile(Strict):
+class EfficiencyFile(Table):
     """Efficiencies of one GPU; a user's profile may give only some of them."""
 
     sources: dict[str, Source] = Field(default_factory=dict)
@@ -98,7 +99,7 @@ class EfficiencyFile(Strict):
     sustained: Value | None = None
 
 
-class SustainedFile(Strict):
+class SustainedFile(Table):
     """Speed of operators within a step, of their speed alone, for one GPU."""
 
     sources: dict[str, Source]
@@ -289,24 +290,18 @@ def _read_csv(profile: Path) -> EfficiencyFile:
 
     Memory kinds have an empty ``flops``. The sustained factor stays: operators are measured alone.
     """
-    try:
-        text = profile.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise HardwareError(f"{profile}: cannot be read ({reason})") from None
-    rows = list(csv.reader(text.splitlines()))
-    if not rows or [cell.strip() for cell in rows[0]] != _CSV_COLUMNS:
-        raise HardwareError(f"{profile}: first line must be '{','.join(_CSV_COLUMNS)}'")
+    content = read_file(profile, "profile", MAX_TEXT_BYTES, HardwareError)
+    table = parse_table(content, str(profile), _CSV_COLUMNS, HardwareError)
     points: dict[str, list[tuple[float, float]]] = {}
     memory: dict[str, MemoryTable] = {}
-    for number, row in enumerate(rows[1:], start=2):
-        if not row:
-            continue
-        name, flops, efficiency = _csv_row(row, f"{profile}, line {number}")
-        if flops is None:
-            memory[name] = MemoryTable(bandwidth_efficiency=efficiency)
+    flops = table.numbers("flops", 1.0)
+    efficiencies = table.numbers("efficiency")
+    for row, name in enumerate(table.texts("operator")):
+        _check_row(table, row, name, flops[row], efficiencies[row])
+        if name in MEMORY_KINDS:
+            memory[name] = MemoryTable(bandwidth_efficiency=efficiencies[row])
         else:
-            points.setdefault(name, []).append((flops, efficiency))
+            points.setdefault(name, []).append((flops[row], efficiencies[row]))
     operators = {}
     for name, pairs in points.items():
         pairs.sort()
@@ -317,18 +312,12 @@ def _read_csv(profile: Path) -> EfficiencyFile:
     return EfficiencyFile(operators=operators, memory=memory)
 
 
-def _csv_row(row: list[str], where: str) -> tuple[str, float | None, float]:
-    if len(row) != len(_CSV_COLUMNS):
-        raise HardwareError(f"{where}: expected {len(_CSV_COLUMNS)} cells, got {len(row)}")
-    name, flops_text, efficiency_text = (cell.strip() for cell in row)
+def _check_row(table: TextTable, row: int, name: str, flops: float, efficiency: float) -> None:
+    where = table.place(row)
     if name not in (*OPERATORS, *MEMORY_KINDS):
         hint = did_you_mean(name, (*OPERATORS, *MEMORY_KINDS))
-        raise HardwareError(f"{where}: unknown operator '{name}'{hint}")
-    try:
-        flops = None if name in MEMORY_KINDS else float(flops_text)
-        efficiency = float(efficiency_text)
-    except ValueError:
-        raise HardwareError(f"{where}: expected numbers, got {','.join(row)!r}") from None
-    if not 0 < efficiency <= 2 or (flops is not None and not 0 < flops < np.inf):
+        raise HardwareError(f"{where}: unknown operator {echo(name)}{hint}")
+    if name in OPERATORS and not table.texts("flops")[row]:
+        raise HardwareError(f"{where}: expected the FLOPs of {name}, got an empty cell")
+    if not 0 < efficiency <= 2 or flops <= 0:
         raise HardwareError(f"{where}: flops must be above 0, efficiency in (0, 2]")
-    return name, flops, efficiency

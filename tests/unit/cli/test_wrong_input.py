@@ -89,8 +89,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
          "links; known rates: 100, 200, 400, 800 Gb/s (rates between are not interpolated); add a "
          "row to a file of your own"),
-        (f"{JOB} --prices no.toml", "no.toml: cannot be read (No such file or directory)"),
-        (f"{JOB} --power no.toml", "no.toml: cannot be read (No such file or directory)"),
+        (f"{JOB} --prices no.toml", "no.toml: no such file"),
+        (f"{JOB} --power no.toml", "no.toml: no such file"),
         # plans
         (f"{JOB} --pp-layout 1,x",
          "--pp-layout 1,x: expected numbers of layers such as 16,15,15,15"),
@@ -115,9 +115,9 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "--json - and --csv - both ask for standard output; name one's file"),
         (f"{JOB} --html -", "--html -: expected the name of a file, such as ./out"),
         # other commands
-        ("run no.toml", "no.toml: cannot read the study: No such file or directory"),
-        ("run tests", "tests: cannot read the study: Is a directory"),
-        ("explain no.json a b", "no.json: cannot read: No such file or directory"),
+        ("run no.toml", "no.toml: no such file"),
+        ("run tests", "tests: expected a file, got a folder"),
+        ("explain no.json a b", "no.json: no such file"),
         ("explain", "RESULTS is missing (A file of compare --json); for example: lightloom explain "
          "results.json fat-tree mixnet"),
         ("fabrics mixnt", f"no fabric 'mixnt'; did you mean 'mixnet'?; there are {KNOWN_FABRICS}"),
@@ -147,10 +147,10 @@ def write(name, content):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("{", "config.json is not JSON (line 1, column 2: Expecting property name enclosed in "
-         "double quotes)"),
-        (b"\xff\xfe", "config.json is not UTF-8 text; expected a model's config.json"),
-        ("[]", "config.json holds []; expected a JSON object, as in config.json"),
+        ("{", "config.json: not valid JSON: Expecting property name enclosed in double quotes at "
+         "column 2"),
+        (b"\xff\xfe", "config.json: not UTF-8 text"),
+        ("[]", "config.json: expected a JSON object, as in config.json, got []"),
     ],
 )  # fmt: skip
 def test_unreadable_config(refused, content, expected):
@@ -191,14 +191,12 @@ def test_matrix_of_the_wrong_size(refused):
         ("f.toml", "degree = 4\n", "--fabrics f.toml",
          f'f.toml: kind is needed, such as kind = "fat-tree"; known: {KNOWN_FABRICS}'),
         ("f.toml", 'kind = "mixnet"\ndegre = 4\n', "--fabrics f.toml",
-         "f.toml: mixnet: no option 'degre'; did you mean 'degree'?"),
+         "f.toml: mixnet: unknown key 'degre'; did you mean 'degree'?"),
         ("p.toml", "[sourcess]\n", "--prices p.toml",
-         "p.toml: unknown key 'sourcess'; did you mean 'sources'?; known: fibre, links, server, "
-         "sources, switches"),
-        ("p.toml", "[sources]\n", "--prices p.toml", "p.toml: missing key 'links'; add it"),
+         "p.toml: unknown key 'sourcess'; did you mean 'sources'?"),
+        ("p.toml", "[sources]\n", "--prices p.toml", "p.toml: links is missing; add it"),
         ("w.toml", "[portz]\n", "--power w.toml",
-         "w.toml: unknown key 'portz'; did you mean 'ports'?; known: links, ports, server, "
-         "sources"),
+         "w.toml: unknown key 'portz'; did you mean 'ports'?"),
         ("w.toml", "= 1", "--power w.toml",
          "w.toml: not valid TOML: Invalid statement (at line 1, column 1)"),
     ],

@@ -181,11 +181,11 @@ def test_standard_input(monkeypatch):
         ("a.csv", f"1,{2**53 + 1}", "a.csv, line 1: expected whole bytes from 0 to 2^53, got "
          "'9007199254740993'"),
         ("a.csv", f"1,{'9' * 5000}", "a.csv, line 1: expected whole bytes, got "
-         f"'{'9' * 39}..."),
+         f"'{'9' * 56}..."),
         ("a.csv", "a,b\n", "a.csv: expected rows of numbers below the header"),
-        ("a.csv", b"\xff\xfe1", "a.csv: not text in UTF-8"),
-        ("a.csv", '1,"2\n3,4"', "a.csv: not a table of numbers: a quoted cell spans lines"),
-        ("a.csv", '1,"2\n3,4', "a.csv: not a table of text: unexpected end of data"),
+        ("a.csv", b"\xff\xfe1", "a.csv: not UTF-8 text"),
+        ("a.csv", '1,"2\n3,4"', "a.csv: not a table of bytes: a quoted cell spans lines"),
+        ("a.csv", '1,"2\n3,4', "a.csv: not a table of bytes: unexpected end of data"),
         ("a.csv", "src,dst,bytes\n", "a.csv: expected rows below the header"),
         ("a.csv", "src,dst,bytes\n0,1,-5\n0,1,6", "a.csv: row 1 below the header has -5 bytes"),
         ("a.csv", "src,dst,bytes\n0,4096,5", "a.csv: expected sources and destinations from 0 to "
@@ -219,7 +219,7 @@ def test_exact_line(refused, name, content, expected):
 
 def test_folders_and_large_files(refused, tmp_path, monkeypatch):
     (tmp_path / "folder.npy").mkdir()
-    assert refused("folder.npy") == "folder.npy: expected a file"
+    assert refused("folder.npy") == "folder.npy: expected a file, got a folder"
     monkeypatch.setattr(byte_matrix, "MAX_FILE_BYTES", 100)
     large = npy(np.zeros((9, 9)))
     assert refused("a.npy", large) == f"a.npy: {len(large)} bytes exceed the limit of 100"

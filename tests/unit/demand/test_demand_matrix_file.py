@@ -94,7 +94,7 @@ def test_scaling_by_largest_remainders():
         ("[[1, true]]", "got True"),
         ("[[1, null]]", "got None"),
         ('[[1, "2"]]', "got '2'"),
-        ("[[1, NaN]]", "NaN is not a number of JSON"),
+        ("[[1, NaN]]", "NaN is not a JSON number"),
         ("[[1, 99999999999]]", "got 99999999999"),
         ("[[1, 2]", "not valid JSON: Expecting ',' delimiter at column 8"),
         ("[[1, 2]] []", "not valid JSON: Extra data"),
@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         read_matrix(tmp_path)
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe[[1]]")
-    with pytest.raises(DemandError, match="not valid JSON"):
+    with pytest.raises(DemandError, match="not UTF-8 text"):
         read_matrix(binary)
     monkeypatch.setattr("lightloom.demand.matrix_file.MAX_FILE_BYTES", 3)
     with pytest.raises(DemandError, match="7 bytes exceed the limit of 3"):

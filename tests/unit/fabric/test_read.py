@@ -63,30 +63,30 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
 @pytest.mark.parametrize(("name", "options", "text"), [
     ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: fat-tree,"
      " oversub, rail, topoopt, mixnet, or a .toml file"),
-    ("mixnet", {"degre": 3}, "mixnet: no option 'degre'; did you mean 'degree'?"),
-    ("fat-tree", {"zzz": 3}, "fat-tree: no option 'zzz'; known: label, all_to_all,"),
-    ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: input should be a valid integer"),
-    ("mixnet", {"degree": True}, "mixnet: degree = True: input should be a valid integer"),
-    ("mixnet", {"split": "yes"}, "mixnet: split = 'yes': input should be a valid boolean"),
+    ("mixnet", {"degre": 3}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
+    ("fat-tree", {"zzz": 3}, "fat-tree: unknown key 'zzz'; known: label, all_to_all,"),
+    ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: expected a whole number"),
+    ("mixnet", {"degree": True}, "mixnet: degree = True: expected a whole number"),
+    ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
     ("mixnet", {"switch_delay_s": "25 parsecs"}, "mixnet: switch_delay_s: cannot read"
      " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
     ("mixnet", {"switch_delay_s": "mesured"}, "mixnet: switch_delay_s: cannot read 'mesured' as a"
      " quantity in second, or 'measured', or 'measured-p99'; did you mean 'measured'?"),
-    ("mixnet", {"circuits": "bset"}, "mixnet: circuits = 'bset': expected one of paper, reference,"
+    ("mixnet", {"circuits": "bset"}, "mixnet: circuits = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),
-    ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = 'brake-even': expected one of"
+    ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = brake-even: expected one of"
      " never, always, per-layer, break-even, oracle; did you mean 'break-even'?"),
-    ("mixnet", {"first": "prdict"}, "mixnet: first = 'prdict': expected one of reuse, block,"
+    ("mixnet", {"first": "prdict"}, "mixnet: first = prdict: expected one of reuse, block,"
      " predict; did you mean 'predict'?"),
     ("mixnet", {"first": 3}, "mixnet: first = 3: expected one of reuse, block, predict"),
-    ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: input should"),
+    ("mixnet", {"link_up_delay_s": "-1 s"}, "mixnet: link_up_delay_s = -1.0: expected at least 0"),
     ("mixnet", {"control_delay_s": 1e7}, "mixnet: control_delay_s = 10000000.0: expected at"
      " most 1e+06 second"),
-    ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: input should be greater than or equal to 1"),
-    ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: input should be a finite number"),
-    ("rail", {"nic_gbps": 0}, "rail: nic_gbps = 0.0: input should be greater than 0"),
-    ("rail", {"switch_ports": -4}, "rail: switch_ports = -4: input should be greater than 0"),
-    ("topoopt", {"label": "a\nb"}, "topoopt: label = 'a\\nb': string should match"),
+    ("oversub", {"ratio": 0.5}, "oversub: ratio = 0.5: expected at least 1"),
+    ("oversub", {"ratio": float("inf")}, "oversub: ratio = inf: expected a finite number"),
+    ("rail", {"nic_gbps": 0}, "rail: nic_gbps = 0.0: expected more than 0"),
+    ("rail", {"switch_ports": -4}, "rail: switch_ports = -4: expected more than 0"),
+    ("topoopt", {"label": "a\nb"}, "topoopt: label = a\\nb: expected a name"),
 ])  # fmt: skip
 def test_wrong_options_are_one_line(name, options, text):
     with pytest.raises(FabricError) as error:
@@ -99,8 +99,8 @@ def test_wrong_options_are_one_line(name, options, text):
     ("degree = 3", "kind is needed, such as kind = \"fat-tree\"; known: fat-tree, oversub,"),
     ("kind = 3", "kind is needed"),
     ("kind = 'mixnut'", "unknown fabric 'mixnut'; did you mean 'mixnet'?"),
-    ("kind = 'mixnet'\nratio = 3", "mixnet: no option 'ratio'"),
-    ("kind = 'mixnet'\n[degree]\nx = 1", "mixnet: degree = {'x': 1}: input should be a valid"),
+    ("kind = 'mixnet'\nratio = 3", "mixnet: unknown key 'ratio'"),
+    ("kind = 'mixnet'\n[degree]\nx = 1", "mixnet: degree = {'x': 1}: expected a whole number"),
     ("kind = ", "not valid TOML: "),
 ])  # fmt: skip
 def test_wrong_files_are_one_line(write, text, expected):
@@ -111,9 +111,9 @@ def test_wrong_files_are_one_line(write, text, expected):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(FabricError, match=r"no\.toml: cannot be read \(No such file"):
+    with pytest.raises(FabricError, match=r"no\.toml: no such file"):
         load_fabric(tmp_path / "no.toml")
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FabricError, match=r"binary\.toml: cannot be read \(not UTF-8 text\)"):
+    with pytest.raises(FabricError, match=r"binary\.toml: not UTF-8 text"):
         load_fabric(str(path))

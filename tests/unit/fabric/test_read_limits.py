@@ -10,14 +10,14 @@ from lightloom.hardware import load_prices
 def test_a_huge_fabric_file_is_refused_unread(tmp_path):
     path = tmp_path / "huge.toml"
     path.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(FabricError, match="over 1000 kB; expected a few options"):
+    with pytest.raises(FabricError, match="1,000,001 bytes exceed the limit of 1,000,000"):
         load_fabric(path)
 
 
 def test_a_huge_price_file_is_refused_unread(tmp_path):
     path = tmp_path / "huge.toml"
     path.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(HardwareError, match="over 1000 kB; expected a short table"):
+    with pytest.raises(HardwareError, match="1,000,001 bytes exceed the limit of 1,000,000"):
         load_prices(path)
 
 

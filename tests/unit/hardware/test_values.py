@@ -9,21 +9,21 @@ from lightloom.errors import HardwareError
 from lightloom.hardware.values import (
     Provenance,
     Source,
-    Strict,
+    Table,
     Value,
     check_rates,
-    parse_toml,
+    parse_table,
     read_toml,
     resolve,
     row_at_rate,
 )
 
 
-class Inner(Strict):
+class Inner(Table):
     price_usd: Value
 
 
-class Outer(Strict):
+class Outer(Table):
     sources: dict[str, Source] = Field(default_factory=dict)
     rows: dict[str, Inner] = Field(default_factory=dict)
     single: Inner | None = None
@@ -31,7 +31,7 @@ class Outer(Strict):
 
 def refused(text: str) -> str:
     with pytest.raises(HardwareError) as caught:
-        parse_toml(text, Outer, "f.toml")
+        parse_table(text, Outer, "f.toml")
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("f.toml: ")
@@ -39,7 +39,7 @@ def refused(text: str) -> str:
 
 
 def test_reads_values_with_source_and_mark():
-    file = parse_toml(
+    file = parse_table(
         '[rows.400]\nprice_usd = { value = 7, source = "a", assumed = true, note = "n" }\n'
         '[sources.a]\ntext = "A"\ndate = "2024"\n',
         Outer,
@@ -54,10 +54,7 @@ def test_unknown_key_suggests_the_known_one():
     message = refused('[single]\nprice_us = { value = 1, source = "a" }\n')
     assert "unknown key 'single.price_us'; did you mean 'price_usd'?" in message
     message = refused('[single]\nprice_usd = { value = 1, source = "a", asumed = true }\n')
-    assert message == (
-        "f.toml: unknown key 'single.price_usd.asumed'; did you mean 'assumed'?;"
-        " known: assumed, note, source, value"
-    )
+    assert message == "f.toml: unknown key 'single.price_usd.asumed'; did you mean 'assumed'?"
 
 
 def test_unknown_key_in_a_row_of_a_mapping_suggests():
@@ -67,15 +64,15 @@ def test_unknown_key_in_a_row_of_a_mapping_suggests():
 
 def test_missing_key_is_named():
     assert refused("[single]\nprice_usd = { value = 1 }\n") == (
-        "f.toml: missing key 'single.price_usd.source'; add it"
+        "f.toml: single.price_usd.source is missing; add it"
     )
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", '"dear"'])
 def test_wrong_values_are_refused_with_what_was_given(value):
     message = refused(f'[single]\nprice_usd = {{ value = {value}, source = "a" }}\n')
-    assert "'single.price_usd.value'" in message
-    assert "got" in message
+    assert f"single.price_usd.value = {value.strip(chr(34))}" in message.replace("-1.0", "-1")
+    assert "expected" in message
 
 
 def test_not_toml():
@@ -89,7 +86,7 @@ def test_source_must_be_listed():
 
 
 def test_unreadable_file(tmp_path):
-    with pytest.raises(HardwareError, match="cannot be read"):
+    with pytest.raises(HardwareError, match="no such file"):
         read_toml(tmp_path / "absent.toml", "", Outer)
     binary = tmp_path / "b.toml"
     binary.write_bytes(b"\xff\xfe")
@@ -101,7 +98,7 @@ def test_unreadable_file(tmp_path):
 def test_any_text_is_read_or_refused_in_one_line(text):
     message = ""
     try:
-        parse_toml(text, Outer, "f.toml")
+        parse_table(text, Outer, "f.toml")
     except HardwareError as error:
         message = str(error)
     assert "\n" not in message

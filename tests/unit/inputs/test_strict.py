@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -17,7 +17,6 @@ from lightloom.inputs.strict import (
     check,
     keys_at,
     quantity,
-    shown,
 )
 
 
@@ -125,11 +124,39 @@ def test_right_values_pass():
 
 
 def test_long_values_are_cut():
-    assert len(shown("x" * 1000)) == 60
-    assert shown("x" * 60) == "x" * 60
+    assert len(echo("x" * 1000, quoted=False)) == 60
+    assert echo("x" * 60, quoted=False) == "x" * 60
 
 
 def test_keys_of_tables():
     assert keys_at(Outer, ("inner",)) == ["size", "delay_s"]
     assert keys_at(Outer, ("kind",)) == []
     assert keys_at(Outer, ("nothing", "there")) == []
+
+
+def test_wrong_arguments_of_a_constructor_are_one_line():
+    with pytest.raises(InputError) as caught:
+        Outer(name="a", inner={"size": 0})
+    assert str(caught.value) == "inner.size = 0: expected at least 1"
+    with pytest.raises(InputError, match="unknown key 'nam'; did you mean 'name'"):
+        Outer(nam="a")
+
+
+class Rows(Strict):
+    rows: dict[str, Inner] = Field(default_factory=dict)
+    sizes: list[int] | None = None
+    either: Annotated[float, Field(ge=0)] | Literal["auto"] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"rows": {"x": {"sise": 1}}}, "unknown key 'rows.x.sise'; did you mean 'size'?"),
+        ({"sizes": [1, "x"]}, "sizes.1 = x: expected a whole number"),
+        ({"either": -1.0}, "either = -1.0: expected at least 0"),
+    ],
+)
+def test_places_in_mappings_lists_and_unions(values, expected):
+    with pytest.raises(InputError) as caught:
+        check(Rows, values, "")
+    assert str(caught.value) == expected

@@ -143,7 +143,7 @@ def test_the_smallest_radix():
          "S: network.hosts = 100000: expected at most 16,384"),
         (WHOLE.replace("seed = 1", "seed = -1"), "S: seed = -1: expected at least 0"),
         ("until_s = 0\n" + WHOLE, "S: until_s = 0: expected more than 0"),
-        ("[", "S: not a TOML file: Invalid initial character for a key part (at end of document)"),
+        ("[", "S: not valid TOML: Invalid initial character for a key part (at end of document)"),
     ],
 )  # fmt: skip
 def test_wrong_files(text, expected):

@@ -67,7 +67,7 @@ def test_an_unknown_fabric_is_refused_with_a_hint(results):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "not JSON"),
+        ("", "not valid JSON"),
         ("[]", "no results in it"),
         ("{}", "no results in it"),
         ('{"results": []}', "schema None"),
@@ -77,7 +77,7 @@ def test_an_unknown_fabric_is_refused_with_a_hint(results):
         ('{"results": [{"fabric": "a"}], "schema_version": 1}', "a has no times"),
         ('{"results": [{"fabric": "a", "step_time_s": "x", "breakdown_critical_path_s": {}}], '
          '"schema_version": 1}', "a has no times"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "not valid JSON"),
     ],
 )  # fmt: skip
 def test_wrong_files_are_one_line(tmp_path, content, message):
@@ -90,11 +90,11 @@ def test_wrong_files_are_one_line(tmp_path, content, message):
 
 
 def test_a_missing_file_and_one_that_is_no_text(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="no such file"):
         load_results(tmp_path / "none.json")
     binary = tmp_path / "b.json"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="not UTF-8 text"):
         load_results(binary)
 
 

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from lightloom.demand import REGIMES
 from lightloom.errors import InputError
+from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -23,9 +24,7 @@ from lightloom.inputs.strict import (
     Switch,
     Whole,
     check,
-    parse_toml,
     quantity,
-    read_toml,
 )
 from lightloom.models import catalogue
 from lightloom.packets.scenario import QueueSize, whole_bytes
@@ -156,7 +155,7 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
     InputError
         As :func:`load_study`.
     """
-    values = parse_toml(content, name, "study")
+    values = parse_toml(content, name)
     return _below(check(Scenario, values, name), folder)
 
 

@@ -1,0 +1,100 @@
+"""One bounded reader: what is no readable regular file is refused in one line, at once."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lightloom.errors import DemandError, InputError
+from lightloom.inputs.files import read_file, read_input
+from lightloom.inputs.formats import JsonLimits, parse_json, parse_toml
+from lightloom.inputs.text_table import Columns, parse_rows, parse_table
+
+
+def refusal(path, limit=10, error=InputError):
+    with pytest.raises(error) as caught:
+        read_file(path, "list", limit, error)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 10)
+    assert read_file(path, "list", 10) == b"x" * 10
+    assert refusal(path, 9) == f"{path}: 10 bytes exceed the limit of 9"
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path) == f"{tmp_path}: expected a file, got a folder"
+    assert refusal(tmp_path / "pipe").endswith("pipe: expected a file, got a pipe")
+    assert refusal(Path("/dev/zero")) == "/dev/zero: expected a file, got a device"
+    assert refusal(tmp_path / "no", error=DemandError).endswith("no: no such file")
+    assert refusal(Path("a\0b")) == r"a\x00b: cannot read the list: not a usable path"
+    assert refusal(Path("a\nb")) == r"a\nb: no such file"
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert "cannot read the list: too many levels" in refusal(link)
+
+
+def test_standard_input_has_the_same_limit(monkeypatch):
+    read, write = os.pipe()
+    os.write(write, b"x" * 11)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        with pytest.raises(InputError, match="standard input: the list exceeds the limit of 10"):
+            read_input("-", "list", 10)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input: is closed; give a file"):
+        read_input("-", "list", 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[1]", "x: not valid JSON: Expecting ',' delimiter at column 5"),
+        ('{"a": 1,\n}', "x: not valid JSON: "),
+        ('{"a": NaN}', "x: not valid JSON: NaN is not a JSON number"),
+        ('{"a": 1, "a": 2}', "x: not valid JSON: key 'a' is given twice; keep one"),
+        ("[1" + "0" * 9 + "]", "x: not valid JSON: a number of 10 characters; the limit is 9"),
+        ("[[[[1]]]]", "x: not valid JSON: nests deeper than 3 levels"),
+        (b"\xff", "x: not UTF-8 text"),
+    ],
+)
+def test_json_within_limits(text, message):
+    with pytest.raises(DemandError) as caught:
+        parse_json(text, "x", DemandError, JsonLimits(depth=3, digits=9))
+    assert str(caught.value).startswith(message)
+
+
+def test_json_without_limits_takes_the_last_of_equal_keys():
+    assert parse_json('{"a": 1, "a": [[[[2]]]]}', "x") == {"a": [[[[2]]]]}
+
+
+def test_toml():
+    assert parse_toml(b"\xef\xbb\xbfa = 1", "x") == {"a": 1}
+    with pytest.raises(InputError, match="x: not valid TOML: nested too deeply"):
+        parse_toml(b"a = " + b"[" * 5000 + b"]" * 5000, "x")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_delimiter_is_found_in_the_first_line(mark):
+    text = f"# a remark\n\na{mark}b\n1{mark}2\n".encode()
+    table = parse_table(text, "x", Columns("things", needed=("a", "b")))
+    assert (table.whole("a").tolist(), table.whole("b").tolist()) == ([1], [2])
+    assert table.place(0) == "x, line 4"
+
+
+def test_spaces_divide_cells_only_where_asked():
+    assert parse_rows(b"1 2\n3  4", "x", "numbers", spaces=True).rows == [["1", "2"], ["3", "4"]]
+    assert parse_rows(b"1 2", "x", "numbers").rows == [["1 2"]]
+
+
+def test_the_error_is_of_the_class_that_was_asked_for():
+    with pytest.raises(DemandError, match="x: 2 rows exceed the limit of 1"):
+        parse_rows(b"1\n2", "x", "numbers", DemandError, max_rows=1)
+    table = parse_table(b"a\nz", "x", Columns("things", needed=("a",)), DemandError)
+    with pytest.raises(DemandError, match="x, line 2, cell 1: expected a number, got 'z'"):
+        table.numbers("a")
