@@ -109,7 +109,7 @@ def folder(tmp_path, monkeypatch):
         ("schedule inside.npy --delay 0", "inside.npy: has no bytes to send; "
          "nothing to schedule"),
         ("schedule no.npy --delay 0", "no.npy: no such file"),
-        ("schedule . --delay 0", ".: expected a file"),
+        ("schedule . --delay 0", ".: expected a file, got a folder"),
         ("schedule a.npy --delay 0 --servers 4", "--servers is for --synthetic; nothing reads it "
          "with a file"),
         ("schedule a.npy --delay 0 --seed 4", "--seed is for --synthetic; nothing reads it with a "
