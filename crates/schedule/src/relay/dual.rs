@@ -2,9 +2,9 @@
 //!
 //! Let every resource r have a price `w(r)` >= 0 per byte. However the bytes are routed, they pay
 //! at least the cheapest path of each pair: the sum of `demand * least(w)` over pairs is at most
-//! the sum of `load(r) w(r)` over resources. In time T resource r carries at most `capacity(r) T`, so T
-//! is at least the former sum over the sum of `capacity(r) w(r)`. Any prices will do, so a bound
-//! can be checked without trusting what found them.
+//! the sum of `load(r) w(r)` over resources. In time T resource r carries at most `capacity(r) T`,
+//! so T is at least the former sum over the sum of `capacity(r) w(r)`. Any prices will do, so a
+//! bound can be checked without trusting what found them.
 
 use super::cheapest::Cheapest;
 use super::request::RelayRequest;
