@@ -234,7 +234,7 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(chronos, small, monkey
         ('tuned = "tuned"', 'as = "tuned"', "unknown key 'packet.tuned.as'"),
         ('tuned = "tuned"', 'tuned = "tune"', "packet.tuned.tuned = tune: not in tuning.ranges"),
         ("delays_s = [0.0, 1e-6]", "delays_s = []", "circuits.delays_s = "),
-        ("[matrices]", "[matrices", "not a TOML file"),
+        ("[matrices]", "[matrices", "not valid TOML"),
     ],
 )
 def test_wrong_settings_are_one_clear_line(chronos, tmp_path, good, bad, message):
