@@ -1,8 +1,8 @@
 //! Plays the task graph of a training step over a network.
 //!
 //! Workers play their programs; collectives become flows over the links of the network
-//! ([`lower`], `fabric`); regional circuits follow the demand by the functions of
-//! `lightloom-schedule` ([`circuits`]); the outcome says how long the step took and why.
+//! ([`lower`], `fabric`); regional circuits follow the demand as
+//! `lightloom-decide` says ([`circuits`]); the outcome says how long the step took and why.
 //!
 //! Assumes one compute stream per worker that collectives do not slow down, and NICs, switches and
 //! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those
@@ -30,7 +30,8 @@ mod tests;
 mod timeline;
 
 pub use check::{ring_edge_bytes, ring_steps};
-pub use circuits::ask::CircuitAllocator;
+pub use circuits::custom::Plugins;
+pub use circuits::record::{DecisionRecord, Decisions};
 pub use critical_path::{CATEGORIES, CriticalPath};
 pub use error::ExecuteError;
 pub use ledger::{CARRIER_NAMES, Ledger, Purpose};
@@ -53,29 +54,27 @@ pub fn execute(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, ExecuteError> {
-    execute_as(Model::Flows, graph, network, options, observer, None)
+    execute_as(Model::Flows, graph, network, options, observer, Plugins::default())
 }
 
 /// Plays one step.
 ///
-/// The observer is told every 50,000 events how many tasks (over all workers) are done. A user's
-/// own allocator, if there is one, decides on the circuits.
+/// The observer is told every 50,000 events how many tasks (over all workers) are done. Plug-ins, if
+/// there are any, propose circuits and predict demand.
 ///
 /// # Errors
 /// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
-/// observer asks to stop; also if the allocator refuses, or its circuits cannot be.
-pub fn execute_as(
-    model: Model<'_>,
-    graph: &TaskGraph,
-    network: &Network,
+/// observer asks to stop; also if a plug-in refuses, or its circuits cannot be.
+pub fn execute_as<'a>(
+    model: Model<'a>,
+    graph: &'a TaskGraph,
+    network: &'a Network,
     options: &Options,
     observer: &mut dyn Observer,
-    allocator: Option<&mut dyn CircuitAllocator>,
+    plugins: Plugins<'a>,
 ) -> Result<Outcome, ExecuteError> {
     let mut engine = engine::Engine::new(graph, network, options, model)?;
-    if let Some(allocator) = allocator {
-        engine.ask_instead(allocator);
-    }
+    engine.plug_in(plugins);
     engine.run(observer)
 }
 

@@ -59,18 +59,25 @@ impl Which {
         self.scaled(tokens, size, demand);
     }
 
-    fn scaled(&self, tokens: &[u32], size: usize, demand: &mut Vec<u64>) {
+    /// Bytes from member to member of these token copies, as [`Self::demand`].
+    pub fn of_tokens(&self, tokens: &[u64]) -> Vec<u64> {
+        let mut demand = Vec::with_capacity(tokens.len());
+        self.scaled(tokens, self.members as usize, &mut demand);
+        demand
+    }
+
+    fn scaled<T>(&self, tokens: &[T], size: usize, demand: &mut Vec<u64>)
+    where
+        T: Copy + Into<u64>,
+    {
+        let bytes = |count: T| count.into() * self.bytes_per_token;
         demand.clear();
         if self.transposed {
             for row in 0..size {
-                demand.extend(
-                    (0..size).map(|column| {
-                        u64::from(tokens[column * size + row]) * self.bytes_per_token
-                    }),
-                );
+                demand.extend((0..size).map(|column| bytes(tokens[column * size + row])));
             }
         } else {
-            demand.extend(tokens.iter().map(|&count| u64::from(count) * self.bytes_per_token));
+            demand.extend(tokens.iter().map(|&count| bytes(count)));
         }
     }
 }

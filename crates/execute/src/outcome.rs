@@ -1,5 +1,6 @@
 //! What a run yields, and what it may be asked for.
 
+use crate::circuits::record::Decisions;
 use crate::critical_path::CriticalPath;
 use crate::ledger::Ledger;
 use crate::timeline::{CircuitTimeline, Snapshot, Timeline};
@@ -13,6 +14,8 @@ pub struct Options {
     /// Whether decisions of the circuit policy for equal demand and equal present circuits are
     /// computed once.
     pub share_equal_work: bool,
+    /// Whether every decision is recorded, with what it started from.
+    pub record_decisions: bool,
 }
 
 /// Use of one class of links over the step.
@@ -73,9 +76,9 @@ pub struct CircuitStatistics {
     pub relayed: u64,
     /// All-to-alls for which relaying, though allowed, did not pay.
     pub one_hop: u64,
-    /// Calls of the allocator.
+    /// Requests to the allocator.
     pub allocations: u64,
-    /// Calls answered from an earlier equal one.
+    /// Those served from an earlier equal one.
     pub shared: u64,
 }
 
@@ -120,6 +123,8 @@ pub struct Outcome {
     pub circuit_timeline: CircuitTimeline,
     /// Decisions of the circuit policy for the groups of selected workers.
     pub snapshots: Vec<Snapshot>,
+    /// Every decision with what it started from, if asked for.
+    pub decisions: Decisions,
     /// Packets that left a link, once for each; none of fluids.
     pub packet_hops: u64,
     /// What the flow simulation did.

@@ -1,8 +1,9 @@
 //! Small graphs and networks for the tests of this crate.
 
 use lightloom_model::{
-    AllToAll, Allocator, Category, Direct, Duration, Eps, FirstAllToAll, Layout, Network, NvSwitch,
-    Ocs, Rate, Reconfigure, StageProgram, SwitchDelay, Task, TaskGraph, TaskKind, TokenBlocks,
+    AllToAll, Allocator, Category, Direct, Duration, Eps, Failures, FirstAllToAll, Layout, Network,
+    NvSwitch, Ocs, Policy, Rate, Reconfigure, RelayChunk, StageProgram, SwitchTiming, Task,
+    TaskGraph, TaskKind, TokenBlocks,
 };
 
 /// One gigabit per second.
@@ -77,14 +78,36 @@ pub fn ocs(servers: usize) -> Ocs {
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(1_000_000),
         region_of_server: vec![0; servers],
-        allocator: Allocator::Best,
-        split: true,
-        reconfigure: Reconfigure::Always,
-        first: FirstAllToAll::Reuse,
-        delay: SwitchDelay { fixed: Duration(25_000_000_000), ..SwitchDelay::default() },
-        keep_unchanged: true,
-        relaying: None,
+        planes: None,
+        relay_chunk: RelayChunk::default(),
+        policy: Policy {
+            allocator: Allocator::Best,
+            when: Reconfigure::Always,
+            first: FirstAllToAll::Reuse,
+            split: true,
+            relaying: false,
+        },
+        timing: SwitchTiming { fixed: Duration(25_000_000_000), ..SwitchTiming::default() },
+        failures: Failures::default(),
     }
+}
+
+/// As [`ocs`], with another policy.
+pub fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
+    let base = ocs(servers);
+    Ocs { policy: Policy { when, ..base.policy }, ..base }
+}
+
+/// As these circuits, over which servers relay in such chunks, if any.
+pub fn with_relays(ocs: Ocs, chunk: Option<RelayChunk>) -> Ocs {
+    let policy = Policy { relaying: chunk.is_some(), ..ocs.policy };
+    Ocs { policy, relay_chunk: chunk.unwrap_or_default(), ..ocs }
+}
+
+/// As this network, whose first all-to-alls do something else.
+pub fn with_first(network: Network, first: FirstAllToAll) -> Network {
+    let ocs = network.ocs.map(|ocs| Ocs { policy: Policy { first, ..ocs.policy }, ..ocs });
+    Network { ocs, ..network }
 }
 
 /// A network of this packet fabric alone.

@@ -6,14 +6,15 @@
 
 mod choice;
 pub mod network;
+pub mod ocs;
 pub mod plan;
 pub mod task_graph;
 pub mod units;
 
 pub use choice::Choice;
-pub use network::{
-    AllToAll, Allocator, Circuit, Cycle, Direct, Eps, FirstAllToAll, Network, NvSwitch, Ocs,
-    Reconfigure, Relaying, Route, SwitchDelay,
+pub use network::{AllToAll, Circuit, Cycle, Direct, Eps, Network, NvSwitch, Route};
+pub use ocs::{
+    Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
 };
 pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{

@@ -7,6 +7,7 @@
 //!
 //! A fat-tree is `Eps` alone, MixNet is `Eps` and `Ocs`, TopoOpt is `Direct` alone.
 
+use crate::ocs::{Failures, Ocs};
 use crate::units::{Duration, Rate};
 use crate::{Invalid, choices};
 
@@ -17,65 +18,6 @@ choices! {
         Rail = "rail": "First to the local GPU on the destination's rail (PXN), then across",
         Hierarchical = "hierarchical":
             "Gathered, spread evenly over all NICs of the server, scattered at the receiver",
-    }
-}
-
-choices! {
-    /// Which function turns a region's demand into circuits.
-    pub enum Allocator: "allocator" {
-        Paper = "paper": "Algorithm 1 of MixNet, as printed",
-        Reference = "reference": "Algorithm 1 as the simulator of the MixNet authors has it",
-        Static = "static": "A demand-oblivious circulant",
-        Greedy = "greedy": "The pair that needs it most gets the next circuit",
-        Parametric = "parametric": "Bisection on the time, with a local search at each",
-        Best = "best": "Never slower than the others: `parametric` with more patience and starts",
-    }
-}
-
-choices! {
-    /// When circuits follow the demand.
-    pub enum Reconfigure: "reconfigure" {
-        Never = "never": "The circuits of the start of the run stay",
-        Always = "always": "Before every all-to-all whose demand is known, as in MixNet",
-        PerLayer = "per-layer":
-            "At most once per layer and pass, for all of its all-to-alls whose demand is known",
-        BreakEven = "break-even":
-            "Where it saves more than it exposes, over upcoming all-to-alls of known demand",
-        Oracle = "oracle":
-            "As `break-even` with all upcoming demand known: what perfect prediction could gain",
-    }
-}
-
-choices! {
-    /// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
-    pub enum FirstAllToAll: "first" {
-        Reuse = "reuse": "Uses the circuits that are up",
-        Block = "block": "Waits for new circuits",
-        Predict = "predict": "Is decided beforehand, on what the same layer's last one was",
-    }
-}
-
-/// The delay from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SwitchDelay {
-    /// Switching time, independent of the number of circuits.
-    pub fixed: Duration,
-    /// Additional switching time per changed pair.
-    pub per_pair: Duration,
-    /// Control plane: collecting demand, computing, commands.
-    pub control: Duration,
-    /// Transceiver and NIC bring-up.
-    pub link_up: Duration,
-}
-
-impl SwitchDelay {
-    /// The delay for this many changed pairs; zero if none changes.
-    pub fn for_pairs(&self, pairs: u32) -> Duration {
-        if pairs == 0 {
-            return Duration::ZERO;
-        }
-        let switching = Duration(self.per_pair.0.saturating_mul(u64::from(pairs)));
-        self.fixed + switching + self.control + self.link_up
     }
 }
 
@@ -107,42 +49,6 @@ pub struct Eps {
     /// Rail-optimised: NIC i of every server is under ToR i, so a NIC reaches another rail only
     /// over the layer above.
     pub rail: bool,
-}
-
-/// Regional circuit switches and how they are used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ocs {
-    /// Optical links per server (the paper's alpha).
-    pub degree: u32,
-    /// Rate of each.
-    pub nic_rate: Rate,
-    /// Propagation delay of one circuit.
-    pub circuit_delay: Duration,
-    /// Region of each server; servers without one have `u32::MAX`.
-    pub region_of_server: Vec<u32>,
-    /// Demand to circuits.
-    pub allocator: Allocator,
-    /// Whether a pair with circuits may send its excess over the EPS.
-    pub split: bool,
-    /// When circuits follow the demand.
-    pub reconfigure: Reconfigure,
-    /// What the first all-to-all does.
-    pub first: FirstAllToAll,
-    /// Delay model.
-    pub delay: SwitchDelay,
-    /// Whether circuits that do not change stay up during a reconfiguration.
-    pub keep_unchanged: bool,
-    /// What servers of a region pay to pass bytes of others on, if they do so.
-    pub relaying: Option<Relaying>,
-}
-
-/// How servers pass bytes on that are on their way to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Relaying {
-    /// Bytes go on in chunks of this size, each once it has arrived.
-    pub chunk_bytes: u64,
-    /// Time to notice a chunk and to start its copy and its sending.
-    pub chunk_latency: Duration,
 }
 
 /// A bundle of parallel direct links between two servers, duplex.
@@ -245,8 +151,18 @@ impl Network {
             if ocs.region_of_server.len() != self.servers as usize {
                 return Err(Invalid::new("ocs.region_of_server needs one entry per server"));
             }
-            if self.eps.is_none() {
+            let Some(eps) = &self.eps else {
                 return Err(Invalid::new("ocs needs an eps beside it for pairs without circuits"));
+            };
+            ocs.failures.validate(&vec![ocs.degree; self.servers as usize], eps.nics)?;
+            for &(server, _) in &ocs.failures.eps_nics {
+                let nics = Failures { servers: Vec::new(), ..ocs.failures.clone() };
+                if nics.eps_rate(server, eps.nic_rate, eps.nics) == Rate(0) {
+                    return Err(Invalid(format!(
+                        "failed EPS NICs: all {} of server {server}, expected one that works",
+                        eps.nics
+                    )));
+                }
             }
         }
         if let Some(direct) = &self.direct {
@@ -330,13 +246,5 @@ mod tests {
             assert_eq!(refusal(wrong, 1), Err(format!("cycle {wrong:?} is no ring of servers")));
         }
         assert_eq!(refusal(&[1, 0], 0), Err("cycle [1, 0] has no circuits".into()));
-    }
-
-    #[test]
-    fn no_change_costs_no_delay() {
-        let delay =
-            SwitchDelay { fixed: Duration(25), per_pair: Duration(2), ..Default::default() };
-        assert_eq!(delay.for_pairs(0), Duration::ZERO);
-        assert_eq!(delay.for_pairs(3), Duration(31));
     }
 }

@@ -4,6 +4,7 @@
 //! transfer in 128 bits and rounded up, never as "picoseconds per byte", which at 3.2 Tb/s would
 //! be 2.5 and hence 20 % wrong when rounded.
 
+use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub};
 
 /// Picoseconds in one second.
@@ -14,7 +15,9 @@ pub const PS_PER_S: u64 = 1_000_000_000_000;
 pub struct Time(pub u64);
 
 /// A span of simulated time, in picoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Duration(pub u64);
 
 /// An amount of data, in bytes.
@@ -22,7 +25,9 @@ pub struct Duration(pub u64);
 pub struct Bytes(pub u64);
 
 /// A data rate, in bits per second per direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct Rate(pub u64);
 
 impl Time {

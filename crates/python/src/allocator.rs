@@ -1,6 +1,6 @@
 //! A Python function as the allocator of a run: `allocator` of `lightloom.simulate`.
 
-use lightloom_execute::CircuitAllocator;
+use lightloom_decide::CircuitAllocator;
 use lightloom_model::Invalid;
 use lightloom_schedule::Request;
 use numpy::{PyArray1, PyReadonlyArray1};

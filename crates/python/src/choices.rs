@@ -1,6 +1,6 @@
 //! The closed sets of names that the core knows, for `lightloom.schedule.choices`.
 
-use lightloom_model::{AllToAll, Allocator, Choice, FirstAllToAll, Reconfigure};
+use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
 use lightloom_packetsim::TransportName;
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
@@ -23,9 +23,10 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 8] = [
+const SETS: [Set; 9] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
+    (Fibers::KEY, entries::<Fibers>),
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
     (Method::KEY, entries::<Method>),
     (Reconfigure::KEY, entries::<Reconfigure>),

@@ -4,15 +4,16 @@
 
 use crate::allocator::Caller;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
+use lightloom_decide::CircuitAllocator;
 use lightloom_execute::{
-    CARRIER_NAMES, CircuitAllocator, CircuitStatistics, CircuitTimeline, ExecuteError, Model,
-    Options, Outcome, Purpose, Snapshot, Timeline, execute_as, total_tasks,
+    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Model, Options, Outcome,
+    Plugins, Purpose, Snapshot, Timeline, execute_as, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
-    Category, Choice, Circuit, Cycle, Direct, Duration, Eps, Layout, Network, NvSwitch, Ocs, Pass,
-    Rate, Relaying, RingKind, Route, Scope, StageProgram, SwitchDelay, Task, TaskGraph, TaskKind,
-    Time, TokenBlocks,
+    Category, Choice, Circuit, Cycle, Direct, Duration, Eps, Failures, Layout, Network, NvSwitch,
+    Ocs, Pass, Policy, Rate, RelayChunk, RingKind, Route, Scope, StageProgram, SwitchTiming, Task,
+    TaskGraph, TaskKind, Time, TokenBlocks,
 };
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::create_exception;
@@ -50,6 +51,7 @@ fn execute<'py>(
     let options = Options {
         timeline_workers: value(options, "timeline_workers")?,
         share_equal_work: value(options, "share_equal_work")?,
+        record_decisions: false,
     };
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
     let mut caller = allocator.map(|function| Caller { function, error: None });
@@ -61,7 +63,8 @@ fn execute<'py>(
             (None, None) => Model::Flows,
         };
         let allocator = caller.as_mut().map(|caller| caller as &mut dyn CircuitAllocator);
-        execute_as(model, &graph, &network, &options, &mut watcher, allocator)
+        let plugins = Plugins { allocator, predictor: None };
+        execute_as(model, &graph, &network, &options, &mut watcher, plugins)
     });
     if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {
         return Err(error);
@@ -323,28 +326,43 @@ fn read_eps(eps: &Bound<'_, PyDict>) -> PyResult<Eps> {
 
 fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
     let duration = |key: &str| value(ocs, key).map(Duration);
+    let relaying: Option<(u64, u64)> = value(ocs, "relaying")?;
+    let chunk = relaying.unwrap_or_default();
     Ok(Ocs {
         degree: value(ocs, "degree")?,
         nic_rate: Rate(value(ocs, "nic_rate_bps")?),
         circuit_delay: duration("circuit_delay_ps")?,
         region_of_server: column(ocs, "region_of_server")?,
-        allocator: word(ocs)?,
-        split: value(ocs, "split")?,
-        reconfigure: word(ocs)?,
-        first: word(ocs)?,
-        delay: SwitchDelay {
+        planes: value::<Option<String>>(ocs, "planes")?.map(|_| word(ocs)).transpose()?,
+        relay_chunk: RelayChunk { bytes: chunk.0, latency: Duration(chunk.1) },
+        policy: Policy {
+            allocator: word(ocs)?,
+            when: word(ocs)?,
+            first: word(ocs)?,
+            split: value(ocs, "split")?,
+            relaying: relaying.is_some(),
+        },
+        timing: SwitchTiming {
             fixed: duration("fixed_ps")?,
             per_pair: duration("per_pair_ps")?,
             control: duration("control_ps")?,
             link_up: duration("link_up_ps")?,
+            keep_unchanged: value(ocs, "keep_unchanged")?,
         },
-        keep_unchanged: value(ocs, "keep_unchanged")?,
-        relaying: value::<Option<(u64, u64)>>(ocs, "relaying")?.map(
-            |(chunk_bytes, chunk_latency)| Relaying {
-                chunk_bytes,
-                chunk_latency: Duration(chunk_latency),
-            },
-        ),
+        failures: read_failures(&item(ocs, "failures")?)?,
+    })
+}
+
+fn read_failures(failures: &Bound<'_, PyAny>) -> PyResult<Failures> {
+    if failures.is_none() {
+        return Ok(Failures::default());
+    }
+    let failures = failures.cast::<PyDict>()?;
+    Ok(Failures {
+        nics: value(failures, "nics")?,
+        eps_nics: value(failures, "eps_nics")?,
+        servers: value(failures, "servers")?,
+        planes: value(failures, "planes")?,
     })
 }
 

@@ -4,7 +4,6 @@
 //! - [`coloring`]: edge coloring, and permutations over a circuit fabric;
 //! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
-//! - [`reconfigure`]: whether other circuits pay for their switching;
 //! - [`relay`]: routing over circuits, the EPS and third servers, and circuits for such routing;
 //! - [`rotornet`], [`helios`], [`xnest_plus`]: how these systems set their switches;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
@@ -19,14 +18,13 @@ pub mod epochs;
 pub mod helios;
 pub mod matching;
 pub mod permutation;
-pub mod reconfigure;
 pub mod relay;
 pub mod rotornet;
 pub mod topoopt;
 pub mod xnest_plus;
 
 pub use allocation::{
-    Allocation, EpsRates, Fibres, NicCircuit, NicEnd, Planes, Request, allocate, assign_most,
-    assign_planes, changed_pairs, check_planes, line_bound, makespans, map_nics, port_bound, route,
+    Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request, allocate, assign_from, assign_most,
+    assign_planes, changed_pairs, check_planes, line_bound, makespans, map_nics, map_working_nics,
+    port_bound, route,
 };
-pub use reconfigure::{Ahead, Switching, Verdict, break_even};

@@ -3,7 +3,8 @@
 mod common;
 
 use common::Random;
-use lightloom_schedule::{Fibres, NicCircuit, NicEnd, Planes, assign_planes, check_planes};
+use lightloom_model::Fibers;
+use lightloom_schedule::{NicCircuit, NicEnd, Planes, assign_planes, check_planes};
 use proptest::prelude::*;
 
 const EFFORT: u32 = 20_000;
@@ -42,9 +43,9 @@ proptest! {
     ) {
         let working = vec![true; n * planes];
         let counts = built(n, planes, &working, &mut Random(seed));
-        match assign_planes(&counts, &working, Fibres::Duplex, EFFORT) {
+        match assign_planes(&counts, &working, Fibers::Duplex, EFFORT) {
             Planes::Assigned(found) => {
-                prop_assert!(check_planes(&counts, &working, Fibres::Duplex, &found).is_ok());
+                prop_assert!(check_planes(&counts, &working, Fibers::Duplex, &found).is_ok());
             }
             Planes::Infeasible(reason) => prop_assert!(false, "{reason}"),
             Planes::NotFound(found, left) => {
@@ -55,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn crossed_fibres_always_work(n in 2..33_usize, half in 1..5_usize, seed in 1..u64::MAX) {
+    fn crossed_fibers_always_work(n in 2..33_usize, half in 1..5_usize, seed in 1..u64::MAX) {
         let planes = 2 * half;
         let working = vec![true; n * planes];
         let mut random = Random(seed);
@@ -70,10 +71,10 @@ proptest! {
                 free[b] -= 1;
             }
         }
-        let Planes::Assigned(found) = assign_planes(&counts, &working, Fibres::Crossed, 1) else {
+        let Planes::Assigned(found) = assign_planes(&counts, &working, Fibers::Crossed, 1) else {
             panic!("no two-factors");
         };
-        prop_assert!(check_planes(&counts, &working, Fibres::Crossed, &found).is_ok());
+        prop_assert!(check_planes(&counts, &working, Fibers::Crossed, &found).is_ok());
     }
 
     #[test]
@@ -82,11 +83,11 @@ proptest! {
     ) {
         let mut random = Random(seed);
         let working: Vec<bool> = (0..n * planes).map(|_| random.uniform() > 0.2).collect();
-        let fibres = if crossed { Fibres::Crossed } else { Fibres::Duplex };
+        let fibers = if crossed { Fibers::Crossed } else { Fibers::Duplex };
         let counts = built(n, planes, &working, &mut random);
-        match assign_planes(&counts, &working, fibres, EFFORT) {
+        match assign_planes(&counts, &working, fibers, EFFORT) {
             Planes::Assigned(found) => {
-                prop_assert!(check_planes(&counts, &working, fibres, &found).is_ok());
+                prop_assert!(check_planes(&counts, &working, fibers, &found).is_ok());
             }
             Planes::Infeasible(reason) => prop_assert!(crossed, "{reason}"),
             Planes::NotFound(..) => {}
@@ -97,13 +98,13 @@ proptest! {
 #[test]
 fn a_fat_triangle_needs_half_as_many_planes_again() {
     let triangle = circuits(3, &[(0, 1, 2), (1, 2, 2), (0, 2, 2)]);
-    let four = assign_planes(&triangle, &[true; 12], Fibres::Duplex, EFFORT);
+    let four = assign_planes(&triangle, &[true; 12], Fibers::Duplex, EFFORT);
     let text = "6 circuits join servers 0, 1, 2 to each other, but 4 planes can join 3 servers at \
                 most 4 times";
     assert_eq!(four, Planes::Infeasible(text.into()));
-    let six = assign_planes(&triangle, &[true; 18], Fibres::Duplex, EFFORT);
+    let six = assign_planes(&triangle, &[true; 18], Fibers::Duplex, EFFORT);
     assert!(matches!(six, Planes::Assigned(found) if found.len() == 6));
-    let crossed = assign_planes(&triangle, &[true; 12], Fibres::Crossed, EFFORT);
+    let crossed = assign_planes(&triangle, &[true; 12], Fibers::Crossed, EFFORT);
     assert!(matches!(crossed, Planes::Assigned(found) if found.len() == 6));
 }
 
@@ -115,24 +116,24 @@ fn petersens_graph_is_proved_infeasible() {
         edges.extend([(i, (i + 1) % 5, 1), (i, i + 5, 1), (5 + i, 5 + (i + 2) % 5, 1)]);
     }
     let counts = circuits(10, &edges);
-    let found = assign_planes(&counts, &[true; 30], Fibres::Duplex, EFFORT);
+    let found = assign_planes(&counts, &[true; 30], Fibers::Duplex, EFFORT);
     assert_eq!(found, Planes::Infeasible("every assignment was tried".into()));
-    let short = assign_planes(&counts, &[true; 30], Fibres::Duplex, 30);
+    let short = assign_planes(&counts, &[true; 30], Fibers::Duplex, 30);
     assert!(matches!(short, Planes::NotFound(kept, left) if kept.len() + left.len() == 15));
-    let four = assign_planes(&counts, &[true; 40], Fibres::Duplex, EFFORT);
+    let four = assign_planes(&counts, &[true; 40], Fibers::Duplex, EFFORT);
     assert!(matches!(four, Planes::Assigned(_)));
 }
 
 #[test]
 fn reasons_are_stated() {
     let pair = circuits(2, &[(0, 1, 2)]);
-    let reason = |working: &[bool], fibres| match assign_planes(&pair, working, fibres, EFFORT) {
+    let reason = |working: &[bool], fibers| match assign_planes(&pair, working, fibers, EFFORT) {
         Planes::Infeasible(text) => text,
         other => panic!("{other:?}"),
     };
-    let text = reason(&[true, false, true, true], Fibres::Duplex);
+    let text = reason(&[true, false, true, true], Fibers::Duplex);
     assert_eq!(text, "server 0 has 2 circuits but 1 working NICs");
-    let text = reason(&[true, true, false, false, false, false, true, true], Fibres::Duplex);
+    let text = reason(&[true, true, false, false, false, false, true, true], Fibers::Duplex);
     assert_eq!(text, "servers 0 and 1 have no working NICs that can be joined");
 }
 
@@ -140,14 +141,14 @@ fn reasons_are_stated() {
 fn the_checker_names_what_is_wrong() {
     let pair = circuits(2, &[(0, 1, 1)]);
     let end = |server, nic| NicEnd { server, nic };
-    let check = |assigned: &[NicCircuit], fibres| {
+    let check = |assigned: &[NicCircuit], fibers| {
         let working = [true, true, false, true, true, true];
-        check_planes(&pair, &working, fibres, assigned).map_err(|error| error.to_string())
+        check_planes(&pair, &working, fibers, assigned).map_err(|error| error.to_string())
     };
     let joined = |x, y| NicCircuit { a: end(0, x), b: end(1, y) };
-    assert_eq!(check(&[joined(0, 0)], Fibres::Duplex), Ok(()));
-    assert_eq!(check(&[joined(0, 1)], Fibres::Crossed), Ok(()));
-    let refused = |assigned: &[NicCircuit]| check(assigned, Fibres::Duplex).unwrap_err();
+    assert_eq!(check(&[joined(0, 0)], Fibers::Duplex), Ok(()));
+    assert_eq!(check(&[joined(0, 1)], Fibers::Crossed), Ok(()));
+    let refused = |assigned: &[NicCircuit]| check(assigned, Fibers::Duplex).unwrap_err();
     assert_eq!(refused(&[]), "0 of 1 circuits join 0 and 1");
     assert_eq!(refused(&[joined(2, 2)]), "NIC 2 of server 0 does not work");
     assert_eq!(refused(&[joined(0, 1)]), "NICs 0 and 1 are on no common plane");

@@ -8,9 +8,12 @@ relaying (``Direct``). Rates are bits per second, times picoseconds, both whole 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from lightloom.schedule import Failures
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Ocs:
 
     ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
-    picoseconds of a chunk where servers pass bytes of others on.
+    picoseconds of a chunk where servers pass bytes of others on. ``planes`` says how fibers are laid
+    where NIC i of every server is on a switch of its own; without it one switch joins any two ports
+    of a region. ``failures`` are never used; a failed server is taken to be replaced by a spare one
+    without circuits.
     """
 
     degree: int
@@ -57,6 +63,8 @@ class Ocs:
     link_up_ps: int = 0
     keep_unchanged: bool = True
     relaying: tuple[int, int] | None = None
+    planes: Literal["duplex", "crossed"] | None = None
+    failures: Failures | None = None
 
 
 @dataclass(frozen=True)

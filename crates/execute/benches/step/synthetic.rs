@@ -1,9 +1,9 @@
 //! Steps of Mixtral-like jobs, built without Python: programs in 1F1B order, skewed routing.
 
 use lightloom_model::{
-    AllToAll, Allocator, Category, Circuit, Direct, Duration, Eps, FirstAllToAll, Layout, Network,
-    NvSwitch, Ocs, Pass, Rate, Reconfigure, RingKind, Route, Scope, StageProgram, SwitchDelay,
-    Task, TaskGraph, TaskKind, TokenBlocks,
+    AllToAll, Allocator, Category, Circuit, Direct, Duration, Eps, Failures, FirstAllToAll, Layout,
+    Network, NvSwitch, Ocs, Pass, Policy, Rate, Reconfigure, RelayChunk, RingKind, Route, Scope,
+    StageProgram, SwitchTiming, Task, TaskGraph, TaskKind, TokenBlocks,
 };
 
 const GBPS: u64 = 1_000_000_000;
@@ -258,13 +258,17 @@ fn ocs(job: &Job) -> Ocs {
         nic_rate: Rate(400 * GBPS),
         circuit_delay: Duration(US),
         region_of_server: (0..job.servers()).map(|server| server / job.members).collect(),
-        allocator: Allocator::Best,
-        split: true,
-        reconfigure: Reconfigure::Always,
-        first: FirstAllToAll::Reuse,
-        delay: SwitchDelay { fixed: Duration(25_000 * US), ..SwitchDelay::default() },
-        keep_unchanged: true,
-        relaying: None,
+        planes: None,
+        relay_chunk: RelayChunk::default(),
+        policy: Policy {
+            allocator: Allocator::Best,
+            when: Reconfigure::Always,
+            first: FirstAllToAll::Reuse,
+            split: true,
+            relaying: false,
+        },
+        timing: SwitchTiming { fixed: Duration(25_000 * US), ..SwitchTiming::default() },
+        failures: Failures::default(),
     }
 }
 

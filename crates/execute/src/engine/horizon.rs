@@ -1,9 +1,8 @@
-//! What lies ahead of a group when circuits are decided: demand, and time to hide a switch behind.
+//! What is upcoming for a group when circuits are decided: demand, and time to hide a switch behind.
 //!
-//! The next all-to-alls of a group are those of its program, in order. Their demand is known up to
-//! the next first one of a forward pass, whose gate has not been evaluated; the oracle knows that,
-//! too, and `predict` takes it, and what follows from it, to be that of the same layer's last one,
-//! in the micro-batch before.
+//! The upcoming all-to-alls of a group are those of its program, in order. Their demand is known up
+//! to the next first one of a forward pass, whose gate has not been evaluated; the oracle knows
+//! that, too, and `predict` leaves it, and what follows from it, to a predictor.
 //!
 //! How long until an all-to-all is reached is estimated from the task graph: for each member the
 //! compute, expert and local tasks that it still has before it, and of the members the last, as the
@@ -13,58 +12,134 @@
 use super::Engine;
 use super::policy::is_first;
 use super::worker::Waiting;
-use crate::circuits::{Circuits, Outlook};
-use lightloom_model::{Duration, FirstAllToAll, Reconfigure, Task, TaskKind, Time, WorkerId};
-use lightloom_schedule::Ahead;
+use crate::circuits::Circuits;
+use lightloom_decide::{
+    DemandPredictor, Estimate, History, LastSeen, Prediction, Requested, Upcoming,
+};
+use lightloom_model::{
+    Duration, FirstAllToAll, Invalid, Reconfigure, Task, TaskKind, Time, WorkerId,
+};
 
-/// Most all-to-alls that break-even looks ahead: a backward pass through four layers.
-const KNOWN_AHEAD: usize = 8;
+/// Most upcoming all-to-alls that break-even looks at: a backward pass through four layers.
+const MAX_UPCOMING: usize = 8;
 
 /// Most that the oracle does.
-const ORACLE_AHEAD: usize = 16;
+const MAX_UPCOMING_ORACLE: usize = 16;
 
 /// Where the demand of an all-to-all is taken from.
-#[derive(Debug, Clone, Copy)]
-struct Source {
-    /// To judge circuits: itself, or the same layer's last one.
-    judged: Task,
-    /// To find circuits: itself, or the same layer's last but one. A prediction is not judged by
-    /// what it was made from, or chance would look like a gain.
-    asked: Option<Task>,
+#[derive(Debug)]
+enum Source {
+    /// It is known.
+    Known(Task),
+    /// A prediction: to judge circuits by, and to request circuits for.
+    Predicted(Basis, Option<Basis>),
 }
 
-impl Engine<'_> {
-    /// What a decision for these groups, which share a domain, has to look at.
+/// Where a predicted demand is taken from.
+#[derive(Debug)]
+enum Basis {
+    /// That of a task.
+    Task(Task),
+    /// Token copies, members x members, sent as those of a task are.
+    Tokens(Task, Vec<u64>),
+}
+
+/// The first all-to-alls of one layer by one group that are over.
+struct SeenFirsts<'e, 'a> {
+    engine: &'e Engine<'a>,
+    group: u32,
+    layer: u16,
+}
+
+impl SeenFirsts<'_, '_> {
+    /// The block of the one seen so many before the latest.
+    fn block(&self, back: usize) -> Option<u32> {
+        let program = self.engine.program(self.group);
+        let over = self.engine.groups[self.group as usize].over as usize;
+        let over = &self.engine.all_positions(self.group)[..over];
+        (over.iter().rev().map(|&position| &program[position as usize]))
+            .filter(|other| is_first(other) && other.layer == self.layer)
+            .map(block_of)
+            .nth(back)
+    }
+}
+
+impl History for SeenFirsts<'_, '_> {
+    fn group(&self) -> u32 {
+        self.group
+    }
+
+    fn layer(&self) -> u16 {
+        self.layer
+    }
+
+    fn has(&self, back: usize) -> bool {
+        self.block(back).is_some()
+    }
+
+    fn demand(&self, back: usize, demand: &mut Vec<u64>) {
+        let block = self.block(back).expect("as many were seen");
+        let (blocks, members) = (&self.engine.graph.blocks, self.engine.graph.layout.members);
+        let size = (members * members) as usize;
+        let begin = (self.group * blocks.blocks + block) as usize * size;
+        demand.clear();
+        demand.extend(blocks.tokens[begin..][..size].iter().map(|&tokens| u64::from(tokens)));
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// What a decision for these groups, which share a region, starts from.
     ///
     /// Demand is added up over groups, all-to-all by all-to-all, as far as all of them look ahead.
-    pub(super) fn outlook(&self, domain: u32, groups: &[u32]) -> Outlook {
+    pub(super) fn upcoming(&mut self, region: u32, groups: &[u32]) -> Vec<Upcoming> {
         let circuits = self.circuits.as_ref().expect("only circuits are decided");
-        let size = circuits.domain(domain).size();
-        let mut found = Outlook { ahead: Vec::new(), asked: Vec::new() };
+        let size = circuits.region(region).size();
+        let mut predictions = self.predictions(groups).into_iter();
+        let mut found: Vec<Upcoming> = Vec::new();
         for (place, &group) in groups.iter().enumerate() {
             let positions = self.positions_ahead(group);
             if place > 0 {
-                found.ahead.truncate(positions.len());
-                found.asked.truncate(positions.len());
+                found.truncate(positions.len());
             }
-            let sources = self.sources(group, positions);
+            let sources = self.sources(group, positions, &mut predictions);
             for (index, (&position, source)) in positions.iter().zip(sources).enumerate() {
                 let from = index.checked_sub(1).map(|before| positions[before]);
                 let hidden = self.until(group, from, position);
                 if place == 0 {
-                    found.ahead.push(Ahead { demand: vec![0; size * size], hidden });
-                    found.asked.push(Some(vec![0; size * size]));
+                    found.push(Upcoming::known(vec![0; size * size], hidden));
                 }
-                let Some(next) = found.ahead.get_mut(index) else { break };
+                let Some(next) = found.get_mut(index) else { break };
                 next.hidden = next.hidden.min(hidden);
-                self.add_demand(group, &source.judged, &mut next.demand);
-                match (source.asked, &mut found.asked[index]) {
-                    (Some(task), Some(total)) => self.add_demand(group, &task, total),
-                    (_, asked) => *asked = None,
-                }
+                self.add_source(group, &source, next);
             }
         }
         found
+    }
+
+    /// Adds a group's demand to an upcoming all-to-all.
+    fn add_source(&self, group: u32, source: &Source, next: &mut Upcoming) {
+        match source {
+            Source::Known(task) => {
+                self.add_demand(group, task, &mut next.demand);
+                if let Requested::Other(total) = &mut next.requested {
+                    self.add_demand(group, task, total);
+                }
+            }
+            Source::Predicted(judged, requested) => {
+                match requested {
+                    None => next.requested = Requested::Nothing,
+                    Some(basis) => {
+                        if next.requested == Requested::Demand {
+                            next.requested = Requested::Other(next.demand.clone());
+                        }
+                        if let Requested::Other(total) = &mut next.requested {
+                            self.add_basis(group, basis, total);
+                        }
+                    }
+                }
+                self.add_basis(group, judged, &mut next.demand);
+            }
+        }
     }
 
     fn add_demand(&self, group: u32, task: &Task, total: &mut [u64]) {
@@ -74,46 +149,107 @@ impl Engine<'_> {
         self.circuits.as_ref().expect("only circuits are decided").fold(group, &demand, total);
     }
 
-    /// Where the demand of each of these all-to-alls of a group is taken from.
-    fn sources(&self, group: u32, positions: &[u32]) -> Vec<Source> {
+    fn add_basis(&self, group: u32, basis: &Basis, total: &mut [u64]) {
+        match basis {
+            Basis::Task(task) => self.add_demand(group, task, total),
+            Basis::Tokens(task, tokens) => {
+                let which = self.which(group * self.graph.layout.members, task);
+                let circuits = self.circuits.as_ref().expect("only circuits are decided");
+                circuits.fold(group, &which.of_tokens(tokens), total);
+            }
+        }
+    }
+
+    /// Where the demand of each of these all-to-alls of a group is taken from. What follows a
+    /// predicted one with the same block follows from its prediction.
+    fn sources(
+        &self,
+        group: u32,
+        positions: &[u32],
+        predictions: &mut impl Iterator<Item = Prediction>,
+    ) -> Vec<Source> {
         let program = self.program(group);
-        let mut unknown: Vec<(u32, [Option<u32>; 2])> = Vec::new();
+        let mut unknown: Vec<(u32, Prediction)> = Vec::new();
         let source = |&position: &u32| {
             let task = program[position as usize];
             if is_first(&task) && self.predicts() {
-                unknown.push((block_of(&task), self.last_seen(group, &task)));
+                let prediction = predictions.next().expect("one prediction per unknown demand");
+                unknown.push((block_of(&task), prediction));
             }
-            let known = Source { judged: task, asked: Some(task) };
             let seen = unknown.iter().rev().find(|(block, _)| *block == block_of(&task));
-            seen.map_or(known, |(_, [last, before])| Source {
-                judged: last.map_or(task, |block| with_block(task, block)),
-                asked: before.map(|block| with_block(task, block)),
-            })
+            let Some((_, Prediction { judged, requested })) = seen else {
+                return Source::Known(task);
+            };
+            let basis = |estimate: &Estimate| self.basis(group, task, estimate);
+            let judged = judged.as_ref().map_or(Basis::Task(task), basis);
+            Source::Predicted(judged, requested.as_ref().map(basis))
         };
         positions.iter().map(source).collect()
     }
 
+    fn basis(&self, group: u32, task: Task, estimate: &Estimate) -> Basis {
+        match estimate {
+            Estimate::Demand(tokens) => Basis::Tokens(task, tokens.clone()),
+            Estimate::Seen(back) => {
+                let block = self.seen_firsts(group, task.layer).block(*back);
+                Basis::Task(with_block(task, block.expect("predicted from what was seen")))
+            }
+        }
+    }
+
+    /// Predictions for all upcoming all-to-alls of these groups whose demand is not known, in
+    /// order.
+    fn predictions(&mut self, groups: &[u32]) -> Vec<Prediction> {
+        if !self.predicts() {
+            return Vec::new();
+        }
+        let mut unknown: Vec<(u32, u16)> = Vec::new();
+        for &group in groups {
+            let program = self.program(group);
+            let tasks = self.positions_ahead(group).iter().map(|&at| &program[at as usize]);
+            unknown.extend(tasks.filter(|task| is_first(task)).map(|task| (group, task.layer)));
+        }
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        let mut custom = circuits.custom.plugins.predictor.take();
+        let seen: Vec<SeenFirsts<'_, '_>> =
+            unknown.iter().map(|&(group, layer)| self.seen_firsts(group, layer)).collect();
+        let histories: Vec<&dyn History> = seen.iter().map(|one| one as &dyn History).collect();
+        let found = match &mut custom {
+            Some(predictor) => predictor.predict(&histories),
+            None => LastSeen.predict(&histories),
+        };
+        let members = self.graph.layout.members as usize;
+        let found = found.and_then(|found| check_predictions(found, &histories, members));
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        circuits.custom.plugins.predictor = custom;
+        found.unwrap_or_else(|error| {
+            circuits.custom.fail(error);
+            vec![Prediction::default(); unknown.len()]
+        })
+    }
+
+    fn seen_firsts(&self, group: u32, layer: u16) -> SeenFirsts<'_, 'a> {
+        SeenFirsts { engine: self, group, layer }
+    }
+
     /// Whether first all-to-alls are decided on what was seen before.
     fn predicts(&self) -> bool {
-        let predict = |c: &Circuits<'_>| c.ocs.first == FirstAllToAll::Predict;
+        let predict = |c: &Circuits<'_>| c.ocs.policy.first == FirstAllToAll::Predict;
         self.policy() != Reconfigure::Oracle && self.circuits.as_ref().is_some_and(predict)
     }
 
-    /// Whether something is known of an all-to-all before it is reached: its demand, or what the
-    /// same layer's last one was.
+    /// Whether something is known of an all-to-all before it is reached: its demand, or enough for
+    /// a prediction.
     pub(super) fn foreseen(&self, group: u32, task: &Task) -> bool {
-        let seen = || self.predicts() && self.last_seen(group, task)[0].is_some();
-        !is_first(task) || self.policy() == Reconfigure::Oracle || seen()
-    }
-
-    /// The blocks of the last two first all-to-alls of the same layer that are over.
-    fn last_seen(&self, group: u32, task: &Task) -> [Option<u32>; 2] {
-        let program = self.program(group);
-        let over = &self.all_positions(group)[..self.groups[group as usize].over as usize];
-        let mut seen = (over.iter().rev().map(|&position| &program[position as usize]))
-            .filter(|other| is_first(other) && other.layer == task.layer)
-            .map(block_of);
-        [seen.next(), seen.next()]
+        let predictable = || {
+            let custom = self.circuits.as_ref().map(|circuits| circuits.custom.predictor());
+            custom.is_some_and(|one| one.can_predict(&self.seen_firsts(group, task.layer)))
+        };
+        let known = !is_first(task) || self.policy() == Reconfigure::Oracle;
+        known || (self.predicts() && predictable())
     }
 
     /// The tasks of a group's stage.
@@ -126,25 +262,25 @@ impl Engine<'_> {
         &self.index.exchanges[(group / self.graph.layout.replicas) as usize]
     }
 
-    /// The positions of the next all-to-alls that a decision looks at; at least one.
+    /// The positions of the upcoming all-to-alls that a decision starts from; at least one.
     fn positions_ahead(&self, group: u32) -> &[u32] {
         let all = self.all_positions(group);
         let over = self.groups[group as usize].over as usize;
         let program = self.program(group);
         let next = &all[over..];
-        let most = match self.policy() {
+        let limit = match self.policy() {
             Reconfigure::Never | Reconfigure::Always => 1,
             Reconfigure::PerLayer => {
                 let first = self.first_of_layer(group);
                 let same = |&&position: &&u32| self.same_layer(group, first, position);
                 return &next[..next.iter().take_while(same).count()];
             }
-            Reconfigure::BreakEven => KNOWN_AHEAD,
-            Reconfigure::Oracle => return &next[..next.len().min(ORACLE_AHEAD)],
+            Reconfigure::BreakEven => MAX_UPCOMING,
+            Reconfigure::Oracle => return &next[..next.len().min(MAX_UPCOMING_ORACLE)],
         };
         let known = |&&position: &&u32| self.foreseen(group, &program[position as usize]);
         let count = 1 + next.iter().skip(1).take_while(known).count();
-        &next[..count.min(most)]
+        &next[..count.min(limit)]
     }
 
     /// Where the run of all-to-alls of one layer and micro-batch began that the next one is of.
@@ -209,6 +345,34 @@ impl Engine<'_> {
         }
         total.since(Time::ZERO)
     }
+}
+
+/// Refuses predictions that cannot be used.
+fn check_predictions(
+    found: Vec<Prediction>,
+    histories: &[&dyn History],
+    members: usize,
+) -> Result<Vec<Prediction>, Invalid> {
+    if found.len() != histories.len() {
+        let (given, wanted) = (found.len(), histories.len());
+        return Err(Invalid(format!("predictor: {given} predictions for {wanted} histories")));
+    }
+    for (prediction, history) in found.iter().zip(histories) {
+        for estimate in [&prediction.judged, &prediction.requested].into_iter().flatten() {
+            let wrong = match estimate {
+                Estimate::Seen(back) if !history.has(*back) => format!("{back} before the latest"),
+                Estimate::Demand(tokens) if tokens.len() != members * members => {
+                    format!("{} entries for {members} members", tokens.len())
+                }
+                _ => continue,
+            };
+            let (group, layer) = (history.group(), history.layer());
+            return Err(Invalid(format!(
+                "predictor: layer {layer} of group {group} cannot be predicted by {wrong}"
+            )));
+        }
+    }
+    Ok(found)
 }
 
 fn block_of(task: &Task) -> u32 {

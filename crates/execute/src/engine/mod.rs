@@ -12,7 +12,8 @@ mod worker;
 
 use crate::check::{Index, check, implied_bytes};
 use crate::circuits::Circuits;
-use crate::circuits::ask::CircuitAllocator;
+use crate::circuits::custom::Plugins;
+use crate::circuits::record::Decisions;
 use crate::critical_path::CriticalPath;
 use crate::error::{ExecuteError, invalid};
 use crate::fabric::{Fabric, Way};
@@ -50,7 +51,7 @@ pub enum Event {
     Dispatch { exchange: u32, member: u32 },
     /// The local half of a ring collective is done: its flows start.
     RingFlows(u32),
-    /// New circuits of a domain are up.
+    /// New circuits of a region are up.
     CircuitsUp(u32),
 }
 
@@ -155,8 +156,7 @@ impl<'a> Engine<'a> {
         let mut fabric = Fabric::new(network, &seats, medium)?;
         let by_rank = network.all_to_all != AllToAll::Hierarchical;
         let implied = implied_bytes(graph, &seats, &fabric, by_rank)?;
-        let mut circuits =
-            Circuits::new(graph, network, options.share_equal_work, &mut fabric.medium)?;
+        let mut circuits = Circuits::new(graph, network, options, &mut fabric.medium)?;
         fabric.medium.seal()?;
         let mut workers = vec![Worker::default(); graph.layout.workers()];
         for &worker in &options.timeline_workers {
@@ -204,10 +204,10 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Has a user's own allocator answer for the network's.
-    pub(crate) fn ask_instead(&mut self, allocator: &'a mut dyn CircuitAllocator) {
+    /// Uses what a user supplies instead of the built-in allocators and predictor.
+    pub(crate) fn plug_in(&mut self, plugins: Plugins<'a>) {
         if let Some(circuits) = &mut self.circuits {
-            circuits.own.allocator = Some(allocator);
+            circuits.custom.plugins = plugins;
         }
     }
 
@@ -241,7 +241,7 @@ impl<'a> Engine<'a> {
             if self.now > LONGEST {
                 return Err(too_long());
             }
-            self.check_allocator()?;
+            self.check_plugins()?;
             if self.events >= next_check {
                 next_check = self.events + CHECK_EVERY;
                 tasks = self.tasks_done();
@@ -254,9 +254,9 @@ impl<'a> Engine<'a> {
         self.finish()
     }
 
-    /// Ends the run if a user's own allocator has failed.
-    fn check_allocator(&mut self) -> Result<(), ExecuteError> {
-        let failure = self.circuits.as_mut().and_then(|circuits| circuits.own.failure.take());
+    /// Ends the run if a custom allocator or predictor has failed.
+    fn check_plugins(&mut self) -> Result<(), ExecuteError> {
+        let failure = self.circuits.as_mut().and_then(|circuits| circuits.custom.failure.take());
         failure.map_or(Ok(()), Err)
     }
 
@@ -269,11 +269,11 @@ impl<'a> Engine<'a> {
                 Event::Resume(worker) => self.released.push(worker),
                 Event::Dispatch { exchange, member } => self.dispatch(exchange, member),
                 Event::RingFlows(ring) => self.start_ring_flows(ring),
-                Event::CircuitsUp(domain) => {
+                Event::CircuitsUp(region) => {
                     let circuits = self.circuits.as_mut().expect("only circuits come up");
-                    circuits.finish(domain, time, &mut self.fabric.medium);
-                    self.trace.record(time, trace::CIRCUITS, &[u64::from(domain)]);
-                    self.decide_pending(domain);
+                    circuits.finish(region, time, &mut self.fabric.medium);
+                    self.trace.record(time, trace::CIRCUITS, &[u64::from(region)]);
+                    self.decide_pending(region);
                 }
             }
             self.go_on()?;
@@ -316,7 +316,7 @@ impl<'a> Engine<'a> {
 
     /// Checks that everything is done and adds it up.
     fn finish(mut self) -> Result<Outcome, ExecuteError> {
-        self.check_allocator()?;
+        self.check_plugins()?;
         self.check_all_done()?;
         self.ledger.check()?;
         let end = self.workers.iter().map(|worker| worker.at).max().unwrap_or(Time::ZERO);
@@ -341,6 +341,7 @@ impl<'a> Engine<'a> {
         let mut links = self.fabric.link_use(end);
         let mut circuit_statistics = crate::outcome::CircuitStatistics::default();
         let mut circuit_timeline = crate::timeline::CircuitTimeline::default();
+        let mut decisions = Decisions::default();
         if let Some(mut circuits) = self.circuits.take() {
             links.push(circuits.end(end, &self.fabric.medium));
             links.extend(circuits.relay_use(end, &self.fabric.medium));
@@ -348,6 +349,7 @@ impl<'a> Engine<'a> {
             let members = u128::from(self.graph.layout.members);
             circuit_statistics.exposed.0 = (self.exposed / members) as u64;
             circuit_timeline = std::mem::take(&mut circuits.timeline);
+            decisions = circuits.take_records();
         }
         Ok(Outcome {
             step: end.since(Time::ZERO),
@@ -365,6 +367,7 @@ impl<'a> Engine<'a> {
             timeline: self.timeline,
             circuit_timeline,
             snapshots: self.snapshots,
+            decisions,
             packet_hops: self.fabric.medium.packet_hops(),
             flow_statistics: self.fabric.medium.flow_statistics(),
         })

@@ -6,13 +6,12 @@
 //! - `never`: no decision; the circuits of the start;
 //! - `always`: the allocator's circuits for each all-to-all whose demand is known;
 //! - `per-layer`: one decision for all known all-to-alls of a layer and pass, for their sum;
-//! - `break-even`: other circuits only where they pay over what is ahead (`reconfigure` of
-//!   `lightloom-schedule`);
-//! - `oracle`: the same, had all demand been known.
+//! - `break-even`: other circuits only where they pay over what is upcoming;
+//! - `oracle`: the same, had all upcoming demand been known.
 //!
 //! The demand of the first all-to-all of a forward pass is not known (but to the oracle): it keeps
-//! what is there (`reuse`), or is decided when its last member arrives and waits for the switch
-//! (`block`), or it is decided beforehand on what the same layer's last one was (`predict`).
+//! what is held (`reuse`), or is decided when its last member arrives and waits for the switch
+//! (`block`), or it is decided beforehand on predicted demand (`predict`).
 //!
 //! Groups that share servers share circuits, which are switched only while no group uses them: a
 //! decision is put off until then, for the demand of all groups that wait for one, and given up
@@ -20,9 +19,9 @@
 
 use super::exchange::Exchange;
 use super::{Engine, Event, FIRST};
-use crate::circuits::Decision;
 use crate::critical_path::CriticalPath;
 use crate::timeline::Snapshot;
+use lightloom_decide::Decision;
 use lightloom_model::{FirstAllToAll, Reconfigure, Task, TaskKind, Time};
 
 /// When the members of an all-to-all may begin.
@@ -61,19 +60,19 @@ impl Engine<'_> {
     /// The gate of an all-to-all that its first member reaches now.
     pub(super) fn gate_for(&mut self, group: u32, task: &Task) -> Gate {
         let Some(circuits) = &self.circuits else { return Gate::FREE };
-        let domain = circuits.of_group(group).expect("the group crosses servers");
+        let region = circuits.of_group(group).expect("the group crosses servers");
         // Another group of these servers may be switching.
         let present = Gate::Open {
             from: self.now,
-            ready: circuits.domain(domain).ready.max(self.now),
+            ready: circuits.region(region).ready.max(self.now),
             path: CriticalPath::default(),
         };
-        let policy = circuits.ocs.reconfigure;
+        let policy = circuits.ocs.policy.when;
         if policy == Reconfigure::Never {
             return present;
         }
         if policy != Reconfigure::Oracle && is_first(task) {
-            match circuits.ocs.first {
+            match circuits.ocs.policy.first {
                 FirstAllToAll::Reuse => return present,
                 FirstAllToAll::Block => return Gate::AllArrived,
                 FirstAllToAll::Predict if !self.foreseen(group, task) => return present,
@@ -84,7 +83,7 @@ impl Engine<'_> {
         match self.groups[group as usize].gate.take() {
             Some(Gate::Pending) => {
                 circuits.statistics.skipped += 1;
-                circuits.domain_mut(domain).pending.retain(|&other| other != group);
+                circuits.region_mut(region).pending.retain(|&other| other != group);
                 present
             }
             Some(gate) => gate,
@@ -94,7 +93,7 @@ impl Engine<'_> {
 
     /// When circuits follow the demand.
     pub(super) fn policy(&self) -> Reconfigure {
-        self.circuits.as_ref().map_or(Reconfigure::Never, |circuits| circuits.ocs.reconfigure)
+        self.circuits.as_ref().map_or(Reconfigure::Never, |circuits| circuits.ocs.policy.when)
     }
 
     /// The next all-to-all of a group after the last that is over.
@@ -107,38 +106,38 @@ impl Engine<'_> {
     /// Decides for the next all-to-all of a group, if its demand is known.
     pub(super) fn decide_next(&mut self, group: u32, path: CriticalPath) {
         let Some(circuits) = &mut self.circuits else { return };
-        let Some(domain) = circuits.of_group(group) else { return };
-        let policy = circuits.ocs.reconfigure;
+        let Some(region) = circuits.of_group(group) else { return };
+        let policy = circuits.ocs.policy.when;
         if policy == Reconfigure::Never {
             return;
         }
-        let busy = circuits.domain(domain).active > 0 || circuits.domain(domain).ready > self.now;
+        let busy = circuits.region(region).active > 0 || circuits.region(region).ready > self.now;
         let Some((position, task)) = self.next_exchange(group) else { return };
         if !self.foreseen(group, &task) {
             return;
         }
         let reached = self.reached(group, position);
         let gate = if !busy {
-            self.decide_with_pending(domain, group, path)
+            self.decide_with_pending(region, group, path)
         } else if reached.is_some() {
-            self.keep_present(domain, path)
+            self.keep_present(region, path)
         } else {
             let circuits = self.circuits.as_mut().expect("checked above");
-            circuits.domain_mut(domain).pending.push(group);
+            circuits.region_mut(region).pending.push(group);
             Gate::Pending
         };
         self.set_gate(group, reached, gate);
     }
 
     /// Decides for the groups that have waited, if nobody uses their circuits any more.
-    pub(super) fn decide_pending(&mut self, domain: u32) {
+    pub(super) fn decide_pending(&mut self, region: u32) {
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let state = circuits.domain_mut(domain);
+        let state = circuits.region_mut(region);
         if state.active == 0
             && state.ready <= self.now
             && let Some(group) = state.pending.pop()
         {
-            let gate = self.decide_with_pending(domain, group, CriticalPath::default());
+            let gate = self.decide_with_pending(region, group, CriticalPath::default());
             self.groups[group as usize].gate = Some(gate);
         }
     }
@@ -149,22 +148,22 @@ impl Engine<'_> {
         let group = exchange.group;
         let path = exchange.members[exchange.latest as usize].path;
         let circuits = self.circuits.as_ref().expect("only circuits block");
-        let domain = circuits.of_group(group).expect("the group crosses servers");
-        let state = circuits.domain(domain);
+        let region = circuits.of_group(group).expect("the group crosses servers");
+        let state = circuits.region(region);
         let gate = if state.active > 0 || state.ready > self.now {
-            self.keep_present(domain, path)
+            self.keep_present(region, path)
         } else {
-            self.decide_with_pending(domain, group, path)
+            self.decide_with_pending(region, group, path)
         };
         self.set_gate(group, Some(number), gate);
     }
 
     /// Decides for a group, and for those that have waited until nobody used their circuits.
-    fn decide_with_pending(&mut self, domain: u32, group: u32, path: CriticalPath) -> Gate {
+    fn decide_with_pending(&mut self, region: u32, group: u32, path: CriticalPath) -> Gate {
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let mut groups = std::mem::take(&mut circuits.domain_mut(domain).pending);
+        let mut groups = std::mem::take(&mut circuits.region_mut(region).pending);
         groups.push(group);
-        let gate = self.decide(domain, &groups, path);
+        let gate = self.decide(region, &groups, path);
         for other in groups.into_iter().filter(|&other| other != group) {
             self.groups[other as usize].gate = Some(gate);
         }
@@ -172,33 +171,33 @@ impl Engine<'_> {
     }
 
     /// No decision: the circuits of other groups are in use.
-    fn keep_present(&mut self, domain: u32, path: CriticalPath) -> Gate {
+    fn keep_present(&mut self, region: u32, path: CriticalPath) -> Gate {
         let circuits = self.circuits.as_mut().expect("only circuits are kept");
         circuits.statistics.skipped += 1;
-        let ready = circuits.domain(domain).ready.max(self.now);
+        let ready = circuits.region(region).ready.max(self.now);
         Gate::Open { from: self.now, ready, path }
     }
 
-    /// Decides for what is ahead of these groups and begins to switch.
-    fn decide(&mut self, domain: u32, groups: &[u32], path: CriticalPath) -> Gate {
+    /// Decides for what is upcoming for these groups and begins to switch.
+    fn decide(&mut self, region: u32, groups: &[u32], path: CriticalPath) -> Gate {
         if self.policy() == Reconfigure::PerLayer && !self.new_layer(groups) {
             return Gate::Open { from: self.now, ready: self.now, path };
         }
-        let outlook = self.outlook(domain, groups);
+        let upcoming = self.upcoming(region, groups);
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let decision = circuits.decide(domain, &outlook, self.now, &mut self.fabric.medium);
+        let (ready, decision) =
+            circuits.decide(region, &upcoming, self.now, &mut self.fabric.medium);
         for _ in groups {
-            circuits.count_delay(decision.ready.since(self.now));
+            circuits.count_delay(ready.since(self.now));
         }
-        if decision.changed {
-            self.queue.push(decision.ready, FIRST, Event::CircuitsUp(domain));
+        if decision.pairs > 0 {
+            self.queue.push(ready, FIRST, Event::CircuitsUp(region));
         }
-        let gate = Gate::Open { from: self.now, ready: decision.ready, path };
-        self.take_snapshot(domain, groups[0], decision);
-        gate
+        self.take_snapshot(region, groups[0], ready, decision);
+        Gate::Open { from: self.now, ready, path }
     }
 
-    /// Whether any of these groups has not had its decision for the layer and pass ahead; notes
+    /// Whether any of these groups has not had its decision for the upcoming layer and pass; notes
     /// that all have it now.
     fn new_layer(&mut self, groups: &[u32]) -> bool {
         let mut any = false;
@@ -211,23 +210,23 @@ impl Engine<'_> {
         any
     }
 
-    fn take_snapshot(&mut self, domain: u32, group: u32, decision: Decision) {
+    fn take_snapshot(&mut self, region: u32, group: u32, ready: Time, decision: Decision) {
         let (_, task) = self.next_exchange(group).expect("a decision is for an all-to-all");
         let circuits = self.circuits.as_ref().expect("only circuits are recorded");
-        if !circuits.domain(domain).recorded {
+        if !circuits.region(region).recorded {
             return;
         }
         self.snapshots.push(Snapshot {
             time: self.now,
-            ready: decision.ready,
+            ready,
             group,
             layer: task.layer,
             micro_batch: task.micro_batch,
-            servers: circuits.domain(domain).servers.clone(),
+            servers: circuits.region(region).servers.clone(),
             demand: decision.demand,
-            circuits: decision.allocation.circuits,
-            makespan: decision.allocation.makespan,
-            chosen: decision.allocation.chosen,
+            circuits: decision.held.circuits,
+            makespan: decision.makespan,
+            chosen: decision.held.chosen,
         });
     }
 

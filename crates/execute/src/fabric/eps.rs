@@ -8,7 +8,7 @@
 
 use crate::medium::{Medium, Wire};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Duration, Eps, Rate};
+use lightloom_model::{Duration, Eps, Failures, Rate};
 
 /// A NIC slot of a server.
 pub type Port = (u32, u16);
@@ -40,20 +40,35 @@ pub struct EpsLinks {
     pub tor_up: Vec<LinkId>,
     /// As `tor_up`.
     pub tor_down: Vec<LinkId>,
-    /// Rate of `up` and `down`.
-    pub slot_rate: Rate,
+    /// Rate of each of `up` and `down`: that of the NICs of the slot, less the part of the server's
+    /// NICs that has failed, over whose other NICs all of its slots are spread.
+    pub slot_rates: Vec<Rate>,
     /// Rate of `tor_up` and `tor_down`.
     pub tor_rate: Rate,
 }
 
 impl EpsLinks {
     /// Adds the links of all servers and ToRs.
-    pub fn new(config: &Eps, servers: u32, slots: u32, medium: &mut Medium) -> Self {
+    pub fn new(
+        config: &Eps,
+        failures: &Failures,
+        (servers, slots): (u32, u32),
+        medium: &mut Medium,
+    ) -> Self {
         let nics_per_slot = u64::from(config.nics / slots);
         let slot_rate = Rate(config.nic_rate.0.saturating_mul(nics_per_slot));
+        let mut slot_rates = vec![slot_rate; (servers * slots) as usize];
+        // A failed server's spare has all of its NICs on this fabric.
+        let nics = Failures { servers: Vec::new(), ..failures.clone() };
+        for &(server, _) in &nics.eps_nics {
+            let rate = nics.eps_rate(server, slot_rate, config.nics);
+            slot_rates[(server * slots) as usize..][..slots as usize].fill(rate);
+        }
         let of_slots = |wire: fn(u32, u16) -> Wire, medium: &mut Medium| {
-            let ports = (0..servers * slots).map(|port| wire(port / slots, (port % slots) as u16));
-            ports.map(|wire| medium.add_link(slot_rate, wire)).collect()
+            let ports = (0..servers * slots).zip(&slot_rates);
+            let wires =
+                ports.map(|(port, &rate)| (rate, wire(port / slots, (port % slots) as u16)));
+            wires.map(|(rate, wire)| medium.add_link(rate, wire)).collect()
         };
         let up = of_slots(|server, slot| Wire::Up { server, slot }, medium);
         let down = of_slots(|server, slot| Wire::Down { server, slot }, medium);
@@ -64,7 +79,7 @@ impl EpsLinks {
         let count = if needed || cross_rail { tor_count } else { 0 };
         let mut switches = || (0..count).map(|_| medium.add_link(tor_rate, Wire::Switch)).collect();
         let (tor_up, tor_down) = (switches(), switches());
-        Self { config: config.clone(), slots, up, down, tor_up, tor_down, slot_rate, tor_rate }
+        Self { config: config.clone(), slots, up, down, tor_up, tor_down, slot_rates, tor_rate }
     }
 
     /// Number of ToR links, the rate of each, and the rate of the NICs below each.

@@ -4,7 +4,7 @@ pub mod direct;
 pub mod eps;
 pub mod rings;
 
-use crate::circuits::relaying::relay_delay;
+use crate::circuits::relays::relay_delay;
 use crate::error::ExecuteError;
 use crate::medium::Medium;
 use crate::outcome::LinkUse;
@@ -12,7 +12,9 @@ use crate::seats::Seats;
 use direct::DirectLinks;
 use eps::{EpsLinks, EpsPath};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Bytes, Carrier, Duration, Network, NvSwitch, Rate, Time, WorkerId};
+use lightloom_model::{
+    Bytes, Carrier, Duration, Failures, Network, NvSwitch, Rate, Time, WorkerId,
+};
 
 /// A part of a transfer between two workers that takes one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +61,10 @@ impl Fabric {
     /// # Errors
     /// If a route is broken.
     pub fn new(network: &Network, seats: &Seats, mut medium: Medium) -> Result<Self, ExecuteError> {
-        let eps = network
-            .eps
-            .as_ref()
-            .map(|eps| EpsLinks::new(eps, network.servers, seats.slots, &mut medium));
+        let none = Failures::default();
+        let failures = network.ocs.as_ref().map_or(&none, |ocs| &ocs.failures);
+        let slots = (network.servers, seats.slots);
+        let eps = network.eps.as_ref().map(|eps| EpsLinks::new(eps, failures, slots, &mut medium));
         let direct = match &network.direct {
             Some(direct) => Some(DirectLinks::new(direct, network, &mut medium)?),
             None => None,
@@ -185,21 +187,21 @@ impl Fabric {
     /// Use of each class of links up to now.
     pub fn link_use(&self, end: Time) -> Vec<LinkUse> {
         let mut uses = Vec::new();
-        let mut add = |name: &str, links: &[LinkId], rate: Rate| {
+        let mut add = |name: &str, links: &[LinkId], rates: &[Rate]| {
             if !links.is_empty() {
                 let carried: Vec<u64> =
                     links.iter().map(|&link| self.medium.carried(link)).collect();
-                uses.push(LinkUse::new(name, &carried, &vec![rate; links.len()], end));
+                uses.push(LinkUse::new(name, &carried, rates, end));
             }
         };
         if let Some(eps) = &self.eps {
-            add("server_up", &eps.up, eps.slot_rate);
-            add("server_down", &eps.down, eps.slot_rate);
-            add("tor_up", &eps.tor_up, eps.tor_rate);
-            add("tor_down", &eps.tor_down, eps.tor_rate);
+            add("server_up", &eps.up, &eps.slot_rates);
+            add("server_down", &eps.down, &eps.slot_rates);
+            add("tor_up", &eps.tor_up, &vec![eps.tor_rate; eps.tor_up.len()]);
+            add("tor_down", &eps.tor_down, &vec![eps.tor_rate; eps.tor_down.len()]);
         }
         if let Some(direct) = &self.direct {
-            add("relay", &direct.relays, direct.relay_rate);
+            add("relay", &direct.relays, &vec![direct.relay_rate; direct.relays.len()]);
             let bundle = |bundle: &direct::Bundle| self.medium.carried(bundle.link);
             let rate =
                 |bundle: &direct::Bundle| Rate(direct.circuit_rate.0 * u64::from(bundle.count));

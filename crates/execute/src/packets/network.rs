@@ -94,6 +94,9 @@ impl PacketNetwork {
         options: &PacketOptions,
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
+        if network.ocs.as_ref().is_some_and(|ocs| !ocs.failures.eps_nics.is_empty()) {
+            return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
+        }
         Ok(Self {
             options: *options,
             plant: Plant::new(network, places)?,

@@ -1,6 +1,6 @@
 //! How packets are sent.
 
-use crate::circuits::relaying::relay_delay;
+use crate::circuits::relays::relay_delay;
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Network, Rate};
 use lightloom_packetsim::{Config, PacketError, TransportKind, profile};
@@ -55,7 +55,7 @@ fn longest(network: &Network) -> u64 {
     let eps = network.eps.as_ref().map_or(0, |eps| 6 * eps.link_delay.0);
     let regional = network.ocs.as_ref().map_or(0, |ocs| {
         let relayed = 2 * ocs.circuit_delay.0.max(eps) + relay_delay(network, ocs).0;
-        if ocs.relaying.is_some() { relayed } else { ocs.circuit_delay.0 }
+        if ocs.policy.relaying { relayed } else { ocs.circuit_delay.0 }
     });
     let direct = network.direct.as_ref().map_or(0, |direct| {
         let hops = direct.routes.iter().map(|route| route.servers.len() as u64 - 1);

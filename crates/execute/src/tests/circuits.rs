@@ -1,7 +1,9 @@
 //! Regional circuits: what is hidden and what is exposed.
 
 use super::{NIC, US, compute, play, spent};
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs, packet, with_blocks};
+use crate::testing::{
+    all_to_all, empty_graph, mixnet, ocs, ocs_when, packet, with_blocks, with_first,
+};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{AllToAll, Category, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph};
@@ -50,9 +52,9 @@ fn too_little_compute_exposes_the_rest() {
 
 #[test]
 fn the_first_one_may_block() {
-    let policy = Ocs { first: FirstAllToAll::Block, ..ocs(4) };
+    let network = with_first(with(ocs(4)), FirstAllToAll::Block);
     let reuse = play(&graph(40 * MS), &mixnet(4));
-    let block = play(&graph(40 * MS), &with(policy));
+    let block = play(&graph(40 * MS), &network);
     assert_eq!(block.circuits.reconfigurations, 2);
     assert_eq!(spent(&block, 0, Category::Reconfiguration), 4 * 25 * MS);
     // The tailored circuits of the first all-to-all are faster, but not by 25 ms.
@@ -61,7 +63,7 @@ fn the_first_one_may_block() {
 
 #[test]
 fn never_means_the_circuits_of_the_start() {
-    let policy = Ocs { reconfigure: Reconfigure::Never, ..ocs(4) };
+    let policy = ocs_when(4, Reconfigure::Never);
     let outcome = play(&graph(40 * MS), &with(policy));
     assert_eq!(outcome.circuits.decisions, 0);
     // The circulant joins 0 and 1 by two or three circuits; all six serve them when tailored.
@@ -129,7 +131,8 @@ fn sharing_equal_work_changes_nothing() {
 
 #[test]
 fn circuits_are_up_but_for_the_switching() {
-    let options = Options { timeline_workers: vec![0], share_equal_work: true };
+    let options =
+        Options { timeline_workers: vec![0], share_equal_work: true, ..Options::default() };
     let outcome = execute(&graph(40 * MS), &mixnet(4), &options, &mut Silent).unwrap();
     let lines = &outcome.circuit_timeline;
     let snapshot = &outcome.snapshots[0];

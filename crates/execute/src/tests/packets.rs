@@ -1,12 +1,14 @@
 //! Whole steps of packets against closed forms and against flows.
 
 use super::{NIC, US, compute, one_ring, play, receive, ring, send, wait};
-use crate::testing::{all_to_all, direct, empty_graph, mixnet, ocs, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, execute_as};
+use crate::testing::{
+    all_to_all, direct, empty_graph, mixnet, ocs_when, packet, with_blocks, with_relays,
+};
+use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Circuit, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure, Relaying, RingKind,
-    Route, TaskGraph,
+    AllToAll, Circuit, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure, RelayChunk,
+    RingKind, Route, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -19,8 +21,15 @@ fn options(name: &str) -> PacketOptions {
 
 fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
     let record = Options { share_equal_work: true, ..Options::default() };
-    execute_as(Model::Packets(&options(name)), graph, network, &record, &mut Silent, None)
-        .expect("a valid step")
+    execute_as(
+        Model::Packets(&options(name)),
+        graph,
+        network,
+        &record,
+        &mut Silent,
+        Plugins::default(),
+    )
+    .expect("a valid step")
 }
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
@@ -135,7 +144,7 @@ fn circuits_go_dark_and_come_up() {
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
     let between = compute(40_000 * US);
     graph.programs[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];
-    let policy = Ocs { reconfigure: Reconfigure::Always, ..ocs(4) };
+    let policy = ocs_when(4, Reconfigure::Always);
     let network = Network { ocs: Some(policy), ..mixnet(4) };
     for name in ["ideal", "roce", "dctcp"] {
         let (packets, flows) = (play_packets(&graph, &network, name), play(&graph, &network));
@@ -149,10 +158,9 @@ fn circuits_go_dark_and_come_up() {
 
 #[test]
 fn regions_relay_packets() {
-    let chunk = Relaying { chunk_bytes: 50_000, chunk_latency: Duration(10 * US) };
-    let policy =
-        Ocs { degree: 2, relaying: Some(chunk), reconfigure: Reconfigure::Never, ..ocs(3) };
-    let network = Network { ocs: Some(policy), ..mixnet(3) };
+    let chunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
+    let ocs = Ocs { degree: 2, ..ocs_when(3, Reconfigure::Never) };
+    let network = Network { ocs: Some(with_relays(ocs, Some(chunk))), ..mixnet(3) };
     let graph = one(&[0, 8_000_000, 0, 0, 0, 0, 0, 0, 0], 3);
     let (packets, flows) = (play_packets(&graph, &network, "ideal"), play(&graph, &network));
     assert_eq!(packets.circuits.relayed, 1);
@@ -182,7 +190,8 @@ fn as_packets_shrink_times_become_those_of_flows() {
             let model = Model::Packets(&options);
             let record = Options::default();
             let network = packet(servers);
-            let outcome = execute_as(model, graph, &network, &record, &mut Silent, None);
+            let outcome =
+                execute_as(model, graph, &network, &record, &mut Silent, Plugins::default());
             excess(&outcome.unwrap(), &flows)
         };
         let (large, small) = (excess(8192), excess(1024));
@@ -218,7 +227,7 @@ fn what_cannot_be_sent_is_refused() {
         &packet(2),
         &Options::default(),
         &mut Silent,
-        None,
+        Plugins::default(),
     );
     assert!(refused.unwrap_err().to_string().starts_with("mtu 131072 B and"));
 }

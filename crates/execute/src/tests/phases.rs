@@ -2,7 +2,7 @@
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::testing::{all_to_all, empty_graph, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, Purpose, execute_as};
+use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, Plugins, Purpose, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{Eps, Network, Rate, RingKind, TaskGraph};
 
@@ -12,7 +12,8 @@ fn options(name: &str) -> PacketOptions {
 
 fn run(model: Model, graph: &TaskGraph, network: &Network) -> Outcome {
     let options = Options { share_equal_work: true, ..Options::default() };
-    execute_as(model, graph, network, &options, &mut Silent, None).expect("a valid step")
+    execute_as(model, graph, network, &options, &mut Silent, Plugins::default())
+        .expect("a valid step")
 }
 
 /// The step with each distinct phase simulated once.

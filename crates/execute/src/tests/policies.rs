@@ -1,11 +1,12 @@
 //! When circuits are switched: each policy on small graphs.
 
 use super::{US, compute, play};
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
-use crate::{CircuitAllocator, Model, Options, Outcome, execute, execute_as};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
+use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
+use lightloom_decide::CircuitAllocator;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Duration, FirstAllToAll, Invalid, Network, Ocs, Reconfigure, SwitchDelay, Task, TaskGraph,
+    Duration, FirstAllToAll, Invalid, Network, Ocs, Reconfigure, SwitchTiming, Task, TaskGraph,
     TaskKind,
 };
 use lightloom_schedule::Request;
@@ -34,8 +35,8 @@ fn graph(tasks: Vec<Task>) -> TaskGraph {
 }
 
 fn network(reconfigure: Reconfigure, delay: u64) -> Network {
-    let delay = SwitchDelay { fixed: Duration(delay), ..SwitchDelay::default() };
-    Network { ocs: Some(Ocs { reconfigure, delay, ..ocs(4) }), ..mixnet(4) }
+    let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
+    Network { ocs: Some(Ocs { timing, ..ocs_when(4, reconfigure) }), ..mixnet(4) }
 }
 
 fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {
@@ -147,8 +148,7 @@ fn per_layer_decides_once_per_layer_and_pass() {
     assert_eq!(outcome.circuits.decisions, 3);
     assert_eq!(run(&graph, Reconfigure::Always, 25 * MS).circuits.decisions, 6);
     let blocking = network(Reconfigure::PerLayer, 25 * MS);
-    let policy = Ocs { first: FirstAllToAll::Block, ..blocking.ocs.clone().unwrap() };
-    let blocked = play(&graph, &Network { ocs: Some(policy), ..blocking });
+    let blocked = play(&graph, &with_first(blocking, FirstAllToAll::Block));
     assert_eq!(blocked.circuits.decisions, 3);
     // Decided at the gate, each forward pass has its circuits from the first all-to-all on.
     assert!(blocked.circuits.exposed.0 >= 2 * 25 * MS - MS);
@@ -159,8 +159,7 @@ fn break_even_at_the_gate_hides_nothing() {
     let graph = graph(vec![compute(40 * MS), all_to_all(1, true)]);
     for (delay, switches) in [(SAVED - US, 1), (SAVED + US, 0)] {
         let network = network(Reconfigure::BreakEven, delay);
-        let policy = Ocs { first: FirstAllToAll::Block, ..network.ocs.clone().unwrap() };
-        let outcome = play(&graph, &Network { ocs: Some(policy), ..network });
+        let outcome = play(&graph, &with_first(network, FirstAllToAll::Block));
         assert_eq!(outcome.circuits.reconfigurations, switches);
         assert_eq!(outcome.circuits.exposed.0, switches * delay);
     }
@@ -179,7 +178,8 @@ fn equal_questions_may_be_shared_under_every_policy() {
     for &policy in Reconfigure::ALL {
         let network = network(policy, 300 * US);
         let run = |share_equal_work| {
-            let options = Options { share_equal_work, timeline_workers: vec![0] };
+            let options =
+                Options { share_equal_work, timeline_workers: vec![0], ..Options::default() };
             execute(&graph, &network, &options, &mut Silent).unwrap()
         };
         let (with, mut without) = (run(true), run(false));
@@ -205,7 +205,7 @@ fn groups_that_share_servers_weigh_their_demand_together() {
     }
 }
 
-/// Joins 0 and 2, 1 and 3 by so many circuits, whatever is asked.
+/// Joins 0 and 2, 1 and 3 by so many circuits, whatever the request.
 struct Stubborn(u16, Vec<usize>);
 
 impl CircuitAllocator for Stubborn {
@@ -223,17 +223,18 @@ impl CircuitAllocator for Stubborn {
 }
 
 #[test]
-fn an_own_allocator_answers_and_is_checked() {
+fn a_custom_allocator_proposes_and_is_checked() {
     let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
     let network = network(Reconfigure::Always, MS);
-    let run = |own: &mut Stubborn| {
-        execute_as(Model::Flows, &graph, &network, &Options::default(), &mut Silent, Some(own))
+    let run = |stubborn: &mut Stubborn| {
+        let plugins = Plugins { allocator: Some(stubborn), ..Plugins::default() };
+        execute_as(Model::Flows, &graph, &network, &Options::default(), &mut Silent, plugins)
             .map_err(|error| error.to_string())
     };
-    let mut own = Stubborn(6, vec![]);
+    let mut stubborn = Stubborn(6, vec![]);
     // Six are what the network's allocator finds, too.
-    assert_eq!(run(&mut own).unwrap().step, play(&graph, &network).step);
-    assert_eq!(own.1, [1]);
+    assert_eq!(run(&mut stubborn).unwrap().step, play(&graph, &network).step);
+    assert_eq!(stubborn.1, [1]);
     let refused = run(&mut Stubborn(7, vec![])).unwrap_err();
     assert_eq!(refused, "allocator: server 0 has 6 ports but 7 circuits");
     assert_eq!(run(&mut Stubborn(0, vec![])).unwrap_err(), "allocator: out of light");
@@ -252,9 +253,7 @@ fn forward(blocks: &[u32], between: u64) -> TaskGraph {
 }
 
 fn predicting(policy: Reconfigure, delay: u64) -> Network {
-    let network = network(policy, delay);
-    let ocs = Ocs { first: FirstAllToAll::Predict, ..network.ocs.clone().unwrap() };
-    Network { ocs: Some(ocs), ..network }
+    with_first(network(policy, delay), FirstAllToAll::Predict)
 }
 
 /// As [`graph`], each all-to-all of a block of its own, so that only what was seen tells of it.

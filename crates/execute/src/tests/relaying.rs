@@ -1,16 +1,16 @@
 //! Servers of a region that pass bytes of others on.
 
 use super::{NIC, US, compute, play};
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
+use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_relays};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{Duration, Network, Ocs, Reconfigure, Relaying, TaskGraph};
+use lightloom_model::{Duration, Network, Ocs, Reconfigure, RelayChunk, TaskGraph};
 
-const CHUNK: Relaying = Relaying { chunk_bytes: 50_000, chunk_latency: Duration(10 * US) };
+const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
-fn region(servers: u32, degree: u32, relaying: Option<Relaying>) -> Network {
-    let policy = Ocs { degree, relaying, reconfigure: Reconfigure::Never, ..ocs(servers as usize) };
-    Network { ocs: Some(policy), ..mixnet(servers) }
+fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
+    let ocs = Ocs { degree, ..ocs_when(servers as usize, Reconfigure::Never) };
+    Network { ocs: Some(with_relays(ocs, relaying)), ..mixnet(servers) }
 }
 
 /// From 0 to 1 among three servers, one circuit between any two and two NICs on the packet fabric.
@@ -42,7 +42,7 @@ fn a_hot_pair_uses_the_third_server_and_pays_for_it() {
 
 #[test]
 fn relays_that_do_not_pay_change_nothing() {
-    let slow = Relaying { chunk_latency: Duration(100 * US), ..CHUNK };
+    let slow = RelayChunk { latency: Duration(100 * US), ..CHUNK };
     let outcome = play(&hot_pair(1_000_000), &region(3, 2, Some(slow)));
     assert_eq!((outcome.circuits.relayed, outcome.circuits.one_hop), (0, 1));
     assert_eq!(outcome.ledger.bytes[1][4], 0);
@@ -76,8 +76,8 @@ fn wide_regions_are_much_faster() {
 fn circuits_that_gain_nothing_with_relays_are_not_switched() {
     let graph = hot_columns(16);
     let with = |reconfigure, relaying| {
-        let policy = Ocs { relaying, reconfigure, ..ocs(16) };
-        play(&graph, &Network { ocs: Some(policy), ..mixnet(16) })
+        let ocs = with_relays(ocs_when(16, reconfigure), relaying);
+        play(&graph, &Network { ocs: Some(ocs), ..mixnet(16) })
     };
     let held = with(Reconfigure::Never, Some(CHUNK));
     for policy in [Reconfigure::Always, Reconfigure::BreakEven] {
@@ -109,8 +109,8 @@ fn groups_that_share_servers_relay_too() {
 fn shared_routings_change_nothing() {
     let graph = hot_columns(16);
     for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
-        let policy = Ocs { relaying: Some(CHUNK), reconfigure, ..ocs(16) };
-        let network = Network { ocs: Some(policy), ..mixnet(16) };
+        let ocs = with_relays(ocs_when(16, reconfigure), Some(CHUNK));
+        let network = Network { ocs: Some(ocs), ..mixnet(16) };
         let run = |share_equal_work| {
             let options = Options { share_equal_work, ..Options::default() };
             execute(&graph, &network, &options, &mut Silent).unwrap()

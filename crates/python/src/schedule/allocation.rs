@@ -2,8 +2,8 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::{Allocation, EpsRates, Fibres, NicCircuit, NicEnd, Planes, Request};
+use lightloom_model::{Allocator, Fibers, Invalid, Rate};
+use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -189,8 +189,8 @@ fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<
     rows.into_pyarray(py)
 }
 
-fn fibres(duplex: bool) -> Fibres {
-    if duplex { Fibres::Duplex } else { Fibres::Crossed }
+fn fibers(duplex: bool) -> Fibers {
+    if duplex { Fibers::Duplex } else { Fibers::Crossed }
 }
 
 /// Rows of (server, NIC, server, NIC), why there are none, and the pairs without NICs.
@@ -206,9 +206,9 @@ fn schedule_assign_planes<'py>(
 ) -> PyPlanes<'py> {
     let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
     let working: Vec<bool> = working.as_array().iter().copied().collect();
-    let fibres = fibres(duplex);
+    let fibers = fibers(duplex);
     let found =
-        py.detach(|| lightloom_schedule::assign_planes(&circuits, &working, fibres, effort));
+        py.detach(|| lightloom_schedule::assign_planes(&circuits, &working, fibers, effort));
     match found {
         Planes::Assigned(mapped) => (Some(nic_rows(py, &mapped)), None, vec![]),
         Planes::Infeasible(reason) => (None, Some(reason), vec![]),
@@ -226,8 +226,8 @@ fn schedule_assign_most<'py>(
 ) -> Bound<'py, PyArray2<u32>> {
     let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
     let working: Vec<bool> = working.as_array().iter().copied().collect();
-    let fibres = fibres(duplex);
-    let mapped = py.detach(|| lightloom_schedule::assign_most(&circuits, &working, fibres, effort));
+    let fibers = fibers(duplex);
+    let mapped = py.detach(|| lightloom_schedule::assign_most(&circuits, &working, fibers, effort));
     nic_rows(py, &mapped)
 }
 
@@ -242,6 +242,6 @@ fn schedule_check_planes(
     let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
     let working: Vec<bool> = working.as_array().iter().copied().collect();
     let assigned = nic_circuits(&assigned);
-    py.detach(|| lightloom_schedule::check_planes(&circuits, &working, fibres(duplex), &assigned))
+    py.detach(|| lightloom_schedule::check_planes(&circuits, &working, fibers(duplex), &assigned))
         .map_err(refuse)
 }

@@ -2,9 +2,9 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::{Allocator, Duration, Invalid, SwitchDelay};
-use lightloom_schedule::reconfigure::{Verdict, questions};
-use lightloom_schedule::{Ahead, Request, Switching, allocate, break_even};
+use lightloom_decide::{Upcoming, Verdict, break_even, demands_to_request, switched_pairs};
+use lightloom_model::{Allocator, Duration, Invalid, SwitchTiming};
+use lightloom_schedule::{Request, allocate};
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
@@ -49,19 +49,15 @@ fn schedule_break_even<'py>(
         return Err(refuse(Invalid::new("demands, hidden times or proposals differ in size")));
     }
     let ((fixed, per_pair), keep_unchanged) = switching;
-    let delay = SwitchDelay {
-        fixed: Duration(fixed),
-        per_pair: Duration(per_pair),
-        ..SwitchDelay::default()
-    };
-    let switching = Switching { delay, keep_unchanged };
-    let ahead: Vec<Ahead> = (demands.chunks_exact(cells.max(1)).zip(ahead.1))
-        .map(|(demand, hidden)| Ahead { demand: demand.to_vec(), hidden: Duration(hidden) })
+    let (fixed, per_pair) = (Duration(fixed), Duration(per_pair));
+    let switching = SwitchTiming { fixed, per_pair, keep_unchanged, ..SwitchTiming::default() };
+    let ahead: Vec<Upcoming> = (demands.chunks_exact(cells.max(1)).zip(ahead.1))
+        .map(|(demand, hidden)| Upcoming::known(demand.to_vec(), Duration(hidden)))
         .collect();
     let (verdict, sets) = py.detach(|| {
         let mut sets: Vec<Vec<u16>> = Vec::new();
         let asked: Vec<&[u64]> = ahead.iter().map(|next| next.demand.as_slice()).collect();
-        for demand in allocator.iter().flat_map(|_| questions(&asked)) {
+        for demand in allocator.iter().flat_map(|_| demands_to_request(&asked)) {
             let allocator = allocator.expect("asked only with one");
             sets.push(allocate(allocator, &Request { demand: &demand, ..request }).circuits);
         }
@@ -75,11 +71,11 @@ fn give<'py>(
     py: Python<'py>,
     servers: usize,
     (verdict, held, sets): (&Verdict, &[u16], &[Vec<u16>]),
-    switching: &Switching,
+    switching: &SwitchTiming,
 ) -> PyVerdict<'py> {
     let circuits = |chosen: Option<usize>| chosen.map_or(held, |index| &sets[index]);
     let best = circuits(verdict.best).to_vec();
-    let pairs = switching.pairs(held, &best);
+    let pairs = switched_pairs(switching, held, &best);
     let plan: Vec<u16> = verdict.plan.iter().flat_map(|&state| circuits(state)).copied().collect();
     let shape = (verdict.plan.len(), servers, servers);
     (

@@ -3,8 +3,11 @@
 //! When a pair has several circuits, they end at NICs of different NUMA nodes, so that their
 //! traffic does not meet on one node's links inside the server.
 
+use lightloom_model::Failures;
+use serde::{Deserialize, Serialize};
+
 /// One end of a circuit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NicEnd {
     /// Server within the region.
     pub server: u32,
@@ -13,7 +16,7 @@ pub struct NicEnd {
 }
 
 /// A circuit between two NICs, `a.server < b.server`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NicCircuit {
     /// End at the lower server.
     pub a: NicEnd,
@@ -34,10 +37,31 @@ pub fn map_nics(
     numa_nodes: u32,
     previous: &[NicCircuit],
 ) -> Vec<NicCircuit> {
+    let width = ports.iter().copied().max().unwrap_or(0) as usize;
+    let working = Failures::default().working_nics(ports, width);
+    map_working_nics(circuits, ports, &working, numa_nodes, previous)
+}
+
+/// As [`map_nics`], on NICs that work: one row of `working` per server, of equal widths.
+///
+/// # Panics
+/// As [`map_nics`]; also if a server has more circuits than working NICs.
+pub fn map_working_nics(
+    circuits: &[u16],
+    ports: &[u32],
+    working: &[bool],
+    numa_nodes: u32,
+    previous: &[NicCircuit],
+) -> Vec<NicCircuit> {
     let n = ports.len();
     assert_eq!(circuits.len(), n * n, "circuits are n x n");
-    let mut servers: Vec<Server> =
-        ports.iter().map(|&ports| Server::new(ports, numa_nodes.max(1), n)).collect();
+    let width = working.len().checked_div(n).unwrap_or(0);
+    let mut servers: Vec<Server> = (0..n)
+        .map(|server| {
+            let works = &working[server * width..][..ports[server] as usize];
+            Server::new(works, numa_nodes.max(1), n)
+        })
+        .collect();
     let mut left = circuits.to_vec();
     let mut mapped = Vec::new();
     for old in previous {
@@ -50,8 +74,10 @@ pub fn map_nics(
             mapped.push(*old);
         }
     }
-    let mut pairs: Vec<(usize, usize)> =
-        (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b))).collect();
+    let mut pairs: Vec<(usize, usize)> = (0..n)
+        .flat_map(|a| (a + 1..n).map(move |b| (a, b)))
+        .filter(|&(a, b)| left[a * n + b] > 0)
+        .collect();
     // Pairs with most circuits first: they depend most on free NICs on several nodes.
     pairs.sort_by_key(|&(a, b)| std::cmp::Reverse(left[a * n + b]));
     for (a, b) in pairs {
@@ -77,13 +103,13 @@ struct Server {
 }
 
 impl Server {
-    fn new(ports: u32, numa_nodes: u32, peers: usize) -> Self {
-        let (ports, nodes) = (ports as usize, numa_nodes as usize);
+    fn new(working: &[bool], numa_nodes: u32, peers: usize) -> Self {
+        let (ports, nodes) = (working.len(), numa_nodes as usize);
         let mut spare = vec![0; nodes];
-        for nic in 0..ports {
+        for nic in (0..ports).filter(|&nic| working[nic]) {
             spare[nic * nodes / ports] += 1;
         }
-        Self { free: vec![true; ports], nodes, spare, used: vec![0; nodes * peers] }
+        Self { free: working.to_vec(), nodes, spare, used: vec![0; nodes * peers] }
     }
 
     fn node(&self, nic: usize) -> usize {

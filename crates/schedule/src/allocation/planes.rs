@@ -5,7 +5,7 @@
 //! - *Duplex* planes switch both directions of a NIC together: a circuit takes the same NIC at both
 //!   ends, which is an edge coloring of a multigraph. It may not exist (Shannon, 1949): a triangle
 //!   with `d / 2` circuits on each side needs `3 d / 2` planes.
-//! - With *crossed* fibres, NIC 2 j sends on plane 2 j and receives on plane 2 j + 1, and NIC
+//! - With *crossed* fibers, NIC 2 j sends on plane 2 j and receives on plane 2 j + 1, and NIC
 //!   2 j + 1 the other way round. A circuit joins NIC 2 j of one end to NIC 2 j + 1 of the other,
 //!   so that both its directions meet. With an even number of planes that always exists: orient
 //!   circuits along Euler tours, so that half of each server's circuits leave it, and color the
@@ -17,15 +17,7 @@
 
 use super::nics::{NicCircuit, NicEnd};
 use crate::coloring::{Bipartite, color_edges};
-
-/// How the fibres of NICs are laid to the planes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fibres {
-    /// Both directions of NIC i on plane i.
-    Duplex,
-    /// NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1.
-    Crossed,
-}
+use lightloom_model::Fibers;
 
 /// What became of circuits on planes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,19 +37,19 @@ pub enum Planes {
 ///
 /// # Panics
 /// If `circuits` is not n x n, or `working` not n x planes, for a whole number of planes.
-pub fn assign_planes(circuits: &[u16], working: &[bool], fibres: Fibres, effort: u32) -> Planes {
+pub fn assign_planes(circuits: &[u16], working: &[bool], fibers: Fibers, effort: u32) -> Planes {
     let n = circuits.len().isqrt();
     assert_eq!(n * n, circuits.len(), "circuits are n x n");
     let planes = working.len().checked_div(n).unwrap_or(0);
     assert_eq!(n * planes, working.len(), "working NICs are n x planes");
-    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibres);
+    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibers);
     if let Some(reason) = board.impossible(circuits) {
         return Planes::Infeasible(reason);
     }
-    if fibres == Fibres::Crossed && working.iter().all(|&works| works) && planes.is_multiple_of(2) {
+    if fibers == Fibers::Crossed && working.iter().all(|&works| works) && planes.is_multiple_of(2) {
         return Planes::Assigned(two_factors(n, planes, &board.edges));
     }
-    board.place_all(effort);
+    board.place_all(effort, vec![0; board.edges.len()]);
     if board.waiting.is_empty() {
         return Planes::Assigned(board.circuits());
     }
@@ -80,15 +72,35 @@ pub fn assign_planes(circuits: &[u16], working: &[bool], fibres: Fibres, effort:
 pub fn assign_most(
     circuits: &[u16],
     working: &[bool],
-    fibres: Fibres,
+    fibers: Fibers,
     effort: u32,
 ) -> Vec<NicCircuit> {
     let n = circuits.len().isqrt();
     let planes = working.len().checked_div(n).unwrap_or(0);
-    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibres);
-    board.place_all(effort);
+    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibers);
+    board.place_all(effort, vec![0; board.edges.len()]);
     board.circuits()
 }
+
+/// As [`assign_most`], starting from circuits that are there: those that are still wanted stay on
+/// their NICs unless another circuit finds no others.
+pub fn assign_from(
+    circuits: &[u16],
+    working: &[bool],
+    fibers: Fibers,
+    previous: &[NicCircuit],
+    effort: u32,
+) -> Vec<NicCircuit> {
+    let n = circuits.len().isqrt();
+    let planes = working.len().checked_div(n).unwrap_or(0);
+    let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibers);
+    let moved = board.adopt(previous);
+    board.place_all(effort, moved);
+    board.circuits()
+}
+
+/// By how much more a circuit that is there resists being moved than a new one.
+const RESISTANCE: u32 = 3;
 
 fn edges_of(circuits: &[u16], n: usize) -> Vec<(usize, usize)> {
     let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
@@ -156,7 +168,7 @@ struct Board<'a> {
     n: usize,
     planes: usize,
     working: &'a [bool],
-    fibres: Fibres,
+    fibers: Fibers,
     edges: Vec<(usize, usize)>,
     /// NIC at the lower end of each circuit; `planes` if it waits for one.
     nic: Vec<usize>,
@@ -172,18 +184,18 @@ impl<'a> Board<'a> {
         planes: usize,
         working: &'a [bool],
         edges: Vec<(usize, usize)>,
-        fibres: Fibres,
+        fibers: Fibers,
     ) -> Self {
         let waiting = (0..edges.len()).rev().collect();
         let nic = vec![planes; edges.len()];
-        Self { n, planes, working, fibres, edges, nic, holder: vec![None; n * planes], waiting }
+        Self { n, planes, working, fibers, edges, nic, holder: vec![None; n * planes], waiting }
     }
 
     /// The NIC at the far end of a circuit.
     fn partner(&self, nic: usize) -> usize {
-        match self.fibres {
-            Fibres::Duplex => nic,
-            Fibres::Crossed => nic ^ 1,
+        match self.fibers {
+            Fibers::Duplex => nic,
+            Fibers::Crossed => nic ^ 1,
         }
     }
 
@@ -219,10 +231,30 @@ impl<'a> Board<'a> {
         self.holder[b * self.planes + far] = None;
     }
 
+    /// Puts circuits where they lie already, as far as they are wanted and their NICs work; how
+    /// much each circuit resists being moved.
+    fn adopt(&mut self, previous: &[NicCircuit]) -> Vec<u32> {
+        let mut resistance = vec![0; self.edges.len()];
+        for NicCircuit { a, b } in previous {
+            let pair = (a.server as usize, b.server as usize);
+            let first = self.edges.partition_point(|&edge| edge < pair);
+            let wanted = self.edges[first..].iter().take_while(|&&edge| edge == pair).count();
+            let open = (first..first + wanted).find(|&edge| self.nic[edge] == self.planes);
+            let (Some(edge), nic) = (open, a.nic as usize) else { continue };
+            let meets = nic < self.planes && self.partner(nic) == b.nic as usize;
+            if meets && self.works(edge, nic) && self.blockers(edge, nic) == [None, None] {
+                self.put(edge, nic);
+                resistance[edge] = RESISTANCE;
+            }
+        }
+        let (nic, planes) = (&self.nic, self.planes);
+        self.waiting.retain(|&edge| nic[edge] == planes);
+        resistance
+    }
+
     /// Puts circuits on free NICs; where there are none, on those of the circuits that have been
     /// moved least, which then wait themselves.
-    fn place_all(&mut self, effort: u32) {
-        let mut moved = vec![0_u32; self.edges.len()];
+    fn place_all(&mut self, effort: u32, mut moved: Vec<u32>) {
         let mut stranded = Vec::new();
         for _ in 0..effort {
             let Some(edge) = self.waiting.pop() else { break };
@@ -321,7 +353,7 @@ impl<'a> Board<'a> {
                 ));
             }
         }
-        if self.fibres == Fibres::Crossed {
+        if self.fibers == Fibers::Crossed {
             return None;
         }
         let mut sets = self.components(circuits);
@@ -373,7 +405,7 @@ impl<'a> Board<'a> {
     }
 }
 
-/// Checks that NICs work and end one circuit each, that their fibres meet, and that the pairs have
+/// Checks that NICs work and end one circuit each, that their fibers meet, and that the pairs have
 /// the circuits stated.
 ///
 /// # Errors
@@ -381,7 +413,7 @@ impl<'a> Board<'a> {
 pub fn check_planes(
     circuits: &[u16],
     working: &[bool],
-    fibres: Fibres,
+    fibers: Fibers,
     assigned: &[NicCircuit],
 ) -> Result<(), lightloom_model::Invalid> {
     let refuse = |text: String| Err(lightloom_model::Invalid(text));
@@ -399,9 +431,9 @@ pub fn check_planes(
                 return refuse(format!("NIC {nic} of server {server} ends two circuits"));
             }
         }
-        let meet = match fibres {
-            Fibres::Duplex => a.nic == b.nic,
-            Fibres::Crossed => a.nic == b.nic ^ 1,
+        let meet = match fibers {
+            Fibers::Duplex => a.nic == b.nic,
+            Fibers::Crossed => a.nic == b.nic ^ 1,
         };
         if !meet {
             return refuse(format!("NICs {} and {} are on no common plane", a.nic, b.nic));

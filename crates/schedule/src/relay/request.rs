@@ -2,6 +2,7 @@
 
 use crate::allocation::EpsRates;
 use lightloom_model::{Duration, Invalid, Rate, choices};
+use serde::{Deserialize, Serialize};
 
 /// The demand of one region, the circuits that are there and what relaying costs.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +25,7 @@ pub struct RelayRequest<'a> {
 ///
 /// A byte that is relayed lands in the memory of the GPU whose NIC took it in and crosses the
 /// NVSwitch once, to the GPU whose NIC sends it on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct RelayCost {
     /// Rate at which one server can stage, per direction of its NVSwitch; no limit if absent.
     pub staging_rate: Option<Rate>,

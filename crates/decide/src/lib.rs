@@ -1,0 +1,35 @@
+//! Decides which circuits a region has: one pure object for the simulator, the Python package and
+//! the controller of a real switch.
+//!
+//! A [`Decider`] knows a [`Region`], a [`Policy`](lightloom_model::Policy) and the
+//! [`SwitchTiming`](lightloom_model::SwitchTiming). [`Decider::decide`] takes the circuits held and
+//! the upcoming all-to-alls, and returns a [`Decision`]: the circuits, the NIC and plane of each,
+//! what to change, after how long they are up, and why.
+//!
+//! It contains everything between the demand and the switch: which demand circuits are requested
+//! for, whether any could pay, the allocator's calls and the cache of equal requests
+//! (`cache`), break-even ([`break_even`](mod@break_even)), relaying, the circuits at the start,
+//! and the NICs (`layout`), where failed ones are avoided.
+//!
+//! It assumes that its caller knows when to decide, what is upcoming and how much time hides a
+//! switch. It has no clock, does no input or output, and draws no random numbers: the same inputs
+//! lead to the same decision.
+
+mod allocator;
+mod break_even;
+mod cache;
+mod choice;
+mod decider;
+mod decision;
+mod layout;
+mod predictor;
+mod region;
+
+pub use allocator::CircuitAllocator;
+pub use break_even::{
+    Verdict, break_even, cannot_pay, demands_to_request, plan_time, switch_time, switched_pairs,
+};
+pub use decider::{Case, Decider, decide_all};
+pub use decision::{Change, Decision, Held, Requested, Upcoming, Why};
+pub use predictor::{DemandPredictor, Estimate, History, LastSeen, Prediction};
+pub use region::Region;

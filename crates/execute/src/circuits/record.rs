@@ -1,0 +1,71 @@
+//! Decisions of a run with everything that they started from, so that they can be replayed.
+
+use super::region::Region;
+use lightloom_decide::{Decider, Decision, Held, Region as Description, Upcoming};
+use lightloom_model::Time;
+
+/// A decision and its inputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionRecord {
+    /// When it was taken.
+    pub time: Time,
+    /// Its region: index into [`Decisions::regions`].
+    pub region: u32,
+    /// The circuits held before.
+    pub held: Held,
+    /// The upcoming all-to-alls.
+    pub upcoming: Vec<Upcoming>,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// All decisions of a run, in order. The policy and the timing are the network's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Decisions {
+    /// The regions; those that are alike are one.
+    pub regions: Vec<Description>,
+    /// The decisions.
+    pub records: Vec<DecisionRecord>,
+}
+
+/// Keeps decisions, if asked to.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    enabled: bool,
+    records: Vec<DecisionRecord>,
+}
+
+impl Recorder {
+    /// A recorder that keeps decisions, or does nothing.
+    pub fn new(enabled: bool) -> Self {
+        Self { enabled, records: Vec::new() }
+    }
+
+    /// Keeps a decision on circuits that the region does not have yet.
+    pub fn record(
+        &mut self,
+        time: Time,
+        region: &Region,
+        upcoming: &[Upcoming],
+        decision: &Decision,
+    ) {
+        if self.enabled {
+            self.records.push(DecisionRecord {
+                time,
+                region: region.decider,
+                held: region.held.clone(),
+                upcoming: upcoming.to_vec(),
+                decision: decision.clone(),
+            });
+        }
+    }
+
+    /// What was kept.
+    pub fn finish(self, deciders: &[Decider]) -> Decisions {
+        if !self.enabled {
+            return Decisions::default();
+        }
+        let regions = deciders.iter().map(|decider| decider.region().clone()).collect();
+        Decisions { regions, records: self.records }
+    }
+}

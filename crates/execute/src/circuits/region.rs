@@ -1,0 +1,282 @@
+//! Regions as a job uses them: servers whose circuits are decided together.
+//!
+//! EP groups that share servers share the optical ports of these, hence their circuits; all other
+//! groups are on their own, even on one circuit switch, because a switch joins any of its ports. So
+//! a region is a connected set of groups, usually one; within it, only pairs of servers of one
+//! switch may have circuits.
+
+use super::relays::cost_of;
+use crate::medium::{Medium, Wire};
+use lightloom_decide::{Held, Region as Description};
+use lightloom_flowsim::LinkId;
+use lightloom_model::{Failures, Network, Ocs, Rate, TaskGraph, Time};
+use lightloom_schedule::relay::RelayCost;
+use rustc_hash::FxHashMap;
+
+/// Server without a circuit switch.
+const NO_REGION: u32 = u32::MAX;
+
+/// NUMA nodes of a server, over which the circuits of a pair are spread.
+const NUMA_NODES: u32 = 2;
+
+/// A set of servers and the circuits between them.
+#[derive(Debug, Default)]
+pub struct Region {
+    /// Servers, ascending.
+    pub servers: Vec<u32>,
+    /// Who decides: regions that are alike have the same decider.
+    pub decider: u32,
+    /// Its circuits.
+    pub held: Held,
+    /// All-to-alls that use the circuits now.
+    pub active: u32,
+    /// When the last reconfiguration is done.
+    pub ready: Time,
+    /// Groups that want new circuits when nobody uses these.
+    pub pending: Vec<u32>,
+    /// Whether its circuits and decisions are recorded.
+    pub recorded: bool,
+    /// Link of each ordered pair, n x n; `None` where no circuit is allowed.
+    pub links: Vec<Option<LinkId>>,
+    /// Since when each pair has its present circuits, n x n, upper half.
+    pub up_since: Vec<Time>,
+    /// Bits that each pair's circuits could have carried per direction while up, times 1e12, n x n,
+    /// upper half.
+    pub capacity: Vec<u128>,
+    /// Pairs that are being switched.
+    pub switching: Vec<(u32, u32)>,
+}
+
+impl Region {
+    fn new(servers: Vec<u32>) -> Self {
+        let cells = servers.len() * servers.len();
+        Self {
+            up_since: vec![Time::ZERO; cells],
+            capacity: vec![0; cells],
+            servers,
+            ..Self::default()
+        }
+    }
+
+    /// Number of servers.
+    pub fn size(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Adds a link per ordered pair that may have circuits, at the rate of its present ones.
+    pub fn add_links(&mut self, description: &Description, ocs: &Ocs, medium: &mut Medium) {
+        let (size, rate) = (self.size(), ocs.nic_rate);
+        self.links = (0..size * size)
+            .map(|cell| {
+                let may = description.allowed.as_ref().is_none_or(|allowed| allowed[cell]);
+                let (a, b) = (cell / size, cell % size);
+                let count = u64::from(self.held.circuits[cell]);
+                let wire = Wire::Circuits {
+                    from: self.servers[a],
+                    to: self.servers[b],
+                    most: description.ports[a].min(description.ports[b]),
+                    rate,
+                    delay: ocs.circuit_delay,
+                };
+                let total = Rate(rate.0.saturating_mul(count));
+                (may && a != b).then(|| medium.add_link(total, wire))
+            })
+            .collect();
+    }
+}
+
+/// What the deciders have to know of these servers.
+pub fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
+    let size = servers.len();
+    let switch = |place: usize| ocs.region_of_server[servers[place] as usize];
+    let allowed: Vec<bool> = (0..size * size)
+        .map(|cell| {
+            let (a, b) = (switch(cell / size), switch(cell % size));
+            a == b && a != NO_REGION
+        })
+        .collect();
+    let ports: Vec<u32> =
+        (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.degree }).collect();
+    let all = allowed.iter().all(|&pair| pair);
+    let (eps_nics, rate) = network.eps.as_ref().map_or((0, 0), |eps| (eps.nics, eps.nic_rate.0));
+    Description {
+        failures: failures_of(servers, &ports, ocs),
+        ports,
+        allowed: (!all).then_some(allowed),
+        planes: ocs.planes,
+        numa_nodes: NUMA_NODES,
+        circuit_rate: ocs.nic_rate,
+        eps_rates: vec![Rate(rate.saturating_mul(u64::from(eps_nics))); size],
+        eps_nics,
+        relay_cost: if ocs.policy.relaying { cost_of(network, ocs) } else { RelayCost::default() },
+    }
+}
+
+/// What has failed of these servers, which are then counted from 0. The spare for a failed server
+/// is on the packet fabric, so only its circuits are lost.
+fn failures_of(servers: &[u32], ports: &[u32], ocs: &Ocs) -> Failures {
+    let failures = &ocs.failures;
+    let place = |server: u32| servers.binary_search(&server).ok().map(|place| place as u32);
+    let inside = |&(server, nic): &(u32, u32)| place(server).map(|place| (place, nic));
+    let spared = failures.servers.iter().filter_map(|&server| place(server));
+    let nics = spared
+        .flat_map(|place| (0..ports[place as usize]).map(move |nic| (place, nic)))
+        .chain(failures.nics.iter().filter_map(inside))
+        .filter(|&(place, nic)| nic < ports[place as usize]);
+    let planes = ports.iter().copied().max().unwrap_or(0);
+    Failures {
+        nics: nics.collect(),
+        eps_nics: failures.eps_nics.iter().filter_map(inside).collect(),
+        servers: Vec::new(),
+        planes: failures.planes.iter().copied().filter(|&plane| plane < planes).collect(),
+    }
+}
+
+/// The regions of a job, and where each group finds its own.
+#[derive(Debug)]
+pub struct Regions {
+    /// All regions.
+    pub regions: Vec<Region>,
+    /// Region of each group, `None` where its all-to-alls stay in one server.
+    pub of_group: Vec<Option<u32>>,
+    /// Place of each worker's server in its group's region.
+    pub place: Vec<u32>,
+}
+
+impl Regions {
+    /// Finds connected sets of groups.
+    pub fn new(graph: &TaskGraph, servers: usize) -> Self {
+        let layout = &graph.layout;
+        let members = layout.members as usize;
+        let groups = layout.workers() / members;
+        let mut parent: Vec<u32> = (0..servers as u32).collect();
+        let group_servers =
+            |group: usize| &layout.worker_server[group * members..(group + 1) * members];
+        if members > 1 {
+            for group in 0..groups {
+                let first = find(&mut parent, group_servers(group)[0]);
+                for &server in group_servers(group) {
+                    let root = find(&mut parent, server);
+                    parent[root as usize] = first;
+                }
+            }
+        }
+        let mut region_of_root: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut lists: Vec<Vec<u32>> = Vec::new();
+        let mut of_group = vec![None; groups];
+        for group in (0..groups).filter(|_| members > 1) {
+            let root = find(&mut parent, group_servers(group)[0]);
+            let region = *region_of_root.entry(root).or_insert_with(|| {
+                lists.push(Vec::new());
+                lists.len() as u32 - 1
+            });
+            of_group[group] = Some(region);
+            lists[region as usize].extend_from_slice(group_servers(group));
+        }
+        let mut regions = Vec::with_capacity(lists.len());
+        for mut list in lists {
+            list.sort_unstable();
+            list.dedup();
+            regions.push(Region::new(list));
+        }
+        let place = places(graph, &regions, &of_group);
+        Self { regions, of_group, place }
+    }
+
+    /// Gives regions that are alike the same decider; what each decider has to know.
+    pub fn descriptions(&mut self, network: &Network, ocs: &Ocs) -> Vec<Description> {
+        let mut found: Vec<Description> = Vec::new();
+        let mut index_of: FxHashMap<Description, u32> = FxHashMap::default();
+        for region in &mut self.regions {
+            let description = describe(&region.servers, network, ocs);
+            region.decider = *index_of.entry(description).or_insert_with_key(|description| {
+                found.push(description.clone());
+                found.len() as u32 - 1
+            });
+        }
+        found
+    }
+}
+
+fn find(parent: &mut [u32], mut node: u32) -> u32 {
+    while parent[node as usize] != node {
+        let up = parent[parent[node as usize] as usize];
+        parent[node as usize] = up;
+        node = up;
+    }
+    node
+}
+
+fn places(graph: &TaskGraph, regions: &[Region], of_group: &[Option<u32>]) -> Vec<u32> {
+    graph
+        .layout
+        .worker_server
+        .iter()
+        .enumerate()
+        .map(|(worker, server)| {
+            let group = graph.layout.group_of(worker as u32);
+            of_group[group as usize].map_or(0, |region| {
+                let servers = &regions[region as usize].servers;
+                servers.binary_search(server).expect("a group's servers are in its region") as u32
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn regions(groups: &[&[u32]], switches: &[u32]) -> (Regions, Vec<Description>) {
+        let members = groups[0].len() as u32;
+        let mut graph = testing::empty_graph(1, groups.len() as u32, members);
+        graph.layout.worker_server = groups.concat();
+        let ocs = Ocs { region_of_server: switches.to_vec(), ..testing::ocs(switches.len()) };
+        let mut found = Regions::new(&graph, switches.len());
+        let descriptions = found.descriptions(&testing::mixnet(switches.len() as u32), &ocs);
+        (found, descriptions)
+    }
+
+    #[test]
+    fn groups_on_their_own_servers_are_regions_that_are_alike() {
+        let (found, descriptions) = regions(&[&[0, 1], &[3, 2]], &[0, 0, 0, 0]);
+        assert_eq!(found.of_group, [Some(0), Some(1)]);
+        assert_eq!(found.regions[1].servers, [2, 3]);
+        assert_eq!(found.place, [0, 1, 1, 0]);
+        assert_eq!((descriptions.len(), descriptions[0].allowed.clone()), (1, None));
+    }
+
+    #[test]
+    fn groups_that_share_servers_share_a_region() {
+        let (found, _) = regions(&[&[0, 1], &[1, 2], &[3, 4]], &[0; 5]);
+        assert_eq!(found.of_group, [Some(0), Some(0), Some(1)]);
+        assert_eq!(found.regions[0].servers, [0, 1, 2]);
+    }
+
+    #[test]
+    fn only_servers_of_one_switch_may_be_joined() {
+        let (_, descriptions) = regions(&[&[0, 1, 2]], &[0, 0, u32::MAX]);
+        assert_eq!(descriptions[0].ports, [6, 6, 0]);
+        let allowed = descriptions[0].allowed.as_ref().unwrap();
+        assert!(allowed[1] && !allowed[2] && !allowed[8]);
+    }
+
+    #[test]
+    fn failures_are_those_of_the_region() {
+        let failures = Failures {
+            nics: vec![(4, 5), (9, 0)],
+            eps_nics: vec![(5, 1)],
+            servers: vec![7],
+            planes: vec![3],
+        };
+        let ocs = Ocs { degree: 2, failures, ..testing::ocs(10) };
+        let ocs = Ocs { region_of_server: vec![0; 10], ..ocs };
+        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
+        assert_eq!(found.nics, [(2, 0), (2, 1)], "NIC 4/5 is beyond the degree");
+        assert_eq!((found.eps_nics, found.planes), (vec![(1, 1)], vec![]));
+        let ocs = Ocs { degree: 6, ..ocs };
+        let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
+        assert!(found.nics.contains(&(0, 5)) && found.planes == [3]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Regional circuit switches: their ports, the policy that sets them, how long a switch takes, and
+//! what of them has failed.
+
+use crate::units::{Duration, Rate};
+use crate::{Invalid, choices};
+use serde::{Deserialize, Serialize};
+
+choices! {
+    /// Which function turns a region's demand into circuits.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Allocator: "allocator" {
+        Paper = "paper": "Algorithm 1 of MixNet, as printed",
+        Reference = "reference": "Algorithm 1 as the simulator of the MixNet authors has it",
+        Static = "static": "A demand-oblivious circulant",
+        Greedy = "greedy": "The pair that needs it most gets the next circuit",
+        Parametric = "parametric": "Bisection on the time, with a local search at each",
+        Best = "best": "Never slower than the others: `parametric` with more patience and starts",
+    }
+}
+
+choices! {
+    /// When circuits follow the demand.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Reconfigure: "reconfigure" {
+        Never = "never": "The circuits of the start of the run stay",
+        Always = "always": "Before every all-to-all whose demand is known, as in MixNet",
+        PerLayer = "per-layer":
+            "At most once per layer and pass, for all of its all-to-alls whose demand is known",
+        BreakEven = "break-even":
+            "Where it saves more than it exposes, over upcoming all-to-alls of known demand",
+        Oracle = "oracle":
+            "As `break-even` with all upcoming demand known: what perfect prediction could gain",
+    }
+}
+
+choices! {
+    /// What the first all-to-all of the forward pass does, whose demand is known only at the gate.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FirstAllToAll: "first" {
+        Reuse = "reuse": "Uses the circuits that are up",
+        Block = "block": "Waits for new circuits",
+        Predict = "predict": "Is decided beforehand, on what the same layer's last one was",
+    }
+}
+
+impl Reconfigure {
+    /// Whether what a switch saves is compared with what it exposes.
+    pub fn compares(self) -> bool {
+        matches!(self, Self::BreakEven | Self::Oracle)
+    }
+}
+
+/// How circuits follow the demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Demand to circuits.
+    pub allocator: Allocator,
+    /// When circuits follow the demand.
+    pub when: Reconfigure,
+    /// What the first all-to-all of a forward pass does.
+    pub first: FirstAllToAll,
+    /// Whether a pair with circuits may send its excess over the EPS.
+    pub split: bool,
+    /// Whether servers pass bytes of others on where that is faster.
+    pub relaying: bool,
+}
+
+/// The time from a decision to usable circuits: `fixed + per_pair * pairs + control + link_up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchTiming {
+    /// Switching time, independent of the number of circuits.
+    pub fixed: Duration,
+    /// Additional switching time per changed pair.
+    pub per_pair: Duration,
+    /// Control plane: collecting demand, computing, commands.
+    pub control: Duration,
+    /// Transceiver and NIC bring-up.
+    pub link_up: Duration,
+    /// Whether circuits that do not change stay up; if not, all are switched as soon as one is.
+    pub keep_unchanged: bool,
+}
+
+impl Default for SwitchTiming {
+    fn default() -> Self {
+        let none = Duration::ZERO;
+        Self { fixed: none, per_pair: none, control: none, link_up: none, keep_unchanged: true }
+    }
+}
+
+impl SwitchTiming {
+    /// The time for this many changed pairs; zero if none changes.
+    pub fn for_pairs(&self, pairs: u32) -> Duration {
+        if pairs == 0 {
+            return Duration::ZERO;
+        }
+        let switching = Duration(self.per_pair.0.saturating_mul(u64::from(pairs)));
+        self.fixed + switching + self.control + self.link_up
+    }
+}
+
+/// The chunks in which servers pass bytes on that are on their way to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RelayChunk {
+    /// Bytes are passed on in chunks of this size, each once it has arrived.
+    pub bytes: u64,
+    /// Time to notice a chunk and to start its copy and its sending.
+    pub latency: Duration,
+}
+
+choices! {
+    /// How the fibers of NICs are laid to circuit switches, where NIC i is on switch ("plane") i.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fibers: "planes" {
+        Duplex = "duplex": "Both directions of NIC i on plane i",
+        Crossed = "crossed": "NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1",
+    }
+}
+
+/// Parts that have failed and are never used. A part may be named twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Failures {
+    /// Optical NICs, or the switch ports behind them, as (server, NIC).
+    pub nics: Vec<(u32, u32)>,
+    /// NICs on the packet fabric, as (server, NIC).
+    pub eps_nics: Vec<(u32, u32)>,
+    /// Whole servers.
+    pub servers: Vec<u32>,
+    /// Circuit switches, where NIC i of every server is on switch i.
+    pub planes: Vec<u32>,
+}
+
+impl Failures {
+    /// Whether nothing has failed.
+    pub fn is_empty(&self) -> bool {
+        self.nics.is_empty()
+            && self.eps_nics.is_empty()
+            && self.servers.is_empty()
+            && self.planes.is_empty()
+    }
+
+    /// Checks that every part named exists; `ports` are the optical NICs of each server.
+    ///
+    /// # Errors
+    /// Names the first part that does not exist.
+    pub fn validate(&self, ports: &[u32], eps_nics: u32) -> Result<(), Invalid> {
+        let servers = ports.len() as u32;
+        let below = |what: String, index: u32, count: u32| {
+            if index < count {
+                return Ok(());
+            }
+            let expected = match count {
+                0 => "but there are none".into(),
+                _ => format!("expected 0 to {}", count - 1),
+            };
+            Err(Invalid(format!("failed {what}: {index}, {expected}")))
+        };
+        let named = self.servers.iter().chain(self.nics.iter().map(|(server, _)| server));
+        for &server in named.chain(self.eps_nics.iter().map(|(server, _)| server)) {
+            below("server".into(), server, servers)?;
+        }
+        for &(server, nic) in &self.nics {
+            below(format!("NIC of server {server}"), nic, ports[server as usize])?;
+        }
+        for &(server, nic) in &self.eps_nics {
+            below(format!("EPS NIC of server {server}"), nic, eps_nics)?;
+        }
+        let planes = ports.iter().copied().max().unwrap_or(0);
+        self.planes.iter().try_for_each(|&plane| below("plane".into(), plane, planes))
+    }
+
+    /// Which optical NICs work, one row per server and `width` columns: at least as many as the
+    /// largest number of ports. A server has none beyond its ports.
+    ///
+    /// # Panics
+    /// If a part does not exist, see [`Self::validate`].
+    pub fn working_nics(&self, ports: &[u32], width: usize) -> Vec<bool> {
+        let mut working = vec![false; ports.len() * width];
+        for (row, &count) in working.chunks_exact_mut(width.max(1)).zip(ports) {
+            row[..count as usize].fill(true);
+        }
+        for &server in &self.servers {
+            working[server as usize * width..][..width].fill(false);
+        }
+        for &(server, nic) in &self.nics {
+            working[server as usize * width + nic as usize] = false;
+        }
+        for &plane in &self.planes {
+            working[plane as usize..].iter_mut().step_by(width).for_each(|nic| *nic = false);
+        }
+        working
+    }
+
+    /// The rate of a server's `nics` EPS NICs, less the part of those that have failed.
+    pub fn eps_rate(&self, server: u32, rate: Rate, nics: u32) -> Rate {
+        if self.servers.contains(&server) {
+            return Rate(0);
+        }
+        let mut failed: Vec<u32> = self
+            .eps_nics
+            .iter()
+            .filter(|(other, _)| *other == server)
+            .map(|(_, nic)| *nic)
+            .collect();
+        failed.sort_unstable();
+        failed.dedup();
+        if failed.is_empty() {
+            return rate;
+        }
+        let left = f64::from(nics - failed.len() as u32) / f64::from(nics);
+        Rate((rate.0 as f64 * left) as u64)
+    }
+}
+
+/// Regional circuit switches and how they are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ocs {
+    /// Optical links per server (the paper's alpha).
+    pub degree: u32,
+    /// Rate of each.
+    pub nic_rate: Rate,
+    /// Propagation delay of one circuit.
+    pub circuit_delay: Duration,
+    /// Region of each server; servers without one have `u32::MAX`.
+    pub region_of_server: Vec<u32>,
+    /// How fibers are laid where a region has one switch per NIC index; `None` where one switch
+    /// joins any two of its ports.
+    pub planes: Option<Fibers>,
+    /// The chunks in which servers pass bytes on, if they do.
+    pub relay_chunk: RelayChunk,
+    /// How circuits follow the demand.
+    pub policy: Policy,
+    /// How long a switch takes.
+    pub timing: SwitchTiming,
+    /// What has failed. A failed server is taken to be replaced by a spare one without circuits,
+    /// which only the packet fabric reaches.
+    pub failures: Failures,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_change_takes_no_time() {
+        let timing =
+            SwitchTiming { fixed: Duration(25), per_pair: Duration(2), ..SwitchTiming::default() };
+        assert_eq!(timing.for_pairs(0), Duration::ZERO);
+        assert_eq!(timing.for_pairs(3), Duration(31));
+    }
+
+    #[test]
+    fn failed_parts_do_not_work() {
+        let failures = Failures {
+            nics: vec![(0, 1), (0, 1)],
+            eps_nics: vec![(2, 0), (2, 0)],
+            servers: vec![1],
+            planes: vec![2],
+        };
+        let working = failures.working_nics(&[3, 3, 1], 3);
+        assert_eq!(working, [true, false, false, false, false, false, true, false, false]);
+        assert_eq!(failures.eps_rate(0, Rate(30), 3), Rate(30));
+        assert_eq!(failures.eps_rate(1, Rate(30), 3), Rate(0));
+        assert_eq!(failures.eps_rate(2, Rate(30), 3), Rate(20));
+        assert!(!failures.is_empty() && Failures::default().is_empty());
+    }
+
+    #[test]
+    fn parts_that_do_not_exist_are_refused() {
+        let refusal = |failures: Failures| {
+            failures.validate(&[2, 1], 3).map_err(|error| error.to_string()).unwrap_err()
+        };
+        let none = Failures::default;
+        assert_eq!(none().validate(&[2, 1], 3), Ok(()));
+        let text = refusal(Failures { nics: vec![(1, 1)], ..none() });
+        assert_eq!(text, "failed NIC of server 1: 1, expected 0 to 0");
+        let text = refusal(Failures { servers: vec![2], ..none() });
+        assert_eq!(text, "failed server: 2, expected 0 to 1");
+        let text = refusal(Failures { planes: vec![2], ..none() });
+        assert_eq!(text, "failed plane: 2, expected 0 to 1");
+        let text = refusal(Failures { eps_nics: vec![(0, 3)], ..none() });
+        assert_eq!(text, "failed EPS NIC of server 0: 3, expected 0 to 2");
+    }
+}
