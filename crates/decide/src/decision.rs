@@ -254,8 +254,8 @@ impl fmt::Display for Why {
             }
             Self::CannotPay { saved, exposed } => write!(
                 formatter,
-                "Held: no circuits could save the upcoming all-to-alls more than {}, but any switch \
-                 exposes {}.",
+                "Held: no circuits could save the upcoming all-to-alls more than {}, but any \
+                 switch exposes {}.",
                 Seconds(saved),
                 Seconds(exposed)
             ),

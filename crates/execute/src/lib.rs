@@ -59,8 +59,8 @@ pub fn execute(
 
 /// Plays one step.
 ///
-/// The observer is told every 50,000 events how many tasks (over all workers) are done. Plug-ins, if
-/// there are any, propose circuits and predict demand.
+/// The observer is told every 50,000 events how many tasks (over all workers) are done. Plug-ins,
+/// if there are any, propose circuits and predict demand.
 ///
 /// # Errors
 /// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the

@@ -43,10 +43,10 @@ class Ocs:
 
     ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
-    picoseconds of a chunk where servers pass bytes of others on. ``planes`` says how fibers are laid
-    where NIC i of every server is on a switch of its own; without it one switch joins any two ports
-    of a region. ``failures`` are never used; a failed server is taken to be replaced by a spare one
-    without circuits.
+    picoseconds of a chunk where servers pass bytes of others on. ``planes`` says how fibers are
+    laid where NIC i of every server is on a switch of its own; without it one switch joins any two
+    ports of a region. ``failures`` are never used; a failed server is taken to be replaced by a
+    spare one without circuits.
     """
 
     degree: int

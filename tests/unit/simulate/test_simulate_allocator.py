@@ -144,7 +144,7 @@ def test_circuits_that_cannot_be_are_refused(answer, message):
 
 
 def test_every_question_needs_an_answer():
-    with pytest.raises(InputError, match=r"^allocator: 0 answers to 1 questions$"):
+    with pytest.raises(InputError, match=r"^allocator: 0 proposals for 1 requests$"):
         simulate(step(), network("always"), allocator=lambda _questions: [])
 
 

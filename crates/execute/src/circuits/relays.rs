@@ -1,9 +1,9 @@
 //! Relaying inside regions: servers that pass the bytes of others on, between circuits and the EPS.
 //!
-//! How the bytes of an all-to-all are best divided among one-hop and two-hop paths over the circuits
-//! held is the decider's; where relaying does not pay, all is as without. What is relayed crosses
-//! the NVSwitch of the relay, on a link that all that it relays shares, and arrives later by the
-//! time of a chunk.
+//! How the bytes of an all-to-all are best divided among one-hop and two-hop paths over the
+//! circuits held is the decider's; where relaying does not pay, all is as without. What is relayed
+//! crosses the NVSwitch of the relay, on a link that all that it relays shares, and arrives later
+//! by the time of a chunk.
 
 use super::Circuits;
 use super::region::Region;

@@ -1,4 +1,5 @@
-//! What is upcoming for a group when circuits are decided: demand, and time to hide a switch behind.
+//! What is upcoming for a group when circuits are decided: demand, and time to hide a switch
+//! behind.
 //!
 //! The upcoming all-to-alls of a group are those of its program, in order. Their demand is known up
 //! to the next first one of a forward pass, whose gate has not been evaluated; the oracle knows

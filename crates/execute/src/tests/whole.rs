@@ -62,7 +62,8 @@ proptest! {
             }
             prop_assert_eq!(outcome.ledger.sent, outcome.ledger.implied);
             prop_assert_eq!(outcome.ledger.received, outcome.ledger.implied);
-            let options = Options { share_equal_work: false, timeline_workers: vec![0, 5], ..Options::default() };
+            let timeline_workers = vec![0, 5];
+            let options = Options { timeline_workers, ..Options::default() };
             let watched = execute(&graph, &network, &options, &mut Silent).unwrap();
             prop_assert_eq!(watched.trace_hash, outcome.trace_hash);
             let own: u64 = (0..watched.timeline.worker.len())
