@@ -1,10 +1,26 @@
 """The compiled core (``crates/python``)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+
+from lightloom.demand.synthetic import DrawRequest
+from lightloom.schedule.permutations import PermutationSchedule
+from lightloom.schedule.requests import (
+    AssignmentClaim,
+    CircuitRequest,
+    EpochOptions,
+    FabricPaths,
+    FabricShape,
+    MatchingClaim,
+    RelayCharges,
+    RotorOptions,
+    RoutingRequest,
+    TopologyRequest,
+)
+from lightloom.schedule.rotornet import RotorSchedule
 
 __version__: str
 
@@ -14,45 +30,45 @@ def choices(key: str) -> list[tuple[str, str]]: ...
 
 # demand: crates/python/src/demand.rs
 
-DemandRows = tuple[
-    tuple[int, int, int, int],
-    tuple[tuple[int, int], tuple[int, int]],
-    tuple[int, int],
-    tuple[npt.NDArray[np.uint64], int, npt.NDArray[np.uint64] | None],
-    npt.NDArray[np.float64],
-]
+@final
+class FoldedCounts:
+    @property
+    def tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def rank_tokens(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def received(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def stayed(self) -> int: ...
 
-def demand_draw(rows: DemandRows) -> npt.NDArray[np.int64]: ...
-def demand_fold(
-    rows: DemandRows, members: int, by_rank: bool
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int64], int]: ...
+def demand_draw(request: DrawRequest) -> npt.NDArray[np.int64]: ...
+def demand_fold(request: DrawRequest, members: int, by_rank: bool) -> FoldedCounts: ...
 
 # schedule: crates/python/src/schedule/
 
-ScheduleRequest = tuple[
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.bool_] | None,
-    npt.NDArray[np.uint16] | None,
-    int,
-    npt.NDArray[np.uint64],
-    bool,
-]
-ScheduleAnswer = tuple[
-    npt.NDArray[np.uint16],
-    npt.NDArray[np.uint64],
-    float,
-    str,
-]
+@final
+class CircuitAllocation:
+    @property
+    def circuits(self) -> npt.NDArray[np.uint16]: ...
+    @property
+    def eps_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def makespan_s(self) -> float: ...
+    @property
+    def port_bound_s(self) -> float: ...
+    @property
+    def line_bound_s(self) -> float: ...
+    @property
+    def chosen(self) -> str: ...
 
-def schedule_allocate(method: str, request: ScheduleRequest) -> ScheduleAnswer: ...
+def schedule_allocate(method: str, request: CircuitRequest) -> CircuitAllocation: ...
 def schedule_route(
-    request: ScheduleRequest, circuits: npt.NDArray[np.uint16]
-) -> ScheduleAnswer: ...
-def schedule_port_bound(request: ScheduleRequest) -> float: ...
-def schedule_line_bound(request: ScheduleRequest) -> float: ...
+    request: CircuitRequest, circuits: npt.NDArray[np.uint16]
+) -> CircuitAllocation: ...
+def schedule_makespan(request: CircuitRequest, circuits: npt.NDArray[np.uint16]) -> float: ...
+def schedule_port_bound(request: CircuitRequest) -> float: ...
 def schedule_changed_pairs(
-    previous: npt.NDArray[np.uint16], next: npt.NDArray[np.uint16]
+    previous: npt.NDArray[np.uint16], following: npt.NDArray[np.uint16]
 ) -> int: ...
 def schedule_map_nics(
     circuits: npt.NDArray[np.uint16],
@@ -62,7 +78,7 @@ def schedule_map_nics(
 ) -> npt.NDArray[np.uint32]: ...
 def schedule_break_even(
     method: str | None,
-    request: ScheduleRequest,
+    request: CircuitRequest,
     ahead: tuple[npt.NDArray[np.uint64], list[int]],
     proposals: npt.NDArray[np.uint16],
     switching: tuple[tuple[int, int], bool],
@@ -90,156 +106,238 @@ def schedule_check_planes(
     duplex: bool,
     assigned: npt.NDArray[np.uint32],
 ) -> None: ...
-def schedule_topoopt(
-    size: tuple[int, int, int],
-    rings: list[tuple[list[int], int]],
-    geometric: bool,
-    sources: npt.NDArray[np.uint32],
-    destinations: npt.NDArray[np.uint32],
-    bytes: npt.NDArray[np.uint64],
-) -> tuple[
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.uint32],
-]: ...
 
-PermutationSlots = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]
+@final
+class JobTopology:
+    @property
+    def circuits(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def cycles(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def route_offsets(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def route_servers(self) -> npt.NDArray[np.uint32]: ...
+
+def schedule_topoopt(request: TopologyRequest) -> JobTopology: ...
+
+@final
+class PermutationSlots:
+    @property
+    def matchings(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def hold_bytes(self) -> npt.NDArray[np.uint64]: ...
+
+@final
+class PermutationPlan:
+    @property
+    def slots(self) -> PermutationSlots | None: ...
+    @property
+    def transfers(self) -> npt.NDArray[np.uint64] | None: ...
+    @property
+    def length_bytes(self) -> int: ...
+    @property
+    def lower_bound_bytes(self) -> int: ...
+    @property
+    def chosen(self) -> str: ...
+    @property
+    def time_spent_s(self) -> float: ...
 
 def schedule_decompose(
     demand: npt.NDArray[np.uint64],
-    options: tuple[int, bool],
+    delay_bytes: int,
+    partial: bool,
     method: str,
     time_limit_s: float | None,
-) -> tuple[
-    PermutationSlots | None,
-    npt.NDArray[np.uint64] | None,
-    tuple[int, int],
-    str,
-    float,
-]: ...
+) -> PermutationPlan: ...
 def schedule_transfer_slots(
-    rows: int, delay: int, transfers: npt.NDArray[np.uint64]
+    rows: int, delay_bytes: int, transfers: npt.NDArray[np.uint64]
 ) -> PermutationSlots: ...
-def schedule_decompose_check(
-    demand: npt.NDArray[np.uint64],
-    options: tuple[int, bool],
-    slots: PermutationSlots | None,
-    transfers: npt.NDArray[np.uint64] | None,
-    claims: tuple[int, int],
+def schedule_check_decomposition(
+    demand: npt.NDArray[np.uint64], schedule: PermutationSchedule
 ) -> None: ...
 def schedule_color_edges(
-    edges: npt.NDArray[np.uint32], sizes: tuple[int, int], colors: int | None
+    edges: npt.NDArray[np.uint32], left: int, right: int, colors: int | None
 ) -> npt.NDArray[np.int32]: ...
 def schedule_check_coloring(
     edges: npt.NDArray[np.uint32],
-    sizes: tuple[int, int],
+    left: int,
+    right: int,
     colors: int,
-    of_edge: npt.NDArray[np.int32],
+    color_of_edge: npt.NDArray[np.int32],
 ) -> None: ...
 
-FabricShape = tuple[int, int, tuple[int, int] | None]
-FabricSettings = tuple[
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-    npt.NDArray[np.int32],
-]
+@final
+class FabricSettings:
+    @property
+    def spine(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def core(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def leaf_switches(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def spine_switches(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def core_switches(self) -> npt.NDArray[np.int32]: ...
 
 def schedule_route_permutation(
     permutation: npt.NDArray[np.int32], shape: FabricShape
 ) -> FabricSettings: ...
 def schedule_check_route(
-    permutation: npt.NDArray[np.int32], shape: FabricShape, route: FabricSettings
+    permutation: npt.NDArray[np.int32],
+    shape: FabricShape,
+    settings: FabricPaths | FabricSettings,
 ) -> None: ...
-def schedule_assign(
-    weights: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+
+@final
+class BipartiteMatching:
+    @property
+    def column_of(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def row_duals(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def column_duals(self) -> npt.NDArray[np.int64]: ...
+
+def schedule_assign(weights: npt.NDArray[np.int64]) -> BipartiteMatching: ...
 def schedule_check_assignment(
-    weights: npt.NDArray[np.int64],
-    column_of: npt.NDArray[np.int32],
-    weight: int,
-    duals: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    weights: npt.NDArray[np.int64], claim: AssignmentClaim | BipartiteMatching
 ) -> None: ...
-def schedule_match_general(
-    weights: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int32], int, npt.NDArray[np.int64], list[tuple[list[int], int]]]: ...
+
+@final
+class GraphMatching:
+    @property
+    def mate(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def doubled_duals(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def blossoms(self) -> list[tuple[list[int], int]]: ...
+
+def schedule_match_general(weights: npt.NDArray[np.int64]) -> GraphMatching: ...
 def schedule_check_general(
-    weights: npt.NDArray[np.int64],
-    mate: npt.NDArray[np.int32],
-    weight: int,
-    duals: tuple[npt.NDArray[np.int64], list[tuple[list[int], int]]],
+    weights: npt.NDArray[np.int64], claim: MatchingClaim | GraphMatching
 ) -> None: ...
 
-RelayCost = tuple[int | None, int, int, int | None]
-RelayRequest = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], tuple[int, int], RelayCost]
-RelayAnswer = tuple[
-    npt.NDArray[np.int32],
-    npt.NDArray[np.uint64],
-    tuple[float, float, float, float, float],
-    str,
-]
+@final
+class RelayRouting:
+    @property
+    def paths(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def size_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def makespan_s(self) -> float: ...
+    @property
+    def latency_s(self) -> float: ...
+    @property
+    def one_hop_s(self) -> float: ...
+    @property
+    def with_relays_s(self) -> float: ...
+    @property
+    def lower_bound_s(self) -> float: ...
+    @property
+    def verdict(self) -> str: ...
 
-def schedule_relay(request: RelayRequest) -> RelayAnswer: ...
+@final
+class RelayedLoads:
+    @property
+    def circuit_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def eps_out_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def eps_in_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def staging_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def makespan_s(self) -> float: ...
+
+@final
+class RelayedCircuits:
+    @property
+    def circuits(self) -> npt.NDArray[np.uint16]: ...
+    @property
+    def routing(self) -> RelayRouting: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def evaluations(self) -> int: ...
+    @property
+    def port_bound_s(self) -> float: ...
+
+def schedule_relay(request: RoutingRequest) -> RelayRouting: ...
 def schedule_allocate_relayed(
-    request: ScheduleRequest, cost: RelayCost, evaluations: int
-) -> tuple[npt.NDArray[np.uint16], RelayAnswer, str, int]: ...
+    request: CircuitRequest, charges: RelayCharges, max_evaluations: int
+) -> RelayedCircuits: ...
 def schedule_relay_as(
-    request: RelayRequest,
+    request: RoutingRequest,
     paths: npt.NDArray[np.int32],
-    bytes: npt.NDArray[np.float64],
-    lower_bound: float,
-) -> RelayAnswer: ...
+    size_bytes: npt.NDArray[np.float64],
+    lower_bound_s: float,
+) -> RelayRouting: ...
 def schedule_relay_loads(
-    request: RelayRequest, paths: npt.NDArray[np.int32], bytes: npt.NDArray[np.uint64]
-) -> tuple[
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint64],
-    float,
-]: ...
+    request: RoutingRequest,
+    paths: npt.NDArray[np.int32],
+    size_bytes: npt.NDArray[np.uint64],
+) -> RelayedLoads: ...
 def schedule_relay_bound(
-    request: RelayRequest,
+    request: RoutingRequest,
     arcs: npt.NDArray[np.float64],
     servers: npt.NDArray[np.float64],
 ) -> float: ...
 
-RotorOptions = tuple[int, int | None, int, bool, bool]
+@final
+class RotorPlan:
+    @property
+    def turns(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def holds_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def moves(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def length_bytes(self) -> int: ...
+    @property
+    def largest_line_bytes(self) -> int: ...
 
-def schedule_rotornet(
-    demand: npt.NDArray[np.uint64], options: RotorOptions
-) -> tuple[
-    tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
-    npt.NDArray[np.uint64],
-    tuple[int, int],
-]: ...
-def schedule_check_rotornet(
-    demand: npt.NDArray[np.uint64],
-    options: RotorOptions,
-    slots: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
-    moves: npt.NDArray[np.uint64],
-    claims: tuple[int, int],
-) -> None: ...
+def schedule_rotornet(demand: npt.NDArray[np.uint64], options: RotorOptions) -> RotorPlan: ...
+def schedule_check_rotornet(demand: npt.NDArray[np.uint64], schedule: RotorSchedule) -> None: ...
 
-EpochSizes = tuple[int, int, int]
-EpochAnswer = tuple[npt.NDArray[np.int32], int, int, int]
+@final
+class EpochPlan:
+    @property
+    def matchings(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def turned(self) -> int: ...
+    @property
+    def length_bytes(self) -> int: ...
+    @property
+    def largest_line_bytes(self) -> int: ...
 
-def schedule_helios(demand: npt.NDArray[np.uint64], sizes: EpochSizes) -> EpochAnswer: ...
+@final
+class SwitchPlan:
+    @property
+    def weights_bytes(self) -> list[int]: ...
+    @property
+    def counts(self) -> list[int]: ...
+    @property
+    def settings(self) -> list[tuple[int, int]]: ...
+    @property
+    def phases(self) -> tuple[list[int], list[int]]: ...
+
+def schedule_helios(demand: npt.NDArray[np.uint64], options: EpochOptions) -> EpochPlan: ...
 def schedule_helios_matchings(
-    demand: npt.NDArray[np.uint64], switches: int, room: int
+    demand: npt.NDArray[np.uint64], options: EpochOptions
 ) -> npt.NDArray[np.int32]: ...
 def schedule_xnest_plus(
-    demand: npt.NDArray[np.uint64], sizes: EpochSizes, diagonals: bool
-) -> EpochAnswer: ...
+    demand: npt.NDArray[np.uint64], options: EpochOptions, reading: str
+) -> EpochPlan: ...
 def schedule_xnest_plan(
     demand: npt.NDArray[np.uint64],
     switches: int,
-    diagonals: bool,
+    reading: str,
     previous: list[tuple[int, int]] | None,
-) -> tuple[list[int], list[int], list[tuple[int, int]], tuple[list[int], list[int]]]: ...
-def schedule_sub_matrices(nodes: int, diagonals: bool) -> list[npt.NDArray[np.int32]]: ...
+) -> SwitchPlan: ...
+def schedule_sub_matrices(nodes: int, reading: str) -> list[npt.NDArray[np.int32]]: ...
 
 # simulate: crates/python/src/execute.rs
 

@@ -4,11 +4,13 @@ use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconf
 use lightloom_packetsim::TransportName;
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
+use lightloom_schedule::topoopt::Strides;
+use lightloom_schedule::xnest_plus::Reading;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Adds the function to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(choices, module)?)
 }
 
@@ -23,15 +25,17 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 9] = [
+const SETS: [Set; 11] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
     (Fibers::KEY, entries::<Fibers>),
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
     (Method::KEY, entries::<Method>),
+    (Reading::KEY, entries::<Reading>),
     (Reconfigure::KEY, entries::<Reconfigure>),
     (PathKind::KEY, entries::<PathKind>),
     (RelayVerdict::KEY, entries::<RelayVerdict>),
+    (Strides::KEY, entries::<Strides>),
     (TransportName::KEY, entries::<TransportName>),
 ];
 
@@ -47,6 +51,6 @@ fn choices(key: &str) -> PyResult<Entries> {
 }
 
 /// The choice of this name.
-pub fn parse<T: Choice>(name: &str) -> PyResult<T> {
+pub(crate) fn parse<T: Choice>(name: &str) -> PyResult<T> {
     T::parse(name).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -2,112 +2,124 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
+use crate::arrays::{Column, Cube, Given, refuse};
 use lightloom_demand::{Rows, Stream};
 use lightloom_model::Invalid;
-use numpy::{PyArray1, PyArray4, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray3, ToPyArray};
-use pyo3::exceptions::PyValueError;
+use numpy::{IntoPyArray, PyArray1, PyArray4, PyArrayMethods};
 use pyo3::prelude::*;
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<FoldedCounts>()?;
     module.add_function(wrap_pyfunction!(demand_draw, module)?)?;
     module.add_function(wrap_pyfunction!(demand_fold, module)?)?;
     Ok(())
 }
 
-fn refuse(Invalid(text): Invalid) -> PyErr {
-    PyValueError::new_err(text)
-}
-
-/// What to draw, with its arrays owned, so that the interpreter lock can be released.
-struct Owned {
-    shape: (usize, usize, u32, u32),
-    keys: [[u64; 2]; 2],
-    index: (u64, u64),
-    layers: Vec<u64>,
+/// `lightloom.demand.synthetic.DrawRequest`: what to draw.
+#[derive(FromPyObject)]
+struct DrawRequest {
+    ranks: usize,
+    experts: usize,
+    copies_per_rank: u32,
+    tokens_per_rank: u32,
+    shares_key: [u64; 2],
+    routing_key: [u64; 2],
+    group: u64,
+    step: u64,
+    layers: Column<u64>,
     micro_batches: usize,
-    spans: Option<Vec<u64>>,
-    alpha: Vec<f64>,
+    spans: Option<Column<u64>>,
+    alpha: Cube<f64>,
 }
 
-impl Owned {
-    fn rows(&self) -> Rows<'_> {
-        let (ranks, experts, copies, tokens) = self.shape;
-        let [shares, routing] = self.keys.map(|key| Stream { key });
-        let (group, step) = self.index;
-        Rows {
-            ranks,
-            experts,
-            micro_batches: self.micro_batches,
-            copies,
-            tokens,
-            group,
-            step,
-            layers: &self.layers,
-            spans: self.spans.as_deref(),
-            alpha: &self.alpha,
-            shares,
-            routing,
+impl DrawRequest {
+    /// The rows for the crate, once they are known to be consistent.
+    fn checked(&self) -> PyResult<Rows<'_>> {
+        let layers = self.layers.0.len();
+        let [given_layers, mixes, experts] = self.alpha.shape;
+        let fits = mixes == 1 || mixes == self.micro_batches;
+        if given_layers != layers || experts != self.experts || !fits {
+            let text = format!(
+                "alpha: expected {layers} x (1 or {}) x {} values, got {given_layers} x {mixes} x \
+                 {experts}",
+                self.micro_batches, self.experts
+            );
+            return Err(refuse(Invalid(text)));
         }
+        let rows = Rows {
+            ranks: self.ranks,
+            experts: self.experts,
+            micro_batches: self.micro_batches,
+            copies: self.copies_per_rank,
+            tokens: self.tokens_per_rank,
+            group: self.group,
+            step: self.step,
+            layers: &self.layers.0,
+            spans: self.spans.as_ref().map(|spans| spans.0.as_slice()),
+            alpha: &self.alpha.values,
+            shares: Stream { key: self.shares_key },
+            routing: Stream { key: self.routing_key },
+        };
+        rows.validate().map_err(refuse)?;
+        Ok(rows)
     }
 }
 
-/// (Ranks, experts, copies per rank, tokens per rank), keys of the shares and of the routing,
-/// (group, step), (layers, micro-batches, spans of held shares), Dirichlet parameters.
-type PyRows<'py> = (
-    (usize, usize, u32, u32),
-    [[u64; 2]; 2],
-    (u64, u64),
-    (PyReadonlyArray1<'py, u64>, usize, Option<PyReadonlyArray1<'py, u64>>),
-    PyReadonlyArray3<'py, f64>,
-);
+/// Most counts in one answer: 32 GiB.
+const MAX_COUNTS: usize = 1 << 32;
 
-fn own(rows: &PyRows) -> PyResult<Owned> {
-    let (shape, keys, index, (layers, micro_batches, spans), alpha) = rows;
-    let owned = Owned {
-        shape: *shape,
-        keys: *keys,
-        index: *index,
-        layers: layers.as_array().to_vec(),
-        micro_batches: *micro_batches,
-        spans: spans.as_ref().map(|spans| spans.as_array().to_vec()),
-        alpha: alpha.as_array().iter().copied().collect(),
-    };
-    owned.rows().validate().map_err(refuse)?;
-    Ok(owned)
+/// Refuses an answer that no memory holds.
+fn check_size(sizes: &[usize]) -> PyResult<()> {
+    let all = sizes.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+    if all.is_some_and(|all| all <= MAX_COUNTS) {
+        return Ok(());
+    }
+    Err(refuse(Invalid(format!("{sizes:?} counts: expected at most {MAX_COUNTS} in all"))))
 }
 
 /// Counts `(layers, micro_batches, ranks, experts)`.
 #[pyfunction]
-fn demand_draw<'py>(py: Python<'py>, rows: PyRows<'py>) -> PyResult<Bound<'py, PyArray4<i64>>> {
-    let owned = own(&rows)?;
-    let (ranks, experts, ..) = owned.shape;
-    let size = [owned.layers.len(), owned.micro_batches, ranks, experts];
+fn demand_draw<'py>(
+    py: Python<'py>,
+    request: Given<DrawRequest>,
+) -> PyResult<Bound<'py, PyArray4<i64>>> {
+    let rows = request.0.checked()?;
+    let size = [rows.layers.len(), rows.micro_batches, rows.ranks, rows.experts];
+    check_size(&size)?;
     let counts = PyArray4::zeros(py, size, false);
     let mut writable = counts.readwrite();
     let out = writable.as_slice_mut().expect("a new array is contiguous");
-    py.detach(|| owned.rows().draw(out));
+    py.detach(|| rows.draw(out));
     drop(writable);
     Ok(counts)
 }
 
 /// Flat counts of `lightloom_demand::Folded`, and the copies that stayed on their rank.
-type PyFolded<'py> =
-    (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<i64>>, u64);
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct FoldedCounts {
+    tokens: Py<PyArray1<u32>>,
+    rank_tokens: Py<PyArray1<u32>>,
+    received: Py<PyArray1<i64>>,
+    stayed: u64,
+}
 
 #[pyfunction]
-fn demand_fold<'py>(
-    py: Python<'py>,
-    rows: PyRows<'py>,
+fn demand_fold(
+    py: Python<'_>,
+    request: Given<DrawRequest>,
     members: usize,
     by_rank: bool,
-) -> PyResult<PyFolded<'py>> {
-    let owned = own(&rows)?;
-    let folded = py.detach(|| owned.rows().fold(members, by_rank)).map_err(refuse)?;
-    Ok((
-        folded.tokens.to_pyarray(py),
-        folded.rank_tokens.to_pyarray(py),
-        folded.received.to_pyarray(py),
-        folded.stayed,
-    ))
+) -> PyResult<FoldedCounts> {
+    let rows = request.0.checked()?;
+    let across = if by_rank { rows.ranks } else { members };
+    check_size(&[rows.layers.len(), rows.micro_batches, across, across])?;
+    check_size(&[rows.layers.len(), rows.micro_batches, rows.ranks])?;
+    let folded = py.detach(|| rows.fold(members, by_rank)).map_err(refuse)?;
+    Ok(FoldedCounts {
+        tokens: folded.tokens.into_pyarray(py).unbind(),
+        rank_tokens: folded.rank_tokens.into_pyarray(py).unbind(),
+        received: folded.received.into_pyarray(py).unbind(),
+        stayed: folded.stayed,
+    })
 }

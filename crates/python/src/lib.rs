@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod allocator;
+mod arrays;
 mod choices;
 mod demand;
 mod execute;

@@ -11,18 +11,19 @@
 
 use crate::demand::check_square;
 use crate::epochs::{EpochRun, Epochs, NONE, play};
-use lightloom_model::Invalid;
+use lightloom_model::{Invalid, choices};
 
-/// How the traffic matrix of k nodes is split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reading {
-    /// Each sub-matrix is a symmetric pairing of all nodes: k - 1 of them if k is even (the circle
-    /// method), k with one node alone in each if it is odd. Circuits are duplex.
-    #[default]
-    Pairings,
-    /// Each sub-matrix is two diagonals, `i -> i + d` and `i -> i - d`: k / 2 of them. A switch
-    /// holds one of the two, so its transmitters and receivers have different peers.
-    Diagonals,
+choices! {
+    /// How the traffic matrix of k nodes is split.
+    ///
+    /// There are k - 1 pairings of all nodes if k is even (the circle method), k with one node alone
+    /// in each if it is odd; their circuits are duplex. There are k / 2 pairs of diagonals,
+    /// `i -> i + d` and `i -> i - d`, and a switch holds one of the two, so its transmitters and
+    /// receivers have different peers.
+    pub enum Reading: "reading" {
+        Pairings = "pairings": "Each sub-matrix is a symmetric pairing of all nodes",
+        Diagonals = "diagonals": "Each sub-matrix is the two diagonals at one distance",
+    }
 }
 
 /// The configurations of each sub-matrix: peer of each node, [`NONE`] if alone. One for a pairing

@@ -11,6 +11,7 @@ that sources differ in their text at random, not by design.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,27 @@ class Balanced:
         ).copy()
 
 
+class DrawRequest(NamedTuple):
+    """What the core draws; its fields are those of the struct in ``crates/python/src/demand.rs``.
+
+    ``spans`` are the spans of steps in which shares are held, one per layer; ``alpha`` are
+    Dirichlet parameters, ``(layers, micro-batches or 1, experts)``.
+    """
+
+    ranks: int
+    experts: int
+    copies_per_rank: int
+    tokens_per_rank: int
+    shares_key: tuple[int, int]
+    routing_key: tuple[int, int]
+    group: int
+    step: int
+    layers: npt.NDArray[np.uint64]
+    micro_batches: int
+    spans: npt.NDArray[np.uint64] | None
+    alpha: npt.NDArray[np.float64]
+
+
 class Synthetic:
     """Counts drawn from a regime; :func:`synthetic` makes one."""
 
@@ -131,20 +153,20 @@ class Synthetic:
             raise DemandError(f"{ranks} EP ranks do not fill {echo(members)} members evenly")
         rows = self._rows(group, layers, micro_batches, step)
         try:
-            tokens, by_rank, received, stayed = _core.demand_fold(rows, int(members), rank_level)
+            folded = _core.demand_fold(rows, int(members), rank_level)
         except ValueError as error:
             raise DemandError(str(error)) from None
         blocks = (len(layers), micro_batches)
         return FoldedTokens(
-            tokens=tokens.reshape(*blocks, members, members),
-            rank_tokens=by_rank.reshape(*blocks, ranks, ranks) if rank_level else None,
-            received=received.reshape(*blocks, ranks),
-            stayed=stayed,
+            tokens=folded.tokens.reshape(*blocks, members, members),
+            rank_tokens=(folded.rank_tokens.reshape(*blocks, ranks, ranks) if rank_level else None),
+            received=folded.received.reshape(*blocks, ranks),
+            stayed=folded.stayed,
         )
 
     def _rows(
         self, group: int, layers: Sequence[int], micro_batches: int, step: int
-    ) -> _core.DemandRows:
+    ) -> DrawRequest:
         """What the core is to draw."""
         check_index(group, layers, micro_batches, step)
         shape = self.shape
@@ -155,12 +177,19 @@ class Synthetic:
             alpha[place] = mix @ self.popularity.shares(layer, step)
         alpha *= self.regime.concentration * shape.experts
         numbers = np.array(layers, dtype=np.uint64)
-        return (
-            (shape.ranks, shape.experts, shape.copies_per_rank, shape.tokens_per_rank),
-            (self._shares.key, self._routing.key),
-            (int(group), int(step)),
-            (numbers, int(micro_batches), self._spans(group, layers, step)),
-            alpha,
+        return DrawRequest(
+            ranks=shape.ranks,
+            experts=shape.experts,
+            copies_per_rank=shape.copies_per_rank,
+            tokens_per_rank=shape.tokens_per_rank,
+            shares_key=self._shares.key,
+            routing_key=self._routing.key,
+            group=int(group),
+            step=int(step),
+            layers=numbers,
+            micro_batches=int(micro_batches),
+            spans=self._spans(group, layers, step),
+            alpha=alpha,
         )
 
     def _spans(self, group: int, layers: Sequence[int], step: int) -> npt.NDArray[np.uint64] | None:

@@ -134,17 +134,16 @@ class MixNet(FabricOptions):
         if self.circuits == "static":
             return None
         label = self.name
-        policies = tuple(RECONFIGURE_POLICIES)
         first: dict[str, Fabric] = {}
         if self.reconfigure not in ("never", "oracle"):
-            other: Literal["reuse", "block"] = "block" if self.first == "reuse" else "reuse"
+            other = "block" if self.first == "reuse" else "reuse"
             first[other] = self.replace(first=other, label=label)
         return Reconfiguration(
             policy=self.reconfigure,
             allocator=exact_circuits if self.circuits == "exact" else None,
             other_policies={
                 policy: self.replace(reconfigure=policy, label=label)
-                for policy in policies
+                for policy in RECONFIGURE_POLICIES
                 if policy != self.reconfigure
             },
             other_first=first,
@@ -256,7 +255,8 @@ class MixNet(FabricOptions):
     def _relaying(self) -> tuple[int, int] | None:
         if not self.relay:
             return None
-        _, chunk, delay_ps, _ = RelayCost().core()
+        charges = RelayCost().charges()
+        chunk, delay_ps = charges.chunk_bytes, charges.chunk_latency_ps
         if self.relay_chunk_bytes is not None:
             chunk = self.relay_chunk_bytes
         return chunk, delay_ps if self.relay_delay_s is None else to_ps(self.relay_delay_s)

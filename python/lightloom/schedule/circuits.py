@@ -7,6 +7,7 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from lightloom.schedule import exact
 from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
 from lightloom.schedule.choices import ALLOCATORS
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
+from lightloom.schedule.requests import CircuitRequest
 
 #: what :func:`allocate_region` can use: the core's allocators and integer programming
 ALLOCATION_METHODS: Mapping[str, str] = {
@@ -180,7 +182,7 @@ def allocate_region(
     if method == "exact":
         return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
-    return _answer(request, _core.schedule_allocate(method, request))
+    return _allocation(_core.schedule_allocate(method, request))
 
 
 def allocate_exactly(
@@ -222,15 +224,15 @@ def allocate_exactly(
     request = request_of(demand, region, previous)
     started = time.monotonic()
     lines = _lines(request)
-    known = _answer(request, _core.schedule_allocate("best", request))
+    known = _allocation(_core.schedule_allocate("best", request))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
-        return _core.schedule_route(request, circuits)[2]
+        return _core.schedule_makespan(request, circuits)
 
     start = exact.Found(known.circuits, known.makespan_s, known.bound_s)
     share = 1.0 if previous is None else 2 / 3
     found = exact.closest(start, lines, rate, gap, started + share * time_limit_s)
-    circuits, before = found.circuits, request[3]
+    circuits, before = found.circuits, request.previous
     if before is not None and np.isfinite(found.time_s) and changed_pairs(before, circuits):
         # Nothing to send takes no time: any other will do to ask for the circuits.
         by = found.time_s or 1.0
@@ -238,22 +240,21 @@ def allocate_exactly(
         near = exact.nearest(lines, by, before, until)
         if near is not None and rate(near) <= found.time_s * (1 + 1e-9):
             circuits = near
-    made, eps_bytes, makespan_s, _ = _core.schedule_route(request, circuits)
-    return Allocation(made, eps_bytes, makespan_s, known.port_bound_s, "exact", found.bound_s)
+    routed = _allocation(_core.schedule_route(request, circuits))
+    return dataclasses.replace(routed, chosen="exact", bound_s=found.bound_s)
 
 
-def _lines(request: _core.ScheduleRequest) -> exact.Lines:
-    demand, ports, allowed, _, circuit_bps, eps_bps, split = request
-    sizes = demand.astype(np.float64)
+def _lines(request: CircuitRequest) -> exact.Lines:
+    sizes = request.demand.astype(np.float64)
     np.fill_diagonal(sizes, 0.0)
     every = np.ones(sizes.shape, dtype=bool)
     return exact.Lines(
         bytes_=sizes,
-        ports=ports.astype(np.int64),
-        allowed=every if allowed is None else allowed,
-        circuit=circuit_bps / 8,
-        eps=eps_bps / 8,
-        split=split,
+        ports=request.ports.astype(np.int64),
+        allowed=every if request.allowed is None else request.allowed,
+        circuit=request.circuit_bps / 8,
+        eps=request.eps_bps / 8,
+        split=request.split,
     )
 
 
@@ -269,8 +270,8 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
         As :func:`allocate`; also if the circuits take more ports than a server has.
     """
     request = request_of(demand, region, None)
-    given = check_circuits(circuits, request[1])
-    return _answer(request, _core.schedule_route(request, given))
+    given = check_circuits(circuits, request.ports)
+    return _allocation(_core.schedule_route(request, given))
 
 
 def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
@@ -340,7 +341,7 @@ def check_method(method: str, known: Iterable[str] = ALLOCATORS) -> None:
 
 def request_of(
     demand: npt.ArrayLike, region: Region, previous: npt.ArrayLike | None
-) -> _core.ScheduleRequest:
+) -> CircuitRequest:
     """Check a demand and a region and return them as the core takes them."""
     matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
     n = len(matrix)
@@ -363,7 +364,7 @@ def request_of(
         before = check_circuits(previous, None)
         if len(before) != n:
             raise InputError(f"previous: expected {n} x {n} circuits, got {before.shape}")
-    return matrix, ports, allowed, before, circuit_bps, eps_bps, bool(region.split)
+    return CircuitRequest(matrix, ports, allowed, before, circuit_bps, eps_bps, bool(region.split))
 
 
 def _eps_bps(region: Region, servers: int) -> npt.NDArray[np.uint64]:
@@ -379,11 +380,14 @@ def _eps_bps(region: Region, servers: int) -> npt.NDArray[np.uint64]:
     return np.array([int(rate * part) for rate, part in zip(rates, left, strict=True)], np.uint64)
 
 
-def _answer(request: _core.ScheduleRequest, found: _core.ScheduleAnswer) -> Allocation:
-    circuits, eps_bytes, makespan_s, chosen = found
-    bound = _core.schedule_port_bound(request)
+def _allocation(found: _core.CircuitAllocation) -> Allocation:
     return Allocation(
-        circuits, eps_bytes, makespan_s, bound, chosen, _core.schedule_line_bound(request)
+        circuits=found.circuits,
+        eps_bytes=found.eps_bytes,
+        makespan_s=found.makespan_s,
+        port_bound_s=found.port_bound_s,
+        chosen=found.chosen,
+        bound_s=found.line_bound_s,
     )
 
 

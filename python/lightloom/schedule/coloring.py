@@ -14,6 +14,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, whole_list, whole_number
+from lightloom.schedule.requests import FabricPaths, FabricShape
 
 _MAX_VERTICES = 1 << 26
 _MAX_PORTS = 1 << 20
@@ -40,7 +41,7 @@ class FabricRoute:
     core_switches
         ``(spines, cores, pods)``; with two tiers empty.
     shape
-        Hosts of a leaf, spines, and with three tiers (leaves of a pod, cores of a plane).
+        Hosts of a leaf, spines, and with three tiers leaves of a pod and cores of a plane.
     """
 
     spine: npt.NDArray[np.int32]
@@ -48,7 +49,7 @@ class FabricRoute:
     leaf_switches: npt.NDArray[np.int32]
     spine_switches: npt.NDArray[np.int32]
     core_switches: npt.NDArray[np.int32]
-    shape: tuple[int, int, tuple[int, int] | None]
+    shape: FabricShape
 
     def check(self, permutation: npt.ArrayLike) -> None:
         """Follow the light of every host through the switches.
@@ -68,12 +69,10 @@ class FabricRoute:
             self.spine_switches,
             self.core_switches,
         )
-        given = tuple(np.asarray(part, dtype=np.int32).ravel() for part in parts)
+        given = FabricPaths(*(np.asarray(part, dtype=np.int32).ravel() for part in parts))
         hosts = _permutation(permutation)
         try:
-            _core.schedule_check_route(
-                hosts, self.shape, (given[0], given[1], given[2], given[3], given[4])
-            )
+            _core.schedule_check_route(hosts, self.shape, given)
         except ValueError as error:
             raise InputError(f"route: {error}") from None
 
@@ -101,11 +100,11 @@ def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArr
     InputError
         If edges are no pairs of whole numbers, or a vertex has more edges than there are colors.
     """
-    pairs, sizes = _edges(edges)
+    pairs, (left, right) = _edges(edges)
     if colors is not None:
         colors = whole_number(colors, "colors", 0, 2**31 - 1)
     try:
-        return _core.schedule_color_edges(pairs, sizes, colors)
+        return _core.schedule_color_edges(pairs, left, right, colors)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
 
@@ -118,11 +117,11 @@ def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
     InputError
         If they do: the two edges.
     """
-    pairs, sizes = _edges(edges)
+    pairs, (left, right) = _edges(edges)
     given = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
     colors = int(given.max()) + 1 if given.size else 0
     try:
-        _core.schedule_check_coloring(pairs, sizes, colors, given)
+        _core.schedule_check_coloring(pairs, left, right, colors, given)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
     return colors
@@ -167,13 +166,13 @@ def route_permutation(
     hosts = _permutation(permutation)
     leaf = whole_number(leaf, "leaf", 1, _MAX_PORTS)
     spines = whole_number(leaf if spines is None else spines, "spines", 0, _MAX_PORTS)
-    pods = None
+    cores_per_plane = None
     if whole_number(tiers, "tiers", 2, 3) == 3:
         pod = whole_number(leaf if pod is None else pod, "pod", 1, _MAX_PORTS)
-        pods = (pod, whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS))
+        cores_per_plane = whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS)
     elif pod is not None or cores is not None:
         raise InputError("pod and cores are for three tiers: add tiers=3")
-    shape = (leaf, spines, pods)
+    shape = FabricShape(leaf, spines, pod, cores_per_plane)
     try:
         found = _core.schedule_route_permutation(hosts, shape)
     except ValueError as error:
@@ -181,15 +180,15 @@ def route_permutation(
     leaves = len(hosts) // leaf
     upper: tuple[int, ...] = (spines, leaves)
     top: tuple[int, ...] = (spines, 0, 1)
-    if pods is not None:
-        upper = (spines, leaves // pods[0], pods[0] + pods[1])
-        top = (spines, pods[1], leaves // pods[0])
+    if pod is not None and cores_per_plane is not None:
+        upper = (spines, leaves // pod, pod + cores_per_plane)
+        top = (spines, cores_per_plane, leaves // pod)
     return FabricRoute(
-        spine=found[0],
-        core=found[1],
-        leaf_switches=found[2].reshape(leaves, leaf + spines),
-        spine_switches=found[3].reshape(upper),
-        core_switches=found[4].reshape(top),
+        spine=found.spine,
+        core=found.core,
+        leaf_switches=found.leaf_switches.reshape(leaves, leaf + spines),
+        spine_switches=found.spine_switches.reshape(upper),
+        core_switches=found.core_switches.reshape(top),
         shape=shape,
     )
 

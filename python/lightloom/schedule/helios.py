@@ -15,6 +15,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
+from lightloom.schedule.requests import EpochOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
@@ -65,12 +66,24 @@ def helios_epochs(
     InputError
         If another argument cannot be used.
     """
-    matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
+    matrix, options, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        matchings, turned, length, line = _core.schedule_helios(matrix, sizes)
+        found = _core.schedule_helios(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(length, line, sizes[0], bits, matchings, turned)
+    return epoch_run(found, options, bits)
+
+
+def epoch_run(found: _core.EpochPlan, options: EpochOptions, bits: int) -> EpochRun:
+    """Return epochs as the core planned them; ``bits`` per second of a port."""
+    return EpochRun(
+        length_bytes=found.length_bytes,
+        largest_line_bytes=found.largest_line_bytes,
+        switches=options.switches,
+        rate_bps=bits,
+        matchings=found.matchings,
+        turned=found.turned,
+    )
 
 
 def helios_matchings(
@@ -85,9 +98,9 @@ def helios_matchings(
     Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several
     switches: what one circuit would carry is subtracted before the next matching.
     """
-    matrix, sizes, _ = epoch_arguments(demand, epoch_s, switches, 0.0, rate_gbps)
+    matrix, options, _ = epoch_arguments(demand, epoch_s, switches, 0.0, rate_gbps)
     try:
-        return _core.schedule_helios_matchings(matrix, sizes[0], sizes[1])
+        return _core.schedule_helios_matchings(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
 
@@ -98,10 +111,11 @@ def epoch_arguments(
     switches: int,
     delay_s: float | str,
     rate_gbps: float,
-) -> tuple[npt.NDArray[np.uint64], tuple[int, int, int], int]:
-    """Return demand, (switches, bytes of an epoch, bytes of a delay) and bits per second."""
+) -> tuple[npt.NDArray[np.uint64], EpochOptions, int]:
+    """Return demand, switches with their epochs, and bits per second."""
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
     epoch = time_bytes(epoch_s, "epoch_s", bits, least=1)
     delay = time_bytes(delay_s, "delay_s", bits)
-    return matrix, (whole_number(switches, "switches", 1, MAX_SWITCHES), epoch, delay), bits
+    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
+    return matrix, EpochOptions(switches, epoch, delay), bits

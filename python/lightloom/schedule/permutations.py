@@ -81,7 +81,8 @@ class PermutationSchedule:
         if self.slots is not None:
             return self.slots
         assert self.transfers is not None
-        return _core.schedule_transfer_slots(self.shape[0], self.delay_bytes, self.transfers)
+        shown = _core.schedule_transfer_slots(self.shape[0], self.delay_bytes, self.transfers)
+        return shown.matchings, shown.hold_bytes
 
     @property
     def permutations(self) -> npt.NDArray[np.int32]:
@@ -139,10 +140,8 @@ class PermutationSchedule:
             raise InputError(
                 f"demand: expected {self.shape[0]} x {self.shape[1]}, got shape {matrix.shape}"
             )
-        options = (self.delay_bytes, self.partial)
-        claims = (self.length_bytes, self.lower_bound_bytes)
         try:
-            _core.schedule_decompose_check(matrix, options, self.slots, self.transfers, claims)
+            _core.schedule_check_decomposition(matrix, self)
         except ValueError as error:
             raise InputError(str(error)) from None
 
@@ -194,15 +193,23 @@ def decompose(
     matrix = _plain(demand)
     partial = bool(partial)
     try:
-        found = _core.schedule_decompose(matrix, (delay_bytes, partial), method, time_limit_s)
+        found = _core.schedule_decompose(matrix, delay_bytes, partial, method, time_limit_s)
     except ValueError as error:
         # Views and conversions are checked here, once the fast path has failed.
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
-    slots, transfers, (length, bound), chosen, spent = found
-    shape = (matrix.shape[0], matrix.shape[1])
+    slots = found.slots
     return PermutationSchedule(
-        slots, transfers, shape, length, bound, delay_bytes, bits, partial, chosen, spent
+        slots=None if slots is None else (slots.matchings, slots.hold_bytes),
+        transfers=found.transfers,
+        shape=(matrix.shape[0], matrix.shape[1]),
+        length_bytes=found.length_bytes,
+        lower_bound_bytes=found.lower_bound_bytes,
+        delay_bytes=delay_bytes,
+        rate_bps=bits,
+        partial=partial,
+        chosen=found.chosen,
+        time_spent_s=found.time_spent_s,
     )
 
 

@@ -181,14 +181,14 @@ def _refill(
     if allowed is not None:
         larger[~allowed] = 0.0
     rows = [tuple(int(x) for x in row) for row in plan.nics]
-    time_s = _core.schedule_route(request, circuits)[2]
+    time_s = _core.schedule_makespan(request, circuits)
     while larger.any():
         a, b = np.unravel_index(int(np.argmax(larger / (circuits + 1.0))), larger.shape)
         ends = [(x, x if plan.duplex else x ^ 1) for x in range(planes)]
         usable = [(x, y) for x, y in ends if y < planes and free[a, x] and free[b, y]]
         circuits[a, b] += 1
         circuits[b, a] += 1
-        slower = not usable or _core.schedule_route(request, circuits)[2] > time_s
+        slower = not usable or _core.schedule_makespan(request, circuits) > time_s
         if slower:
             circuits[a, b] -= 1
             circuits[b, a] -= 1
@@ -197,7 +197,7 @@ def _refill(
         x, y = usable[0]
         free[a, x] = free[b, y] = False
         rows.append((int(a), x, int(b), y))
-        time_s = _core.schedule_route(request, circuits)[2]
+        time_s = _core.schedule_makespan(request, circuits)
     nics = np.array(sorted(rows), dtype=np.uint32).reshape(-1, 4)
     return route(demand, circuits, region), nics
 

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass, field
 from importlib import resources
 
-from lightloom import _core
 from lightloom.errors import InputError, echo
 from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
+from lightloom.schedule.requests import RelayCharges
 from lightloom.units import parse_quantity, to_bps, to_ps
 
 #: sizes and times are whole numbers of 64 bits in the core
@@ -114,8 +114,10 @@ class RelayCost:
     def _latency_s(self) -> float:
         return parse_quantity(self.chunk_latency_s, "second", "chunk_latency_s")
 
-    def core(self) -> _core.RelayCost:
-        """Return the values in the form that the core takes."""
+    def charges(self) -> RelayCharges:
+        """Return the values for the core."""
         gbps = self._staging_gbps()
         staging = None if math.isinf(gbps) else max(1, to_bps(gbps))
-        return staging, self.chunk_bytes, to_ps(self._latency_s()), self.memory_limit_bytes
+        return RelayCharges(
+            staging, self.chunk_bytes, to_ps(self._latency_s()), self.memory_limit_bytes
+        )

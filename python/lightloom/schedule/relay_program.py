@@ -17,8 +17,8 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, hstack, vstack
 
-from lightloom import _core
 from lightloom.errors import InputError
+from lightloom.schedule.requests import RoutingRequest
 
 _CIRCUIT, _EPS, _CIRCUIT_CIRCUIT, _CIRCUIT_EPS, _EPS_CIRCUIT = range(5)
 
@@ -46,7 +46,7 @@ class Solved:
     server_prices: npt.NDArray[np.float64]
 
 
-def solve_program(request: _core.RelayRequest) -> Solved:
+def solve_program(request: RoutingRequest) -> Solved:
     """Solve the program.
 
     Raises
@@ -54,23 +54,23 @@ def solve_program(request: _core.RelayRequest) -> Solved:
     InputError
         If some pair has no path at all, or the relays' memory does not suffice to give it one.
     """
-    demand, circuits, rates, cost = request
+    demand, circuits, charges = request.demand, request.circuits, request.charges
     n = len(demand)
     pairs = [(int(a), int(b)) for a, b in np.argwhere(demand)]
-    paths, pair_of = _paths(pairs, circuits, has_eps=rates[1] > 0)
+    paths, pair_of = _paths(pairs, circuits, has_eps=request.eps_bps > 0)
     for row in np.flatnonzero(np.bincount(pair_of, minlength=len(pairs)) == 0):
         raise InputError(f"demand: no path leads from server {pairs[row][0]} to {pairs[row][1]}")
     # Sizes in units of the mean keep the solver's tolerances meaningful.
     wanted = np.array([float(demand[pair]) for pair in pairs])
     scale = float(wanted.mean()) if pairs else 1.0
     uses = _uses(paths, n)
-    capacity = _capacities(circuits, rates, cost[0])
+    capacity = _capacities(request)
     limiting = np.flatnonzero(np.isfinite(capacity) & (np.diff(uses.indptr) > 0))
     above = hstack([uses[limiting], csr_array(-capacity[limiting, None])])
     right = np.zeros(len(limiting))
-    if cost[3] is not None:
+    if charges.memory_limit_bytes is not None:
         above = vstack([above, hstack([uses[-n:], csr_array((n, 1))])])
-        right = np.concatenate([right, np.full(n, cost[3] / scale)])
+        right = np.concatenate([right, np.full(n, charges.memory_limit_bytes / scale)])
     one = (np.ones(len(paths)), (pair_of, np.arange(len(paths))))
     solver: Any = linprog  # its type stubs know no sparse matrices
     solved = solver(
@@ -145,12 +145,10 @@ def _uses(paths: npt.NDArray[np.int32], n: int) -> csr_array:
     return csr_array(coo_array((ones, (rows, columns)), (n * n + 3 * n, len(paths))))
 
 
-def _capacities(
-    circuits: npt.NDArray[np.uint16], rates_bps: tuple[int, int], staging_bps: int | None
-) -> npt.NDArray[np.float64]:
+def _capacities(request: RoutingRequest) -> npt.NDArray[np.float64]:
     """Return capacities in units of one circuit, in the order of the rows of :func:`_uses`."""
-    n = len(circuits)
-    circuit_bps, eps_bps = rates_bps
-    staging = np.inf if staging_bps is None else staging_bps / circuit_bps
-    eps = np.full(2 * n, eps_bps / circuit_bps)
-    return np.concatenate([circuits.ravel().astype(np.float64), eps, np.full(n, staging)])
+    n = len(request.circuits)
+    staging_bps = request.charges.staging_bps
+    staging = np.inf if staging_bps is None else staging_bps / request.circuit_bps
+    eps = np.full(2 * n, request.eps_bps / request.circuit_bps)
+    return np.concatenate([request.circuits.ravel().astype(np.float64), eps, np.full(n, staging)])

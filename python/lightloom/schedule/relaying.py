@@ -21,6 +21,7 @@ from lightloom.schedule.choices import choices
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relay_program import solve_program
+from lightloom.schedule.requests import RoutingRequest
 
 RelayMethod = Literal["fast", "lp"]
 
@@ -156,7 +157,7 @@ def relay(
         solved = solve_program(request)
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
         found = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)
-    return _answer(request, found)
+    return _relayed(request, found)
 
 
 @dataclass(frozen=True)
@@ -221,17 +222,24 @@ def allocate_relayed(
     """
     if isinstance(evaluations, bool) or not isinstance(evaluations, int) or evaluations < 0:
         raise InputError(f"evaluations: expected a whole number from 0, got {evaluations!r}")
-    asked = request_of(demand, region, previous)
-    none = np.zeros((len(asked[0]), len(asked[0])), dtype=np.uint16)
-    matrix, _, rates, core_cost = relay_request(demand, none, region, cost)
-    if len(matrix) > _MAX_SERVERS:
-        raise InputError(f"demand of {len(matrix)} servers: at most {_MAX_SERVERS} can relay")
-    bound_s = _core.schedule_port_bound(asked)
-    circuits, found, origin, looked = _core.schedule_allocate_relayed(
-        asked, core_cost, min(evaluations, _MAX_EVALUATIONS)
+    request = request_of(demand, region, previous)
+    servers = len(request.demand)
+    none = np.zeros((servers, servers), dtype=np.uint16)
+    routing = relay_request(demand, none, region, cost)
+    if servers > _MAX_SERVERS:
+        raise InputError(f"demand of {servers} servers: at most {_MAX_SERVERS} can relay")
+    found = _core.schedule_allocate_relayed(
+        request._replace(demand=routing.demand),
+        routing.charges,
+        min(evaluations, _MAX_EVALUATIONS),
     )
-    routing = _answer((matrix, circuits, rates, core_cost), found)
-    return RelayedAllocation(circuits, routing, origin, looked, bound_s)
+    return RelayedAllocation(
+        circuits=found.circuits,
+        routing=_relayed(routing._replace(circuits=found.circuits), found.routing),
+        origin=found.origin,
+        evaluations=found.evaluations,
+        port_bound_s=found.port_bound_s,
+    )
 
 
 def relay_loads(
@@ -258,46 +266,54 @@ def relay_loads(
 
 def relay_request(
     demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region, cost: RelayCost | None
-) -> _core.RelayRequest:
-    """Return the arguments in the form that the core takes."""
+) -> RoutingRequest:
+    """Check a demand, circuits and a region and return them for the core."""
     if not region.split:
         raise InputError("split: relaying divides the bytes of a pair, expected split=True")
-    matrix, ports, _, _, circuit_bps, eps_bps, _ = request_of(demand, region, None)
-    if (eps_bps != eps_bps.max(initial=0)).any():
+    request = request_of(demand, region, None)
+    matrix, eps_bps = request.demand, int(request.eps_bps.max(initial=0))
+    if (request.eps_bps != eps_bps).any():
         raise InputError("eps_gbps: relaying expects one EPS rate for all servers")
-    given = check_circuits(circuits, ports)
+    given = check_circuits(circuits, request.ports)
     total = int(matrix.sum(dtype=object)) - int(np.trace(matrix.astype(object)))
     if total > 2**63:
         raise InputError(f"demand: {total} bytes in all, expected at most 2^63")
     np.fill_diagonal(matrix, 0)
-    return matrix, given, (circuit_bps, int(eps_bps.max(initial=0))), (cost or RelayCost()).core()
+    charges = (cost or RelayCost()).charges()
+    return RoutingRequest(matrix, given, request.circuit_bps, eps_bps, charges)
 
 
-def _answer(request: _core.RelayRequest, found: _core.RelayAnswer) -> Relayed:
-    paths, size_bytes, (makespan_s, latency_s, one_hop_s, with_relays_s, bound_s), verdict = found
-    columns = (np.ascontiguousarray(paths[:, column]) for column in range(4))
+def _relayed(request: RoutingRequest, found: _core.RelayRouting) -> Relayed:
+    columns = (np.ascontiguousarray(found.paths[:, column]) for column in range(4))
     source, relay, destination, kind = columns
     return Relayed(
         source=source,
         relay=relay,
         destination=destination,
         kind=kind,
-        size_bytes=size_bytes,
-        makespan_s=makespan_s,
-        latency_s=latency_s,
-        one_hop_s=one_hop_s,
-        with_relays_s=with_relays_s,
-        lower_bound_s=bound_s,
-        pays=verdict == "pays",
-        reason=_REASONS[verdict],
-        loads=_loads(request, paths, size_bytes),
+        size_bytes=found.size_bytes,
+        makespan_s=found.makespan_s,
+        latency_s=found.latency_s,
+        one_hop_s=found.one_hop_s,
+        with_relays_s=found.with_relays_s,
+        lower_bound_s=found.lower_bound_s,
+        pays=found.verdict == "pays",
+        reason=_REASONS[found.verdict],
+        loads=_loads(request, found.paths, found.size_bytes),
     )
 
 
 def _loads(
-    request: _core.RelayRequest, paths: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
+    request: RoutingRequest, paths: npt.NDArray[np.int32], size_bytes: npt.NDArray[np.uint64]
 ) -> RelayLoads:
     try:
-        return RelayLoads(*_core.schedule_relay_loads(request, paths, size_bytes))
+        found = _core.schedule_relay_loads(request, paths, size_bytes)
     except ValueError as error:
         raise InputError(str(error)) from None
+    return RelayLoads(
+        circuit_bytes=found.circuit_bytes,
+        eps_out_bytes=found.eps_out_bytes,
+        eps_in_bytes=found.eps_in_bytes,
+        staging_bytes=found.staging_bytes,
+        makespan_s=found.makespan_s,
+    )

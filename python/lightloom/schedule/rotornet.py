@@ -16,6 +16,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
+from lightloom.schedule.requests import RotorOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
@@ -57,11 +58,8 @@ class RotorSchedule(Served):
             The first thing that is wrong.
         """
         matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
-        options = (self.switches, self.slot_bytes, self.delay_bytes, self.held, self.relay)
-        slots = (self.turns, self.holds_bytes)
-        claims = (self.length_bytes, self.largest_line_bytes)
         try:
-            _core.schedule_check_rotornet(matrix, options, slots, self.moves, claims)
+            _core.schedule_check_rotornet(matrix, self)
         except ValueError as error:
             raise InputError(f"rotornet: {error}") from None
 
@@ -109,11 +107,17 @@ def rotornet_schedule(
     slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, least=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    options = (slot, delay, bool(held), bool(relay))
+    options = RotorOptions(switches, slot, delay, bool(held), bool(relay))
     try:
-        (turns, holds), moves, (length, line) = _core.schedule_rotornet(
-            matrix, (switches, *options)
-        )
+        found = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return RotorSchedule(length, line, switches, bits, turns, holds, moves, *options)
+    return RotorSchedule(
+        length_bytes=found.length_bytes,
+        largest_line_bytes=found.largest_line_bytes,
+        rate_bps=bits,
+        turns=found.turns,
+        holds_bytes=found.holds_bytes,
+        moves=found.moves,
+        **options._asdict(),
+    )

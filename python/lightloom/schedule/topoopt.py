@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,8 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, FabricError, echo
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
+from lightloom.schedule.choices import choices
+from lightloom.schedule.requests import TopologyRequest
 
 _MAX_SERVERS = 1_000_000
 
@@ -103,7 +104,7 @@ def topoopt_topology(
     rings: Sequence[Ring] = (),
     demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
     max_routes: int = 4,
-    strides: Literal["geometric", "one"] = "geometric",
+    strides: str = "geometric",
 ) -> Topology:
     """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
 
@@ -133,16 +134,17 @@ def topoopt_topology(
         whole_number(value, name, 1, _MAX_SERVERS, FabricError)
         for name, value in (("servers", servers), ("degree", degree), ("max_routes", max_routes))
     )
-    one_of(strides, "strides", ("geometric", "one"), FabricError)
+    one_of(strides, "strides", tuple(choices("strides")), FabricError)
     sources, destinations, volumes = _checked_demand(demand, servers)
     groups = _checked_rings(rings, servers)
-    size = (servers, degree, max_routes)
+    request = TopologyRequest(
+        servers, degree, max_routes, groups, strides, sources, destinations, volumes
+    )
     try:
-        geometric = strides == "geometric"
-        found = _core.schedule_topoopt(size, groups, geometric, sources, destinations, volumes)
+        found = _core.schedule_topoopt(request)
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
-    return Topology(*found)
+    return Topology(found.circuits, found.cycles, found.route_offsets, found.route_servers)
 
 
 def _checked_demand(
@@ -163,7 +165,7 @@ def _checked_demand(
     return sources, destinations, volumes
 
 
-def _checked_rings(rings: Sequence[Ring], servers: int) -> list[tuple[list[int], int]]:
+def _checked_rings(rings: Sequence[Ring], servers: int) -> list[Ring]:
     if not isinstance(rings, Sequence):
         raise DemandError(f"rings: expected a list of Ring, got {echo(rings)}")
     groups = []
@@ -178,5 +180,5 @@ def _checked_rings(rings: Sequence[Ring], servers: int) -> list[tuple[list[int],
         edge_bytes = whole_list(
             [ring.edge_bytes], f"ring {index} edge_bytes", 2**64 - 1, DemandError
         )
-        groups.append((members.tolist(), int(edge_bytes[0])))
+        groups.append(Ring(members.tolist(), int(edge_bytes[0])))
     return groups

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,13 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
-from lightloom.schedule.helios import EpochRun, epoch_arguments
+from lightloom.schedule.choices import choices
+from lightloom.schedule.helios import EpochRun, epoch_arguments, epoch_run
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
 
 _MAX_NODES = 1024
 
-Reading = Literal["pairings", "diagonals"]
+_READINGS = tuple(choices("reading"))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def xnest_sub_matrices(
         If an argument cannot be used.
     """
     nodes = whole_number(nodes, "nodes", 2, _MAX_NODES)
-    return tuple(_core.schedule_sub_matrices(nodes, _diagonals(reading)))
+    return tuple(_core.schedule_sub_matrices(nodes, _known(reading)))
 
 
 def xnest_plan(
@@ -102,7 +102,7 @@ def xnest_plan(
     """
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    diagonals = _diagonals(reading)
+    reading = _known(reading)
     held = None
     if previous is not None:
         rows = as_array(previous, "previous", InputError)
@@ -113,12 +113,16 @@ def xnest_plan(
             )
         held = [(int(matrix_id), int(which)) for matrix_id, which in rows]
     try:
-        found = _core.schedule_xnest_plan(matrix, switches, diagonals, held)
+        found = _core.schedule_xnest_plan(matrix, switches, reading, held)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    weights, counts, settings, (first, second) = found
-    phases = (tuple(first), tuple(second))
-    return XnestPlan(tuple(weights), tuple(counts), tuple(settings), phases)
+    first, second = found.phases
+    return XnestPlan(
+        weights_bytes=tuple(found.weights_bytes),
+        counts=tuple(found.counts),
+        settings=tuple(found.settings),
+        phases=(tuple(first), tuple(second)),
+    )
 
 
 def xnest_epochs(
@@ -146,15 +150,15 @@ def xnest_epochs(
     InputError
         If another argument cannot be used.
     """
-    diagonals = _diagonals(reading)
-    matrix, sizes, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
+    reading = _known(reading)
+    matrix, options, bits = epoch_arguments(demand, epoch_s, switches, delay_s, rate_gbps)
     try:
-        matchings, turned, length, line = _core.schedule_xnest_plus(matrix, sizes, diagonals)
+        found = _core.schedule_xnest_plus(matrix, options, reading)
     except ValueError as error:
         raise DemandError(f"demand: {error}") from None
-    return EpochRun(length, line, sizes[0], bits, matchings, turned)
+    return epoch_run(found, options, bits)
 
 
-def _diagonals(reading: str) -> bool:
-    one_of(reading, "reading", get_args(Reading))
-    return reading == "diagonals"
+def _known(reading: str) -> str:
+    one_of(reading, "reading", _READINGS)
+    return reading

@@ -176,8 +176,8 @@ def test_wrong_costs_are_named(changes, text):
 
 def test_costs_may_be_text_with_a_unit():
     said = RelayCost(nvswitch_gbps="28.8 Tb/s", chunk_latency_s="25 ms")
-    assert said.core() == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025).core()
-    assert said.core()[2] == 25 * 10**9
+    assert said.charges() == RelayCost(nvswitch_gbps=28_800, chunk_latency_s=0.025).charges()
+    assert said.charges().chunk_latency_ps == 25 * 10**9
 
 
 def test_wrong_arguments_are_named(demand, circuits):

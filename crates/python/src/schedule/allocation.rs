@@ -5,18 +5,19 @@
 use lightloom_model::{Allocator, Fibers, Invalid, Rate};
 use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request};
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use super::refuse;
+use crate::arrays::{Column, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CircuitAllocation>()?;
     module.add_function(wrap_pyfunction!(schedule_allocate, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_makespan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_line_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
@@ -25,71 +26,81 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// A request that owns its arrays, so that the interpreter lock can be released.
-pub(super) struct Owned {
-    pub(super) servers: usize,
-    demand: Vec<u64>,
-    ports: Vec<u32>,
-    allowed: Option<Vec<bool>>,
-    previous: Option<Vec<u16>>,
-    circuit_rate: Rate,
-    eps_rates: Vec<Rate>,
+/// `lightloom.schedule.requests.CircuitRequest`.
+#[derive(FromPyObject)]
+pub(super) struct CircuitRequest {
+    pub(super) demand: Matrix<u64>,
+    ports: Column<u32>,
+    allowed: Option<Matrix<bool>>,
+    previous: Option<Matrix<u16>>,
+    circuit_bps: u64,
+    eps_bps: Rates,
     split: bool,
 }
 
-impl Owned {
-    pub(super) fn request(&self) -> Request<'_> {
-        Request {
-            servers: self.servers,
-            demand: &self.demand,
-            ports: &self.ports,
-            allowed: self.allowed.as_deref(),
-            circuit_rate: self.circuit_rate,
-            eps_rates: EpsRates::Each(&self.eps_rates),
-            split: self.split,
-            previous: self.previous.as_deref(),
+impl CircuitRequest {
+    /// The request for the crate, once it is known to be consistent.
+    pub(super) fn checked(&self) -> PyResult<Request<'_>> {
+        let servers = self.ports.0.len();
+        self.demand.expect_square("demand", servers)?;
+        if let Some(allowed) = &self.allowed {
+            allowed.expect_square("allowed", servers)?;
         }
+        if let Some(previous) = &self.previous {
+            previous.expect_square("previous", servers)?;
+        }
+        let request = Request {
+            servers,
+            demand: &self.demand.values,
+            ports: &self.ports.0,
+            allowed: self.allowed.as_ref().map(|allowed| allowed.values.as_slice()),
+            circuit_rate: Rate(self.circuit_bps),
+            eps_rates: EpsRates::Each(&self.eps_bps.0),
+            split: self.split,
+            previous: self.previous.as_ref().map(|previous| previous.values.as_slice()),
+        };
+        request.validate().map_err(refuse)?;
+        Ok(request)
     }
 }
 
-/// Demand, ports, allowed pairs, circuits that are there, bits per second of a circuit, and of each
-/// server on the EPS, split.
-pub(super) type PyRequest<'py> = (
-    PyReadonlyArray2<'py, u64>,
-    PyReadonlyArray1<'py, u32>,
-    Option<PyReadonlyArray2<'py, bool>>,
-    Option<PyReadonlyArray2<'py, u16>>,
-    u64,
-    PyReadonlyArray1<'py, u64>,
-    bool,
-);
-
-pub(super) fn own(request: &PyRequest) -> PyResult<Owned> {
-    let (demand, ports, allowed, previous, circuit_bps, eps_bps, split) = request;
-    let owned = Owned {
-        servers: ports.as_array().len(),
-        demand: demand.as_array().iter().copied().collect(),
-        ports: ports.as_array().to_vec(),
-        allowed: allowed.as_ref().map(|array| array.as_array().iter().copied().collect()),
-        previous: previous.as_ref().map(|array| array.as_array().iter().copied().collect()),
-        circuit_rate: Rate(*circuit_bps),
-        eps_rates: eps_bps.as_array().iter().copied().map(Rate).collect(),
-        split: *split,
-    };
-    owned.request().validate().map_err(refuse)?;
-    Ok(owned)
+/// Circuits, what goes over the EPS, and how that compares with what no circuits can beat.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(super) struct CircuitAllocation {
+    circuits: Py<PyArray2<u16>>,
+    eps_bytes: Py<PyArray2<u64>>,
+    makespan_s: f64,
+    port_bound_s: f64,
+    line_bound_s: f64,
+    chosen: &'static str,
 }
 
-/// Circuits, EPS bytes, makespan in seconds, the allocator whose circuits these are.
-type PyAllocation<'py> = (Bound<'py, PyArray2<u16>>, Bound<'py, PyArray2<u64>>, f64, &'static str);
+/// What is computed of a request while the interpreter lock is released.
+struct Found {
+    allocation: Allocation,
+    port_bound_s: f64,
+    line_bound_s: f64,
+}
 
-fn give(py: Python<'_>, servers: usize, allocation: Allocation) -> PyAllocation<'_> {
-    (
-        square(servers, allocation.circuits).into_pyarray(py),
-        square(servers, allocation.eps_bytes).into_pyarray(py),
-        allocation.makespan,
-        allocation.chosen.name(),
-    )
+impl Found {
+    fn new(request: &Request<'_>, allocation: Allocation) -> Self {
+        Self {
+            allocation,
+            port_bound_s: lightloom_schedule::port_bound(request),
+            line_bound_s: lightloom_schedule::line_bound(request),
+        }
+    }
+
+    fn into_python(self, py: Python<'_>, servers: usize) -> CircuitAllocation {
+        CircuitAllocation {
+            circuits: square(servers, self.allocation.circuits).into_pyarray(py).unbind(),
+            eps_bytes: square(servers, self.allocation.eps_bytes).into_pyarray(py).unbind(),
+            makespan_s: self.allocation.makespan,
+            port_bound_s: self.port_bound_s,
+            line_bound_s: self.line_bound_s,
+            chosen: self.allocation.chosen.name(),
+        }
+    }
 }
 
 pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
@@ -97,82 +108,104 @@ pub(super) fn square<T>(servers: usize, values: Vec<T>) -> Array2<T> {
 }
 
 #[pyfunction]
-fn schedule_allocate<'py>(
-    py: Python<'py>,
+fn schedule_allocate(
+    py: Python<'_>,
     method: &str,
-    request: PyRequest<'py>,
-) -> PyResult<PyAllocation<'py>> {
+    request: Given<CircuitRequest>,
+) -> PyResult<CircuitAllocation> {
     let allocator = parse::<Allocator>(method)?;
-    let owned = own(&request)?;
-    let allocation = py.detach(|| lightloom_schedule::allocate(allocator, &owned.request()));
-    Ok(give(py, owned.servers, allocation))
+    let request = request.0.checked()?;
+    let found =
+        py.detach(|| Found::new(&request, lightloom_schedule::allocate(allocator, &request)));
+    Ok(found.into_python(py, request.servers))
+}
+
+/// Circuits that fit a request.
+fn fitting<'a>(request: &Request<'_>, circuits: &'a Matrix<u16>) -> PyResult<&'a [u16]> {
+    circuits.expect_square("circuits", request.servers)?;
+    request.admits(&circuits.values).map_err(refuse)?;
+    Ok(&circuits.values)
 }
 
 #[pyfunction]
-fn schedule_route<'py>(
-    py: Python<'py>,
-    request: PyRequest<'py>,
-    circuits: PyReadonlyArray2<'py, u16>,
-) -> PyResult<PyAllocation<'py>> {
-    let owned = own(&request)?;
-    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-    if circuits.len() != owned.demand.len() {
-        return Err(refuse(Invalid::new("circuits and demand differ in size")));
-    }
-    let allocation = py.detach(|| lightloom_schedule::route(&owned.request(), &circuits));
-    Ok(give(py, owned.servers, allocation))
+fn schedule_route(
+    py: Python<'_>,
+    request: Given<CircuitRequest>,
+    circuits: Matrix<u16>,
+) -> PyResult<CircuitAllocation> {
+    let request = request.0.checked()?;
+    let circuits = fitting(&request, &circuits)?;
+    let found = py.detach(|| Found::new(&request, lightloom_schedule::route(&request, circuits)));
+    Ok(found.into_python(py, request.servers))
+}
+
+/// Seconds until the last byte over given circuits.
+#[pyfunction]
+fn schedule_makespan(
+    py: Python<'_>,
+    request: Given<CircuitRequest>,
+    circuits: Matrix<u16>,
+) -> PyResult<f64> {
+    let request = request.0.checked()?;
+    let circuits = fitting(&request, &circuits)?;
+    Ok(py.detach(|| lightloom_schedule::route(&request, circuits).makespan))
 }
 
 #[pyfunction]
-fn schedule_port_bound(py: Python<'_>, request: PyRequest<'_>) -> PyResult<f64> {
-    let owned = own(&request)?;
-    Ok(py.detach(|| lightloom_schedule::port_bound(&owned.request())))
-}
-
-#[pyfunction]
-fn schedule_line_bound(py: Python<'_>, request: PyRequest<'_>) -> PyResult<f64> {
-    let owned = own(&request)?;
-    Ok(py.detach(|| lightloom_schedule::line_bound(&owned.request())))
+fn schedule_port_bound(py: Python<'_>, request: Given<CircuitRequest>) -> PyResult<f64> {
+    let request = request.0.checked()?;
+    Ok(py.detach(|| lightloom_schedule::port_bound(&request)))
 }
 
 #[pyfunction]
 fn schedule_changed_pairs(
     py: Python<'_>,
-    previous: PyReadonlyArray2<'_, u16>,
-    next: PyReadonlyArray2<'_, u16>,
+    previous: Matrix<u16>,
+    following: Matrix<u16>,
 ) -> PyResult<u32> {
-    let [previous, next] =
-        [previous, next].map(|array| array.as_array().iter().copied().collect::<Vec<u16>>());
-    if previous.len() != next.len() {
-        return Err(refuse(Invalid::new("previous and next circuits differ in size")));
-    }
-    Ok(py.detach(|| lightloom_schedule::changed_pairs(&previous, &next)))
+    previous.expect_square("previous", previous.rows)?;
+    following.expect_square("following", previous.rows)?;
+    Ok(py.detach(|| lightloom_schedule::changed_pairs(&previous.values, &following.values)))
 }
 
 /// Each row of the result is (server, NIC, server, NIC).
 #[pyfunction]
 fn schedule_map_nics<'py>(
     py: Python<'py>,
-    circuits: PyReadonlyArray2<'py, u16>,
-    ports: PyReadonlyArray1<'py, u32>,
+    circuits: Matrix<u16>,
+    ports: Column<u32>,
     numa_nodes: u32,
-    previous: PyReadonlyArray2<'py, u32>,
+    previous: Matrix<u32>,
 ) -> PyResult<Bound<'py, PyArray2<u32>>> {
-    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-    let ports = ports.as_array().to_vec();
-    let previous = nic_circuits(&previous);
-    let n = ports.len();
-    for server in 0..n {
-        let used: u32 = (0..n).map(|peer| u32::from(circuits[server * n + peer])).sum();
-        if used > ports[server] {
-            let has = ports[server];
-            let text = format!("server {server} has {has} ports but {used} circuits");
-            return Err(refuse(Invalid(text)));
-        }
+    let Column(ports) = ports;
+    circuits.expect_square("circuits", ports.len())?;
+    previous.expect_columns("previous", 4)?;
+    if numa_nodes == 0 {
+        return Err(refuse(Invalid::new("numa_nodes: expected 1 or more, got 0")));
     }
+    let unlimited = Request {
+        servers: ports.len(),
+        demand: &vec![0; circuits.values.len()],
+        ports: &ports,
+        allowed: None,
+        circuit_rate: Rate(1),
+        eps_rates: EpsRates::Equal(Rate(0)),
+        split: true,
+        previous: None,
+    };
+    unlimited.validate().map_err(refuse)?;
+    unlimited.admits(&circuits.values).map_err(refuse)?;
+    let previous: Vec<NicCircuit> = previous.iter_rows().map(nic_circuit).collect();
     let mapped =
-        py.detach(|| lightloom_schedule::map_nics(&circuits, &ports, numa_nodes, &previous));
+        py.detach(|| lightloom_schedule::map_nics(&circuits.values, &ports, numa_nodes, &previous));
     Ok(nic_rows(py, &mapped))
+}
+
+fn nic_circuit(row: &[u32]) -> NicCircuit {
+    NicCircuit {
+        a: NicEnd { server: row[0], nic: row[1] },
+        b: NicEnd { server: row[2], nic: row[3] },
+    }
 }
 
 fn nic_circuits(rows: &PyReadonlyArray2<'_, u32>) -> Vec<NicCircuit> {

@@ -8,36 +8,40 @@ use lightloom_schedule::coloring::{
     Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route, color_edges,
     route_permutation,
 };
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use super::{refuse, signed, unsigned};
+use super::{signed, unsigned};
+use crate::arrays::{Column, Given, Matrix, refuse};
 
 const _: () = assert!(NONE.cast_signed() == -1);
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<FabricSettings>()?;
     module.add_function(wrap_pyfunction!(schedule_color_edges, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_coloring, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route_permutation, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_route, module)?)
 }
 
-fn pairs(edges: &PyReadonlyArray2<'_, u32>) -> Vec<(u32, u32)> {
-    edges.as_array().rows().into_iter().map(|row| (row[0], row[1])).collect()
+fn pairs(edges: &Matrix<u32>) -> PyResult<Vec<(u32, u32)>> {
+    edges.expect_columns("edges", 2)?;
+    Ok(edges.iter_rows().map(|row| (row[0], row[1])).collect())
 }
 
-/// `sizes` are the vertices on the left and on the right; without `colors` as few as can be.
+/// Without `colors` as few as can be.
 #[pyfunction]
-fn schedule_color_edges<'py>(
-    py: Python<'py>,
-    edges: PyReadonlyArray2<'py, u32>,
-    sizes: (u32, u32),
+fn schedule_color_edges(
+    py: Python<'_>,
+    edges: Matrix<u32>,
+    left: u32,
+    right: u32,
     colors: Option<u32>,
-) -> PyResult<Bound<'py, PyArray1<i32>>> {
-    let edges = pairs(&edges);
+) -> PyResult<Py<PyArray1<i32>>> {
+    let edges = pairs(&edges)?;
     let found = py.detach(|| {
-        let graph = Bipartite { left: sizes.0, right: sizes.1, edges: &edges };
+        let graph = Bipartite { left, right, edges: &edges };
         graph.validate()?;
         color_edges(&graph, colors.unwrap_or_else(|| graph.max_degree()))
     });
@@ -47,57 +51,86 @@ fn schedule_color_edges<'py>(
 #[pyfunction]
 fn schedule_check_coloring(
     py: Python<'_>,
-    edges: PyReadonlyArray2<'_, u32>,
-    sizes: (u32, u32),
+    edges: Matrix<u32>,
+    left: u32,
+    right: u32,
     colors: u32,
-    of_edge: PyReadonlyArray1<'_, i32>,
+    color_of_edge: Column<i32>,
 ) -> PyResult<()> {
-    let (edges, of_edge) = (pairs(&edges), unsigned(&of_edge));
-    let graph = Bipartite { left: sizes.0, right: sizes.1, edges: &edges };
+    let (edges, of_edge) = (pairs(&edges)?, unsigned(&color_of_edge));
+    let graph = Bipartite { left, right, edges: &edges };
     py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
 }
 
-/// Hosts of a leaf, spines, and (leaves of a pod, cores of a plane).
-type PyShape = (u32, u32, Option<(u32, u32)>);
-
-fn shape_of((leaf, spines, pods): PyShape) -> FabricShape {
-    FabricShape { leaf, spines, pods: pods.map(|(leaves, cores)| Pods { leaves, cores }) }
+/// `lightloom.schedule.requests.FabricShape`.
+#[derive(FromPyObject)]
+struct FabricShapeGiven {
+    hosts_per_leaf: u32,
+    spines: u32,
+    leaves_per_pod: Option<u32>,
+    cores_per_plane: Option<u32>,
 }
 
-/// Spine and core of each host; settings of leaf, spine and core switches.
-type PyRoute<Values> = (Values, Values, Values, Values, Values);
+impl FabricShapeGiven {
+    fn shape(&self) -> FabricShape {
+        let pods = self
+            .leaves_per_pod
+            .map(|leaves| Pods { leaves, cores: self.cores_per_plane.unwrap_or(0) });
+        FabricShape { leaf: self.hosts_per_leaf, spines: self.spines, pods }
+    }
+}
+
+/// Spine and core of each host; what each input of a switch is joined to, switch after switch.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct FabricSettings {
+    spine: Py<PyArray1<i32>>,
+    core: Py<PyArray1<i32>>,
+    leaf_switches: Py<PyArray1<i32>>,
+    spine_switches: Py<PyArray1<i32>>,
+    core_switches: Py<PyArray1<i32>>,
+}
 
 #[pyfunction]
-fn schedule_route_permutation<'py>(
-    py: Python<'py>,
-    permutation: PyReadonlyArray1<'py, i32>,
-    shape: PyShape,
-) -> PyResult<PyRoute<Bound<'py, PyArray1<i32>>>> {
-    let permutation = unsigned(&permutation);
-    let found = py.detach(|| route_permutation(&permutation, &shape_of(shape))).map_err(refuse)?;
-    Ok((
-        signed(py, found.spine),
-        signed(py, found.core),
-        signed(py, found.leaf_switches),
-        signed(py, found.spine_switches),
-        signed(py, found.core_switches),
-    ))
+fn schedule_route_permutation(
+    py: Python<'_>,
+    permutation: Column<i32>,
+    shape: Given<FabricShapeGiven>,
+) -> PyResult<FabricSettings> {
+    let (permutation, shape) = (unsigned(&permutation), shape.0.shape());
+    let found = py.detach(|| route_permutation(&permutation, &shape)).map_err(refuse)?;
+    Ok(FabricSettings {
+        spine: signed(py, found.spine),
+        core: signed(py, found.core),
+        leaf_switches: signed(py, found.leaf_switches),
+        spine_switches: signed(py, found.spine_switches),
+        core_switches: signed(py, found.core_switches),
+    })
+}
+
+/// The same as [`FabricSettings`], from anywhere.
+#[derive(FromPyObject)]
+struct FabricSettingsGiven {
+    spine: Column<i32>,
+    core: Column<i32>,
+    leaf_switches: Column<i32>,
+    spine_switches: Column<i32>,
+    core_switches: Column<i32>,
 }
 
 #[pyfunction]
 fn schedule_check_route(
     py: Python<'_>,
-    permutation: PyReadonlyArray1<'_, i32>,
-    shape: PyShape,
-    route: PyRoute<PyReadonlyArray1<'_, i32>>,
+    permutation: Column<i32>,
+    shape: Given<FabricShapeGiven>,
+    settings: Given<FabricSettingsGiven>,
 ) -> PyResult<()> {
-    let permutation = unsigned(&permutation);
+    let (permutation, shape, Given(given)) = (unsigned(&permutation), shape.0.shape(), settings);
     let route = FabricRoute {
-        spine: unsigned(&route.0),
-        core: unsigned(&route.1),
-        leaf_switches: unsigned(&route.2),
-        spine_switches: unsigned(&route.3),
-        core_switches: unsigned(&route.4),
+        spine: unsigned(&given.spine),
+        core: unsigned(&given.core),
+        leaf_switches: unsigned(&given.leaf_switches),
+        spine_switches: unsigned(&given.spine_switches),
+        core_switches: unsigned(&given.core_switches),
     };
-    py.detach(|| check_route(&permutation, &shape_of(shape), &route)).map_err(refuse)
+    py.detach(|| check_route(&permutation, &shape, &route)).map_err(refuse)
 }

@@ -9,8 +9,8 @@ use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
 
-use super::allocation::{PyRequest, own, square};
-use super::refuse;
+use super::allocation::{CircuitRequest, square};
+use crate::arrays::{Given, refuse};
 use crate::choices::parse;
 
 /// Adds the function to the module.
@@ -31,14 +31,13 @@ type PyVerdict<'py> =
 fn schedule_break_even<'py>(
     py: Python<'py>,
     method: Option<&str>,
-    request: PyRequest<'py>,
+    request: Given<CircuitRequest>,
     ahead: (PyReadonlyArray3<'py, u64>, Vec<u64>),
     proposals: PyReadonlyArray3<'py, u16>,
     switching: ((u64, u64), bool),
 ) -> PyResult<PyVerdict<'py>> {
     let allocator = method.map(parse::<Allocator>).transpose()?;
-    let owned = own(&request)?;
-    let request = owned.request();
+    let request = request.0.checked()?;
     let Some(held) = request.previous else {
         return Err(refuse(Invalid::new("held circuits are missing")));
     };

@@ -2,20 +2,24 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::{Duration, Invalid, Rate};
+use lightloom_model::{Choice, Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
     Loads, Origin, PathKind, PathShare, Prices, RelayCost, RelayPath, RelayRequest, Relayed, Via,
     allocate_relayed, dual_bound, relay, relay_as, verify,
 };
-use numpy::ndarray::{Array2, ArrayView1};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
-use super::refuse;
+use super::allocation::{CircuitRequest, square};
+use crate::arrays::{Column, Given, Matrix, refuse};
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<RelayRouting>()?;
+    module.add_class::<RelayedLoads>()?;
+    module.add_class::<RelayedCircuits>()?;
     module.add_function(wrap_pyfunction!(schedule_relay, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_relay_as, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_allocate_relayed, module)?)?;
@@ -24,190 +28,254 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Staging bits per second, chunk bytes, picoseconds per chunk, bytes of memory.
-type PyCost = (Option<u64>, u64, u64, Option<u64>);
-
-/// Demand, circuits, (circuit, EPS) bits per second, cost.
-type PyRequest<'py> = (PyReadonlyArray2<'py, u64>, PyReadonlyArray2<'py, u16>, (u64, u64), PyCost);
-
-/// A request that owns its arrays, so that the interpreter lock can be released.
-struct Owned {
-    servers: usize,
-    demand: Vec<u64>,
-    circuits: Vec<u16>,
-    rates_bps: (u64, u64),
-    cost: PyCost,
+/// `lightloom.schedule.requests.RelayCharges`.
+#[derive(FromPyObject)]
+struct RelayCharges {
+    staging_bps: Option<u64>,
+    chunk_bytes: u64,
+    chunk_latency_ps: u64,
+    memory_limit_bytes: Option<u64>,
 }
 
-fn read_cost((staging, chunk_bytes, chunk_latency, memory_limit): PyCost) -> RelayCost {
-    RelayCost {
-        staging_rate: staging.map(Rate),
-        chunk_bytes,
-        chunk_latency: Duration(chunk_latency),
-        memory_limit,
-    }
-}
-
-impl Owned {
-    fn request(&self) -> RelayRequest<'_> {
-        RelayRequest {
-            servers: self.servers,
-            demand: &self.demand,
-            circuits: &self.circuits,
-            circuit_rate: Rate(self.rates_bps.0),
-            eps_rates: EpsRates::Equal(Rate(self.rates_bps.1)),
-            cost: read_cost(self.cost),
+impl RelayCharges {
+    fn cost(&self) -> RelayCost {
+        RelayCost {
+            staging_rate: self.staging_bps.map(Rate),
+            chunk_bytes: self.chunk_bytes,
+            chunk_latency: Duration(self.chunk_latency_ps),
+            memory_limit: self.memory_limit_bytes,
         }
     }
 }
 
-fn own(request: &PyRequest) -> PyResult<Owned> {
-    let (demand, circuits, rates_bps, cost) = request;
-    let owned = Owned {
-        servers: demand.as_array().nrows(),
-        demand: demand.as_array().iter().copied().collect(),
-        circuits: circuits.as_array().iter().copied().collect(),
-        rates_bps: *rates_bps,
-        cost: *cost,
-    };
-    owned.request().validate().map_err(refuse)?;
-    Ok(owned)
+/// `lightloom.schedule.requests.RoutingRequest`.
+#[derive(FromPyObject)]
+struct RoutingRequest {
+    demand: Matrix<u64>,
+    circuits: Matrix<u16>,
+    circuit_bps: u64,
+    eps_bps: u64,
+    charges: RelayCharges,
 }
 
-/// Rows of (source, relay or -1, destination, kind), their bytes, (makespan, latency, one hop, with
-/// relays, lower bound) in seconds, the verdict.
-type PyRelayed<'py> =
-    (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>, (f64, f64, f64, f64, f64), &'static str);
+impl RoutingRequest {
+    /// The request for the crate, once it is known to be consistent.
+    fn checked(&self) -> PyResult<RelayRequest<'_>> {
+        self.demand.expect_square("demand", self.demand.rows)?;
+        self.circuits.expect_square("circuits", self.demand.rows)?;
+        let request = RelayRequest {
+            servers: self.demand.rows,
+            demand: &self.demand.values,
+            circuits: &self.circuits.values,
+            circuit_rate: Rate(self.circuit_bps),
+            eps_rates: EpsRates::Equal(Rate(self.eps_bps)),
+            cost: self.charges.cost(),
+        };
+        request.validate().map_err(refuse)?;
+        Ok(request)
+    }
+}
 
-fn give(py: Python<'_>, found: Relayed) -> PyRelayed<'_> {
-    let cells = found.paths.iter().flat_map(|path| {
-        let relay = path.relay.map_or(-1, u32::cast_signed);
-        [path.source.cast_signed(), relay, path.destination.cast_signed(), path.kind as i32]
-    });
-    let rows = Array2::from_shape_vec((found.paths.len(), 4), cells.collect());
-    let bytes: Vec<u64> = found.paths.iter().map(|path| path.bytes).collect();
-    (
-        rows.expect("four cells per path").into_pyarray(py),
-        bytes.into_pyarray(py),
-        (found.makespan, found.latency, found.one_hop, found.with_relays, found.lower_bound),
-        found.verdict.name(),
-    )
+/// Rows of (source, relay or -1, destination, kind), the bytes of each, and what they take.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct RelayRouting {
+    paths: Py<PyArray2<i32>>,
+    size_bytes: Py<PyArray1<u64>>,
+    makespan_s: f64,
+    latency_s: f64,
+    one_hop_s: f64,
+    with_relays_s: f64,
+    lower_bound_s: f64,
+    verdict: &'static str,
+}
+
+impl RelayRouting {
+    fn new(py: Python<'_>, found: Relayed) -> Self {
+        let cells = found.paths.iter().flat_map(|path| {
+            let relay = path.relay.map_or(-1, u32::cast_signed);
+            [path.source.cast_signed(), relay, path.destination.cast_signed(), path.kind as i32]
+        });
+        let rows = Array2::from_shape_vec((found.paths.len(), 4), cells.collect());
+        let bytes: Vec<u64> = found.paths.iter().map(|path| path.bytes).collect();
+        Self {
+            paths: rows.expect("four cells per path").into_pyarray(py).unbind(),
+            size_bytes: bytes.into_pyarray(py).unbind(),
+            makespan_s: found.makespan,
+            latency_s: found.latency,
+            one_hop_s: found.one_hop,
+            with_relays_s: found.with_relays,
+            lower_bound_s: found.lower_bound,
+            verdict: found.verdict.name(),
+        }
+    }
 }
 
 #[pyfunction]
-fn schedule_relay<'py>(py: Python<'py>, request: PyRequest<'py>) -> PyResult<PyRelayed<'py>> {
-    let owned = own(&request)?;
-    let found = py.detach(|| relay(&owned.request()));
-    Ok(give(py, found))
+fn schedule_relay(py: Python<'_>, request: Given<RoutingRequest>) -> PyResult<RelayRouting> {
+    let request = request.0.checked()?;
+    let found = py.detach(|| relay(&request));
+    Ok(RelayRouting::new(py, found))
 }
 
-/// A row of (source, relay or -1, destination, kind): source, destination, kind, relay.
-fn read_way(row: ArrayView1<i32>) -> PyResult<(u32, u32, PathKind, Option<u32>)> {
-    let kind = usize::try_from(row[3]).ok().and_then(|kind| PathKind::ALL.get(kind));
-    let kind =
-        kind.ok_or_else(|| refuse(Invalid(format!("no kind of path is number {}", row[3]))))?;
-    Ok((row[0] as u32, row[2] as u32, *kind, u32::try_from(row[1]).ok()))
+/// The path of a row of (source, relay or -1, destination, kind) and what it carries.
+struct PathRow<T> {
+    source: u32,
+    relay: Option<u32>,
+    destination: u32,
+    kind: PathKind,
+    bytes: T,
+}
+
+fn path_rows<T: Copy>(paths: &Matrix<i32>, sizes: &Column<T>) -> PyResult<Vec<PathRow<T>>> {
+    paths.expect_columns("paths", 4)?;
+    let Column(sizes) = sizes;
+    if sizes.len() != paths.rows {
+        let text = format!("{} paths and {} sizes: expected as many", paths.rows, sizes.len());
+        return Err(refuse(Invalid(text)));
+    }
+    let path = |(row, &bytes): (&[i32], &T)| {
+        let kind = usize::try_from(row[3]).ok().and_then(|kind| PathKind::ALL.get(kind));
+        let kind = *kind.ok_or_else(|| {
+            let last = PathKind::ALL.len() - 1;
+            refuse(Invalid(format!("{} {}: expected 0 to {last}", PathKind::KEY, row[3])))
+        })?;
+        let relay = u32::try_from(row[1]).ok();
+        if relay.is_some() != kind.is_relayed() {
+            let text = format!("a path of kind {kind} with relay {}", row[1]);
+            return Err(refuse(Invalid(text)));
+        }
+        let [source, destination] = [row[0], row[2]].map(i32::cast_unsigned);
+        Ok(PathRow { source, relay, destination, kind, bytes })
+    };
+    paths.iter_rows().zip(sizes).map(path).collect()
 }
 
 /// Fractions that were found elsewhere to whole bytes.
 #[pyfunction]
-fn schedule_relay_as<'py>(
-    py: Python<'py>,
-    request: PyRequest<'py>,
-    paths: PyReadonlyArray2<'py, i32>,
-    bytes: PyReadonlyArray1<'py, f64>,
-    lower_bound: f64,
-) -> PyResult<PyRelayed<'py>> {
-    let owned = own(&request)?;
-    let mut parts = Vec::new();
-    for (row, &bytes) in paths.as_array().rows().into_iter().zip(bytes.as_array()) {
-        let (from, to, kind, relay) = read_way(row)?;
-        let via = Via { kind, relay: relay.unwrap_or(0) };
-        parts.push(PathShare { from, to, via, bytes });
-    }
-    let found = py.detach(|| relay_as(&owned.request(), &parts, lower_bound)).map_err(refuse)?;
-    Ok(give(py, found))
+fn schedule_relay_as(
+    py: Python<'_>,
+    request: Given<RoutingRequest>,
+    paths: Matrix<i32>,
+    size_bytes: Column<f64>,
+    lower_bound_s: f64,
+) -> PyResult<RelayRouting> {
+    let request = request.0.checked()?;
+    let share = |row: PathRow<f64>| PathShare {
+        from: row.source,
+        to: row.destination,
+        via: Via { kind: row.kind, relay: row.relay.unwrap_or(0) },
+        bytes: row.bytes,
+    };
+    let shares: Vec<PathShare> = path_rows(&paths, &size_bytes)?.into_iter().map(share).collect();
+    let found = py.detach(|| relay_as(&request, &shares, lower_bound_s)).map_err(refuse)?;
+    Ok(RelayRouting::new(py, found))
 }
 
-/// Bytes over circuits, into the EPS, out of the EPS, and staged; makespan in seconds.
-type PyLoads<'py> = (
-    Bound<'py, PyArray2<u64>>,
-    Bound<'py, PyArray1<u64>>,
-    Bound<'py, PyArray1<u64>>,
-    Bound<'py, PyArray1<u64>>,
-    f64,
-);
+/// Bytes over circuits, into the EPS, out of the EPS, and staged.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct RelayedLoads {
+    circuit_bytes: Py<PyArray2<u64>>,
+    eps_out_bytes: Py<PyArray1<u64>>,
+    eps_in_bytes: Py<PyArray1<u64>>,
+    staging_bytes: Py<PyArray1<u64>>,
+    makespan_s: f64,
+}
 
 #[pyfunction]
-fn schedule_relay_loads<'py>(
-    py: Python<'py>,
-    request: PyRequest<'py>,
-    paths: PyReadonlyArray2<'py, i32>,
-    bytes: PyReadonlyArray1<'py, u64>,
-) -> PyResult<PyLoads<'py>> {
-    let owned = own(&request)?;
-    let mut list = Vec::new();
-    for (row, &bytes) in paths.as_array().rows().into_iter().zip(bytes.as_array()) {
-        let (source, destination, kind, relay) = read_way(row)?;
-        list.push(RelayPath { source, destination, kind, relay, bytes });
-    }
-    let loads = py.detach(|| verify(&owned.request(), &list)).map_err(refuse)?;
+fn schedule_relay_loads(
+    py: Python<'_>,
+    request: Given<RoutingRequest>,
+    paths: Matrix<i32>,
+    size_bytes: Column<u64>,
+) -> PyResult<RelayedLoads> {
+    let request = request.0.checked()?;
+    let path = |row: PathRow<u64>| RelayPath {
+        source: row.source,
+        destination: row.destination,
+        kind: row.kind,
+        relay: row.relay,
+        bytes: row.bytes,
+    };
+    let list: Vec<RelayPath> = path_rows(&paths, &size_bytes)?.into_iter().map(path).collect();
+    let loads = py.detach(|| verify(&request, &list)).map_err(refuse)?;
     let Loads { arcs, eps_out, eps_in, staging, makespan } = loads;
-    let arcs = Array2::from_shape_vec((owned.servers, owned.servers), arcs).expect("n x n loads");
-    Ok((
-        arcs.into_pyarray(py),
-        eps_out.into_pyarray(py),
-        eps_in.into_pyarray(py),
-        staging.into_pyarray(py),
-        makespan,
-    ))
+    Ok(RelayedLoads {
+        circuit_bytes: square(request.servers, arcs).into_pyarray(py).unbind(),
+        eps_out_bytes: eps_out.into_pyarray(py).unbind(),
+        eps_in_bytes: eps_in.into_pyarray(py).unbind(),
+        staging_bytes: staging.into_pyarray(py).unbind(),
+        makespan_s: makespan,
+    })
 }
 
 /// Prices of arcs, and rows of (EPS out, EPS in, staging).
 #[pyfunction]
-fn schedule_relay_bound<'py>(
-    py: Python<'py>,
-    request: PyRequest<'py>,
-    arcs: PyReadonlyArray2<'py, f64>,
-    servers: PyReadonlyArray2<'py, f64>,
+fn schedule_relay_bound(
+    py: Python<'_>,
+    request: Given<RoutingRequest>,
+    arcs: Matrix<f64>,
+    servers: Matrix<f64>,
 ) -> PyResult<f64> {
-    let owned = own(&request)?;
-    let n = owned.servers;
-    let row = |index: usize| servers.as_array().row(index).to_vec();
-    if arcs.as_array().dim() != (n, n) || servers.as_array().dim() != (3, n) {
-        return Err(refuse(Invalid(format!("prices do not fit {n} servers"))));
+    let request = request.0.checked()?;
+    let n = request.servers;
+    arcs.expect_square("arcs", n)?;
+    if (servers.rows, servers.columns) != (3, n) {
+        return Err(refuse(Invalid(format!("prices of servers: expected 3 x {n} values"))));
     }
-    let prices = Prices {
-        arcs: arcs.as_array().iter().copied().collect(),
-        eps_out: row(0),
-        eps_in: row(1),
-        staging: row(2),
-    };
+    let row = |index: usize| servers.values[index * n..(index + 1) * n].to_vec();
+    let prices = Prices { arcs: arcs.values, eps_out: row(0), eps_in: row(1), staging: row(2) };
     if !prices.are_valid() {
         return Err(refuse(Invalid::new("prices: expected finite numbers from 0 on")));
     }
-    Ok(py.detach(|| dual_bound(&owned.request(), &prices)))
+    Ok(py.detach(|| dual_bound(&request, &prices)))
 }
 
-/// Circuits for a demand that may be relayed, the routing over them, whose they are, and how many
-/// routings were looked at.
-#[pyfunction]
-fn schedule_allocate_relayed<'py>(
-    py: Python<'py>,
-    request: super::allocation::PyRequest<'py>,
-    cost: PyCost,
+/// Circuits for a demand that may be relayed, the routing over them, whose circuits they are, and
+/// how many routings were evaluated.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct RelayedCircuits {
+    circuits: Py<PyArray2<u16>>,
+    routing: Py<RelayRouting>,
+    origin: &'static str,
     evaluations: u32,
-) -> PyResult<(Bound<'py, PyArray2<u16>>, PyRelayed<'py>, &'static str, u32)> {
-    let owned = super::allocation::own(&request)?;
-    let cost = read_cost(cost);
-    let found = py.detach(|| allocate_relayed(&owned.request(), cost, evaluations));
+    port_bound_s: f64,
+}
+
+#[pyfunction]
+fn schedule_allocate_relayed(
+    py: Python<'_>,
+    request: Given<CircuitRequest>,
+    charges: Given<RelayCharges>,
+    max_evaluations: u32,
+) -> PyResult<RelayedCircuits> {
+    let request = request.0.checked()?;
+    let cost = charges.0.cost();
+    let nothing = vec![0; request.demand.len()];
+    let held = request.previous.unwrap_or(&nothing);
+    let routing = RelayRequest {
+        servers: request.servers,
+        demand: request.demand,
+        circuits: held,
+        circuit_rate: request.circuit_rate,
+        eps_rates: request.eps_rates,
+        cost,
+    };
+    routing.validate().map_err(refuse)?;
+    let (found, port_bound_s) = py.detach(|| {
+        let bound = lightloom_schedule::port_bound(&request);
+        (allocate_relayed(&request, cost, max_evaluations), bound)
+    });
     let origin = match found.origin {
         Origin::Held => "held",
         Origin::Allocator(allocator) => allocator.name(),
         Origin::Expander => "expander",
         Origin::Search => "search",
     };
-    let n = owned.request().servers;
-    let circuits = Array2::from_shape_vec((n, n), found.circuits).expect("n x n circuits");
-    Ok((circuits.into_pyarray(py), give(py, found.routing), origin, found.evaluations))
+    Ok(RelayedCircuits {
+        circuits: square(request.servers, found.circuits).into_pyarray(py).unbind(),
+        routing: Py::new(py, RelayRouting::new(py, found.routing))?,
+        origin,
+        evaluations: found.evaluations,
+        port_bound_s,
+    })
 }

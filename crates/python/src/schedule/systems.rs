@@ -4,19 +4,22 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::Invalid;
 use lightloom_schedule::epochs::{EpochRun, Epochs};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Move, Rotor, RotorSchedule, check, rotate};
-use lightloom_schedule::xnest_plus::{Reading, sub_matrices, xnest_plan, xnest_plus};
-use numpy::ndarray::{Array2, Array3, ArrayView1};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
+use lightloom_schedule::xnest_plus::{Reading, XnestPlan, sub_matrices, xnest_plan, xnest_plus};
+use numpy::ndarray::{Array2, Array3};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3};
 use pyo3::prelude::*;
 
-use super::refuse;
+use crate::arrays::{Column, Given, Matrix, refuse};
+use crate::choices::parse;
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<RotorPlan>()?;
+    module.add_class::<EpochPlan>()?;
+    module.add_class::<SwitchPlan>()?;
     module.add_function(wrap_pyfunction!(schedule_rotornet, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_rotornet, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_helios, module)?)?;
@@ -26,174 +29,231 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_sub_matrices, module)?)
 }
 
-/// Nodes and demand, row by row.
-fn own(demand: &PyReadonlyArray2<'_, u64>) -> PyResult<(usize, Vec<u64>)> {
-    let (rows, columns) = demand.as_array().dim();
-    if rows != columns {
-        return Err(refuse(Invalid(format!("a matrix of {rows} x {columns} is not square"))));
+/// `lightloom.schedule.requests.RotorOptions`.
+#[derive(FromPyObject)]
+struct RotorOptions {
+    switches: usize,
+    slot_bytes: Option<u64>,
+    delay_bytes: u64,
+    held: bool,
+    relay: bool,
+}
+
+impl RotorOptions {
+    fn rotor(&self, nodes: usize) -> Rotor {
+        let Self { switches, slot_bytes, delay_bytes, held, relay } = *self;
+        Rotor { nodes, switches, slot: slot_bytes, delay: delay_bytes, held, relay }
     }
-    Ok((rows, demand.as_array().iter().copied().collect()))
 }
 
-/// Switches, slot, delay, held, relay.
-type PyRotor = (usize, Option<u64>, u64, bool, bool);
-
-fn rotor_of(nodes: usize, (switches, slot, delay, held, relay): PyRotor) -> Rotor {
-    Rotor { nodes, switches, slot, delay, held, relay }
+/// Slots, and moves as rows of (slot, the two ends of the circuit, source, destination, bytes).
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct RotorPlan {
+    turns: Py<PyArray1<u64>>,
+    holds_bytes: Py<PyArray1<u64>>,
+    moves: Py<PyArray2<u64>>,
+    length_bytes: u64,
+    largest_line_bytes: u64,
 }
-
-/// Turns, holds; moves; length and largest line.
-type PyRotorSchedule<'py> =
-    ((Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<u64>>), Bound<'py, PyArray2<u64>>, (u64, u64));
 
 #[pyfunction]
-fn schedule_rotornet<'py>(
-    py: Python<'py>,
-    demand: PyReadonlyArray2<'py, u64>,
-    options: PyRotor,
-) -> PyResult<PyRotorSchedule<'py>> {
-    let (nodes, demand) = own(&demand)?;
-    let found = py.detach(|| rotate(&demand, &rotor_of(nodes, options))).map_err(refuse)?;
+fn schedule_rotornet(
+    py: Python<'_>,
+    demand: Matrix<u64>,
+    options: Given<RotorOptions>,
+) -> PyResult<RotorPlan> {
+    demand.expect_square("demand", demand.rows)?;
+    let rotor = options.0.rotor(demand.rows);
+    let found = py.detach(|| rotate(&demand.values, &rotor)).map_err(refuse)?;
     let cell = |m: &Move| {
         [m.slot, m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
     };
     let cells = found.moves.iter().flat_map(cell).collect();
     let moves = Array2::from_shape_vec((found.moves.len(), 6), cells).expect("six cells each");
-    Ok((
-        (found.turns.into_pyarray(py), found.holds.into_pyarray(py)),
-        moves.into_pyarray(py),
-        (found.length, found.largest_line),
-    ))
+    Ok(RotorPlan {
+        turns: found.turns.into_pyarray(py).unbind(),
+        holds_bytes: found.holds.into_pyarray(py).unbind(),
+        moves: moves.into_pyarray(py).unbind(),
+        length_bytes: found.length,
+        largest_line_bytes: found.largest_line,
+    })
 }
 
-/// `claims` are the length and the largest line.
+/// `lightloom.schedule.rotornet.RotorSchedule`.
+#[derive(FromPyObject)]
+struct RotorClaim {
+    switches: usize,
+    slot_bytes: Option<u64>,
+    delay_bytes: u64,
+    held: bool,
+    relay: bool,
+    turns: Column<u64>,
+    holds_bytes: Column<u64>,
+    moves: Matrix<u64>,
+    length_bytes: u64,
+    largest_line_bytes: u64,
+}
+
 #[pyfunction]
 fn schedule_check_rotornet(
     py: Python<'_>,
-    demand: PyReadonlyArray2<'_, u64>,
-    options: PyRotor,
-    slots: (PyReadonlyArray1<'_, u64>, PyReadonlyArray1<'_, u64>),
-    moves: PyReadonlyArray2<'_, u64>,
-    claims: (u64, u64),
+    demand: Matrix<u64>,
+    schedule: Given<RotorClaim>,
 ) -> PyResult<()> {
-    let (nodes, demand) = own(&demand)?;
-    let moves = moves.as_array();
-    if moves.ncols() != 6 {
-        return Err(refuse(Invalid::new("moves: expected rows of 6 values")));
-    }
-    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    let take = |cells: ArrayView1<'_, u64>| Move {
-        slot: number(cells[0]),
-        from: number(cells[1]),
-        to: number(cells[2]),
-        source: number(cells[3]),
-        destination: number(cells[4]),
+    demand.expect_square("demand", demand.rows)?;
+    let Given(claim) = schedule;
+    claim.moves.expect_columns("moves", 6)?;
+    let index = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let parse_move = |cells: &[u64]| Move {
+        slot: index(cells[0]),
+        from: index(cells[1]),
+        to: index(cells[2]),
+        source: index(cells[3]),
+        destination: index(cells[4]),
         bytes: cells[5],
     };
     let found = RotorSchedule {
-        turns: slots.0.as_array().to_vec(),
-        holds: slots.1.as_array().to_vec(),
-        moves: moves.rows().into_iter().map(take).collect(),
-        length: claims.0,
-        largest_line: claims.1,
+        moves: claim.moves.iter_rows().map(parse_move).collect(),
+        turns: claim.turns.0,
+        holds: claim.holds_bytes.0,
+        length: claim.length_bytes,
+        largest_line: claim.largest_line_bytes,
     };
-    py.detach(|| check(&demand, &rotor_of(nodes, options), &found)).map_err(refuse)
+    let RotorClaim { switches, slot_bytes, delay_bytes, held, relay, .. } = claim;
+    let options = RotorOptions { switches, slot_bytes, delay_bytes, held, relay };
+    py.detach(|| check(&demand.values, &options.rotor(demand.rows), &found)).map_err(refuse)
 }
 
-/// Matchings (epochs, switches, nodes), how often a switch turned, length, largest line.
-type PyEpochs<'py> = (Bound<'py, PyArray3<i32>>, u64, u64, u64);
-
-/// Switches, epoch, delay.
-type PySizes = (usize, u64, u64);
-
-fn sizes_of(nodes: usize, (switches, epoch, delay): PySizes) -> Epochs {
-    Epochs { nodes, switches, epoch, delay }
+/// `lightloom.schedule.requests.EpochOptions`.
+#[derive(FromPyObject)]
+struct EpochOptions {
+    switches: usize,
+    epoch_bytes: u64,
+    delay_bytes: u64,
 }
 
-fn give_epochs<'py>(py: Python<'py>, sizes: &Epochs, run: EpochRun) -> PyEpochs<'py> {
-    let shape = (run.matchings.len(), sizes.switches, sizes.nodes);
-    let cells = run.matchings.iter().flatten().flatten().map(|peer| peer.cast_signed()).collect();
-    let matchings = Array3::from_shape_vec(shape, cells).expect("a peer per node");
-    (matchings.into_pyarray(py), run.turned, run.length, run.largest_line)
+impl EpochOptions {
+    fn sizes(&self, nodes: usize) -> Epochs {
+        let Self { switches, epoch_bytes, delay_bytes } = *self;
+        Epochs { nodes, switches, epoch: epoch_bytes, delay: delay_bytes }
+    }
 }
 
-fn give_matchings(
-    py: Python<'_>,
-    nodes: usize,
-    matchings: Vec<Vec<u32>>,
-) -> Bound<'_, PyArray2<i32>> {
+/// Matchings (epochs, switches, nodes), and how often a switch turned.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct EpochPlan {
+    matchings: Py<PyArray3<i32>>,
+    turned: u64,
+    length_bytes: u64,
+    largest_line_bytes: u64,
+}
+
+impl EpochPlan {
+    fn new(py: Python<'_>, sizes: &Epochs, run: EpochRun) -> Self {
+        let shape = (run.matchings.len(), sizes.switches, sizes.nodes);
+        let peers = run.matchings.iter().flatten().flatten();
+        let cells = peers.map(|peer| peer.cast_signed()).collect();
+        let matchings = Array3::from_shape_vec(shape, cells).expect("a peer per node");
+        Self {
+            matchings: matchings.into_pyarray(py).unbind(),
+            turned: run.turned,
+            length_bytes: run.length,
+            largest_line_bytes: run.largest_line,
+        }
+    }
+}
+
+fn matching_rows(py: Python<'_>, nodes: usize, matchings: Vec<Vec<u32>>) -> Py<PyArray2<i32>> {
     let shape = (matchings.len(), nodes);
     let cells = matchings.into_iter().flatten().map(u32::cast_signed).collect();
-    Array2::from_shape_vec(shape, cells).expect("a peer per node").into_pyarray(py)
+    let rows = Array2::from_shape_vec(shape, cells).expect("a peer per node");
+    rows.into_pyarray(py).unbind()
 }
 
 #[pyfunction]
-fn schedule_helios<'py>(
-    py: Python<'py>,
-    demand: PyReadonlyArray2<'py, u64>,
-    sizes: PySizes,
-) -> PyResult<PyEpochs<'py>> {
-    let (nodes, demand) = own(&demand)?;
-    let sizes = sizes_of(nodes, sizes);
-    let run = py.detach(|| helios(&demand, &sizes)).map_err(refuse)?;
-    Ok(give_epochs(py, &sizes, run))
+fn schedule_helios(
+    py: Python<'_>,
+    demand: Matrix<u64>,
+    options: Given<EpochOptions>,
+) -> PyResult<EpochPlan> {
+    demand.expect_square("demand", demand.rows)?;
+    let sizes = options.0.sizes(demand.rows);
+    let run = py.detach(|| helios(&demand.values, &sizes)).map_err(refuse)?;
+    Ok(EpochPlan::new(py, &sizes, run))
+}
+
+/// The matchings of one epoch.
+#[pyfunction]
+fn schedule_helios_matchings(
+    py: Python<'_>,
+    demand: Matrix<u64>,
+    options: Given<EpochOptions>,
+) -> PyResult<Py<PyArray2<i32>>> {
+    demand.expect_square("demand", demand.rows)?;
+    let EpochOptions { switches, epoch_bytes, .. } = options.0;
+    let found = py
+        .detach(|| helios_matchings(&demand.values, demand.rows, switches, epoch_bytes))
+        .map_err(refuse)?;
+    Ok(matching_rows(py, demand.rows, found))
 }
 
 #[pyfunction]
-fn schedule_helios_matchings<'py>(
-    py: Python<'py>,
-    demand: PyReadonlyArray2<'py, u64>,
-    switches: usize,
-    room: u64,
-) -> PyResult<Bound<'py, PyArray2<i32>>> {
-    let (nodes, demand) = own(&demand)?;
-    let found = py.detach(|| helios_matchings(&demand, nodes, switches, room)).map_err(refuse)?;
-    Ok(give_matchings(py, nodes, found))
+fn schedule_xnest_plus(
+    py: Python<'_>,
+    demand: Matrix<u64>,
+    options: Given<EpochOptions>,
+    reading: &str,
+) -> PyResult<EpochPlan> {
+    demand.expect_square("demand", demand.rows)?;
+    let (sizes, reading) = (options.0.sizes(demand.rows), parse::<Reading>(reading)?);
+    let run = py.detach(|| xnest_plus(&demand.values, &sizes, reading)).map_err(refuse)?;
+    Ok(EpochPlan::new(py, &sizes, run))
 }
 
-fn reading_of(diagonals: bool) -> Reading {
-    if diagonals { Reading::Diagonals } else { Reading::Pairings }
+/// Weights and counts of sub-matrices, (sub-matrix, configuration) of switches, and which switches
+/// turn first and then.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct SwitchPlan {
+    weights_bytes: Vec<u64>,
+    counts: Vec<u32>,
+    settings: Vec<(u32, u32)>,
+    phases: (Vec<u32>, Vec<u32>),
 }
-
-#[pyfunction]
-fn schedule_xnest_plus<'py>(
-    py: Python<'py>,
-    demand: PyReadonlyArray2<'py, u64>,
-    sizes: PySizes,
-    diagonals: bool,
-) -> PyResult<PyEpochs<'py>> {
-    let (nodes, demand) = own(&demand)?;
-    let sizes = sizes_of(nodes, sizes);
-    let run = py.detach(|| xnest_plus(&demand, &sizes, reading_of(diagonals))).map_err(refuse)?;
-    Ok(give_epochs(py, &sizes, run))
-}
-
-/// Weights and counts of sub-matrices, (sub-matrix, configuration) of switches, the two phases.
-type PyPlan = (Vec<u64>, Vec<u32>, Vec<(u32, u32)>, (Vec<u32>, Vec<u32>));
 
 #[pyfunction]
 fn schedule_xnest_plan(
     py: Python<'_>,
-    demand: PyReadonlyArray2<'_, u64>,
+    demand: Matrix<u64>,
     switches: usize,
-    diagonals: bool,
+    reading: &str,
     previous: Option<Vec<(u32, u32)>>,
-) -> PyResult<PyPlan> {
-    let (nodes, demand) = own(&demand)?;
-    let reading = reading_of(diagonals);
-    let plan = py
-        .detach(|| xnest_plan(&demand, nodes, reading, switches, previous.as_deref()))
-        .map_err(refuse)?;
-    let [first, second] = plan.phases;
-    Ok((plan.weights, plan.counts, plan.settings, (first, second)))
+) -> PyResult<SwitchPlan> {
+    demand.expect_square("demand", demand.rows)?;
+    let reading = parse::<Reading>(reading)?;
+    let found = py
+        .detach(|| xnest_plan(&demand.values, demand.rows, reading, switches, previous.as_deref()));
+    let XnestPlan { weights, counts, settings, phases } = found.map_err(refuse)?;
+    Ok(SwitchPlan { weights_bytes: weights, counts, settings, phases: phases.into() })
 }
 
 #[pyfunction]
 fn schedule_sub_matrices(
     py: Python<'_>,
     nodes: usize,
-    diagonals: bool,
-) -> Vec<Bound<'_, PyArray2<i32>>> {
-    let matrices = py.detach(|| sub_matrices(nodes, reading_of(diagonals)));
-    matrices.into_iter().map(|matrix| give_matchings(py, nodes, matrix)).collect()
+    reading: &str,
+) -> PyResult<Vec<Py<PyArray2<i32>>>> {
+    let reading = parse::<Reading>(reading)?;
+    check_nodes(nodes)?;
+    let matrices = py.detach(|| sub_matrices(nodes, reading));
+    Ok(matrices.into_iter().map(|matrix| matching_rows(py, nodes, matrix)).collect())
+}
+
+/// Refuses more nodes than a demand may have: the matrices of n nodes have n x n cells.
+fn check_nodes(nodes: usize) -> PyResult<()> {
+    const MAX_NODES: usize = 1024;
+    if nodes <= MAX_NODES {
+        return Ok(());
+    }
+    let text = format!("nodes: expected at most {MAX_NODES}, got {nodes}");
+    Err(refuse(lightloom_model::Invalid(text)))
 }

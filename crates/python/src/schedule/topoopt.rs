@@ -2,55 +2,83 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
+use lightloom_model::Invalid;
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
-use super::refuse;
+use crate::arrays::{Column, Given, refuse};
+use crate::choices::parse;
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<JobTopology>()?;
     module.add_function(wrap_pyfunction!(schedule_topoopt, module)?)
 }
 
-/// Circuits (a, b, count), cycles (group, stride), route offsets, route servers.
-type PyTopology<'py> = (
-    Bound<'py, PyArray2<u32>>,
-    Bound<'py, PyArray2<u32>>,
-    Bound<'py, PyArray1<u32>>,
-    Bound<'py, PyArray1<u32>>,
-);
+/// `lightloom.schedule.topoopt.Ring`.
+#[derive(FromPyObject)]
+struct Ring {
+    members: Vec<u32>,
+    edge_bytes: u64,
+}
+
+/// `lightloom.schedule.requests.TopologyRequest`.
+#[derive(FromPyObject)]
+struct TopologyRequest {
+    servers: u32,
+    degree: u32,
+    max_routes: u32,
+    rings: Vec<Ring>,
+    strides: String,
+    sources: Column<u32>,
+    destinations: Column<u32>,
+    size_bytes: Column<u64>,
+}
+
+/// Circuits (a, b, count), cycles (group, stride), and the servers of each route.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct JobTopology {
+    circuits: Py<PyArray2<u32>>,
+    cycles: Py<PyArray2<u32>>,
+    route_offsets: Py<PyArray1<u32>>,
+    route_servers: Py<PyArray1<u32>>,
+}
 
 #[pyfunction]
-fn schedule_topoopt<'py>(
-    py: Python<'py>,
-    size: (u32, u32, u32),
-    rings: Vec<(Vec<u32>, u64)>,
-    geometric: bool,
-    sources: PyReadonlyArray1<'py, u32>,
-    destinations: PyReadonlyArray1<'py, u32>,
-    bytes: PyReadonlyArray1<'py, u64>,
-) -> PyResult<PyTopology<'py>> {
-    let (servers, degree, max_routes) = size;
-    let rings: Vec<RingGroup> =
-        rings.into_iter().map(|(members, edge_bytes)| RingGroup { members, edge_bytes }).collect();
-    let pairs = sources.as_array().to_vec().into_iter().zip(destinations.as_array().to_vec());
-    let demand: Vec<(u32, u32, u64)> =
-        pairs.zip(bytes.as_array().iter()).map(|((from, to), &size)| (from, to, size)).collect();
-    let strides = if geometric { Strides::Geometric } else { Strides::One };
-    let (rings, demand) = (&rings, &demand);
-    let request = TopoRequest { servers, degree, rings, strides, demand, max_routes };
+fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult<JobTopology> {
+    let Given(given) = request;
+    let strides: Strides = parse(&given.strides)?;
+    let (sources, destinations) = (given.sources.0, given.destinations.0);
+    let sizes = given.size_bytes.0;
+    if sources.len() != destinations.len() || sources.len() != sizes.len() {
+        let text = "sources, destinations and size_bytes differ in length";
+        return Err(refuse(Invalid::new(text)));
+    }
+    let ring = |Ring { members, edge_bytes }| RingGroup { members, edge_bytes };
+    let rings: Vec<RingGroup> = given.rings.into_iter().map(ring).collect();
+    let pairs = sources.into_iter().zip(destinations).zip(sizes);
+    let demand: Vec<(u32, u32, u64)> = pairs.map(|((from, to), size)| (from, to, size)).collect();
+    let request = TopoRequest {
+        servers: given.servers,
+        degree: given.degree,
+        rings: &rings,
+        strides,
+        demand: &demand,
+        max_routes: given.max_routes,
+    };
     let found = py.detach(|| topology(&request)).map_err(refuse)?;
     let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
     let cycles: Vec<u32> = found.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();
     let table = |cells: Vec<u32>, columns: usize| {
-        Array2::from_shape_vec((cells.len() / columns, columns), cells).expect("whole rows")
+        let rows = (cells.len() / columns, columns);
+        Array2::from_shape_vec(rows, cells).expect("whole rows").into_pyarray(py).unbind()
     };
-    Ok((
-        table(circuits, 3).into_pyarray(py),
-        table(cycles, 2).into_pyarray(py),
-        found.routes.offsets.into_pyarray(py),
-        found.routes.servers.into_pyarray(py),
-    ))
+    Ok(JobTopology {
+        circuits: table(circuits, 3),
+        cycles: table(cycles, 2),
+        route_offsets: found.routes.offsets.into_pyarray(py).unbind(),
+        route_servers: found.routes.servers.into_pyarray(py).unbind(),
+    })
 }

@@ -62,7 +62,7 @@ const BETTER: f64 = 0.999;
 pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) -> RelayedAllocation {
     let aim = CLOSE * port_bound(request);
     let mut best: Option<RelayedAllocation> = None;
-    let mut looked = 0;
+    let mut looked: u32 = 0;
     for (origin, circuits) in candidates(request) {
         let found = judge(request, cost, circuits, origin);
         looked += 1;
@@ -74,13 +74,13 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
         }
     }
     let mut best = best.expect("there is always a candidate");
-    let most = looked + evaluations;
+    let limit = looked.saturating_add(evaluations);
     // Each round tries exchanges at what is busiest now; the first one that helps is taken.
     let mut improved = true;
     while improved && best.time() > aim {
         improved = false;
         for circuits in exchanges(request, cost, &best) {
-            if looked >= most {
+            if looked >= limit {
                 break;
             }
             looked += 1;

@@ -23,7 +23,7 @@ mod rings;
 
 pub use paths::Routes;
 
-use lightloom_model::{Circuit, Invalid};
+use lightloom_model::{Circuit, Invalid, choices};
 use links::Links;
 
 /// Servers that all-reduce among each other.
@@ -35,15 +35,13 @@ pub struct RingGroup {
     pub edge_bytes: u64,
 }
 
-/// The cycles of a ring group that gets several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Strides {
-    /// As TopoOpt: in geometric progression, for short paths. The all-reduce must be divided among
-    /// the cycles to use them all.
-    #[default]
-    Geometric,
-    /// All of stride 1: parallel circuits in ring order, for all-reduces that know one ring only.
-    One,
+choices! {
+    /// The cycles of a ring group that gets several.
+    pub enum Strides: "strides" {
+        Geometric = "geometric":
+            "As TopoOpt: in geometric progression, for an all-reduce divided among the cycles",
+        One = "one": "All of stride 1: parallel circuits in ring order",
+    }
 }
 
 /// What the topology is for.

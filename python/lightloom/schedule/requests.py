@@ -1,0 +1,119 @@
+"""What the core is given: each class has the fields of the Rust struct that reads it.
+
+The structs are in ``crates/python/src/schedule``. Rates are whole bits per second, times whole
+picoseconds, sizes whole bytes, as the unit at the end of each name says. The core checks that
+arrays fit each other; what a user may give wrong is checked before, with the user's names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from lightloom.schedule.topoopt import Ring
+
+
+class CircuitRequest(NamedTuple):
+    """The demand of one region and the ports that can serve it.
+
+    ``ports`` and ``eps_bps`` have one entry per server; ``allowed`` are the pairs that may have
+    circuits, ``previous`` the circuits that are held.
+    """
+
+    demand: npt.NDArray[np.uint64]
+    ports: npt.NDArray[np.uint32]
+    allowed: npt.NDArray[np.bool_] | None
+    previous: npt.NDArray[np.uint16] | None
+    circuit_bps: int
+    eps_bps: npt.NDArray[np.uint64]
+    split: bool
+
+
+class RelayCharges(NamedTuple):
+    """What relaying costs; ``None`` where there is no limit."""
+
+    staging_bps: int | None
+    chunk_bytes: int
+    chunk_latency_ps: int
+    memory_limit_bytes: int | None
+
+
+class RoutingRequest(NamedTuple):
+    """A demand to route over circuits, the EPS and relays."""
+
+    demand: npt.NDArray[np.uint64]
+    circuits: npt.NDArray[np.uint16]
+    circuit_bps: int
+    eps_bps: int
+    charges: RelayCharges
+
+
+class FabricShape(NamedTuple):
+    """A Clos fabric of circuit switches; with two tiers there are no pods and no cores."""
+
+    hosts_per_leaf: int
+    spines: int
+    leaves_per_pod: int | None = None
+    cores_per_plane: int | None = None
+
+
+class FabricPaths(NamedTuple):
+    """Spine and core of each host, and what each input of a switch is joined to, all flat."""
+
+    spine: npt.NDArray[np.int32]
+    core: npt.NDArray[np.int32]
+    leaf_switches: npt.NDArray[np.int32]
+    spine_switches: npt.NDArray[np.int32]
+    core_switches: npt.NDArray[np.int32]
+
+
+class AssignmentClaim(NamedTuple):
+    """A bipartite matching with its proof; -1 is no column."""
+
+    column_of: npt.NDArray[np.int32]
+    weight: int
+    row_duals: npt.NDArray[np.int64]
+    column_duals: npt.NDArray[np.int64]
+
+
+class MatchingClaim(NamedTuple):
+    """A matching of a graph with its proof; -1 is no partner."""
+
+    mate: npt.NDArray[np.int32]
+    weight: int
+    doubled_duals: npt.NDArray[np.int64]
+    blossoms: list[tuple[list[int], int]]
+
+
+class RotorOptions(NamedTuple):
+    """How the switches of RotorNet turn; ``slot_bytes`` is chosen by the core if ``None``."""
+
+    switches: int
+    slot_bytes: int | None
+    delay_bytes: int
+    held: bool
+    relay: bool
+
+
+class EpochOptions(NamedTuple):
+    """Switches that are planned anew in every epoch."""
+
+    switches: int
+    epoch_bytes: int
+    delay_bytes: int
+
+
+class TopologyRequest(NamedTuple):
+    """The rings of a job, and all other traffic as columns."""
+
+    servers: int
+    degree: int
+    max_routes: int
+    rings: list[Ring]
+    strides: str
+    sources: npt.NDArray[np.uint32]
+    destinations: npt.NDArray[np.uint32]
+    size_bytes: npt.NDArray[np.uint64]
