@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.synthetic import DrawRequest
+from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest
+from lightloom.packets.requests import TopologyRequest as PacketTopologyRequest
 from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.requests import (
     AssignmentClaim,
@@ -23,6 +25,7 @@ from lightloom.schedule.requests import (
 from lightloom.schedule.rotornet import RotorSchedule
 
 __version__: str
+__all__: list[str]
 
 # sets of names: crates/python/src/choices.rs
 
@@ -361,14 +364,15 @@ def execute(
     model: PhaseBook | tuple[str, int | None, int | None, int] | None,
 ) -> dict[str, Any]: ...
 
+@final
 class PhaseBook:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         network: dict[str, Any],
         packets: tuple[str, int | None, int | None, int],
         sample: int | None,
         purposes: list[str] | None,
-    ) -> None: ...
+    ) -> PhaseBook: ...
     def mtu(self) -> int: ...
     def pending(self) -> tuple[int, int]: ...
     def all_hops(self) -> int: ...
@@ -380,11 +384,48 @@ class PhaseBook:
 class PacketsStuck(RuntimeError): ...  # noqa: N818
 
 def packet_profile(name: str, rate_bps: int) -> dict[str, dict[str, Any]]: ...
-def packet_topology(network: dict[str, Any]) -> dict[str, Any]: ...
+
+@final
+class PacketGraph:
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def source(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def destination(self) -> npt.NDArray[np.uint32]: ...
+
+def packet_topology(network: PacketTopologyRequest) -> PacketGraph: ...
+
+@final
+class PacketReport:
+    @property
+    def end_ps(self) -> int: ...
+    @property
+    def data_hops(self) -> int: ...
+    @property
+    def control_hops(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def peak_packets(self) -> int: ...
+    @property
+    def trace_hash(self) -> str: ...
+    @property
+    def nodes(self) -> list[str]: ...
+    @property
+    def layers(self) -> list[str]: ...
+    @property
+    def links(self) -> dict[str, npt.NDArray[Any]]: ...
+    @property
+    def samples(self) -> dict[str, npt.NDArray[Any]] | None: ...
+    @property
+    def trace(self) -> dict[str, Any]: ...
+
 def packet_simulate(
-    network: dict[str, Any],
+    network: PacketTopologyRequest,
     tables: dict[str, dict[str, Any]],
-    flows: dict[str, npt.NDArray[Any]],
-    options: dict[str, Any],
-    told: Callable[[int, int, int, dict[str, Any]], bool | None] | None,
-) -> dict[str, Any]: ...
+    flows: FlowColumns,
+    circuits: CircuitColumns | None,
+    run: RunRequest,
+    progress: Callable[[int, int, int, dict[str, npt.NDArray[Any]]], bool | None] | None,
+) -> PacketReport: ...

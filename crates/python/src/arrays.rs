@@ -6,9 +6,7 @@
 
 use lightloom_model::{Invalid, Rate};
 use numpy::ndarray::Dimension;
-use numpy::{
-    Element, PyArray, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods,
-};
+use numpy::{Element, PyArray, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -18,6 +18,7 @@ from lightloom import _core
 from lightloom.errors import InputError, StuckError
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.graph import Graph, read_circuits, routes_of
+from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest, TopologyRequest
 from lightloom.packets.results import (
     Finished,
     Links,
@@ -93,24 +94,26 @@ def simulate_flows(
     _check_record(record, len(flows))
     collect = _Collect(flows, progress)
     columns, circuits = _of_graph(flows, scenario.network, topology)
-    options = {
-        "transport": settings.transport,
-        "seed": scenario.seed,
-        "until_ps": None if scenario.until_s is None else to_ps(scenario.until_s),
-        "sampling": (to_ps(record.sample_s), record.samples),
-        "tracing": (record.trace, record.trace_flow),
-    }
+    request = RunRequest(
+        transport=settings.transport,
+        seed=scenario.seed,
+        until_ps=None if scenario.until_s is None else to_ps(scenario.until_s),
+        sample_every_ps=to_ps(record.sample_s),
+        max_samples=record.samples,
+        max_events=record.trace,
+        traced_flow=record.trace_flow,
+    )
     begin = time.perf_counter()
     try:
-        raw = _core.packet_simulate(
-            {**topology, **circuits}, settings.for_core(), columns, options, collect
+        report = _core.packet_simulate(
+            topology, settings.for_core(), columns, circuits, request, collect
         )
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
     wall_s = time.perf_counter() - begin
-    return _run(raw, collect, settings, wall_s)
+    return _run(report, collect, settings, wall_s)
 
 
 def _check_record(record: Record, flows: int) -> None:
@@ -125,25 +128,25 @@ def _check_record(record: Record, flows: int) -> None:
 
 
 def _of_graph(
-    flows: Flows, network: Network, topology: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    flows: Flows, network: Network, topology: TopologyRequest
+) -> tuple[FlowColumns, CircuitColumns | None]:
     """Columns of the flows for the core, and when circuits are dark."""
     starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
-    circuits: dict[str, Any] = {}
+    circuits = None
     if flows.routes is not None or network.circuits is not None:
         graph = Graph(topology)
         if flows.routes is not None:
             starts, links = routes_of(flows, graph)
         if network.circuits is not None:
-            circuits["circuits"] = read_circuits(network.circuits, graph)
-    columns = {
-        "source": flows.source.astype(np.uint32),
-        "destination": flows.destination.astype(np.uint32),
-        "size_bytes": flows.size_bytes.astype(np.uint64),
-        "start_ps": flows.start_ps,
-        "route_starts": starts,
-        "route_links": links,
-    }
+            circuits = read_circuits(network.circuits, graph)
+    columns = FlowColumns(
+        source=flows.source.astype(np.uint32),
+        destination=flows.destination.astype(np.uint32),
+        size_bytes=flows.size_bytes.astype(np.uint64),
+        start_ps=flows.start_ps,
+        route_starts=starts,
+        route_links=links,
+    )
     return columns, circuits
 
 
@@ -170,24 +173,26 @@ class _Collect:
         return self._told(Progress(now_ps / PS_PER_S, hops, expected, done))
 
 
-def _run(raw: Mapping[str, Any], collect: _Collect, settings: Settings, wall_s: float) -> PacketRun:
-    samples, trace = raw["samples"], _in_our_units(raw["trace"])
+def _run(
+    report: _core.PacketReport, collect: _Collect, settings: Settings, wall_s: float
+) -> PacketRun:
+    samples = report.samples
     return PacketRun(
         flows=collect.flows,
         settings=settings,
         fct_s=collect.fct_s,
         slowdown=collect.slowdown,
-        end_s=raw["end_ps"] / PS_PER_S,
-        nodes=tuple(raw["nodes"]),
-        layers=tuple(raw["layers"]),
-        links=Links(**_in_our_units(raw["links"])),
+        end_s=report.end_ps / PS_PER_S,
+        nodes=tuple(report.nodes),
+        layers=tuple(report.layers),
+        links=Links(**_in_our_units(report.links)),
         samples=None if samples is None else Samples(**_in_our_units(samples)),
-        trace=PacketTrace(**trace),
-        data_hops=raw["data_hops"],
-        control_hops=raw["control_hops"],
-        events=raw["events"],
-        peak_packets=raw["peak_packets"],
-        trace_hash=raw["trace_hash"],
+        trace=PacketTrace(**_in_our_units(report.trace)),
+        data_hops=report.data_hops,
+        control_hops=report.control_hops,
+        events=report.events,
+        peak_packets=report.peak_packets,
+        trace_hash=report.trace_hash,
         wall_s=wall_s,
     )
 

@@ -17,6 +17,7 @@ from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.hardware import load_gpu
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
+from lightloom.packets.requests import TopologyRequest
 from lightloom.packets.scenario import UNLIMITED, Network, Scenario
 from lightloom.schedule import choices
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
@@ -203,7 +204,7 @@ def _switched(
     return table
 
 
-def topology_of(network: Network) -> dict[str, Any]:
+def topology_of(network: Network) -> TopologyRequest:
     """The topology for the core, with what is absent chosen.
 
     Raises
@@ -217,40 +218,41 @@ def topology_of(network: Network) -> dict[str, Any]:
                 f"{key} is for the topology {owner}, not {network.topology}; leave it out"
             )
     hosts, rate = network.hosts, network.rate_gbps
-    built: dict[str, Any] = {
-        "topology": network.topology,
-        "hosts": hosts,
-        "rate_bps": to_bps(rate),
-        "link_delay_ps": to_ps(network.link_delay_s),
-    }
+    built = TopologyRequest(
+        topology=network.topology,
+        hosts=hosts,
+        rate_bps=to_bps(rate),
+        link_delay_ps=to_ps(network.link_delay_s),
+    )
     if network.topology == "fat-tree":
-        built["radix"] = network.radix or smallest_radix(hosts)
+        return built._replace(radix=network.radix or smallest_radix(hosts))
     if network.topology == "leaf-spine":
-        built |= _leaf_spine(network)
+        return _leaf_spine(network, built)
     if network.topology == "rail":
-        built |= _rail(network)
+        return _rail(network, built)
     if network.topology == "links":
         if network.links is None:
             raise InputError("the topology links is that of a file of links; name it")
-        built |= read_links(network.links, hosts, rate, network.link_delay_s)
+        links = read_links(network.links, hosts, rate, network.link_delay_s)
+        return built._replace(links=links)
     return built
 
 
-def _rail(network: Network) -> dict[str, Any]:
+def _rail(network: Network, built: TopologyRequest) -> TopologyRequest:
     per_server = network.hosts_per_server or min(8, network.hosts)
     if network.hosts % per_server:
         raise InputError(
             f"{network.hosts:,} hosts in servers of {per_server:,}; expected full servers"
         )
     delay_s = network.link_delay_s if network.nvlink_delay_s is None else network.nvlink_delay_s
-    return {
-        "hosts_per_server": per_server,
-        "nvlink_rate_bps": to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
-        "nvlink_delay_ps": to_ps(delay_s),
-    }
+    return built._replace(
+        hosts_per_server=per_server,
+        nvlink_rate_bps=to_bps(network.nvlink_gbps or load_gpu("h100").nvlink_rate_gbps),
+        nvlink_delay_ps=to_ps(delay_s),
+    )
 
 
-def _leaf_spine(network: Network) -> dict[str, Any]:
+def _leaf_spine(network: Network, built: TopologyRequest) -> TopologyRequest:
     down = network.hosts_per_leaf or min(16, network.hosts)
     over = network.oversubscription or 1.0
     # as many uplinks of the hosts' rate as that makes, if nothing else is said
@@ -262,7 +264,7 @@ def _leaf_spine(network: Network) -> dict[str, Any]:
             f"most {_MOST_LEAVES:,} leaves and {_MOST_UPLINKS:,} links: put more hosts on a leaf"
         )
     uplink_bps = round(to_bps(network.rate_gbps) * down / (spines * over))
-    return {"hosts_per_leaf": down, "spines": spines, "uplink_rate_bps": max(1, uplink_bps)}
+    return built._replace(hosts_per_leaf=down, spines=spines, uplink_rate_bps=max(1, uplink_bps))
 
 
 def smallest_radix(hosts: int) -> int:

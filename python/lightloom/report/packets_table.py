@@ -55,13 +55,13 @@ def network_text(network: Network) -> str:
     if network.topology == "star":
         return f"one switch with {hosts}"
     if network.topology == "fat-tree":
-        return f"a fat tree of {built['radix']}-port switches with {hosts}"
+        return f"a fat tree of {built.radix}-port switches with {hosts}"
     if network.topology == "rail":
-        slots, nvlink = built["hosts_per_server"], f"{built['nvlink_rate_bps'] / 1e9:g} Gb/s"
+        slots, nvlink = built.hosts_per_server, f"{built.nvlink_rate_bps / 1e9:g} Gb/s"
         return f"{slots:,} rails and servers of {slots:,}, NVLinks of {nvlink}, with {hosts}"
-    uplink = f"{built['uplink_rate_bps'] / 1e9:g} Gb/s"
-    leaves = -(-network.hosts // built["hosts_per_leaf"])
-    return f"{leaves:,} leaves and {built['spines']:,} spines, uplinks of {uplink}, with {hosts}"
+    uplink = f"{built.uplink_rate_bps / 1e9:g} Gb/s"
+    leaves = -(-network.hosts // built.hosts_per_leaf)
+    return f"{leaves:,} leaves and {built.spines:,} spines, uplinks of {uplink}, with {hosts}"
 
 
 def grids(run: PacketRun) -> list[Grid]:

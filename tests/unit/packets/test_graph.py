@@ -35,11 +35,11 @@ def ring(tmp_path):
 
 def test_links_of_a_file(file):
     found = read_links(file(RING), 3, 100.0, 1e-6)
-    assert found["switches"] == ["n", "e", "w"]
-    assert found["first"].tolist() == [0, 1, 5, 3, 3, 4]
-    assert found["second"].tolist() == [3, 4, 2, 4, 4, 5]
-    assert (found["rates_bps"] // 10**9).tolist() == [100, 200, 100, 100, 100, 100]
-    assert (found["delays_ps"] // 10**6).tolist() == [1, 1, 3, 1, 1, 1]
+    assert found.switches == ["n", "e", "w"]
+    assert found.first.tolist() == [0, 1, 5, 3, 3, 4]
+    assert found.second.tolist() == [3, 4, 2, 4, 4, 5]
+    assert (found.rates_bps // 10**9).tolist() == [100, 200, 100, 100, 100, 100]
+    assert (found.delays_ps // 10**6).tolist() == [1, 1, 3, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_circuits_change_all_links_both_ways(file, ring):
     path = file("a,b,dark_us,up_us\nn,e,7,\ne,w,1,2\nw,e,3,4\n")
     found = read_circuits(path, Graph(topology_of(ring)))
     changes = list(
-        zip(*(found[key].tolist() for key in ("time_ps", "link", "is_dark")), strict=True)
+        zip(*(getattr(found, key).tolist() for key in ("time_ps", "link", "is_dark")), strict=True)
     )
     us = 10**6
     assert changes == [

@@ -5,14 +5,16 @@
 mod network;
 mod settings;
 
-use crate::execute::value;
+use crate::arrays::Given;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
     FlowOutcome, Kind, PacketError, PacketEvent, Report, Run, Samples, Sampling, Scenario,
     Topology, Tracing, What, profile,
 };
-use numpy::IntoPyArray;
+use network::{CircuitColumns, FlowColumns, TopologyRequest};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::IntoPyObjectExt;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,12 +25,14 @@ use std::time::{Duration as WallTime, Instant};
 
 create_exception!(_core, PacketsStuck, PyRuntimeError, "Flows that will never finish.");
 
-/// How often a watcher is told, at most.
-const TELL_EVERY: WallTime = WallTime::from_millis(50);
+/// How often progress is reported, at most.
+const REPORT_EVERY: WallTime = WallTime::from_millis(50);
 
 /// Adds the functions to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PacketsStuck", module.py().get_type::<PacketsStuck>())?;
+    module.add_class::<PacketGraph>()?;
+    module.add_class::<PacketReport>()?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
     module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;
@@ -38,55 +42,73 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The parameters of a transport and of the network of its reference, for links of a rate.
 #[pyfunction]
 fn packet_profile<'py>(py: Python<'py>, name: &str, rate_bps: u64) -> PyResult<Bound<'py, PyDict>> {
-    settings::give(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
+    settings::write(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
 }
 
 /// The names of the nodes of a network, hosts first, and the ends of its links.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct PacketGraph {
+    names: Vec<String>,
+    source: Py<PyArray1<u32>>,
+    destination: Py<PyArray1<u32>>,
+}
+
 #[pyfunction]
-fn packet_topology<'py>(
-    py: Python<'py>,
-    network: &Bound<'py, PyDict>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let topology = network::read_topology(network)?;
-    let given = PyDict::new(py);
-    given.set_item("names", network::names(&topology))?;
-    put(&given, "source", topology.links().iter().map(|link| link.from.0))?;
-    put(&given, "destination", topology.links().iter().map(|link| link.to.0))?;
-    Ok(given)
+fn packet_topology(py: Python<'_>, network: Given<TopologyRequest>) -> PyResult<PacketGraph> {
+    let topology = network.0.build()?;
+    let links = topology.links();
+    Ok(PacketGraph {
+        names: network::names(&topology),
+        source: column(py, links.iter().map(|link| link.from.0)),
+        destination: column(py, links.iter().map(|link| link.to.0)),
+    })
+}
+
+/// `lightloom.packets.requests.RunRequest`.
+#[derive(FromPyObject)]
+struct RunRequest {
+    transport: String,
+    seed: u64,
+    until_ps: Option<u64>,
+    sample_every_ps: u64,
+    max_samples: usize,
+    max_events: usize,
+    traced_flow: Option<u32>,
 }
 
 /// Simulates flows; see `lightloom.packets.simulate_flows`.
 #[pyfunction]
-fn packet_simulate<'py>(
-    py: Python<'py>,
-    network: &Bound<'py, PyDict>,
-    tables: &Bound<'py, PyDict>,
-    flows: &Bound<'py, PyDict>,
-    options: &Bound<'py, PyDict>,
-    told: Option<Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let transport: String = value(options, "transport")?;
-    let reference = profile(&transport, Rate(value(network, "rate_bps")?)).map_err(refuse)?;
-    let (mut config, transport) = settings::take(tables, reference)?;
-    config.seed = value(options, "seed")?;
-    let (every, most): (u64, usize) = value(options, "sampling")?;
-    let (first, flow): (usize, Option<u32>) = value(options, "tracing")?;
-    let topology = network::read_topology(network)?;
+fn packet_simulate(
+    py: Python<'_>,
+    network: Given<TopologyRequest>,
+    tables: &Bound<'_, PyDict>,
+    flows: Given<FlowColumns>,
+    circuits: Option<Given<CircuitColumns>>,
+    run: Given<RunRequest>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PacketReport> {
+    let (Given(network), Given(options)) = (network, run);
+    let reference = profile(&options.transport, network.rate()).map_err(refuse)?;
+    let (mut config, transport) = settings::read(tables, reference)?;
+    config.seed = options.seed;
+    let topology = network.build()?;
+    let sampling = Sampling { every: Duration(options.sample_every_ps), most: options.max_samples };
+    let tracing = Tracing { first: options.max_events, flow: options.traced_flow };
     let scenario = Scenario {
         config,
         transport,
-        flows: network::read_flows(flows, network, &topology)?,
-        circuits: network::read_circuits(network)?,
+        flows: flows.0.specs(&network, &topology)?,
+        circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
         topology,
-        sampling: (most > 0).then_some(Sampling { every: Duration(every), most }),
-        tracing: (first > 0).then_some(Tracing { first, flow }),
-        until: value::<Option<u64>>(options, "until_ps")?.map_or(Time(u64::MAX), Time),
+        sampling: (options.max_samples > 0).then_some(sampling),
+        tracing: (options.max_events > 0).then_some(tracing),
+        until: options.until_ps.map_or(Time(u64::MAX), Time),
     };
-    let (result, error) = py.detach(|| run(&scenario, told));
+    let (result, error) = py.detach(|| simulate(&scenario, progress));
     if let Some(error) = error {
         return Err(error);
     }
-    give(py, &scenario.topology, result.map_err(refuse)?)
+    PacketReport::new(py, &scenario.topology, result.map_err(refuse)?)
 }
 
 fn refuse(error: PacketError) -> PyErr {
@@ -98,10 +120,10 @@ fn refuse(error: PacketError) -> PyErr {
     }
 }
 
-/// Simulates without the interpreter; says what a signal or the watcher raised as well.
-fn run(
+/// Simulates without the interpreter; returns what a signal or the function raised as well.
+fn simulate(
     scenario: &Scenario,
-    told: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
 ) -> (Result<Report, PacketError>, Option<PyErr>) {
     let run = match Run::new(scenario) {
         Ok(run) => run,
@@ -109,23 +131,28 @@ fn run(
     };
     let finished = RefCell::new(Vec::new());
     let expected = run.expected_hops();
-    let mut teller =
-        Teller { told, expected, finished: &finished, last: Instant::now(), error: None };
-    let result = run.play(&mut teller, &mut |outcomes| {
+    let mut reporter = ProgressReporter {
+        progress,
+        expected,
+        finished: &finished,
+        last: Instant::now(),
+        error: None,
+    };
+    let result = run.play(&mut reporter, &mut |outcomes| {
         finished.borrow_mut().extend_from_slice(outcomes);
     });
-    if teller.error.is_none() {
+    if reporter.error.is_none() {
         let end = result.as_ref().map_or(Time::ZERO, |report| report.end);
         let hops = result.as_ref().map_or(0, |report| report.counters.data_hops);
-        teller.tell(end, hops);
+        reporter.report(end, hops);
     }
-    (result, teller.error)
+    (result, reporter.error)
 }
 
-/// Hands finished flows to a Python function, tells it how far the run is, and stops the run on a
+/// Hands finished flows and the progress of the run to a Python function, and stops the run on a
 /// signal or at its wish.
-struct Teller<'a> {
-    told: Option<Py<PyAny>>,
+struct ProgressReporter<'a> {
+    progress: Option<Py<PyAny>>,
     /// Links that packets of data will leave.
     expected: u64,
     finished: &'a RefCell<Vec<FlowOutcome>>,
@@ -133,15 +160,16 @@ struct Teller<'a> {
     error: Option<PyErr>,
 }
 
-impl Teller<'_> {
-    /// Whether to go on.
-    fn tell(&mut self, now: Time, hops: u64) -> bool {
+impl ProgressReporter<'_> {
+    /// Whether to continue.
+    fn report(&mut self, now: Time, hops: u64) -> bool {
         self.last = Instant::now();
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
         let asked = Python::attach(|py| {
-            let Some(told) = &self.told else { return Ok(true) };
-            let answer = told.call1(py, (now.0, hops, self.expected, columns(py, &finished)?))?;
-            Ok(answer.is_none(py) || answer.is_truthy(py)?)
+            let Some(progress) = &self.progress else { return Ok(true) };
+            let finished = FinishedColumns::new(py, &finished);
+            let wish = progress.call1(py, (now.0, hops, self.expected, finished))?;
+            Ok(wish.is_none(py) || wish.is_truthy(py)?)
         });
         asked.unwrap_or_else(|error| {
             self.error = Some(error);
@@ -150,15 +178,15 @@ impl Teller<'_> {
     }
 }
 
-impl Observer for Teller<'_> {
+impl Observer for ProgressReporter<'_> {
     fn progress(&mut self, now: Time, done: u64) -> ControlFlow<()> {
-        if self.last.elapsed() < TELL_EVERY {
+        if self.last.elapsed() < REPORT_EVERY {
             return ControlFlow::Continue(());
         }
         // What has finished is handed over before a signal ends everything.
-        let goes_on = self.tell(now, done);
+        let continues = self.report(now, done);
         match Python::attach(check_signals) {
-            Ok(()) if goes_on => ControlFlow::Continue(()),
+            Ok(()) if continues => ControlFlow::Continue(()),
             Ok(()) => ControlFlow::Break(()),
             Err(signal) => {
                 self.error.get_or_insert(signal);
@@ -172,90 +200,158 @@ fn check_signals(py: Python<'_>) -> PyResult<()> {
     py.check_signals()
 }
 
-fn columns<'py>(py: Python<'py>, finished: &[FlowOutcome]) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    put(&given, "flow", finished.iter().map(|one| one.flow.0))?;
-    put(&given, "received_ps", finished.iter().map(|one| one.received_at.0))?;
-    put(&given, "done_ps", finished.iter().map(|one| one.done_at.0))?;
-    put(&given, "slowdown", finished.iter().map(|one| one.slowdown))?;
-    Ok(given)
+/// Values as an array.
+fn column<T: numpy::Element>(py: Python<'_>, values: impl Iterator<Item = T>) -> Py<PyArray1<T>> {
+    values.collect::<Vec<T>>().into_pyarray(py).unbind()
 }
 
-/// Sets a key to an array.
-fn put<T: numpy::Element>(
-    table: &Bound<'_, PyDict>,
-    key: &str,
-    values: impl Iterator<Item = T>,
-) -> PyResult<()> {
-    table.set_item(key, values.collect::<Vec<T>>().into_pyarray(table.py()))
+/// Flows that have finished.
+#[derive(IntoPyObject)]
+struct FinishedColumns {
+    flow: Py<PyArray1<u32>>,
+    received_ps: Py<PyArray1<u64>>,
+    done_ps: Py<PyArray1<u64>>,
+    slowdown: Py<PyArray1<f64>>,
 }
 
-fn give<'py>(py: Python<'py>, topology: &Topology, report: Report) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    given.set_item("end_ps", report.end.0)?;
-    given.set_item("data_hops", report.counters.data_hops)?;
-    given.set_item("control_hops", report.counters.control_hops)?;
-    given.set_item("events", report.counters.events)?;
-    given.set_item("peak_packets", report.peak_packets)?;
-    given.set_item("trace_hash", format!("{:032x}", report.hash.digest()))?;
-    given.set_item("nodes", network::names(topology))?;
-    given.set_item("layers", topology.layers())?;
-    given.set_item("links", give_links(py, topology, &report)?)?;
-    given.set_item(
-        "samples",
-        report.samples.map(|samples| give_samples(py, &samples)).transpose()?,
-    )?;
-    given.set_item("trace", give_trace(py, &report.trace)?)?;
-    Ok(given)
+impl FinishedColumns {
+    fn new(py: Python<'_>, finished: &[FlowOutcome]) -> Self {
+        Self {
+            flow: column(py, finished.iter().map(|one| one.flow.0)),
+            received_ps: column(py, finished.iter().map(|one| one.received_at.0)),
+            done_ps: column(py, finished.iter().map(|one| one.done_at.0)),
+            slowdown: column(py, finished.iter().map(|one| one.slowdown)),
+        }
+    }
 }
 
-fn give_links<'py>(
-    py: Python<'py>,
-    topology: &Topology,
-    report: &Report,
-) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    let (specs, links) = (topology.links(), &report.links);
-    put(&given, "layer", specs.iter().map(|link| link.layer))?;
-    put(&given, "source", specs.iter().map(|link| link.from.0))?;
-    put(&given, "destination", specs.iter().map(|link| link.to.0))?;
-    put(&given, "rate_bps", specs.iter().map(|link| link.rate.0))?;
-    put(&given, "sent_bytes", links.iter().map(|link| link.sent.0))?;
-    put(&given, "peak_queue_bytes", links.iter().map(|link| link.peak_queue.0))?;
-    put(&given, "drops", links.iter().map(|link| link.counters.drops))?;
-    put(&given, "control_drops", links.iter().map(|link| link.counters.control_drops))?;
-    put(&given, "trims", links.iter().map(|link| link.counters.trims))?;
-    put(&given, "marks", links.iter().map(|link| link.counters.marks))?;
-    put(&given, "pauses", links.iter().map(|link| link.counters.pauses))?;
-    put(&given, "paused_ps", links.iter().map(|link| link.counters.paused.0))?;
-    Ok(given)
+/// What a run did; tables of columns are dictionaries.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct PacketReport {
+    end_ps: u64,
+    data_hops: u64,
+    control_hops: u64,
+    events: u64,
+    peak_packets: u64,
+    trace_hash: String,
+    nodes: Vec<String>,
+    layers: Vec<String>,
+    links: Py<PyAny>,
+    samples: Option<Py<PyAny>>,
+    trace: Py<PyAny>,
 }
 
-fn give_samples<'py>(py: Python<'py>, samples: &Samples) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    let rows = &samples.rows;
-    put(&given, "begin_ps", rows.iter().map(|row| row.begin.0))?;
-    put(&given, "end_ps", rows.iter().map(|row| row.end.0))?;
-    put(&given, "layer", rows.iter().map(|row| row.layer))?;
-    put(&given, "carried_bytes", rows.iter().map(|row| row.carried.0))?;
-    put(&given, "mean_utilisation", rows.iter().map(|row| row.mean_utilisation))?;
-    put(&given, "max_utilisation", rows.iter().map(|row| row.max_utilisation))?;
-    put(&given, "busiest", rows.iter().map(|row| row.busiest.0))?;
-    put(&given, "mean_queue_bytes", rows.iter().map(|row| row.mean_queue_bytes))?;
-    put(&given, "max_queue_bytes", rows.iter().map(|row| row.max_queue.0))?;
-    put(&given, "longest", rows.iter().map(|row| row.longest.0))?;
-    Ok(given)
+impl PacketReport {
+    fn new(py: Python<'_>, topology: &Topology, report: Report) -> PyResult<Self> {
+        let samples = report.samples.as_ref().map(|samples| SampleColumns::new(py, samples));
+        Ok(Self {
+            end_ps: report.end.0,
+            data_hops: report.counters.data_hops,
+            control_hops: report.counters.control_hops,
+            events: report.counters.events,
+            peak_packets: report.peak_packets,
+            trace_hash: format!("{:032x}", report.hash.digest()),
+            nodes: network::names(topology),
+            layers: topology.layers().to_vec(),
+            links: LinkUseColumns::new(py, topology, &report).into_py_any(py)?,
+            samples: samples.map(|samples| samples.into_py_any(py)).transpose()?,
+            trace: EventColumns::new(py, &report.trace).into_py_any(py)?,
+        })
+    }
 }
 
-fn give_trace<'py>(py: Python<'py>, trace: &[PacketEvent]) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    put(&given, "time_ps", trace.iter().map(|event| event.time.0))?;
-    given.set_item("event", trace.iter().map(|event| name_of(event.what)).collect::<Vec<_>>())?;
-    put(&given, "link", trace.iter().map(|event| event.link.0))?;
-    put(&given, "flow", trace.iter().map(|event| event.flow.0))?;
-    put(&given, "number", trace.iter().map(|event| event.number))?;
-    given.set_item("kind", trace.iter().map(|event| kind_of(event.kind)).collect::<Vec<_>>())?;
-    Ok(given)
+/// What every link did.
+#[derive(IntoPyObject)]
+struct LinkUseColumns {
+    layer: Py<PyArray1<u8>>,
+    source: Py<PyArray1<u32>>,
+    destination: Py<PyArray1<u32>>,
+    rate_bps: Py<PyArray1<u64>>,
+    sent_bytes: Py<PyArray1<u64>>,
+    peak_queue_bytes: Py<PyArray1<u64>>,
+    drops: Py<PyArray1<u64>>,
+    control_drops: Py<PyArray1<u64>>,
+    trims: Py<PyArray1<u64>>,
+    marks: Py<PyArray1<u64>>,
+    pauses: Py<PyArray1<u64>>,
+    paused_ps: Py<PyArray1<u64>>,
+}
+
+impl LinkUseColumns {
+    fn new(py: Python<'_>, topology: &Topology, report: &Report) -> Self {
+        let (specs, links) = (topology.links(), &report.links);
+        Self {
+            layer: column(py, specs.iter().map(|link| link.layer)),
+            source: column(py, specs.iter().map(|link| link.from.0)),
+            destination: column(py, specs.iter().map(|link| link.to.0)),
+            rate_bps: column(py, specs.iter().map(|link| link.rate.0)),
+            sent_bytes: column(py, links.iter().map(|link| link.sent.0)),
+            peak_queue_bytes: column(py, links.iter().map(|link| link.peak_queue.0)),
+            drops: column(py, links.iter().map(|link| link.counters.drops)),
+            control_drops: column(py, links.iter().map(|link| link.counters.control_drops)),
+            trims: column(py, links.iter().map(|link| link.counters.trims)),
+            marks: column(py, links.iter().map(|link| link.counters.marks)),
+            pauses: column(py, links.iter().map(|link| link.counters.pauses)),
+            paused_ps: column(py, links.iter().map(|link| link.counters.paused.0)),
+        }
+    }
+}
+
+/// Queues and utilisation over time.
+#[derive(IntoPyObject)]
+struct SampleColumns {
+    begin_ps: Py<PyArray1<u64>>,
+    end_ps: Py<PyArray1<u64>>,
+    layer: Py<PyArray1<u8>>,
+    carried_bytes: Py<PyArray1<u64>>,
+    mean_utilisation: Py<PyArray1<f64>>,
+    max_utilisation: Py<PyArray1<f64>>,
+    busiest: Py<PyArray1<u32>>,
+    mean_queue_bytes: Py<PyArray1<f64>>,
+    max_queue_bytes: Py<PyArray1<u64>>,
+    longest: Py<PyArray1<u32>>,
+}
+
+impl SampleColumns {
+    fn new(py: Python<'_>, samples: &Samples) -> Self {
+        let rows = &samples.rows;
+        Self {
+            begin_ps: column(py, rows.iter().map(|row| row.begin.0)),
+            end_ps: column(py, rows.iter().map(|row| row.end.0)),
+            layer: column(py, rows.iter().map(|row| row.layer)),
+            carried_bytes: column(py, rows.iter().map(|row| row.carried.0)),
+            mean_utilisation: column(py, rows.iter().map(|row| row.mean_utilisation)),
+            max_utilisation: column(py, rows.iter().map(|row| row.max_utilisation)),
+            busiest: column(py, rows.iter().map(|row| row.busiest.0)),
+            mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
+            max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),
+            longest: column(py, rows.iter().map(|row| row.longest.0)),
+        }
+    }
+}
+
+/// Events of packets in order of time.
+#[derive(IntoPyObject)]
+struct EventColumns {
+    time_ps: Py<PyArray1<u64>>,
+    event: Vec<&'static str>,
+    link: Py<PyArray1<u32>>,
+    flow: Py<PyArray1<u32>>,
+    number: Py<PyArray1<u32>>,
+    kind: Vec<&'static str>,
+}
+
+impl EventColumns {
+    fn new(py: Python<'_>, events: &[PacketEvent]) -> Self {
+        Self {
+            time_ps: column(py, events.iter().map(|event| event.time.0)),
+            event: events.iter().map(|event| name_of(event.what)).collect(),
+            link: column(py, events.iter().map(|event| event.link.0)),
+            flow: column(py, events.iter().map(|event| event.flow.0)),
+            number: column(py, events.iter().map(|event| event.number)),
+            kind: events.iter().map(|event| kind_of(event.kind)).collect(),
+        }
+    }
 }
 
 fn name_of(what: What) -> &'static str {

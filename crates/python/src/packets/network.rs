@@ -1,67 +1,134 @@
 //! The network of a packet simulation: its topology, its flows and when its circuits are dark.
 
 use super::refuse;
-use crate::execute::{column, value};
+use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{
     CircuitChange, FlowSpec, LinkId, NicId, NodeId, PacketError, Topology, presets,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-pub fn read_topology(network: &Bound<'_, PyDict>) -> PyResult<Topology> {
-    let kind: String = value(network, "topology")?;
-    let hosts = value(network, "hosts")?;
-    let rate = Rate(value(network, "rate_bps")?);
-    let delay = Duration(value(network, "link_delay_ps")?);
-    let built = match kind.as_str() {
-        "fat-tree" => presets::fat_tree(hosts, value(network, "radix")?, rate, delay),
-        "star" => presets::star(hosts, rate, delay),
-        "leaf-spine" => {
-            let uplinks = Rate(value(network, "uplink_rate_bps")?);
-            let leaves = value(network, "hosts_per_leaf")?;
-            presets::leaf_spine(hosts, leaves, value(network, "spines")?, (rate, uplinks), delay)
+/// `lightloom.packets.requests.LinkColumns`.
+#[derive(FromPyObject)]
+struct LinkColumns {
+    switches: Vec<String>,
+    first: Column<u32>,
+    second: Column<u32>,
+    rates_bps: Column<u64>,
+    delays_ps: Column<u64>,
+}
+
+/// `lightloom.packets.requests.TopologyRequest`.
+#[derive(FromPyObject)]
+pub(super) struct TopologyRequest {
+    topology: String,
+    hosts: u32,
+    rate_bps: u64,
+    link_delay_ps: u64,
+    radix: u32,
+    hosts_per_leaf: u32,
+    spines: u32,
+    uplink_rate_bps: u64,
+    hosts_per_server: u32,
+    nvlink_rate_bps: u64,
+    nvlink_delay_ps: u64,
+    links: Option<LinkColumns>,
+}
+
+impl TopologyRequest {
+    /// Rate of the NICs.
+    pub(super) fn rate(&self) -> Rate {
+        Rate(self.rate_bps)
+    }
+
+    /// Builds the network.
+    pub(super) fn build(&self) -> PyResult<Topology> {
+        let (hosts, rate, delay) = (self.hosts, self.rate(), Duration(self.link_delay_ps));
+        let built = match self.topology.as_str() {
+            "fat-tree" => presets::fat_tree(hosts, needed("radix", self.radix)?, rate, delay),
+            "star" => presets::star(hosts, rate, delay),
+            "leaf-spine" => {
+                let uplinks = Rate(needed("uplink_rate_bps", self.uplink_rate_bps)?);
+                let leaf = needed("hosts_per_leaf", self.hosts_per_leaf)?;
+                let spines = needed("spines", self.spines)?;
+                presets::leaf_spine(hosts, leaf, spines, (rate, uplinks), delay)
+            }
+            "rail" => {
+                let nvlink_rate = Rate(needed("nvlink_rate_bps", self.nvlink_rate_bps)?);
+                let nvlink_delay = Duration(self.nvlink_delay_ps);
+                let servers = needed("hosts_per_server", self.hosts_per_server)?;
+                presets::rail(hosts, servers, (rate, delay), (nvlink_rate, nvlink_delay))
+            }
+            "links" => {
+                return match &self.links {
+                    Some(links) => of_links(hosts, links),
+                    None => Err(PyValueError::new_err("this topology needs links")),
+                };
+            }
+            other => Err(PacketError::Invalid(format!("there is no topology '{other}'"))),
+        };
+        built.map_err(refuse)
+    }
+
+    /// Hosts of a server, where flows between servers take the rail-aware route.
+    fn rail_servers(&self) -> PyResult<Option<u32>> {
+        if self.topology != "rail" {
+            return Ok(None);
         }
-        "rail" => {
-            let nvlink_rate = Rate(value(network, "nvlink_rate_bps")?);
-            let nvlinks = (nvlink_rate, Duration(value(network, "nvlink_delay_ps")?));
-            presets::rail(hosts, value(network, "hosts_per_server")?, (rate, delay), nvlinks)
-        }
-        "links" => return of_links(network, hosts),
-        _ => Err(PacketError::Invalid(format!("there is no topology '{kind}'"))),
-    };
-    built.map_err(refuse)
+        let servers = needed("hosts_per_server", self.hosts_per_server)?;
+        Ok(Some(servers))
+    }
+}
+
+/// A size that is 0 where it belongs to another topology.
+fn needed<T: Default + PartialEq>(name: &str, value: T) -> PyResult<T> {
+    if value != T::default() {
+        return Ok(value);
+    }
+    Err(PyValueError::new_err(format!("this topology needs {name} above 0")))
 }
 
 /// Hosts, switches with names, and links as they are listed.
-fn of_links(network: &Bound<'_, PyDict>, hosts: u32) -> PyResult<Topology> {
+fn of_links(hosts: u32, links: &LinkColumns) -> PyResult<Topology> {
+    let Column(first) = &links.first;
+    let lengths = [links.second.0.len(), links.rates_bps.0.len(), links.delays_ps.0.len()];
+    if lengths.iter().any(|&length| length != first.len()) {
+        return Err(PyValueError::new_err("the columns of the links differ in length"));
+    }
+    check_hosts(hosts)?;
     let mut topology = Topology::new();
     let mut nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
-    let switches: Vec<String> = value(network, "switches")?;
-    nodes.extend(switches.into_iter().map(|name| topology.add_named_switch(name)));
-    let node = |number: u32| {
-        let found = nodes.get(number as usize).copied();
-        found.ok_or_else(|| PyValueError::new_err(format!("there is no node {number}")))
+    nodes.extend(links.switches.iter().map(|name| topology.add_named_switch(name.clone())));
+    let node = |index: u32| {
+        let found = nodes.get(index as usize).copied();
+        found.ok_or_else(|| PyValueError::new_err(format!("there is no node {index}")))
     };
-    let (first, second) = (column::<u32>(network, "first")?, column::<u32>(network, "second")?);
-    let rates = column::<u64>(network, "rates_bps")?;
-    let delays = column::<u64>(network, "delays_ps")?;
-    for (((a, b), rate), delay) in first.into_iter().zip(second).zip(rates).zip(delays) {
-        let (a, b) = (node(a)?, node(b)?);
+    for (row, &first) in first.iter().enumerate() {
+        let (a, b) = (node(first)?, node(links.second.0[row])?);
         let layers = match (topology.is_host(a), topology.is_host(b)) {
             (true, true) => ("between hosts", "between hosts"),
             (true, false) => ("host up", "host down"),
             (false, true) => ("host down", "host up"),
             (false, false) => ("between switches", "between switches"),
         };
-        topology.connect((a, b), Rate(rate), Duration(delay), layers).map_err(refuse)?;
+        let (rate, delay) = (Rate(links.rates_bps.0[row]), Duration(links.delays_ps.0[row]));
+        topology.connect((a, b), rate, delay, layers).map_err(refuse)?;
     }
     Ok(topology)
 }
 
+/// Refuses more hosts than the presets build.
+fn check_hosts(hosts: u32) -> PyResult<()> {
+    const MAX_HOSTS: u32 = 1 << 20;
+    if hosts <= MAX_HOSTS {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{hosts} hosts: expected at most {MAX_HOSTS}")))
+}
+
 /// What nodes are called: hosts by their number, switches by their name.
-pub fn names(topology: &Topology) -> Vec<String> {
+pub(super) fn names(topology: &Topology) -> Vec<String> {
     let nodes = (0..topology.node_count() as u32).map(NodeId);
     let name = |node: NodeId| {
         if topology.is_host(node) { node.0.to_string() } else { topology.title(node) }
@@ -69,43 +136,69 @@ pub fn names(topology: &Topology) -> Vec<String> {
     nodes.map(name).collect()
 }
 
-/// Flows from host to host: along the links of their route, if they have one; else, over rails, by
-/// the rail-aware one, and everywhere else from first NIC to first NIC.
-pub fn read_flows(
-    flows: &Bound<'_, PyDict>,
-    network: &Bound<'_, PyDict>,
-    topology: &Topology,
-) -> PyResult<Vec<FlowSpec>> {
-    let source = column::<u32>(flows, "source")?;
-    let destination = column::<u32>(flows, "destination")?;
-    let size = column::<u64>(flows, "size_bytes")?;
-    let start = column::<u64>(flows, "start_ps")?;
-    // The links of flow f are those from place f of the starts on, to the next one's.
-    let starts = column::<u64>(flows, "route_starts")?;
-    let links = column::<u32>(flows, "route_links")?;
-    let per_server: Option<u32> = match value::<String>(network, "topology")?.as_str() {
-        "rail" => Some(value(network, "hosts_per_server")?),
-        _ => None,
-    };
-    let nics = Nics::new(topology);
-    let route = |flow: usize| match starts.get(flow..flow + 2) {
-        Some(&[from, to]) if from < to => {
-            Some(links[from as usize..to as usize].iter().copied().map(LinkId).collect())
+/// `lightloom.packets.requests.FlowColumns`.
+#[derive(FromPyObject)]
+pub(super) struct FlowColumns {
+    source: Column<u32>,
+    destination: Column<u32>,
+    size_bytes: Column<u64>,
+    start_ps: Column<u64>,
+    route_starts: Column<u64>,
+    route_links: Column<u32>,
+}
+
+impl FlowColumns {
+    fn check(&self) -> PyResult<()> {
+        let flows = self.source.0.len();
+        let lengths = [self.destination.0.len(), self.size_bytes.0.len(), self.start_ps.0.len()];
+        if lengths.iter().any(|&length| length != flows) {
+            return Err(PyValueError::new_err("the columns of the flows differ in length"));
         }
-        _ => per_server.map(|most| presets::rail_route(most, source[flow], destination[flow])),
-    };
-    let flow = |flow: usize| {
-        let route: Option<Vec<LinkId>> = route(flow);
-        let ends = match route.as_deref() {
-            Some([first, .., last]) => [nics.sending_by(*first)?, nics.sending_by(last.reverse())?],
-            Some([only]) => [nics.sending_by(*only)?, nics.sending_by(only.reverse())?],
-            _ => [nics.first_of(source[flow])?, nics.first_of(destination[flow])?],
+        let (Column(starts), Column(links)) = (&self.route_starts, &self.route_links);
+        let fits = starts.len() == flows + 1
+            && starts.is_sorted()
+            && starts.last().is_some_and(|&end| end <= links.len() as u64);
+        if fits || starts.is_empty() {
+            return Ok(());
+        }
+        let text = format!("route_starts: expected {flows} + 1 rising places in route_links");
+        Err(PyValueError::new_err(text))
+    }
+
+    /// The links of the route of a flow, if it has one of its own.
+    fn route(&self, flow: usize) -> Option<Vec<LinkId>> {
+        let Some(&[from, to]) = self.route_starts.0.get(flow..flow + 2) else { return None };
+        let links = &self.route_links.0[from as usize..to as usize];
+        (!links.is_empty()).then(|| links.iter().copied().map(LinkId).collect())
+    }
+
+    /// Flows from host to host: along the links of their route, if they have one; else, over rails,
+    /// by the rail-aware one, and everywhere else from first NIC to first NIC.
+    pub(super) fn specs(
+        &self,
+        network: &TopologyRequest,
+        topology: &Topology,
+    ) -> PyResult<Vec<FlowSpec>> {
+        self.check()?;
+        let per_server = network.rail_servers()?;
+        let nics = Nics::new(topology);
+        let flow = |flow: usize| {
+            let (from, to) = (self.source.0[flow], self.destination.0[flow]);
+            let (source, destination) = (nics.first_of(from)?, nics.first_of(to)?);
+            let rail = || per_server.map(|hosts| presets::rail_route(hosts, from, to));
+            let route = self.route(flow).or_else(rail);
+            let [source, destination] = match route.as_deref() {
+                Some([first, .., last]) => {
+                    [nics.sending_by(*first)?, nics.sending_by(last.reverse())?]
+                }
+                Some([only]) => [nics.sending_by(*only)?, nics.sending_by(only.reverse())?],
+                _ => [source, destination],
+            };
+            let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
+            Ok(FlowSpec { source, destination, size, start, route })
         };
-        let [source, destination] = ends;
-        let (size, start) = (Bytes(size[flow]), Time(start[flow]));
-        Ok(FlowSpec { source, destination, size, start, route })
-    };
-    (0..source.len()).map(flow).collect()
+        (0..self.source.0.len()).map(flow).collect()
+    }
 }
 
 /// Which NICs hosts have, and which link is that of which NIC.
@@ -136,15 +229,23 @@ impl Nics {
     }
 }
 
-/// When circuits are dark: one row per link and time.
-pub fn read_circuits(network: &Bound<'_, PyDict>) -> PyResult<Vec<CircuitChange>> {
-    let Some(table) = network.get_item("circuits")? else { return Ok(Vec::new()) };
-    let table = table.cast_into::<PyDict>()?;
-    let times = column::<u64>(&table, "time_ps")?.into_iter();
-    let links = column::<u32>(&table, "link")?.into_iter();
-    let dark = column::<bool>(&table, "is_dark")?.into_iter();
-    let changes = times.zip(links).zip(dark);
-    let change =
-        |((time, link), dark)| CircuitChange { time: Time(time), link: LinkId(link), dark };
-    Ok(changes.map(change).collect())
+/// `lightloom.packets.requests.CircuitColumns`: when circuits are dark, one row per link and time.
+#[derive(FromPyObject)]
+pub(super) struct CircuitColumns {
+    time_ps: Column<u64>,
+    link: Column<u32>,
+    is_dark: Column<bool>,
+}
+
+impl CircuitColumns {
+    pub(super) fn changes(self) -> PyResult<Vec<CircuitChange>> {
+        let (times, links, dark) = (self.time_ps.0, self.link.0, self.is_dark.0);
+        if times.len() != links.len() || times.len() != dark.len() {
+            return Err(PyValueError::new_err("the columns of the circuits differ in length"));
+        }
+        let rows = times.into_iter().zip(links).zip(dark);
+        let change =
+            |((time, link), dark)| CircuitChange { time: Time(time), link: LinkId(link), dark };
+        Ok(rows.map(change).collect())
+    }
 }

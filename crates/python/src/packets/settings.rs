@@ -176,7 +176,7 @@ fn visit_dcqcn(table: &Table<'_>, own: &mut DcqcnParameters) -> PyResult<()> {
 }
 
 /// The parameters of a transport's profile, as tables.
-pub fn give(
+pub(super) fn write(
     py: Python<'_>,
     (mut config, mut transport): (Config, TransportKind),
 ) -> PyResult<Bound<'_, PyDict>> {
@@ -186,7 +186,7 @@ pub fn give(
 }
 
 /// A profile with the parameters of the tables, which have all of them.
-pub fn take(
+pub(super) fn read(
     tables: &Bound<'_, PyDict>,
     (mut config, mut transport): (Config, TransportKind),
 ) -> PyResult<(Config, TransportKind)> {

@@ -1,0 +1,73 @@
+"""What the core is given: each class has the fields of the Rust struct that reads it.
+
+The structs are in ``crates/python/src/packets``. Rates are whole bits per second, times whole
+picoseconds, sizes whole bytes, as the unit at the end of each name says.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class LinkColumns(NamedTuple):
+    """Links between hosts (by index) and ``switches`` (whose indices follow those of hosts)."""
+
+    switches: list[str]
+    first: npt.NDArray[np.uint32]
+    second: npt.NDArray[np.uint32]
+    rates_bps: npt.NDArray[np.uint64]
+    delays_ps: npt.NDArray[np.uint64]
+
+
+class TopologyRequest(NamedTuple):
+    """A network to build; what belongs to other topologies is 0, or ``None``."""
+
+    topology: str
+    hosts: int
+    rate_bps: int
+    link_delay_ps: int
+    radix: int = 0
+    hosts_per_leaf: int = 0
+    spines: int = 0
+    uplink_rate_bps: int = 0
+    hosts_per_server: int = 0
+    nvlink_rate_bps: int = 0
+    nvlink_delay_ps: int = 0
+    links: LinkColumns | None = None
+
+
+class FlowColumns(NamedTuple):
+    """Flows; the route of flow ``f`` is ``route_links[route_starts[f]:route_starts[f + 1]]``.
+
+    Both are empty where no flow has a route of its own.
+    """
+
+    source: npt.NDArray[np.uint32]
+    destination: npt.NDArray[np.uint32]
+    size_bytes: npt.NDArray[np.uint64]
+    start_ps: npt.NDArray[np.uint64]
+    route_starts: npt.NDArray[np.uint64]
+    route_links: npt.NDArray[np.uint32]
+
+
+class CircuitColumns(NamedTuple):
+    """When links go dark and come up again."""
+
+    time_ps: npt.NDArray[np.uint64]
+    link: npt.NDArray[np.uint32]
+    is_dark: npt.NDArray[np.bool_]
+
+
+class RunRequest(NamedTuple):
+    """How flows are simulated and what is recorded; 0 samples or events are none."""
+
+    transport: str
+    seed: int
+    until_ps: int | None
+    sample_every_ps: int
+    max_samples: int
+    max_events: int
+    traced_flow: int | None
