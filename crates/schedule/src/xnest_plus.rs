@@ -16,8 +16,8 @@ use lightloom_model::{Invalid, choices};
 choices! {
     /// How the traffic matrix of k nodes is split.
     ///
-    /// There are k - 1 pairings of all nodes if k is even (the circle method), k with one node alone
-    /// in each if it is odd; their circuits are duplex. There are k / 2 pairs of diagonals,
+    /// There are k - 1 pairings of all nodes if k is even (the circle method), k with one node
+    /// alone in each if it is odd; their circuits are duplex. There are k / 2 pairs of diagonals,
     /// `i -> i + d` and `i -> i - d`, and a switch holds one of the two, so its transmitters and
     /// receivers have different peers.
     pub enum Reading: "reading" {
