@@ -7,7 +7,7 @@
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::{FlowSpec, NicId, presets, profile};
+use lightloom_packetsim::{FlowId, FlowSpec, NicId, presets, profile};
 
 /// Fisher and Yates by a small generator (splitmix64): any order does.
 fn shuffled(count: u32, seed: u64) -> Vec<u32> {
@@ -71,7 +71,7 @@ fn main() {
     let topology = presets::fat_tree(hosts, radix, rate, Duration(1_000_000)).expect("a fat tree");
     let (mut config, transport) = profile(&name, rate).expect("a transport");
     config.seed = seed;
-    let mut network = transport.network(topology, config).expect("a valid configuration");
+    let mut network = transport.simulation(topology, config).expect("a valid configuration");
     for (from, to) in pairs(hosts, &pattern, seed) {
         let size = Bytes((megabytes * 1e6) as u64);
         let (source, destination) = (NicId(from), NicId(to));
@@ -84,8 +84,8 @@ fn main() {
     let seconds = processor_time() - begin;
 
     let core = network.core();
-    let time = |flow: u32| core.flow(flow).done_at as f64 / 1e6;
-    let mut times: Vec<f64> = done.iter().map(|flow| time(flow.0)).collect();
+    let time = |&flow: &FlowId| core.flow(flow).done_at.0 as f64 / 1e6;
+    let mut times: Vec<f64> = done.iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
     let mean = times.iter().sum::<f64>() / times.len() as f64;

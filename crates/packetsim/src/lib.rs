@@ -12,43 +12,43 @@
 //! Assumes switches that forward in no time and share their buffers without limit between ports,
 //! and hosts that answer at once. Leaves out corruption, cut-through, and all but two priorities.
 
+#![warn(unreachable_pub)]
 #![allow(clippy::inline_always, reason = "what each hop calls from two places: 8 % of the time")]
 
-mod agenda;
 pub mod config;
-mod core;
-mod engine;
+mod counters;
 mod error;
+mod events;
 mod flow;
-mod look;
+mod hash;
 mod memory;
 mod network;
 mod packet;
-mod pfc;
 pub mod presets;
 mod profile;
 mod report;
-mod routing;
 mod run;
 mod sampling;
 mod scenario;
-mod stuck;
+mod stall;
 mod topology;
-mod trace;
 pub mod transport;
 
 pub use config::{Config, Ecn, Marking, Overflow, Paths, Pfc};
-pub use core::{Core, Counters, LinkCounters};
-pub use engine::Simulation;
+pub use counters::{Counters, LinkCounters};
 pub use error::PacketError;
-pub use flow::{Flow, FlowId, FlowSpec};
-pub use network::Network;
-pub use packet::{ECHO, Kind, MARKED, Packet, TRANSPORT_A, TRANSPORT_B};
+pub use events::{EventKind, EventLogging, PacketEvent};
+pub use flow::{Endpoints, Flow, FlowId, FlowSpec};
+pub use network::any::AnySimulation;
+pub use network::core::Core;
+pub use network::engine::Simulation;
+pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use profile::{TransportKind, TransportName, profile};
-pub use report::{FlowOutcome, LinkReport, PacketEvent, Report, Sample, Samples, What};
-pub use run::Run;
-pub use scenario::{CircuitChange, Sampling, Scenario, Tracing, simulate};
-pub use topology::{LinkId, LinkSpec, NicId, NodeId, Topology};
+pub use report::{FlowOutcome, LinkReport, Report, Sample, Samples};
+pub use run::{Run, simulate};
+pub use sampling::Sampling;
+pub use scenario::{CircuitChange, Scenario};
+pub use topology::{Cable, LinkId, LinkSpec, NicId, NodeId, Topology};
 
 #[cfg(test)]
 mod tests;

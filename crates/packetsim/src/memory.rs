@@ -1,16 +1,15 @@
-//! What the processor is told about memory: what will be looked at soon, which arrays are large.
+//! Hints to the processor and the system: what will be used soon, which arrays are large.
 //!
-//! At a thousand hosts the state of a network is larger than the cache of a core, and what a hop
-//! looks at is scattered over it: most of its time is waiting for memory. The agenda knows which
-//! links are next, so their state can be on its way while others are dealt with. And where a page
-//! of 4 kB is has to be looked up, too, which is dear if it holds but 128 packets: hence pages of
-//! 2 MB.
+//! At a thousand hosts the state of a network exceeds the cache of a core, and what a hop uses is
+//! scattered over it: most of its time would be waiting for memory. The clock knows which links are
+//! next, so their state can be fetched while others are processed. And translating the address of a
+//! page of 4 kB is expensive if it holds but 128 packets: hence pages of 2 MB.
 
 #![allow(unsafe_code)]
 
-/// Asks for one item; nothing happens if there is no such item.
+/// Fetches one item into the cache; without effect if there is no such item.
 #[inline]
-pub fn prefetch<T>(items: &[T], index: usize) {
+pub(crate) fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -26,8 +25,9 @@ pub fn prefetch<T>(items: &[T], index: usize) {
 /// Size of a large page, in bytes.
 const LARGE_PAGE: usize = 1 << 21;
 
-/// Room for so many items, on large pages if the system has them and there are enough items.
-pub fn room_for<T>(count: usize) -> Vec<T> {
+/// An empty vector with capacity for `count` items, on large pages if it is large enough and the
+/// system has them.
+pub(crate) fn with_large_pages<T>(count: usize) -> Vec<T> {
     let items = Vec::with_capacity(count);
     #[cfg(target_os = "linux")]
     {

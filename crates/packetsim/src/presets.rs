@@ -1,25 +1,25 @@
 //! Topologies by name.
 
 use crate::error::PacketError;
-use crate::topology::{LinkId, NicId, NodeId, Topology};
+use crate::topology::{Cable, LinkId, NicId, NodeId, Topology};
 use lightloom_model::{Duration, Rate};
 
-const HOST: (&str, &str) = ("host up", "host down");
-const TOR: (&str, &str) = ("tor up", "tor down");
-const AGGREGATION: (&str, &str) = ("agg up", "agg down");
-const NVLINK: (&str, &str) = ("nvlink up", "nvlink down");
+const HOST: [&str; 2] = ["host up", "host down"];
+const TOR: [&str; 2] = ["tor up", "tor down"];
+const AGGREGATION: [&str; 2] = ["agg up", "agg down"];
+const NVLINK: [&str; 2] = ["nvlink up", "nvlink down"];
 
 /// Switches `kind-0`, `kind-1` and so on.
 fn named(topology: &mut Topology, kind: &str, count: u32) -> Vec<NodeId> {
-    (0..count).map(|number| topology.add_named_switch(format!("{kind}-{number}"))).collect()
+    (0..count).map(|index| topology.add_named_switch(format!("{kind}-{index}"))).collect()
 }
 
 /// A three-tier fat tree of `radix`-port switches (Al-Fares et al., SIGCOMM 2008), all links alike.
 ///
 /// Host `h` is under ToR `h / (radix / 2)` in pod `h / (radix^2 / 4)`; each ToR is joined to the
 /// `radix / 2` aggregation switches of its pod, that at position `p` to cores
-/// `p + (radix / 2) l`. NIC `h` is that of host `h`. Trees whose last pods are empty are built as
-/// far as hosts go, with all cores.
+/// `p + (radix / 2) l`. NIC `h` is that of host `h`. Trees with fewer hosts lack the last
+/// ToRs and pods, but no cores.
 ///
 /// # Errors
 /// If there are no hosts, the radix is odd or 0, or more than `radix^3 / 4` hosts are asked for.
@@ -36,21 +36,21 @@ pub fn fat_tree(
         )));
     }
     let half = radix / 2;
-    let most = u64::from(radix) * u64::from(half) * u64::from(half);
-    if u64::from(hosts) > most {
+    let capacity = u64::from(radix) * u64::from(half) * u64::from(half);
+    if u64::from(hosts) > capacity {
         return Err(PacketError::invalid(format!(
-            "{hosts} hosts do not fit a fat tree of {radix}-port switches, which has {most}; use \
-             {} ports",
+            "{hosts} hosts do not fit a fat tree of {radix}-port switches, which has {capacity}; \
+             use {} ports",
             smallest_radix(hosts)
         )));
     }
-    let mut topology = Topology::new();
+    let (mut topology, cable) = (Topology::new(), Cable { rate, delay });
     let host_nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let tors = hosts.div_ceil(half);
     let pods = tors.div_ceil(half);
     let tor_nodes = named(&mut topology, "tor", tors);
     for (host, &node) in host_nodes.iter().enumerate() {
-        topology.connect((node, tor_nodes[host / half as usize]), rate, delay, HOST)?;
+        topology.connect(node, tor_nodes[host / half as usize], cable, HOST)?;
     }
     if tors == 1 {
         return Ok(topology);
@@ -60,7 +60,7 @@ pub fn fat_tree(
         let pod = tor / half as usize;
         for position in 0..half as usize {
             let above = aggregation[pod * half as usize + position];
-            topology.connect((node, above), rate, delay, TOR)?;
+            topology.connect(node, above, cable, TOR)?;
         }
     }
     if pods == 1 {
@@ -71,13 +71,13 @@ pub fn fat_tree(
         let position = index % half as usize;
         for row in 0..half as usize {
             let core = cores[position + half as usize * row];
-            topology.connect((node, core), rate, delay, AGGREGATION)?;
+            topology.connect(node, core, cable, AGGREGATION)?;
         }
     }
     Ok(topology)
 }
 
-/// The fewest ports of the switches of a fat tree with so many hosts.
+/// The minimum number of ports of the switches of a fat tree with this many hosts.
 pub fn smallest_radix(hosts: u32) -> u32 {
     let fits = |radix: &u32| u64::from(*radix).pow(3) / 4 >= u64::from(hosts);
     (2..=1 << 12).step_by(2).find(fits).unwrap_or(1 << 12)
@@ -95,7 +95,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Duration) -> Result<Topology, PacketE
     let nodes: Vec<NodeId> = (0..hosts).map(|_| topology.add_host()).collect();
     let switch = topology.add_named_switch("switch");
     for node in nodes {
-        topology.connect((node, switch), rate, delay, HOST)?;
+        topology.connect(node, switch, Cable { rate, delay }, HOST)?;
     }
     Ok(topology)
 }
@@ -109,7 +109,8 @@ pub fn leaf_spine(
     hosts: u32,
     hosts_per_leaf: u32,
     spines: u32,
-    rates: (Rate, Rate),
+    host_rate: Rate,
+    spine_rate: Rate,
     delay: Duration,
 ) -> Result<Topology, PacketError> {
     if hosts == 0 || hosts_per_leaf == 0 || spines == 0 {
@@ -124,13 +125,13 @@ pub fn leaf_spine(
     let leaf_nodes = named(&mut topology, "leaf", leaves);
     for (host, &node) in host_nodes.iter().enumerate() {
         let leaf = leaf_nodes[host / hosts_per_leaf as usize];
-        topology.connect((node, leaf), rates.0, delay, HOST)?;
+        topology.connect(node, leaf, Cable { rate: host_rate, delay }, HOST)?;
     }
     if leaves > 1 {
         let spine_nodes = named(&mut topology, "spine", spines);
         for &leaf in &leaf_nodes {
             for &spine in &spine_nodes {
-                topology.connect((leaf, spine), rates.1, delay, TOR)?;
+                topology.connect(leaf, spine, Cable { rate: spine_rate, delay }, TOR)?;
             }
         }
     }
@@ -138,16 +139,16 @@ pub fn leaf_spine(
 }
 
 /// Servers of `per_server` hosts (GPUs) on an NVSwitch each; host `i` of every server is on rail
-/// switch `i` as well, and nothing joins the rails but the servers. `links` are rate and delay of
-/// the NICs, `nvlinks` those inside servers. See [`rail_route`].
+/// switch `i` as well, and nothing joins the rails but the servers. `nic` are the links
+/// of the NICs, `nvlink` those inside servers. See [`rail_route`].
 ///
 /// # Errors
 /// If there is no host, a server is not full, or a rate is 0.
 pub fn rail(
     hosts: u32,
     per_server: u32,
-    links: (Rate, Duration),
-    nvlinks: (Rate, Duration),
+    nic: Cable,
+    nvlink: Cable,
 ) -> Result<Topology, PacketError> {
     if hosts == 0 || !hosts.is_multiple_of(per_server) {
         return Err(PacketError::invalid(format!(
@@ -160,15 +161,15 @@ pub fn rail(
     let servers = named(&mut topology, "nvswitch", hosts / per_server);
     for (host, &node) in nodes.iter().enumerate() {
         let (server, slot) = (host / per_server as usize, host % per_server as usize);
-        topology.connect((node, rails[slot]), links.0, links.1, HOST)?;
-        topology.connect((node, servers[server]), nvlinks.0, nvlinks.1, NVLINK)?;
+        topology.connect(node, rails[slot], nic, HOST)?;
+        topology.connect(node, servers[server], nvlink, NVLINK)?;
     }
     Ok(topology)
 }
 
-/// The rail-aware route between two hosts of [`rail`]: over NVSwitch to the host of the own server
-/// that is on the other one's rail, which passes on to the rail switch; what can be left out of
-/// that is left out.
+/// The rail-aware route between two hosts of [`rail`]: over `NVSwitch` to the host of the same
+/// server that is on the destination's rail, which relays to the rail switch; needless links are
+/// left out.
 pub fn rail_route(per_server: u32, from: u32, to: u32) -> Vec<LinkId> {
     // Each host has four links: to its rail and back, to its NVSwitch and back.
     let [to_rail, from_rail, to_nvswitch, from_nvswitch] = [0, 1, 2, 3];
@@ -200,7 +201,9 @@ pub fn fat_tree_links(radix: u32, a: NicId, b: NicId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routing::Routing;
+    use crate::flow::Endpoints;
+    use crate::hash::mix;
+    use crate::network::routing::Routing;
 
     #[test]
     fn a_fat_tree_has_the_shortest_paths_of_its_formula() {
@@ -208,25 +211,27 @@ mod tests {
         assert_eq!(topology.links().len(), 2 * 3 * 128);
         let routing = Routing::new(&topology, 1).unwrap();
         for (a, b) in [(0, 1), (0, 3), (0, 4), (5, 15), (0, 16), (3, 127), (127, 0)] {
-            let ends = (NicId(a), NicId(b));
+            let (source, destination) = (NicId(a), NicId(b));
+            let endpoints = Endpoints::new(source, destination);
             let mut middle = std::collections::BTreeSet::new();
             for entropy in 0..200 {
-                let path = routing.path(&topology, ends, crate::routing::mix(entropy)).unwrap();
-                assert_eq!(path.len() as u32, fat_tree_links(8, ends.0, ends.1));
+                let path = routing.path(&topology, endpoints, mix(entropy)).unwrap();
+                assert_eq!(path.len() as u32, fat_tree_links(8, source, destination));
                 middle.insert(path);
             }
-            let ways = [1, 4, 16][fat_tree_links(8, ends.0, ends.1) as usize / 2 - 1];
-            assert_eq!(middle.len(), ways, "{a} to {b}");
+            let paths = [1, 4, 16][fat_tree_links(8, source, destination) as usize / 2 - 1];
+            assert_eq!(middle.len(), paths, "{a} to {b}");
         }
     }
 
     #[test]
     fn rail_routes_change_the_rail_inside_the_first_server() {
-        let (nics, nvlinks) = ((Rate(1), Duration(1)), (Rate(9), Duration(2)));
-        let topology = rail(8, 4, nics, nvlinks).unwrap();
+        let nic = Cable { rate: Rate(1), delay: Duration(1) };
+        let nvlink = Cable { rate: Rate(9), delay: Duration(2) };
+        let topology = rail(8, 4, nic, nvlink).unwrap();
         let nodes = |from, to| {
             let specs = rail_route(4, from, to).into_iter();
-            let specs = specs.map(|link| topology.links()[link.0 as usize]).collect::<Vec<_>>();
+            let specs = specs.map(|link| topology.links()[link.index()]).collect::<Vec<_>>();
             assert_eq!(specs[0].from, NodeId(from));
             assert!(specs.windows(2).all(|pair| pair[0].to == pair[1].from));
             specs.iter().map(|spec| topology.title(spec.to)).collect::<Vec<_>>().join(" ")
@@ -235,7 +240,7 @@ mod tests {
         assert_eq!(nodes(1, 5), "rail-1 host 5");
         assert_eq!(nodes(1, 6), "nvswitch-0 host 2 rail-2 host 6");
         assert_eq!(nodes(7, 0), "nvswitch-1 host 4 rail-0 host 0");
-        let text = rail(9, 4, nics, nvlinks).map(|_| ()).unwrap_err().to_string();
+        let text = rail(9, 4, nic, nvlink).map(|_| ()).unwrap_err().to_string();
         assert_eq!(text, "9 hosts in servers of 4; expected full servers");
     }
 

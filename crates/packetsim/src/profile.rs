@@ -1,13 +1,13 @@
 //! Transports by name, each with the parameters and the network of its reference.
 //!
 //! A transport is added in three places of this file: a variant of [`TransportKind`] with its
-//! parameters, its profile, and a line of `TransportKind::network`.
+//! parameters, its profile, and a line of `TransportKind::simulation`.
 
 use crate::config::{Config, Ecn, Marking, Overflow, Paths, Pfc};
-use crate::core::Core;
-use crate::engine::Simulation;
 use crate::error::PacketError;
-use crate::network::Network;
+use crate::network::any::AnySimulation;
+use crate::network::core::Core;
+use crate::network::engine::Simulation;
 use crate::topology::Topology;
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
@@ -162,11 +162,11 @@ impl TransportKind {
     ///
     /// # Errors
     /// If the configuration makes no sense.
-    pub fn network(
+    pub fn simulation(
         self,
         topology: Topology,
         config: Config,
-    ) -> Result<Box<dyn Network>, PacketError> {
+    ) -> Result<Box<dyn AnySimulation>, PacketError> {
         match self {
             Self::Ideal | Self::Roce => {
                 Ok(Box::new(Simulation::new(topology, config, LineRate::new)?))

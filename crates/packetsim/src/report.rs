@@ -1,16 +1,16 @@
-//! What comes out of a run.
+//! Results of a run.
 
-use crate::core::{Counters, LinkCounters};
+use crate::counters::{Counters, LinkCounters};
+use crate::events::PacketEvent;
 use crate::flow::FlowId;
-use crate::packet::Kind;
 use crate::topology::LinkId;
-use lightloom_kernel::TraceHash;
+use lightloom_kernel::RunHash;
 use lightloom_model::{Bytes, Duration, Time};
 
 /// A flow that has finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowOutcome {
-    /// Flow: its place in the list of flows.
+    /// Its index in the list of flows.
     pub flow: FlowId,
     /// When it started.
     pub start: Time,
@@ -26,11 +26,11 @@ pub struct FlowOutcome {
 /// One link over the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkReport {
-    /// What it sent.
+    /// Bytes that it sent.
     pub sent: Bytes,
-    /// Most data that ever waited in its queue.
+    /// Maximum of the data in its queue.
     pub peak_queue: Bytes,
-    /// How often what happened.
+    /// Counters of its events.
     pub counters: LinkCounters,
 }
 
@@ -39,31 +39,31 @@ pub struct LinkReport {
 pub struct Sample {
     /// Begin of the period.
     pub begin: Time,
-    /// Its end, at which queues are looked at.
+    /// Its end, at which queues are sampled.
     pub end: Time,
-    /// Place among [`Samples::layers`].
+    /// Index into [`Samples::layers`].
     pub layer: u8,
-    /// What came out of the links of the layer, all together.
+    /// Bytes that came out of the links of the layer, in total.
     pub carried: Bytes,
     /// That, over what their rates allow.
-    pub mean_utilisation: f64,
-    /// The same of the one link that had most to do.
-    pub max_utilisation: f64,
+    pub mean_utilization: f64,
+    /// The same of the busiest link.
+    pub max_utilization: f64,
     /// That link.
     pub busiest: LinkId,
-    /// Mean over the links of what waits in their queues, in bytes.
+    /// Mean over the links of the bytes in their queues.
     pub mean_queue_bytes: f64,
     /// The longest queue.
     pub max_queue: Bytes,
-    /// The link that it is before.
+    /// The link of that queue.
     pub longest: LinkId,
 }
 
-/// Queues and utilisation over time.
+/// Queues and utilization over time.
 ///
-/// When there are too many periods, neighbours are merged and later ones last twice as long: what
-/// was carried adds up, means are means over the time, and the greatest values, with the links,
-/// are the greatest of those that were merged.
+/// When there are too many periods, neighbors are merged and later ones last twice as long: carried
+/// bytes add up, means are means over the time, and maxima, with their links, are the maxima of
+/// those that were merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples {
     /// Names of the layers.
@@ -74,41 +74,7 @@ pub struct Samples {
     pub rows: Vec<Sample>,
 }
 
-/// What happened to a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// A link began to send it.
-    Sent,
-    /// The last bit of it came over a link, to a node that passes it on.
-    Arrived,
-    /// The last bit of it came over a link, to the host that it is for.
-    Delivered,
-    /// It found the queue of a link full and is lost.
-    Dropped,
-    /// It found the queue of a link full, or was the last there, and lost its payload.
-    Trimmed,
-    /// It was marked (ECN) at the queue of a link.
-    Marked,
-}
-
-/// An event in the life of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PacketEvent {
-    /// When.
-    pub time: Time,
-    /// What happened.
-    pub what: What,
-    /// Where.
-    pub link: LinkId,
-    /// Flow of the packet.
-    pub flow: FlowId,
-    /// Its number: of data, in the flow; of others, what the transport makes of it.
-    pub number: u32,
-    /// What it is.
-    pub kind: Kind,
-}
-
-/// A run that came to its end, or to the time at which it should stop.
+/// A run that ended, or reached the time at which it should stop.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Simulated time at the end.
@@ -119,14 +85,14 @@ pub struct Report {
     pub totals: LinkCounters,
     /// Packet-hops and events.
     pub counters: Counters,
-    /// Most packets that there were at one time.
+    /// Maximum number of packets in the network at one time.
     pub peak_packets: u64,
     /// Flows that had not finished by the end.
     pub unfinished: Vec<FlowId>,
     /// Of all completions and the final counters: same input, same hash.
-    pub hash: TraceHash,
-    /// Queues and utilisation, if asked for.
+    pub hash: RunHash,
+    /// Queues and utilization over time, if requested.
     pub samples: Option<Samples>,
-    /// The first events in the lives of packets in order of time; empty unless asked for.
-    pub trace: Vec<PacketEvent>,
+    /// The first packet events in order of time; empty unless requested.
+    pub events: Vec<PacketEvent>,
 }

@@ -1,8 +1,8 @@
 //! The graph: hosts, switches and the directed links between them.
 //!
 //! A duplex connection is two links, `2 i` and `2 i + 1`. A link that leaves a host is a NIC of
-//! it; flows begin and end at NICs. A host may have several, and may pass packets on (relay) from
-//! one to another along explicit routes.
+//! it; flows begin and end at NICs. A host may have several, and may relay packets from one to
+//! another along explicit routes.
 
 use crate::error::PacketError;
 use lightloom_model::{Duration, Rate};
@@ -16,17 +16,48 @@ pub struct NodeId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
-/// A place where flows begin and end: a host's end of a connection. Numbered in the order in
-/// which hosts were connected.
+/// A host's end of a connection, where flows begin and end; indices are in the order in which hosts
+/// were connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NicId(pub u32);
 
+impl NodeId {
+    /// Its index, for arrays.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl NicId {
+    /// Its index, for arrays.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl LinkId {
+    /// Its index, for arrays.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+
     /// The link in the other direction.
     #[must_use]
     pub fn reverse(self) -> Self {
         Self(self.0 ^ 1)
     }
+}
+
+/// What both directions of a connection have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cable {
+    /// Rate of each direction.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
 }
 
 /// One direction of a connection.
@@ -40,7 +71,7 @@ pub struct LinkSpec {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// Number of its layer's name, for statistics; see [`Topology::layers`].
+    /// Index of its layer, for statistics; see [`Topology::layers`].
     pub layer: u8,
 }
 
@@ -76,24 +107,23 @@ impl Topology {
         NodeId(self.is_host.len() as u32 - 1)
     }
 
-    /// Adds a switch that messages call by its name.
+    /// Adds a switch with a name for messages.
     pub fn add_named_switch(&mut self, name: impl Into<String>) -> NodeId {
         let node = self.add_switch();
         self.names.insert(node, name.into());
         node
     }
 
-    /// What messages call a node: a switch by its name; hosts, and switches without one, by their
-    /// number.
+    /// The name of a node in messages: that of a switch if it has one, else its kind and index.
     pub fn title(&self, node: NodeId) -> String {
         let kind = if self.is_host(node) { "host" } else { "switch" };
         self.names.get(&node).cloned().unwrap_or_else(|| format!("{kind} {}", node.0))
     }
 
-    /// What messages call a NIC: by its host, if that has no other.
+    /// The name of a NIC in messages: its host if that has no other, else its index and host.
     pub fn nic_title(&self, nic: NicId) -> String {
         let host = self.host_of(nic);
-        let nics = self.uplinks.iter().filter(|link| self.links[link.0 as usize].from == host);
+        let nics = self.uplinks.iter().filter(|link| self.links[link.index()].from == host);
         match nics.count() {
             1 => self.title(host),
             _ => format!("NIC {} of {}", nic.0, self.title(host)),
@@ -101,17 +131,18 @@ impl Topology {
     }
 
     /// Connects two nodes both ways; returns the link from `a` to `b`. The layers' names are those
-    /// of the link from `a` to `b` and of its reverse, as in `("host up", "host down")`.
+    /// of the link from `a` to `b` and of its reverse, as in `["host up", "host down"]`.
     ///
     /// # Errors
     /// If a node does not exist, both are one, the rate is zero, or the delay over 1,000,000 s.
     pub fn connect(
         &mut self,
-        (a, b): (NodeId, NodeId),
-        rate: Rate,
-        delay: Duration,
-        layers: (&str, &str),
+        a: NodeId,
+        b: NodeId,
+        cable: Cable,
+        layers: [&str; 2],
     ) -> Result<LinkId, PacketError> {
+        let Cable { rate, delay } = cable;
         let nodes = self.is_host.len() as u32;
         if a.0 >= nodes || b.0 >= nodes || a == b {
             return Err(PacketError::invalid(format!(
@@ -135,9 +166,9 @@ impl Topology {
             )));
         }
         let link = LinkId(self.links.len() as u32);
-        for (from, to, layer) in [(a, b, layers.0), (b, a, layers.1)] {
+        for (from, to, layer) in [(a, b, layers[0]), (b, a, layers[1])] {
             let layer = self.layer(layer);
-            if self.is_host[from.0 as usize] {
+            if self.is_host[from.index()] {
                 self.uplinks.push(LinkId(self.links.len() as u32));
             }
             self.links.push(LinkSpec { from, to, rate, delay, layer });
@@ -152,6 +183,11 @@ impl Topology {
             self.layers.len() - 1
         });
         u8::try_from(index).expect("a topology has at most 256 layers")
+    }
+
+    /// All links by their ids.
+    pub fn link_ids(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..self.links.len() as u32).map(LinkId)
     }
 
     /// All links.
@@ -171,7 +207,7 @@ impl Topology {
 
     /// Whether a node is a host.
     pub fn is_host(&self, node: NodeId) -> bool {
-        self.is_host[node.0 as usize]
+        self.is_host[node.index()]
     }
 
     /// Number of NICs.
@@ -181,19 +217,30 @@ impl Topology {
 
     /// The link by which a NIC sends; it receives by the reverse one.
     pub fn uplink(&self, nic: NicId) -> LinkId {
-        self.uplinks[nic.0 as usize]
+        self.uplinks[nic.index()]
     }
 
     /// The host of a NIC.
     pub fn host_of(&self, nic: NicId) -> NodeId {
-        self.links[self.uplink(nic).0 as usize].from
+        self.links[self.uplink(nic).index()].from
+    }
+
+    /// Whether links lead from one NIC to another, one after the other.
+    pub(crate) fn is_route(&self, source: NicId, destination: NicId, route: &[LinkId]) -> bool {
+        let follows =
+            |pair: &[LinkId]| self.links[pair[0].index()].to == self.links[pair[1].index()].from;
+        route.iter().all(|link| link.index() < self.links.len())
+            && route.windows(2).all(follows)
+            && route.first() == Some(&self.uplink(source))
+            && route.last() == Some(&self.uplink(destination).reverse())
+            && route.len() <= 1 << 15
     }
 
     /// The links that leave each node, in the order of creation.
     pub(crate) fn links_out(&self) -> Vec<Vec<LinkId>> {
         let mut out = vec![Vec::new(); self.node_count()];
         for (index, link) in self.links.iter().enumerate() {
-            out[link.from.0 as usize].push(LinkId(index as u32));
+            out[link.from.index()].push(LinkId(index as u32));
         }
         out
     }
@@ -207,8 +254,8 @@ mod tests {
     fn connections_are_two_links_and_hosts_ends_are_nics() {
         let mut topology = Topology::new();
         let (host, switch) = (topology.add_host(), topology.add_switch());
-        let names = ("up", "down");
-        let up = topology.connect((host, switch), Rate(5), Duration(7), names).unwrap();
+        let (cable, names) = (Cable { rate: Rate(5), delay: Duration(7) }, ["up", "down"]);
+        let up = topology.connect(host, switch, cable, names).unwrap();
         assert_eq!(up, LinkId(0));
         assert_eq!(topology.links()[1].from, switch);
         assert_eq!((topology.nic_count(), topology.uplink(NicId(0))), (1, up));
@@ -217,29 +264,29 @@ mod tests {
         assert_eq!(topology.title(other), "core-1");
         assert_eq!([host, switch].map(|node| topology.title(node)), ["host 0", "switch 1"]);
         let other = topology.add_host();
-        let down = topology.connect((switch, other), Rate(5), Duration(7), ("down", "up")).unwrap();
+        let down = topology.connect(switch, other, cable, ["down", "up"]).unwrap();
         assert_eq!(topology.uplink(NicId(1)), down.reverse());
         assert_eq!(topology.host_of(NicId(1)), other);
-        topology.connect((other, host), Rate(5), Duration(7), names).unwrap();
+        topology.connect(other, host, cable, names).unwrap();
         let titles = [0, 1, 2].map(|nic| topology.nic_title(NicId(nic)));
         assert_eq!(titles, ["NIC 0 of host 0", "NIC 1 of host 3", "NIC 2 of host 3"]);
-        assert_eq!(topology.links()[down.0 as usize].layer, topology.links()[1].layer);
+        assert_eq!(topology.links()[down.index()].layer, topology.links()[1].layer);
     }
 
     #[test]
     fn wrong_links_are_refused() {
         let mut topology = Topology::new();
         let (a, b) = (topology.add_host(), topology.add_host());
-        let mut text = |ends, rate| {
-            let error = topology.connect(ends, Rate(rate), Duration(1), ("", "")).unwrap_err();
-            error.to_string()
+        let mut text = |a, b, rate| {
+            let cable = Cable { rate: Rate(rate), delay: Duration(1) };
+            topology.connect(a, b, cable, ["", ""]).unwrap_err().to_string()
         };
         assert_eq!(
-            text((a, a), 1),
+            text(a, a, 1),
             "a link joins node 0 and node 0; expected two different ones of 2"
         );
         assert_eq!(
-            text((a, b), 0),
+            text(a, b, 0),
             "the link between node 0 and node 1 has rate 0; give a rate above 0 b/s"
         );
     }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 /// The reference prints six digits.
 const DIGITS: f64 = 1e-5;
-/// What our acknowledgements take on their way back, as a part of the shortest time compared; in
-/// the reference of DCTCP they are there at once.
+/// The time of our acknowledgements, as a part of the shortest time compared;
+/// in the reference of DCTCP they are there at once.
 const WAY_BACK: f64 = 0.01;
 
 fn reference(parts: &[&str]) -> Vec<Reference> {

@@ -29,7 +29,7 @@ use crate::seats::Seats;
 use crate::slab::Slab;
 use crate::timeline::{Snapshot, Timeline};
 use exchange::{Exchange, Group};
-use lightloom_kernel::{EventQueue, Interrupted, Observer, TraceHash};
+use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{AllToAll, Category, Duration, Network, TaskGraph, Time, WorkerId};
 use message::Message;
 use ring::Ring;
@@ -130,7 +130,7 @@ pub struct Engine<'a> {
     snapshots: Vec<Snapshot>,
     straggler_wait: u128,
     exposed: u128,
-    trace: TraceHash,
+    trace: RunHash,
     events: u64,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Engine<'a> {
             snapshots: Vec::new(),
             straggler_wait: 0,
             exposed: 0,
-            trace: TraceHash::new(),
+            trace: RunHash::new(),
             events: 0,
         })
     }

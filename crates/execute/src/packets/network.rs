@@ -14,8 +14,7 @@ use crate::slab::Slab;
 use lightloom_flowsim::LinkId as Bundle;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Network, Rate, Time};
-use lightloom_packetsim::Network as Packets;
-use lightloom_packetsim::{FlowId, FlowSpec, LinkId, NicId, PacketError};
+use lightloom_packetsim::{AnySimulation, FlowId, FlowSpec, LinkId, NicId, PacketError};
 use rustc_hash::FxHashMap;
 
 /// Simulated time without any arrival after which transfers are given up: 10 s.
@@ -62,7 +61,7 @@ pub struct PacketNetwork {
     plant: Plant,
     bundles: Vec<Members>,
     /// None until sealed.
-    simulation: Option<Box<dyn Packets>>,
+    simulation: Option<Box<dyn AnySimulation>>,
     /// By the link that leaves it.
     nics: FxHashMap<LinkId, NicId>,
     transfers: Slab<Transfer>,
@@ -151,7 +150,7 @@ impl PacketNetwork {
         let all = (0..topology.nic_count() as u32).map(NicId);
         self.nics = all.map(|nic| (topology.uplink(nic), nic)).collect();
         let mut simulation =
-            self.options.transport.network(topology.clone(), self.options.config)?;
+            self.options.transport.simulation(topology.clone(), self.options.config)?;
         simulation.finish_on_arrival();
         for bundle in &self.bundles {
             if let Members::Circuits { links, lit, .. } = bundle {
@@ -212,9 +211,11 @@ impl PacketNetwork {
                 Hop::Circuits(links) => route.push(links[index % links.len()]),
                 Hop::Relay(links) => route.extend(links),
                 Hop::Fabric(from, to) => {
-                    let ends = (from[index % from.len()], to[index % to.len()]);
+                    let (from, to) = (from[index % from.len()], to[index % to.len()]);
                     let entropy = (self.owner.len() + index) as u64;
-                    route.extend(core.path(ends, entropy).expect("one fabric joins all servers"));
+                    route.extend(
+                        core.path(from, to, entropy).expect("one fabric joins all servers"),
+                    );
                 }
             }
         }
@@ -238,7 +239,7 @@ impl PacketNetwork {
         }
         let simulation = self.simulation.as_mut().expect("sealed");
         while self.transfers.in_use() > 0 {
-            let now = simulation.core().time();
+            let now = simulation.core().now();
             let patience = Time(now.0.saturating_add(PATIENCE));
             let until = limit.map_or(patience, |limit| limit.min(patience));
             if !simulation.advance(until, &mut self.finished, observer)? {
@@ -264,7 +265,7 @@ impl PacketNetwork {
                 }
             }
             if !done.is_empty() {
-                return Ok(Some(simulation.core().time()));
+                return Ok(Some(simulation.core().now()));
             }
         }
         Ok(None)

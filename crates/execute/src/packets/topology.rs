@@ -9,7 +9,7 @@
 //! on crosses a link inside it, to an inner end and back.
 
 use lightloom_model::{Duration, Eps, Network, Rate};
-use lightloom_packetsim::{LinkId, NicId, NodeId, PacketError, Topology};
+use lightloom_packetsim::{Cable, LinkId, NicId, NodeId, PacketError, Topology};
 use rustc_hash::FxHashMap;
 
 /// Where a server sits in a packet fabric.
@@ -87,10 +87,11 @@ impl Plant {
         (rate, delay): (Rate, Duration),
     ) -> Result<Vec<LinkId>, PacketError> {
         let (low, high) = (from.min(to), from.max(to));
-        let ends = (self.hosts[low as usize], self.hosts[high as usize]);
+        let [a, b] = [low, high].map(|server| self.hosts[server as usize]);
+        let cable = Cable { rate, delay };
         let links = self.circuits.entry((low, high)).or_default();
         while links.len() < most as usize {
-            links.push(self.topology.connect(ends, rate, delay, ("circuit", "circuit"))?);
+            links.push(self.topology.connect(a, b, cable, ["circuit", "circuit"])?);
         }
         let is_forward = from == low;
         Ok(links.iter().map(|link| if is_forward { *link } else { link.reverse() }).collect())
@@ -107,9 +108,9 @@ impl Plant {
             return Ok(*links);
         }
         let inner = self.topology.add_host();
-        let half = Duration(delay.0.div_ceil(2));
-        let ends = (self.hosts[server as usize], inner);
-        let link = self.topology.connect(ends, rate, half, ("relay in", "relay out"))?;
+        let half = Cable { rate, delay: Duration(delay.0.div_ceil(2)) };
+        let server_host = self.hosts[server as usize];
+        let link = self.topology.connect(server_host, inner, half, ["relay in", "relay out"])?;
         let links = [link, link.reverse()];
         self.relays.insert(server, links);
         Ok(links)
@@ -153,8 +154,9 @@ impl<'a> Tree<'a> {
             for nic in 0..self.eps.nics {
                 let id = NicId(plant.topology.nic_count() as u32);
                 let tor = tors[index].1[(nic % self.rails) as usize];
-                let ends = (plant.hosts[server], tor);
-                self.connect(plant, ends, self.eps.nic_rate, ("nic up", "nic down"))?;
+                let cable = self.cable(self.eps.nic_rate);
+                let host = plant.hosts[server];
+                plant.topology.connect(host, tor, cable, ["nic up", "nic down"])?;
                 plant.nics[server].push(id);
             }
         }
@@ -176,7 +178,8 @@ impl<'a> Tree<'a> {
             });
             for &tor in nodes {
                 for &above in &pods[index].1 {
-                    self.connect(plant, (tor, above), self.uplink_rate, ("tor up", "tor down"))?;
+                    let cable = self.cable(self.uplink_rate);
+                    plant.topology.connect(tor, above, cable, ["tor up", "tor down"])?;
                 }
             }
         }
@@ -187,21 +190,17 @@ impl<'a> Tree<'a> {
             for _ in 0..self.tors_per_pod {
                 let core = plant.topology.add_switch();
                 for (_, above) in &pods {
-                    let ends = (above[position], core);
-                    self.connect(plant, ends, self.uplink_rate, ("agg up", "agg down"))?;
+                    let cable = self.cable(self.uplink_rate);
+                    let names = ["agg up", "agg down"];
+                    plant.topology.connect(above[position], core, cable, names)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn connect(
-        &self,
-        plant: &mut Plant,
-        ends: (NodeId, NodeId),
-        rate: Rate,
-        layers: (&str, &str),
-    ) -> Result<(), PacketError> {
-        plant.topology.connect(ends, rate, self.eps.link_delay, layers).map(|_| ())
+    /// A connection of this rate inside the fabric.
+    fn cable(&self, rate: Rate) -> Cable {
+        Cable { rate, delay: self.eps.link_delay }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::ExecuteError;
 use crate::medium::{Medium, Wire};
 use crate::packets::{PacketNetwork, PacketOptions, Place, links_between};
 use lightloom_flowsim::LinkId;
-use lightloom_kernel::{Observer, Silent, TraceHash};
+use lightloom_kernel::{Observer, RunHash, Silent};
 use lightloom_model::{Duration, Eps, Network, Rate, Time};
 use rustc_hash::FxHashMap;
 
@@ -140,7 +140,7 @@ impl Phase {
 
     /// 128 bits that tell phases apart.
     pub fn digest(&self) -> u128 {
-        let mut hash = TraceHash::new();
+        let mut hash = RunHash::new();
         let mut words = |kind: u32, words: &[u64]| hash.record(Time::ZERO, kind, words);
         for place in &self.places {
             words(0, &[u64::from(place.pod), u64::from(place.tor)]);

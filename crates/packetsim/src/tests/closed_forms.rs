@@ -1,9 +1,9 @@
 //! Times that can be computed by hand.
 
-use super::{flow, lossless, plain, run};
+use super::{flow, ideal, lossless, plain, run};
 use crate::presets::{fat_tree, star};
 use crate::transport::line_rate::LineRate;
-use crate::{Config, Ecn, FlowSpec, LinkId, Marking, Topology};
+use crate::{Cable, Config, Ecn, FlowSpec, LinkId, Marking, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -22,7 +22,7 @@ fn one_flow_takes_what_store_and_forward_takes() {
                 let specs = [flow((0, destination), 2_000_000)];
                 let (simulation, flows) = run(topology, config, LineRate::new, &specs);
                 assert_eq!(flows[0].done_at, one_flow(489, links, gbps));
-                assert_eq!(simulation.core().ideal_time(0), Some(flows[0].received_at));
+                assert_eq!(ideal(&simulation, 0), Some(flows[0].received_at));
             }
         }
     }
@@ -65,7 +65,7 @@ fn an_incast_is_serialised_at_the_receivers_link() {
 /// Uniform in (0, 1].
 fn uniform(state: &mut u64) -> f64 {
     *state = state.wrapping_add(1);
-    ((crate::routing::mix(*state) >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    ((crate::hash::mix(*state) >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 #[test]
@@ -82,8 +82,10 @@ fn a_poisson_stream_waits_as_in_an_m_d_1_queue() {
             let switch = topology.add_switch();
             for &host in &hosts {
                 let rate = if host.0 < HOSTS { 4_000_000_000_000 } else { 10_000_000_000 };
-                let names = ("up", "down");
-                topology.connect((host, switch), Rate(rate), Duration(US), names).unwrap();
+                let names = ["up", "down"];
+                topology
+                    .connect(host, switch, Cable { rate: Rate(rate), delay: Duration(US) }, names)
+                    .unwrap();
             }
             let (mut state, mut time) = (seed << 32, 0.0);
             let specs: Vec<_> = (0..PACKETS)
@@ -183,13 +185,13 @@ fn the_ideal_time_holds_for_any_rates_and_short_last_packets() {
         for (hop, pair) in nodes.windows(2).enumerate() {
             let rate = Rate(rates[choice >> (2 * hop) & 3]);
             let delay = Duration(hop as u64 * 100_000);
-            topology.connect((pair[0], pair[1]), rate, delay, ("there", "back")).unwrap();
+            topology.connect(pair[0], pair[1], Cable { rate, delay }, ["there", "back"]).unwrap();
         }
         let config = Config { full_tail: false, ..plain() };
         for bytes in [1, 4096, 4097, 9 * 4096 + 1, 9 * 4096 + 4000] {
             let (simulation, flows) =
                 run(topology.clone(), config, LineRate::new, &[flow((0, 1), bytes)]);
-            assert_eq!(simulation.core().ideal_time(0), Some(flows[0].received_at));
+            assert_eq!(ideal(&simulation, 0), Some(flows[0].received_at));
         }
     }
 }

@@ -1,10 +1,9 @@
 //! DCQCN over a network: its rate where nothing marks, fairness, loss.
 
-use super::{flow, lossless, plain, run};
+use super::{flow, ideal, lossless, plain, run, total};
 use crate::presets::{fat_tree, star};
-use crate::transport::Transport;
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
-use crate::{Config, Core, Ecn, FlowSpec, LinkId, Marking, Simulation, profile};
+use crate::{Config, Core, Ecn, FlowId, FlowSpec, LinkId, Marking, Simulation, profile};
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
 use proptest::prelude::*;
@@ -31,11 +30,6 @@ fn marks(min_bytes: u32, max_bytes: u32) -> Ecn {
     Ecn { marking: Marking::Departure, min_bytes, max_bytes, probability: 0.1 }
 }
 
-fn total<T: Transport>(simulation: &Simulation<T>, what: fn(&crate::LinkCounters) -> u64) -> u64 {
-    let links = simulation.core().topology().links().len() as u32;
-    (0..links).map(|link| what(&simulation.core().link_counters(LinkId(link)))).sum()
-}
-
 #[test]
 fn a_flow_that_is_never_marked_runs_at_line_rate() {
     for gbps in [100_u64, 300, 800] {
@@ -45,7 +39,7 @@ fn a_flow_that_is_never_marked_runs_at_line_rate() {
         let specs = [flow((0, 127), 20_000_000)];
         let parameters = DcqcnParameters::of_rate(rate);
         let (simulation, flows) = run(topology, config, dcqcn(parameters), &specs);
-        assert_eq!(Some(flows[0].received_at), simulation.core().ideal_time(0));
+        assert_eq!(Some(flows[0].received_at), ideal(&simulation, 0));
         assert_eq!(total(&simulation, |link| link.marks), 0);
     }
 }
@@ -69,7 +63,7 @@ fn notifications_arrive_after_a_round_trip_and_halve_the_rate() {
     let marked = span + US + 5 * span + US;
     let told = marked + 2 * (notification + US);
     simulation.advance(Time(told - 1), &mut Vec::new(), silent).unwrap();
-    let rate = |simulation: &Simulation<Dcqcn>| simulation.transport().rate(0) as u64;
+    let rate = |simulation: &Simulation<Dcqcn>| simulation.transport().rate(FlowId(0)) as u64;
     assert_eq!(rate(&simulation), 100_000_000_000);
     simulation.advance(Time(told), &mut Vec::new(), silent).unwrap();
     assert_eq!(rate(&simulation), 50_000_000_000);
@@ -92,7 +86,7 @@ proptest! {
             simulation.add_flow(&spec).unwrap();
         }
         let count = |simulation: &Simulation<Dcqcn>| {
-            [0, 1].map(|flow| f64::from(simulation.core().flow(flow).received))
+            [0, 1].map(|flow: u32| f64::from(simulation.core().flow(FlowId(flow)).received))
         };
         // The first 2 ms are theirs to converge, the next 10 are looked at.
         simulation.advance(Time(2000 * US), &mut Vec::new(), &mut Silent).unwrap();

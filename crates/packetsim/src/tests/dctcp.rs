@@ -4,7 +4,9 @@ use super::{flow, plain, run};
 use crate::presets::{fat_tree, star};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::line_rate::LineRate;
-use crate::{Config, Core, Ecn, FlowSpec, LinkId, Marking, NicId, Simulation, Topology};
+use crate::{
+    Cable, Config, Core, Ecn, FlowId, FlowSpec, LinkId, Marking, NicId, Simulation, Topology,
+};
 use lightloom_model::{Duration, Rate};
 
 const US: u64 = 1_000_000;
@@ -92,7 +94,9 @@ fn funnel(slow: Rate) -> Topology {
     let hosts = [topology.add_host(), topology.add_host()];
     let switch = topology.add_switch();
     for (host, rate) in hosts.into_iter().zip([FAST, slow]) {
-        topology.connect((host, switch), rate, Duration(US), ("up", "down")).unwrap();
+        topology
+            .connect(host, switch, Cable { rate, delay: Duration(US) }, ["up", "down"])
+            .unwrap();
     }
     topology
 }
@@ -132,7 +136,7 @@ fn three_duplicates_bring_a_packet_back_at_once() {
     let busy = packets * 2 * SPAN;
     assert_eq!(core.sent_bytes(LinkId(3)), packets * u64::from(PACKET));
     assert_eq!(flows[0].received_at, SPAN + US + busy + US);
-    let window = simulation.transport().window(0);
+    let window = simulation.transport().window(FlowId(0));
     assert!((22.0..40.0).contains(&window), "{window} packets");
 }
 

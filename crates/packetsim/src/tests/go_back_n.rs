@@ -5,7 +5,7 @@ use crate::presets::star;
 use crate::transport::Next;
 use crate::transport::Transport;
 use crate::transport::line_rate::{LineRate, TIMEOUT};
-use crate::{Config, Core, FlowSpec, Kind, LinkId, Packet, Simulation};
+use crate::{Config, Core, FlowId, FlowSpec, LinkId, NicId, Packet, PacketKind, Simulation};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -58,16 +58,16 @@ fn a_lost_tail_comes_after_the_timeout() {
 /// Sends the packets of each flow at a distance of its own, in us: its size in packets.
 #[derive(Debug, Clone, Default)]
 struct Paced {
-    flows: Vec<(u32, u64)>,
-    sent: Vec<(u32, u64)>,
+    flows: Vec<(FlowId, Time)>,
+    sent: Vec<(FlowId, Time)>,
 }
 
 impl Transport for Paced {
-    fn start(&mut self, core: &mut Core, flow: u32) {
+    fn start(&mut self, core: &mut Core, flow: FlowId) {
         self.flows.push((flow, core.now()));
     }
 
-    fn next(&mut self, core: &mut Core, _nic: u32, at: u64) -> Next {
+    fn next(&mut self, core: &mut Core, _nic: NicId, at: Time) -> Next {
         let Some(first) = self.flows.iter_mut().min_by_key(|(_, time)| *time) else {
             return Next::Nothing;
         };
@@ -75,7 +75,7 @@ impl Transport for Paced {
             return Next::At(first.1);
         }
         let flow = first.0;
-        first.1 += u64::from(core.flow(flow).packets) * US;
+        first.1 += Duration(u64::from(core.flow(flow).packets) * US);
         self.sent.push((flow, at));
         if self.sent.len() == 12 {
             self.flows.clear();
@@ -83,8 +83,8 @@ impl Transport for Paced {
         Next::Packet(core.new_data(flow, 0, 0))
     }
 
-    fn receive(&mut self, _core: &mut Core, _nic: u32, packet: Packet) {
-        assert_eq!(packet.kind, Kind::Data);
+    fn receive(&mut self, _core: &mut Core, _nic: NicId, packet: Packet) {
+        assert_eq!(packet.kind, PacketKind::Data);
     }
 }
 
@@ -102,7 +102,7 @@ fn nics_wake_for_the_earliest_of_their_flows() {
     assert!(!simulation.advance(Time(u64::MAX), &mut Vec::new(), silent).unwrap());
     let times = [(0, 0), (1, 30), (1, 45), (1, 60), (1, 75), (1, 90), (0, 100), (1, 105)];
     let rest = [(1, 120), (1, 135), (1, 150), (1, 165)];
-    let expected: Vec<(u32, u64)> =
-        times.iter().chain(&rest).map(|&(flow, time)| (flow, time * US)).collect();
+    let expected: Vec<(FlowId, Time)> =
+        times.iter().chain(&rest).map(|&(flow, time)| (FlowId(flow), Time(time * US))).collect();
     assert_eq!(simulation.transport().sent, expected);
 }

@@ -9,16 +9,19 @@ mod properties;
 mod receiver_driven;
 mod routes;
 mod scenarios;
-mod stuck;
+mod stall;
 mod wrong_input;
 
 use crate::transport::Transport;
-use crate::{Config, Core, Flow, FlowSpec, NicId, Overflow, Paths, Pfc, Simulation, Topology};
+use crate::{
+    Config, Core, Flow, FlowId, FlowSpec, LinkCounters, NicId, Overflow, Paths, Pfc, Simulation,
+    Topology,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Time};
 
 /// 4,096 B of payload, 64 B headers and control packets, endless queues, one path per flow.
-pub fn plain() -> Config {
+pub(crate) fn plain() -> Config {
     Config {
         mtu: 4096,
         header: 64,
@@ -36,11 +39,11 @@ pub fn plain() -> Config {
 }
 
 /// [`plain`] with pauses from 15 packets on until 12.
-pub fn lossless() -> Config {
+pub(crate) fn lossless() -> Config {
     Config { pfc: Some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 }), ..plain() }
 }
 
-pub fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
+pub(crate) fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
     FlowSpec {
         source: NicId(ends.0),
         destination: NicId(ends.1),
@@ -50,13 +53,22 @@ pub fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
     }
 }
 
+/// A flow at the end of a run; times in ps.
+pub(crate) struct Finished {
+    pub(crate) packets: u32,
+    pub(crate) received: u32,
+    pub(crate) start: u64,
+    pub(crate) received_at: u64,
+    pub(crate) done_at: u64,
+}
+
 /// Runs to the end; all flows must finish.
-pub fn run<T: Transport>(
+pub(crate) fn run<T: Transport>(
     topology: Topology,
     config: Config,
     transport: impl FnOnce(&Core) -> T,
     flows: &[FlowSpec],
-) -> (Simulation<T>, Vec<Flow>) {
+) -> (Simulation<T>, Vec<Finished>) {
     let mut simulation = Simulation::new(topology, config, transport).unwrap();
     for spec in flows {
         simulation.add_flow(spec).unwrap();
@@ -64,6 +76,26 @@ pub fn run<T: Transport>(
     let mut done = Vec::new();
     while simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap() {}
     assert_eq!(done.len(), flows.len(), "all flows finish");
-    let states = (0..flows.len() as u32).map(|flow| *simulation.core().flow(flow)).collect();
-    (simulation, states)
+    let finished = |flow: u32| {
+        let Flow { packets, received, start, received_at, done_at, .. } =
+            *simulation.core().flow(FlowId(flow));
+        let [start, received_at, done_at] = [start, received_at, done_at].map(|time| time.0);
+        Finished { packets, received, start, received_at, done_at }
+    };
+    let finished = (0..flows.len() as u32).map(finished).collect();
+    (simulation, finished)
+}
+
+/// The ideal time of a flow, in ps.
+pub(crate) fn ideal<T: Transport>(simulation: &Simulation<T>, flow: u32) -> Option<u64> {
+    simulation.core().ideal_time(FlowId(flow)).map(|time| time.0)
+}
+
+/// The sum of a counter over all links.
+pub(crate) fn total<T: Transport>(
+    simulation: &Simulation<T>,
+    counter: fn(&LinkCounters) -> u64,
+) -> u64 {
+    let core = simulation.core();
+    core.topology().link_ids().map(|link| counter(&core.link_counters(link))).sum()
 }

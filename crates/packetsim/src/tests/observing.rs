@@ -4,8 +4,8 @@ use super::scenarios::{play, scenario};
 use super::{flow, lossless, plain};
 use crate::presets::{fat_tree, star};
 use crate::transport::line_rate::LineRate;
-use crate::{Config, Ecn, FlowId, FlowSpec, Kind, LinkId, Marking, Overflow, PacketEvent};
-use crate::{Sampling, Simulation, Tracing, TransportName, What};
+use crate::{Config, Ecn, FlowId, FlowSpec, LinkId, Marking, Overflow, PacketEvent, PacketKind};
+use crate::{EventKind, EventLogging, Sampling, Simulation, TransportName};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
@@ -30,13 +30,13 @@ fn looking_changes_nothing() {
     for name in TransportName::ALL.iter().map(|name| name.name()) {
         let mut scenario = scenario(name, tree(), crossing());
         let alone = play(&scenario).unwrap();
-        scenario.sampling = Some(Sampling { every: Duration(77_777), most: 10 });
-        scenario.tracing = Some(Tracing { first: 1000, flow: None });
+        scenario.sampling = Some(Sampling { period: Duration(77_777), max_periods: 10 });
+        scenario.event_logging = Some(EventLogging { max_events: 1000, flow: None });
         let watched = play(&scenario).unwrap();
         assert_eq!(alone.0.hash, watched.0.hash, "{name}");
         assert_eq!(alone.1, watched.1);
-        assert_eq!((alone.0.samples, alone.0.trace.len()), (None, 0));
-        assert_eq!(watched.0.trace.len(), 1000);
+        assert_eq!((alone.0.samples, alone.0.events.len()), (None, 0));
+        assert_eq!(watched.0.events.len(), 1000);
     }
 }
 
@@ -57,8 +57,8 @@ fn a_lazy_link_looks_as_if_it_were_settled() {
             let arrivals = [simulation.core().arrivals(), settled.core().arrivals()];
             for index in 0..96 {
                 let link = LinkId(index);
-                let slot = &settled.core().links[index as usize];
-                let waiting = u64::from(slot.data_bytes + slot.control_bytes);
+                let packets = settled.core().packets_in_queues(link);
+                let waiting = packets.iter().map(|packet| u64::from(packet.size)).sum();
                 assert_eq!(simulation.core().waiting_bytes(link), waiting);
                 let [now, then] = arrivals.each_ref().map(|times| times[index as usize]);
                 let carried = settled.core().carried_bytes(link, then);
@@ -75,7 +75,7 @@ fn samples_are_what_a_flow_does() {
     // Packets leave the sender from 0 on and come out of its uplink from 1 us on, 25 in 8.32 us.
     let mut scenario = scenario("ideal", star(2, FAST, Duration(US)).unwrap(), vec![]);
     scenario.flows = vec![flow((0, 1), 50 * 4096), flow((1, 0), 1)];
-    scenario.sampling = Some(Sampling { every: Duration(US + 5 * PACKET / 2), most: 100 });
+    scenario.sampling = Some(Sampling { period: Duration(US + 5 * PACKET / 2), max_periods: 100 });
     let (report, _) = play(&scenario).unwrap();
     let samples = report.samples.unwrap();
     assert_eq!(samples.layers, ["host up", "host down"]);
@@ -84,10 +84,10 @@ fn samples_are_what_a_flow_does() {
     // Two and a half packets one way, one the other way.
     assert_eq!((up.carried, up.busiest), (Bytes(2 * 4160 + 2080 + 4160), LinkId(0)));
     let possible = (US + 5 * PACKET / 2) as f64 / 80.0;
-    assert!((up.max_utilisation - 2.5 * 4160.0 / possible).abs() < 1e-12);
-    assert!((up.mean_utilisation - 3.5 * 4160.0 / (2.0 * possible)).abs() < 1e-12);
+    assert!((up.max_utilization - 2.5 * 4160.0 / possible).abs() < 1e-12);
+    assert!((up.mean_utilization - 3.5 * 4160.0 / (2.0 * possible)).abs() < 1e-12);
     // Later on the uplink is full.
-    assert!((samples.rows[4].max_utilisation - 1.0).abs() < 1e-12);
+    assert!((samples.rows[4].max_utilization - 1.0).abs() < 1e-12);
     for (layer, links) in [(0, [0, 2]), (1, [1, 3])] {
         let rows = samples.rows.iter().filter(|row| row.layer == layer);
         let carried: u64 = rows.map(|row| row.carried.0).sum();
@@ -99,7 +99,7 @@ fn samples_are_what_a_flow_does() {
 fn many_samples_are_merged_and_nothing_is_lost() {
     let mut scenario = scenario("ideal", tree(), crossing());
     let mut sample = |every, most| {
-        scenario.sampling = Some(Sampling { every: Duration(every), most });
+        scenario.sampling = Some(Sampling { period: Duration(every), max_periods: most });
         play(&scenario).unwrap().0.samples.unwrap()
     };
     let (fine, coarse) = (sample(50_000, 1_000_000), sample(50_000, 9));
@@ -128,38 +128,38 @@ fn many_samples_are_merged_and_nothing_is_lost() {
     }
 }
 
-fn brief(event: &PacketEvent) -> (u64, What, u32, Kind) {
-    (event.time.0, event.what, event.link.0, event.kind)
+fn brief(event: &PacketEvent) -> (u64, EventKind, u32, PacketKind) {
+    (event.time.0, event.event, event.link.0, event.packet_kind)
 }
 
 #[test]
 fn a_trace_tells_the_life_of_a_packet() {
     let mut scenario = scenario("ideal", star(3, FAST, Duration(US)).unwrap(), vec![]);
     scenario.flows = vec![flow((0, 2), 4096), flow((1, 2), 4096)];
-    scenario.tracing = Some(Tracing { first: 100, flow: Some(1) });
+    scenario.event_logging = Some(EventLogging { max_events: 100, flow: Some(FlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
     let (arrival, begin) = (PACKET + US, 2 * PACKET + US);
     let received = begin + PACKET + US;
     let expected = [
-        (0, What::Sent, 2, Kind::Data),
-        (arrival, What::Arrived, 2, Kind::Data),
-        (begin, What::Sent, 5, Kind::Data),
-        (received, What::Delivered, 5, Kind::Data),
-        (received, What::Sent, 4, Kind::Ack),
-        (received + ACK + US, What::Arrived, 4, Kind::Ack),
-        (received + ACK + US, What::Sent, 3, Kind::Ack),
-        (received + 2 * (ACK + US), What::Delivered, 3, Kind::Ack),
+        (0, EventKind::Sent, 2, PacketKind::Data),
+        (arrival, EventKind::Arrived, 2, PacketKind::Data),
+        (begin, EventKind::Sent, 5, PacketKind::Data),
+        (received, EventKind::Delivered, 5, PacketKind::Data),
+        (received, EventKind::Sent, 4, PacketKind::Ack),
+        (received + ACK + US, EventKind::Arrived, 4, PacketKind::Ack),
+        (received + ACK + US, EventKind::Sent, 3, PacketKind::Ack),
+        (received + 2 * (ACK + US), EventKind::Delivered, 3, PacketKind::Ack),
     ];
-    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected);
-    assert!(report.trace.iter().all(|event| event.flow == FlowId(1)));
-    scenario.tracing = Some(Tracing { first: 3, flow: Some(1) });
+    assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected);
+    assert!(report.events.iter().all(|event| event.flow == FlowId(1)));
+    scenario.event_logging = Some(EventLogging { max_events: 3, flow: Some(FlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
-    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
-    // What is still on its way was sent, too.
+    assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
+    // What is still in flight was sent, too.
     scenario.until = Time(begin);
-    scenario.tracing = Some(Tracing { first: 9, flow: Some(1) });
+    scenario.event_logging = Some(EventLogging { max_events: 9, flow: Some(FlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
-    assert_eq!(report.trace.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
+    assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
 }
 
 #[test]
@@ -176,15 +176,18 @@ fn a_trace_has_every_loss_and_every_mark() {
         scenario.config = config;
         scenario.flows = (0..4).map(|host| flow((host, 4), 40_960)).collect();
         scenario.until = Time(until);
-        scenario.tracing = Some(Tracing { first: 1_000_000, flow: None });
+        scenario.event_logging = Some(EventLogging { max_events: 1_000_000, flow: None });
         let (report, _) = play(&scenario).unwrap();
-        let count = |what| report.trace.iter().filter(|event| event.what == what).count() as u64;
-        assert_eq!(count(What::Dropped), report.totals.drops + report.totals.control_drops);
-        assert_eq!(count(What::Trimmed), report.totals.trims);
-        assert_eq!(count(What::Marked), report.totals.marks);
-        assert_eq!(count(What::Sent), report.counters.data_hops + report.counters.control_hops);
+        let count = |what| report.events.iter().filter(|event| event.event == what).count() as u64;
+        assert_eq!(count(EventKind::Dropped), report.totals.drops + report.totals.control_drops);
+        assert_eq!(count(EventKind::Trimmed), report.totals.trims);
+        assert_eq!(count(EventKind::Marked), report.totals.marks);
+        assert_eq!(
+            count(EventKind::Sent),
+            report.counters.data_hops + report.counters.control_hops
+        );
         assert!(report.totals.drops + report.totals.trims + report.totals.marks > 10);
-        assert!(report.trace.is_sorted_by_key(|event| event.time));
+        assert!(report.events.is_sorted_by_key(|event| event.time));
     }
 }
 
@@ -192,7 +195,7 @@ fn a_trace_has_every_loss_and_every_mark() {
 fn samples_that_make_no_sense_are_refused() {
     let mut scenario = scenario("ideal", tree(), vec![]);
     for (every, most) in [(0, 10), (5, 1)] {
-        scenario.sampling = Some(Sampling { every: Duration(every), most });
+        scenario.sampling = Some(Sampling { period: Duration(every), max_periods: most });
         assert_eq!(
             play(&scenario).unwrap_err().to_string(),
             format!(

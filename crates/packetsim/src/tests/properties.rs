@@ -8,11 +8,11 @@ use super::plain;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::Run;
 use crate::{
-    CircuitChange, Config, Core, Ecn, FlowId, FlowOutcome, FlowSpec, Kind, LinkId, Marking, NicId,
-    NodeId, Overflow, PacketError, Paths, Pfc, Sampling, Scenario, Topology, Tracing,
-    TransportName, What, profile,
+    Cable, CircuitChange, Config, Core, Ecn, EventKind, EventLogging, FlowId, FlowOutcome,
+    FlowSpec, LinkId, Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketKind, Paths,
+    Pfc, Sampling, Scenario, Topology, TransportName, profile,
 };
-use lightloom_kernel::{Silent, TraceHash};
+use lightloom_kernel::{RunHash, Silent};
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -126,8 +126,10 @@ fn graph(switches: u32, hosts: &[u32], links: &[(u32, u32)], rates: &[Rate]) -> 
     pairs.extend(links.iter().map(|&(a, b)| (NodeId(a % all), NodeId(b % all))));
     for (index, &pair) in pairs.iter().filter(|(a, b)| a != b).enumerate() {
         let rate = rates[index % rates.len()];
-        let layer = if index % 2 == 0 { ("even", "ever") } else { ("odd", "other") };
-        topology.connect(pair, rate, Duration(index as u64 * 100_000), layer).unwrap();
+        let layer = if index % 2 == 0 { ["even", "ever"] } else { ["odd", "other"] };
+        topology
+            .connect(pair.0, pair.1, Cable { rate, delay: Duration(index as u64 * 100_000) }, layer)
+            .unwrap();
     }
     topology
 }
@@ -138,7 +140,7 @@ fn topology(case: &Case) -> Topology {
     match &case.shape {
         Shape::Star(hosts) => star(*hosts, rate, delay).unwrap(),
         Shape::LeafSpine(hosts, spines) => {
-            leaf_spine(*hosts, 3, *spines, (rate, rates[rates.len() - 1]), delay).unwrap()
+            leaf_spine(*hosts, 3, *spines, rate, rates[rates.len() - 1], delay).unwrap()
         }
         Shape::FatTree(hosts) => fat_tree(*hosts, 4, rate, delay).unwrap(),
         Shape::Graph(switches, hosts, links) => graph(*switches, hosts, links, &rates),
@@ -150,11 +152,11 @@ fn scenario(case: &Case) -> Scenario {
     let topology = topology(case);
     let transport =
         profile(TransportName::ALL[case.transport].name(), Rate(RATES[case.rates[0]])).unwrap().1;
-    let mut network = transport.network(topology.clone(), case.config).unwrap();
+    let mut network = transport.simulation(topology.clone(), case.config).unwrap();
     let (nics, links) = (topology.nic_count() as u32, topology.links().len() as u32);
     let flows = case.flows.iter().filter_map(|&(from, to, size, start, is_explicit)| {
         let ends = (NicId(from % nics), NicId(to % nics));
-        let path = network.core().path(ends, size);
+        let path = network.core().path(ends.0, ends.1, size);
         let spec = FlowSpec {
             source: ends.0,
             destination: ends.1,
@@ -176,62 +178,63 @@ fn scenario(case: &Case) -> Scenario {
         config: case.config,
         transport,
         sampling: None,
-        tracing: None,
+        event_logging: None,
         until: Time(case.until),
     }
 }
 
-/// Packets of a flow that carry data, or did, on wires and in queues.
-fn in_flight(core: &Core, flow: u32) -> (u64, u32) {
-    let (mut found, mut all) = (0, 0);
-    for slot in &core.links {
-        for chain in [slot.wire, slot.data, slot.control] {
-            for id in core.packets.chain(chain) {
-                let packet = &core.packets[id];
-                let is_data = matches!(packet.kind, Kind::Data | Kind::Header);
-                found += u64::from(is_data && packet.flow == flow);
-                all += 1;
-            }
-        }
-    }
-    (found, all)
+/// Packets on wires and in queues.
+fn in_flight(core: &Core) -> Vec<Packet> {
+    core.topology().link_ids().flat_map(|link| core.packets_on(link)).collect()
+}
+
+/// Whether a packet carries data, or did.
+fn is_data(packet: &Packet) -> bool {
+    matches!(packet.kind, PacketKind::Data | PacketKind::Header)
 }
 
 /// Every packet that was sent arrived, was lost, or is somewhere.
 fn audit(core: &Core) -> Result<(), TestCaseError> {
-    let trace = core.trace();
+    let trace = core.packet_events();
     if trace.len() == MOST_EVENTS {
         return Ok(());
     }
-    let hops = trace.iter().filter(|event| event.what == What::Sent);
+    let hops = trace.iter().filter(|event| event.event == EventKind::Sent);
     let counters = core.counters();
     prop_assert_eq!(hops.count() as u64, counters.data_hops + counters.control_hops);
-    prop_assert_eq!(in_flight(core, 0).1, core.packets.live);
-    for flow in 0..core.flow_count() as u32 {
+    let in_flight = in_flight(core);
+    prop_assert_eq!(in_flight.len(), core.live_packets() as usize);
+    for flow in (0..core.flow_count() as u32).map(FlowId) {
         let (mut sent, mut ended, mut came) = (0, 0, BTreeSet::new());
-        for event in trace.iter().filter(|event| event.flow == FlowId(flow)) {
-            let is_data = event.kind == Kind::Data;
-            if event.what == What::Delivered {
-                let nic = NicId(core.ends(flow)[usize::from(event.kind.is_forward())]);
+        for event in trace.iter().filter(|event| event.flow == flow) {
+            let has_payload = event.packet_kind == PacketKind::Data;
+            if event.event == EventKind::Delivered {
+                let nic = core.endpoints(flow).target(event.packet_kind.is_forward());
                 let reached = core.topology().links()[event.link.0 as usize].to;
                 prop_assert_eq!(reached, core.topology().host_of(nic));
             }
-            match event.what {
-                What::Sent if is_data => sent += u64::from(event.link == core.first_link(flow)),
-                What::Dropped if is_data || event.kind == Kind::Header => ended += 1,
-                What::Delivered if event.kind == Kind::Header => ended += 1,
-                What::Delivered if is_data => {
+            match event.event {
+                EventKind::Sent if has_payload => {
+                    sent += u64::from(event.link == core.first_link(flow));
+                }
+                EventKind::Dropped if has_payload || event.packet_kind == PacketKind::Header => {
                     ended += 1;
-                    came.insert(event.number);
+                }
+                EventKind::Delivered if event.packet_kind == PacketKind::Header => ended += 1,
+                EventKind::Delivered if has_payload => {
+                    ended += 1;
+                    came.insert(event.sequence);
                 }
                 _ => {}
             }
         }
-        prop_assert_eq!(sent, ended + in_flight(core, flow).0, "packets of flow {}", flow);
+        let of_flow = |packet: &&Packet| packet.flow == flow && is_data(packet);
+        let left = in_flight.iter().filter(of_flow).count();
+        prop_assert_eq!(sent, ended + left as u64, "packets of flow {}", flow.0);
         let state = core.flow(flow);
         prop_assert!(state.received as usize <= came.len());
         prop_assert!(came.last().is_none_or(|&last| last < state.packets));
-        if state.done_at != u64::MAX {
+        if state.is_done() {
             prop_assert!(state.start <= state.received_at && state.received_at <= state.done_at);
             prop_assert_eq!(state.received, state.packets);
         }
@@ -240,7 +243,7 @@ fn audit(core: &Core) -> Result<(), TestCaseError> {
 }
 
 /// Plays a scenario; returns what finished, and the hash if it came to its end.
-fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<TraceHash>), TestCaseError> {
+fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<RunHash>), TestCaseError> {
     let mut run = Run::new(scenario).unwrap();
     let mut outcomes = Vec::new();
     let end = loop {
@@ -250,9 +253,9 @@ fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<TraceHash>), Te
             end => break end,
         }
     };
-    run.network.settle_all();
-    if scenario.tracing.is_some() {
-        audit(run.network.core())?;
+    run.simulation.settle_all();
+    if scenario.event_logging.is_some() {
+        audit(run.simulation.core())?;
     }
     let finished: BTreeSet<u32> = outcomes.iter().map(|outcome| outcome.flow.0).collect();
     prop_assert_eq!(finished.len(), outcomes.len(), "each flow finishes once");
@@ -274,7 +277,7 @@ fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<TraceHash>), Te
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let mut scenario = scenario(case);
-    scenario.tracing = Some(Tracing { first: MOST_EVENTS, flow: None });
+    scenario.event_logging = Some(EventLogging { max_events: MOST_EVENTS, flow: None });
     let (outcomes, hash) = play(&scenario)?;
     let name = scenario.transport.name().name();
     let is_plain = scenario.config.pfc.is_none() && scenario.config.queue_bytes == u32::MAX;
@@ -287,8 +290,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
             prop_assert!(outcome.slowdown <= 1.0, "alone and not ideal: {}", outcome.slowdown);
         }
     }
-    scenario.tracing = None;
-    scenario.sampling = Some(Sampling { every: Duration(1_234_567), most: 20 });
+    scenario.event_logging = None;
+    scenario.sampling = Some(Sampling { period: Duration(1_234_567), max_periods: 20 });
     prop_assert_eq!(play(&scenario)?, (outcomes, hash), "the same again");
     Ok(())
 }

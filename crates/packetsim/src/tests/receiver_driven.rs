@@ -1,10 +1,10 @@
 //! NDP and EQDS: closed forms, conservation, loss.
 
-use super::{flow, plain, run};
+use super::{Finished, flow, plain, run, total};
 use crate::transport::Transport;
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::ndp::{Ndp, NdpParameters};
-use crate::{Config, Core, Flow, FlowSpec, Overflow, Paths, Simulation, Topology, presets};
+use crate::{Config, Core, FlowSpec, Overflow, Paths, Simulation, Topology, presets};
 use lightloom_model::{Duration, Rate};
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn a_window_too_small_leaves_the_link_idle() {
 
 #[test]
 fn one_flow_of_eqds_takes_as_long_as_in_the_simulator_of_its_authors() {
-    // What that prints (csg-htsim 841d9e7b): six digits. Credit of 4,096 B per 332.481 ns and
+    // That prints (csg-htsim 841d9e7b): six digits. Credit of 4,096 B per 332.481 ns and
     // packets of 4,160 B make it 1 % slower than the link, but for the speculative window.
     for (to, theirs) in [(1, 168_715_000), (127, 177_788_000)] {
         let config = Config { full_tail: false, ..trimming(35) };
@@ -77,10 +77,10 @@ fn one_flow_of_eqds_takes_as_long_as_in_the_simulator_of_its_authors() {
 
 /// Data packets that left hosts and that left the switch of a star, payloads cut, headers and
 /// control packets lost.
-fn counted<T: Transport>(simulation: &Simulation<T>, flows: &[Flow]) -> (u64, u64) {
+fn counted<T: Transport>(simulation: &Simulation<T>, flows: &[Finished]) -> (u64, u64) {
     let core = simulation.core();
-    let sum = |count: fn(&crate::LinkCounters) -> u64| core.link_counters.iter().map(count).sum();
-    let (trims, drops): (u64, u64) = (sum(|it| it.trims), sum(|it| it.drops + it.control_drops));
+    let trims = total(simulation, |link| link.trims);
+    let drops = total(simulation, |link| link.drops + link.control_drops);
     let packets: u64 = flows.iter().map(|flow| u64::from(flow.packets)).sum();
     for flow in flows {
         assert_eq!(flow.received, flow.packets);
@@ -90,7 +90,7 @@ fn counted<T: Transport>(simulation: &Simulation<T>, flows: &[Flow]) -> (u64, u6
     if drops == 0 {
         assert_eq!(core.counters().data_hops, 2 * packets + trims);
     }
-    assert_eq!(core.packets.live, 0, "nothing is left in the network");
+    assert_eq!(core.live_packets(), 0, "nothing is left in the network");
     (trims, drops)
 }
 
@@ -122,8 +122,7 @@ fn headers_lost_in_a_great_incast_cost_little() {
         let rate = Rate(100_000_000_000);
         let topology = presets::fat_tree(1024, 16, rate, Duration(DELAY)).unwrap();
         let (simulation, flows) = run(topology, trimming(34), new, &incast(700, 200_000));
-        let core = simulation.core();
-        let drops: u64 = core.link_counters.iter().map(|it| it.drops + it.control_drops).sum();
+        let drops = total(&simulation, |link| link.drops + link.control_drops);
         assert!(drops > 100, "{drops} headers lost");
         // Flows shorter than a window, so that timeouts are no small part.
         let last = flows.iter().map(|flow| flow.done_at).max().unwrap();
@@ -208,11 +207,11 @@ proptest! {
         let (simulation, flows) =
             run(topology(), config, |core| Ndp::new(core, parameters).unwrap(), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));
-        prop_assert_eq!(simulation.core().packets.live, 0);
+        prop_assert_eq!(simulation.core().live_packets(), 0);
         let parameters = EqdsParameters { window, ..EqdsParameters::default() };
         let (simulation, flows) =
             run(topology(), config, |core| Eqds::new(core, parameters).unwrap(), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));
-        prop_assert_eq!(simulation.core().packets.live, 0);
+        prop_assert_eq!(simulation.core().live_packets(), 0);
     }
 }

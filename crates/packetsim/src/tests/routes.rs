@@ -3,7 +3,9 @@
 use super::{flow, plain};
 use crate::transport::line_rate::LineRate;
 use crate::transport::{Next, Transport};
-use crate::{Core, FlowId, FlowSpec, Kind, LinkId, Packet, Simulation, Topology};
+use crate::{
+    Cable, Control, Core, FlowId, FlowSpec, LinkId, NicId, Packet, PacketKind, Simulation, Topology,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
 
@@ -12,24 +14,25 @@ const US: u64 = 1_000_000;
 const PACKET: u64 = 4160 * 80;
 
 /// One packet per flow, on whatever path, acknowledged on another.
-struct Stray(Vec<u32>);
+struct Stray(Vec<FlowId>);
 
 impl Transport for Stray {
-    fn start(&mut self, _core: &mut Core, flow: u32) {
+    fn start(&mut self, _core: &mut Core, flow: FlowId) {
         self.0.push(flow);
     }
 
-    fn next(&mut self, core: &mut Core, _nic: u32, _at: u64) -> Next {
+    fn next(&mut self, core: &mut Core, _nic: NicId, _at: Time) -> Next {
         self.0.pop().map_or(Next::Nothing, |flow| Next::Packet(core.new_data(flow, 0, 7)))
     }
 
-    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         assert_eq!(packet.path, 0, "transports see no places on routes");
-        if packet.kind == Kind::Data {
-            core.received(packet.flow);
-            core.send_control(nic, Kind::Ack, packet.flow, (1, 0), (9, 0));
+        if packet.kind == PacketKind::Data {
+            core.receive(packet.flow);
+            let ack = Control::new(PacketKind::Ack, packet.flow);
+            core.send_control(nic, Control { sequence: 1, path: 9, ..ack });
         } else {
-            core.finish(packet.flow);
+            core.complete(packet.flow);
         }
     }
 }
@@ -41,7 +44,11 @@ fn line() -> (Topology, FlowSpec) {
     let mut route: Vec<LinkId> = Vec::new();
     for pair in hosts.windows(2) {
         let rate = Rate(100_000_000_000);
-        route.push(topology.connect((pair[0], pair[1]), rate, Duration(US), ("", "")).unwrap());
+        route.push(
+            topology
+                .connect(pair[0], pair[1], Cable { rate, delay: Duration(US) }, ["", ""])
+                .unwrap(),
+        );
     }
     // NICs 0 and 1 are the ends of the first link, 2 and 3 of the second.
     (topology, FlowSpec { route: Some(route), ..flow((0, 3), 4096) })
@@ -59,7 +66,7 @@ fn first_finish<T: Transport>(
     let mut done = Vec::new();
     assert!(simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap());
     assert_eq!(done, [FlowId(0)]);
-    let now = simulation.core().now();
+    let now = simulation.core().now().0;
     assert!(!simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap(), "once only");
     now
 }

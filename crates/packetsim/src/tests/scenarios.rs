@@ -13,7 +13,7 @@ const GBPS: u64 = 1_000_000_000;
 const US: u64 = 1_000_000;
 
 /// A scenario with all defaults of a transport.
-pub fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> Scenario {
+pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> Scenario {
     let (config, transport) = profile(name, Rate(100 * GBPS)).unwrap();
     Scenario {
         topology,
@@ -22,13 +22,13 @@ pub fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> Scenari
         flows,
         circuits: Vec::new(),
         sampling: None,
-        tracing: None,
+        event_logging: None,
         until: Time(u64::MAX),
     }
 }
 
 /// Its report, and what finished.
-pub fn play(scenario: &Scenario) -> Result<(Report, Vec<FlowOutcome>), PacketError> {
+pub(super) fn play(scenario: &Scenario) -> Result<(Report, Vec<FlowOutcome>), PacketError> {
     let mut outcomes = Vec::new();
     let report =
         simulate(scenario, &mut Silent, &mut |finished| outcomes.extend_from_slice(finished))?;

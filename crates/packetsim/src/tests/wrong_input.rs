@@ -3,7 +3,7 @@
 use super::scenarios::{play, scenario};
 use super::{flow, plain};
 use crate::presets::star;
-use crate::{Config, Ecn, FlowSpec, LinkId, Marking, Overflow, Paths, Pfc, Topology};
+use crate::{Cable, Config, Ecn, FlowSpec, LinkId, Marking, Overflow, Paths, Pfc, Topology};
 use lightloom_model::{Duration, Rate};
 
 const FAST: Rate = Rate(100_000_000_000);
@@ -64,9 +64,9 @@ fn parts() -> Topology {
     let mut topology = Topology::new();
     let hosts: Vec<_> = (0..3).map(|_| topology.add_host()).collect();
     let switches: Vec<_> = (0..2).map(|_| topology.add_switch()).collect();
-    let names = ("up", "down");
+    let names = ["up", "down"];
     for pair in [(hosts[0], switches[0]), (hosts[1], switches[1]), (hosts[0], hosts[2])] {
-        topology.connect(pair, FAST, Duration(1), names).unwrap();
+        topology.connect(pair.0, pair.1, Cable { rate: FAST, delay: Duration(1) }, names).unwrap();
     }
     topology
 }

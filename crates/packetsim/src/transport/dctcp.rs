@@ -11,20 +11,24 @@
 //! `bursts`, and for two of its peculiarities: there, acknowledgements take no time, and `alpha`
 //! shrinks the window even when nothing was marked.
 
-use super::{ActiveFlows, Next, Transport, prefetch_end};
-use crate::core::Core;
+use super::round_robin::RoundRobin;
+use super::table::{PerFlow, PerNic};
+use super::{Next, Transport, prefetch_end};
 use crate::error::PacketError;
-use crate::packet::{ECHO, Kind, MARKED, Packet};
-use lightloom_model::Duration;
+use crate::flow::FlowId;
+use crate::network::core::Core;
+use crate::packet::{Control, ECHO, MARKED, Packet, PacketKind};
+use crate::topology::NicId;
+use lightloom_model::{Duration, Time};
 
 /// No deadline.
-const NEVER: u64 = u64::MAX;
+const NEVER: Time = Time(u64::MAX);
 /// Timeouts double up to this often.
-const MOST_DOUBLINGS: u8 = 12;
+const MAX_DOUBLINGS: u8 = 12;
 /// Duplicate acknowledgements that mean a loss.
 const DUPLICATES: u8 = 3;
 
-/// What DCTCP can be tuned by.
+/// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DctcpParameters {
     /// Window at the start, in packets.
@@ -35,9 +39,9 @@ pub struct DctcpParameters {
     pub gain: f32,
     /// `alpha` at the start; RFC 8257 recommends 1.
     pub initial_alpha: f32,
-    /// Least time until a retransmission.
+    /// Minimum time until a retransmission.
     pub min_timeout: Duration,
-    /// Timeouts happen at multiples of this: kernels look at timers now and then.
+    /// Timeouts are at multiples of this: kernels check timers periodically.
     pub timer_tick: Duration,
     /// Whether a NIC sends all that a flow's window allows before it turns to the next flow, as
     /// hosts with one queue do; else flows take turns by packet.
@@ -61,7 +65,7 @@ impl Default for DctcpParameters {
 impl DctcpParameters {
     /// The longest time between two attempts, where round trips are short against it.
     pub fn longest_timeout(&self) -> Duration {
-        Duration(self.min_timeout.0.saturating_mul(1 << MOST_DOUBLINGS))
+        Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
     }
 
     /// Checks the values.
@@ -95,8 +99,8 @@ impl DctcpParameters {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Sender {
-    /// When the oldest packet in flight is given up, in ps.
-    deadline: u64,
+    /// When the oldest packet in flight is considered lost.
+    deadline: Time,
     window: f64,
     /// Below it the window grows by one packet per acknowledgement, above by one per window.
     threshold: f32,
@@ -182,14 +186,14 @@ impl Sender {
         self.doublings = 0;
     }
 
-    /// RFC 8257, 3.3, at each acknowledgement up to `number`.
-    fn observe(&mut self, number: u32, marked: bool, gain: f32) {
+    /// RFC 8257, 3.3, at each acknowledgement up to `sequence`.
+    fn observe(&mut self, sequence: u32, marked: bool, gain: f32) {
         self.round_acks += 1;
         if marked {
             self.round_marks += 1;
             self.threshold = self.threshold.min(self.window as f32);
         }
-        if number <= self.round_end {
+        if sequence <= self.round_end {
             return;
         }
         let share = self.round_marks as f32 / self.round_acks as f32;
@@ -208,11 +212,11 @@ impl Sender {
     }
 
     /// An acknowledgement of something new.
-    fn advance(&mut self, number: u32) {
-        let newly = number - self.first;
-        self.first = number;
-        self.unsent = self.unsent.max(number);
-        self.next = self.next.max(number);
+    fn advance(&mut self, sequence: u32) {
+        let newly = sequence - self.first;
+        self.first = sequence;
+        self.unsent = self.unsent.max(sequence);
+        self.next = self.next.max(sequence);
         self.duplicates = 0;
         if !self.is_recovering {
             let unused = (self.window - self.in_flight()).clamp(0.0, 1.0);
@@ -222,7 +226,7 @@ impl Sender {
             } else {
                 self.window += unused / self.window;
             }
-        } else if number >= self.recover {
+        } else if sequence >= self.recover {
             self.is_recovering = false;
             self.window = f64::from(self.threshold).min(self.in_flight() + 1.0);
         } else {
@@ -253,7 +257,7 @@ impl Sender {
         self.begin_round();
     }
 
-    /// Nothing came back in time: all begins again at the first packet missing.
+    /// Nothing was acknowledged in time: sending continues at the first missing packet.
     fn time_out(&mut self) {
         if self.is_recovering {
             self.window = f64::from(self.threshold).min(self.in_flight() + 1.0);
@@ -265,16 +269,16 @@ impl Sender {
         self.is_recovering = false;
         self.duplicates = 0;
         self.flags &= !REPEAT;
-        self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+        self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
     }
 }
 
-/// The receiving end: what is missing, up to the last that came.
+/// The receiving end: what is missing, up to the last packet that arrived.
 #[derive(Debug, Clone, Copy, Default)]
 struct Receiver {
     /// First packet missing.
     expected: u32,
-    /// One behind the last that came.
+    /// One behind the last that arrived.
     end: u32,
 }
 
@@ -282,13 +286,13 @@ struct Receiver {
 #[derive(Debug, Clone)]
 pub struct Dctcp {
     parameters: DctcpParameters,
-    active: ActiveFlows,
+    active: RoundRobin,
     /// Per NIC how many packets the flow whose turn it is may still send before the next.
-    left: Vec<u32>,
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
-    /// Which packets came, one bit each; empty unless one is missing before another.
-    came: Vec<Vec<u64>>,
+    left: PerNic<u32>,
+    senders: PerFlow<Sender>,
+    receivers: PerFlow<Receiver>,
+    /// Which packets have arrived, one bit each; empty unless one is missing before another.
+    arrived: PerFlow<Vec<u64>>,
 }
 
 impl Dctcp {
@@ -300,87 +304,90 @@ impl Dctcp {
         parameters.validate()?;
         Ok(Self {
             parameters,
-            active: ActiveFlows::new(core.nic_count()),
-            left: vec![0; core.nic_count()],
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            came: Vec::new(),
+            active: RoundRobin::new(core.nic_count()),
+            left: PerNic::new(core.nic_count(), |_| 0),
+            senders: PerFlow::default(),
+            receivers: PerFlow::default(),
+            arrived: PerFlow::default(),
         })
     }
 
     /// The estimated share of marked packets of a flow.
-    pub fn alpha(&self, flow: u32) -> f32 {
-        self.senders[flow as usize].alpha
+    pub fn alpha(&self, flow: FlowId) -> f32 {
+        self.senders[flow].alpha
     }
 
     /// The window of a flow, in packets.
-    pub fn window(&self, flow: u32) -> f64 {
-        self.senders[flow as usize].window
+    pub fn window(&self, flow: FlowId) -> f64 {
+        self.senders[flow].window
     }
 
-    fn start_deadline(&mut self, core: &mut Core, flow: u32, now: u64) {
-        let sender = &mut self.senders[flow as usize];
+    fn start_deadline(&mut self, core: &mut Core, flow: FlowId, now: Time) {
+        let sender = &mut self.senders[flow];
         let estimate = 1000 * (u64::from(sender.rtt) + 4 * u64::from(sender.rtt_deviation));
         let timeout = estimate.max(self.parameters.min_timeout.0) << sender.doublings;
-        sender.deadline = now + timeout;
+        sender.deadline = now + Duration(timeout);
         self.watch(core, flow);
     }
 
-    /// Sees to it that a timer is pending, before the deadline or any that may replace it.
-    fn watch(&mut self, core: &mut Core, flow: u32) {
-        let sender = &mut self.senders[flow as usize];
+    /// Makes sure that a timer is pending, before the deadline or any that may replace it.
+    fn watch(&mut self, core: &mut Core, flow: FlowId) {
+        let sender = &mut self.senders[flow];
         if sender.flags & TIMER == 0 {
             sender.flags |= TIMER;
-            let time = sender.deadline.min(core.now() + self.parameters.min_timeout.0);
-            core.set_timer(flow, time.next_multiple_of(self.parameters.timer_tick.0), 0);
+            let time = sender.deadline.min(core.now() + self.parameters.min_timeout);
+            let tick = self.parameters.timer_tick.0;
+            core.set_timer(flow, Time(time.0.next_multiple_of(tick)));
         }
     }
 
     /// The flow of a NIC whose turn it is; those that finished meanwhile leave.
-    fn turn(&mut self, nic: u32) -> Option<u32> {
+    fn turn(&mut self, nic: NicId) -> Option<FlowId> {
         loop {
             let flow = self.active.first(nic)?;
-            if self.senders[flow as usize].may_send() {
+            if self.senders[flow].may_send() {
                 return Some(flow);
             }
             self.active.remove_first(nic);
-            self.left[nic as usize] = 0;
+            self.left[nic] = 0;
         }
     }
 
-    fn data(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+    fn data(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         let flow = packet.flow;
-        let receiver = &mut self.receivers[flow as usize];
-        if packet.number == receiver.expected && receiver.expected == receiver.end {
+        let receiver = &mut self.receivers[flow];
+        if packet.sequence == receiver.expected && receiver.expected == receiver.end {
             receiver.expected += 1;
             receiver.end += 1;
-            core.received(flow);
-        } else if packet.number >= receiver.expected {
-            let came = &mut self.came[flow as usize];
-            if receiver.insert(came, packet.number) {
-                core.received(flow);
+            core.receive(flow);
+        } else if packet.sequence >= receiver.expected {
+            let arrived = &mut self.arrived[flow];
+            if receiver.insert(arrived, packet.sequence) {
+                core.receive(flow);
             }
         }
-        let echo = if packet.flags & MARKED == 0 { 0 } else { ECHO };
-        core.send_control(nic, Kind::Ack, flow, (receiver.expected, packet.value), (0, echo));
+        let flags = if packet.flags & MARKED == 0 { 0 } else { ECHO };
+        let (sequence, value) = (receiver.expected, packet.value);
+        let ack = Control { sequence, value, flags, ..Control::new(PacketKind::Ack, flow) };
+        core.send_control(nic, ack);
     }
 
-    fn acknowledgement(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+    fn acknowledgement(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         let flow = packet.flow;
         let packets = core.flow(flow).packets;
-        let sender = &mut self.senders[flow as usize];
-        if packet.number < sender.first || sender.first == packets {
+        let sender = &mut self.senders[flow];
+        if packet.sequence < sender.first || sender.first == packets {
             return;
         }
-        let is_new = packet.number > sender.first;
-        sender.observe(packet.number, packet.flags & ECHO != 0, self.parameters.gain);
+        let is_new = packet.sequence > sender.first;
+        sender.observe(packet.sequence, packet.flags & ECHO != 0, self.parameters.gain);
         sender.measure(nanoseconds(core.now()).wrapping_sub(packet.value));
         if is_new {
-            sender.advance(packet.number);
-            if packet.number == packets {
+            sender.advance(packet.sequence);
+            if packet.sequence == packets {
                 sender.deadline = NEVER;
                 sender.flags &= !REPEAT;
-                return core.finish(flow);
+                return core.complete(flow);
             }
             sender.hand_over(packets);
             if sender.unsent == sender.first {
@@ -392,63 +399,62 @@ impl Dctcp {
             sender.repeat();
             sender.hand_over(packets);
         }
-        if self.senders[flow as usize].may_send() {
+        if self.senders[flow].may_send() {
             self.active.add(nic, flow);
         }
     }
 }
 
 impl Receiver {
-    /// Takes a packet behind a gap, or one that fills a gap; returns whether it is new.
+    /// Accepts a packet behind a gap, or one that fills a gap; returns whether it is new.
     #[cold]
-    fn insert(&mut self, came: &mut Vec<u64>, number: u32) -> bool {
-        let (word, bit) = (number as usize / 64, 1_u64 << (number % 64));
-        if word >= came.len() {
-            came.resize(word + 1, 0);
+    fn insert(&mut self, arrived: &mut Vec<u64>, sequence: u32) -> bool {
+        let (word, bit) = (sequence as usize / 64, 1_u64 << (sequence % 64));
+        if word >= arrived.len() {
+            arrived.resize(word + 1, 0);
         }
-        if came[word] & bit != 0 {
+        if arrived[word] & bit != 0 {
             return false;
         }
-        came[word] |= bit;
-        self.end = self.end.max(number + 1);
+        arrived[word] |= bit;
+        self.end = self.end.max(sequence + 1);
         while self.expected < self.end {
             let next = self.expected as usize;
-            if came.get(next / 64).is_none_or(|word| word & (1 << (next % 64)) == 0) {
+            if arrived.get(next / 64).is_none_or(|word| word & (1 << (next % 64)) == 0) {
                 break;
             }
             self.expected += 1;
         }
         if self.expected == self.end {
-            *came = Vec::new();
+            *arrived = Vec::new();
         }
         true
     }
 }
 
-/// A time in ps as a stamp of 32 bits, for differences of up to four seconds.
-fn nanoseconds(time: u64) -> u32 {
-    (time / 1000) as u32
+/// A time as a stamp of 32 bits, for differences of up to four seconds.
+fn nanoseconds(time: Time) -> u32 {
+    (time.0 / 1000) as u32
 }
 
 impl Transport for Dctcp {
-    fn start(&mut self, core: &mut Core, flow: u32) {
-        let needed = self.senders.len().max(flow as usize + 1);
-        self.senders.resize(needed, Sender::new(&self.parameters));
-        self.receivers.resize(needed, Receiver::default());
-        self.came.resize(needed, Vec::new());
-        self.senders[flow as usize].hand_over(core.flow(flow).packets);
-        self.active.add(core.ends(flow)[0], flow);
+    fn start(&mut self, core: &mut Core, flow: FlowId) {
+        self.senders.make_room(flow, Sender::new(&self.parameters));
+        self.receivers.make_room(flow, Receiver::default());
+        self.arrived.make_room(flow, Vec::new());
+        self.senders[flow].hand_over(core.flow(flow).packets);
+        self.active.add(core.endpoints(flow).source(), flow);
     }
 
-    fn next(&mut self, core: &mut Core, nic: u32, at: u64) -> Next {
+    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
         let Some(flow) = self.turn(nic) else { return Next::Nothing };
-        let sender = &mut self.senders[flow as usize];
-        let left = &mut self.left[nic as usize];
+        let sender = &mut self.senders[flow];
+        let left = &mut self.left[nic];
         if *left == 0 {
             *left = if self.parameters.bursts { sender.unsent_count() } else { 1 };
         }
         *left -= 1;
-        let number = if sender.flags & REPEAT != 0 {
+        let sequence = if sender.flags & REPEAT != 0 {
             sender.flags &= !REPEAT;
             sender.first
         } else {
@@ -465,26 +471,26 @@ impl Transport for Dctcp {
         if is_unwatched {
             self.start_deadline(core, flow, at);
         }
-        let id = core.new_data(flow, number, 0);
+        let id = core.new_data(flow, sequence, 0);
         core.packet_mut(id).value = nanoseconds(at);
         Next::Packet(id)
     }
 
     #[inline]
-    fn prefetch(&self, packet: &Packet) {
+    fn prefetch_flow(&self, packet: &Packet) {
         prefetch_end(packet, &self.senders, &self.receivers);
     }
 
-    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         match packet.kind {
-            Kind::Data => self.data(core, nic, packet),
-            Kind::Ack => self.acknowledgement(core, nic, packet),
+            PacketKind::Data => self.data(core, nic, packet),
+            PacketKind::Ack => self.acknowledgement(core, nic, packet),
             _ => {}
         }
     }
 
-    fn timer(&mut self, core: &mut Core, flow: u32, _tag: u32) {
-        let sender = &mut self.senders[flow as usize];
+    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+        let sender = &mut self.senders[flow];
         sender.flags &= !TIMER;
         if sender.deadline == NEVER {
             return;
@@ -494,7 +500,7 @@ impl Transport for Dctcp {
         }
         sender.time_out();
         self.start_deadline(core, flow, core.now());
-        self.active.add(core.ends(flow)[0], flow);
+        self.active.add(core.endpoints(flow).source(), flow);
     }
 }
 
@@ -610,14 +616,14 @@ mod tests {
 
     #[test]
     fn packets_behind_a_gap_are_remembered() {
-        let (mut receiver, mut came) = (Receiver::default(), Vec::new());
-        assert!(receiver.insert(&mut came, 70));
-        assert!(receiver.insert(&mut came, 2) && !receiver.insert(&mut came, 2));
+        let (mut receiver, mut arrived) = (Receiver::default(), Vec::new());
+        assert!(receiver.insert(&mut arrived, 70));
+        assert!(receiver.insert(&mut arrived, 2) && !receiver.insert(&mut arrived, 2));
         assert_eq!((receiver.expected, receiver.end), (0, 71));
         for number in (0..70).filter(|number| *number != 2) {
-            assert!(receiver.insert(&mut came, number));
+            assert!(receiver.insert(&mut arrived, number));
         }
         assert_eq!((receiver.expected, receiver.end), (71, 71));
-        assert!(came.is_empty());
+        assert!(arrived.is_empty());
     }
 }

@@ -1,14 +1,17 @@
 //! Go-back-N, as reliable connections over RoCE recover (InfiniBand specification, 9.7).
 //!
-//! The receiver takes packets in order only and acknowledges each, cumulatively; of packets behind
-//! a gap it drops all and asks for the first missing one once, until that comes. The sender then
-//! begins again from there, and does so, too, when nothing has been acknowledged for a timeout.
+//! The receiver accepts packets in order only and acknowledges each, cumulatively; it drops packets
+//! behind a gap and sends one negative acknowledgement, for the first missing one, per gap. The
+//! sender then continues from there, as it does when nothing has been acknowledged for a timeout.
 //! Where nothing is ever lost (PFC, endless queues) no timer is set.
 
 use super::prefetch_end;
-use crate::core::Core;
-use crate::packet::{Kind, Packet};
-use lightloom_model::Duration;
+use super::table::PerFlow;
+use crate::flow::FlowId;
+use crate::network::core::Core;
+use crate::packet::{Control, Packet, PacketId, PacketKind};
+use crate::topology::NicId;
+use lightloom_model::{Duration, Time};
 
 /// The sending end of a flow.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,8 +22,8 @@ struct Sender {
     next: u32,
     /// Packets of the flow.
     packets: u32,
-    /// When an acknowledgement last brought something new, or the packet `first` was sent.
-    progress: u64,
+    /// When an acknowledgement was last new, or the packet `first` was sent.
+    progress: Time,
     has_timer: bool,
 }
 
@@ -28,17 +31,17 @@ struct Sender {
 #[derive(Debug, Clone, Copy, Default)]
 struct Receiver {
     expected: u32,
-    /// Whether it has asked for that packet.
-    has_asked: bool,
+    /// Whether it has reported that packet missing.
+    has_reported: bool,
 }
 
-/// What all flows have sent and got.
+/// What all flows have sent and received.
 #[derive(Debug, Clone)]
 pub(super) struct GoBackN {
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
-    /// In ps; `None` where nothing is lost.
-    timeout: Option<u64>,
+    senders: PerFlow<Sender>,
+    receivers: PerFlow<Receiver>,
+    /// `None` where nothing is lost.
+    timeout: Option<Duration>,
 }
 
 impl GoBackN {
@@ -46,20 +49,19 @@ impl GoBackN {
         let config = core.config();
         let is_lossless = config.pfc.is_some() || config.queue_bytes == u32::MAX;
         Self {
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            timeout: (!is_lossless).then_some(timeout.0),
+            senders: PerFlow::default(),
+            receivers: PerFlow::default(),
+            timeout: (!is_lossless).then_some(timeout),
         }
     }
 
-    pub(super) fn start(&mut self, core: &Core, flow: u32) {
-        let needed = self.senders.len().max(flow as usize + 1);
-        self.senders.resize(needed, Sender::default());
-        self.receivers.resize(needed, Receiver::default());
-        self.senders[flow as usize].packets = core.flow(flow).packets;
+    pub(super) fn start(&mut self, core: &Core, flow: FlowId) {
+        self.senders.make_room(flow, Sender::default());
+        self.receivers.make_room(flow, Receiver::default());
+        self.senders[flow].packets = core.flow(flow).packets;
     }
 
-    /// Asks for what will be looked at when a packet arrives.
+    /// Prefetches what the arrival of a packet will use.
     #[inline]
     pub(super) fn prefetch(&self, packet: &Packet) {
         prefetch_end(packet, &self.senders, &self.receivers);
@@ -67,57 +69,57 @@ impl GoBackN {
 
     /// Whether a flow has something to send.
     #[inline]
-    pub(super) fn has_more(&self, flow: u32) -> bool {
-        let sender = &self.senders[flow as usize];
+    pub(super) fn has_more(&self, flow: FlowId) -> bool {
+        let sender = &self.senders[flow];
         sender.next < sender.packets
     }
 
     /// The next packet of a flow that has more.
     #[inline]
-    pub(super) fn send(&mut self, core: &mut Core, flow: u32) -> u32 {
-        let sender = &mut self.senders[flow as usize];
-        let number = sender.next;
+    pub(super) fn send(&mut self, core: &mut Core, flow: FlowId) -> PacketId {
+        let sender = &mut self.senders[flow];
+        let sequence = sender.next;
         sender.next += 1;
         if let Some(timeout) = self.timeout {
-            if number == sender.first {
+            if sequence == sender.first {
                 sender.progress = core.now();
             }
             if !std::mem::replace(&mut sender.has_timer, true) {
-                core.set_timer(flow, core.now() + timeout, 0);
+                core.set_timer(flow, core.now() + timeout);
             }
         }
-        core.new_data(flow, number, 0)
+        core.new_data(flow, sequence, 0)
     }
 
-    /// Sees to a packet that arrived at `nic`; returns whether its flow has to go back.
+    /// Processes a packet that arrived at `nic`; returns whether its flow has to go back.
     #[inline]
-    pub(super) fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) -> bool {
+    pub(super) fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) -> bool {
         match packet.kind {
-            Kind::Data => {
+            PacketKind::Data => {
                 self.data(core, nic, packet);
                 false
             }
-            Kind::Ack => {
+            PacketKind::Ack => {
                 self.advance(core, packet);
                 false
             }
-            Kind::Nack => {
+            PacketKind::Nack => {
                 self.advance(core, packet);
-                let sender = &mut self.senders[packet.flow as usize];
-                let is_news = packet.number == sender.first && sender.next > sender.first;
-                if is_news {
+                let sender = &mut self.senders[packet.flow];
+                let is_new = packet.sequence == sender.first && sender.next > sender.first;
+                if is_new {
                     sender.next = sender.first;
                 }
-                is_news
+                is_new
             }
             _ => false,
         }
     }
 
-    /// A flow's timer runs out; returns whether it has to go back.
-    pub(super) fn timer(&mut self, core: &mut Core, flow: u32) -> bool {
+    /// A flow's timer expires; returns whether it has to go back.
+    pub(super) fn timer(&mut self, core: &mut Core, flow: FlowId) -> bool {
         let timeout = self.timeout.expect("timers are set where packets are lost");
-        let sender = &mut self.senders[flow as usize];
+        let sender = &mut self.senders[flow];
         sender.has_timer = false;
         if sender.next == sender.first {
             return false;
@@ -125,7 +127,7 @@ impl GoBackN {
         let deadline = sender.progress + timeout;
         if core.now() < deadline {
             sender.has_timer = true;
-            core.set_timer(flow, deadline, 0);
+            core.set_timer(flow, deadline);
             return false;
         }
         sender.next = sender.first;
@@ -133,33 +135,34 @@ impl GoBackN {
     }
 
     #[inline]
-    fn data(&mut self, core: &mut Core, nic: u32, packet: Packet) {
-        let receiver = &mut self.receivers[packet.flow as usize];
-        let mut kind = Kind::Ack;
-        if packet.number == receiver.expected {
+    fn data(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
+        let receiver = &mut self.receivers[packet.flow];
+        let mut kind = PacketKind::Ack;
+        if packet.sequence == receiver.expected {
             receiver.expected += 1;
-            receiver.has_asked = false;
-            core.received(packet.flow);
-        } else if packet.number > receiver.expected {
-            if std::mem::replace(&mut receiver.has_asked, true) {
+            receiver.has_reported = false;
+            core.receive(packet.flow);
+        } else if packet.sequence > receiver.expected {
+            if std::mem::replace(&mut receiver.has_reported, true) {
                 return;
             }
-            kind = Kind::Nack;
+            kind = PacketKind::Nack;
         }
-        core.send_control(nic, kind, packet.flow, (receiver.expected, 0), (0, 0));
+        let sequence = receiver.expected;
+        core.send_control(nic, Control { sequence, ..Control::new(kind, packet.flow) });
     }
 
     #[inline]
     fn advance(&mut self, core: &mut Core, packet: Packet) {
-        let sender = &mut self.senders[packet.flow as usize];
-        if packet.number <= sender.first {
+        let sender = &mut self.senders[packet.flow];
+        if packet.sequence <= sender.first {
             return;
         }
-        sender.first = packet.number;
-        sender.next = sender.next.max(packet.number);
+        sender.first = packet.sequence;
+        sender.next = sender.next.max(packet.sequence);
         sender.progress = core.now();
-        if packet.number == sender.packets {
-            core.finish(packet.flow);
+        if packet.sequence == sender.packets {
+            core.complete(packet.flow);
         }
     }
 }

@@ -1,37 +1,40 @@
 //! Line rate without congestion control: RoCE where the network is lossless (PFC), ideal where
-//! buffers have no end; elsewhere what go-back-N alone can do.
+//! buffers are unlimited; elsewhere what go-back-N alone can do.
 
 use super::go_back_n::GoBackN;
-use super::{ActiveFlows, Next, Transport};
-use crate::core::Core;
+use super::round_robin::RoundRobin;
+use super::{Next, Transport};
+use crate::flow::FlowId;
+use crate::network::core::Core;
 use crate::packet::Packet;
-use lightloom_model::Duration;
+use crate::topology::NicId;
+use lightloom_model::{Duration, Time};
 
-/// Time without news after which a flow begins again: 4.096 us x 2^14, the timeout 14 that programs
-/// commonly ask for when they set up a connection (`ibv_modify_qp`).
+/// Time without acknowledgements after which a flow goes back: 4.096 us x 2^14, the timeout 14 that
+/// programs commonly ask for when they set up a connection (`ibv_modify_qp`).
 pub const TIMEOUT: Duration = Duration(4_096_000 << 14);
 
 /// State of the flows.
 #[derive(Debug, Clone)]
 pub struct LineRate {
-    active: ActiveFlows,
+    active: RoundRobin,
     packets: GoBackN,
 }
 
 impl LineRate {
     /// For the NICs of a network.
     pub fn new(core: &Core) -> Self {
-        Self { active: ActiveFlows::new(core.nic_count()), packets: GoBackN::new(core, TIMEOUT) }
+        Self { active: RoundRobin::new(core.nic_count()), packets: GoBackN::new(core, TIMEOUT) }
     }
 }
 
 impl Transport for LineRate {
-    fn start(&mut self, core: &mut Core, flow: u32) {
+    fn start(&mut self, core: &mut Core, flow: FlowId) {
         self.packets.start(core, flow);
-        self.active.add(core.ends(flow)[0], flow);
+        self.active.add(core.endpoints(flow).source(), flow);
     }
 
-    fn next(&mut self, core: &mut Core, nic: u32, _at: u64) -> Next {
+    fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
         while let Some(flow) = self.active.first(nic) {
             if self.packets.has_more(flow) {
                 let id = self.packets.send(core, flow);
@@ -43,20 +46,20 @@ impl Transport for LineRate {
         Next::Nothing
     }
 
-    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         if self.packets.receive(core, nic, packet) {
             self.active.add(nic, packet.flow);
         }
     }
 
     #[inline]
-    fn prefetch(&self, packet: &Packet) {
+    fn prefetch_flow(&self, packet: &Packet) {
         self.packets.prefetch(packet);
     }
 
-    fn timer(&mut self, core: &mut Core, flow: u32, _tag: u32) {
+    fn timer(&mut self, core: &mut Core, flow: FlowId) {
         if self.packets.timer(core, flow) {
-            self.active.add(core.ends(flow)[0], flow);
+            self.active.add(core.endpoints(flow).source(), flow);
         }
     }
 }

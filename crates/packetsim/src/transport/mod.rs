@@ -1,10 +1,9 @@
-//! Transports: who may send what when.
+//! Transports: what is sent when.
 //!
 //! The network calls a transport when a flow starts, when a NIC can send, when a packet arrives at
-//! the NIC it is for, and when a timer that the transport set runs out. All state of flows that
-//! only a transport understands is in the transport, indexed by flow or NIC.
+//! the NIC that it is for, and when a timer of the transport expires. All state of flows that only
+//! a transport understands is in the transport, indexed by flow or NIC.
 
-mod active;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod eqds;
@@ -12,66 +11,69 @@ mod go_back_n;
 mod ledger;
 pub mod line_rate;
 pub mod ndp;
+mod round_robin;
 mod spray;
+mod table;
 
-pub use active::ActiveFlows;
+use crate::flow::FlowId;
+use crate::network::core::Core;
+use crate::packet::{Packet, PacketId};
+use crate::topology::NicId;
+use lightloom_model::Time;
+use table::PerFlow;
 
-use crate::core::Core;
-use crate::memory::prefetch;
-use crate::packet::Packet;
-
-/// What a NIC that can send gets.
+/// What a NIC that can send does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This packet, made by [`Core::new_data`].
-    Packet(u32),
-    /// Nothing before this time, in ps.
-    At(u64),
-    /// Nothing until something else happens.
+    /// It sends this packet, made by [`Core::new_data`].
+    Packet(PacketId),
+    /// It sends nothing before this time.
+    At(Time),
+    /// It sends nothing until something else happens.
     Nothing,
 }
 
-/// Asks for the end of a flow that a packet is for.
+/// Prefetches the state of a flow at the end that a packet is for.
 #[inline]
-fn prefetch_end<S, R>(packet: &Packet, senders: &[S], receivers: &[R]) {
+fn prefetch_end<S: Clone, R: Clone>(packet: &Packet, senders: &PerFlow<S>, receivers: &PerFlow<R>) {
     if packet.kind.is_forward() {
-        prefetch(receivers, packet.flow as usize);
+        receivers.prefetch(packet.flow);
     } else {
-        prefetch(senders, packet.flow as usize);
+        senders.prefetch(packet.flow);
     }
 }
 
 /// One transport, for all flows of a run.
 pub trait Transport {
-    /// A flow starts. Called in the order of flow numbers at equal times, not overall.
-    fn start(&mut self, core: &mut Core, flow: u32);
+    /// A flow starts. Called in the order of [`FlowId`]s at equal times, not overall.
+    fn start(&mut self, core: &mut Core, flow: FlowId);
 
     /// The NIC's transmitter is free at `at` (which may be shortly before [`Core::now`]) and
     /// nothing waits in its queues.
-    fn next(&mut self, core: &mut Core, nic: u32, at: u64) -> Next;
+    fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next;
 
     /// A packet arrived at the NIC that it is for: the receiver's or the sender's.
-    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet);
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet);
 
-    /// A packet will arrive soon at the NIC that it is for: asks for what will be looked at then.
+    /// A packet will arrive soon at the NIC that it is for: prefetches the state of its flow.
     #[inline]
-    fn prefetch(&self, packet: &Packet) {
+    fn prefetch_flow(&self, packet: &Packet) {
         let _ = packet;
     }
 
-    /// It will arrive very soon: asks for what was found by means of what was asked for before.
+    /// It will arrive very soon: prefetches the state of the packet, by means of that of its flow.
     #[inline]
-    fn prefetch_more(&self, packet: &Packet) {
+    fn prefetch_packet(&self, packet: &Packet) {
         let _ = packet;
     }
 
     /// The time set by [`Core::wake`] has come.
-    fn wake(&mut self, core: &mut Core, nic: u32) {
+    fn wake(&mut self, core: &mut Core, nic: NicId) {
         let _ = (core, nic);
     }
 
-    /// A timer set by [`Core::set_timer`] for a flow runs out.
-    fn timer(&mut self, core: &mut Core, flow: u32, tag: u32) {
-        let _ = (core, flow, tag);
+    /// A timer set by [`Core::set_timer`] for a flow expires.
+    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+        let _ = (core, flow);
     }
 }

@@ -1,24 +1,28 @@
 //! NDP: Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
 //! performance", SIGCOMM 2017.
 //!
-//! A sender sends a full window at line rate at once. Switches cut the payload off what does not
-//! fit ([`crate::Overflow::Trim`]) and send headers and control packets first. The receiver answers
-//! every packet at once (an acknowledgement) and every header (a negative one), and asks for one
-//! more packet each time: by a *pull*, of which its NIC sends one per packet time, round robin
-//! among flows. So after the first window, receivers decide who sends. Packets are sprayed over all
-//! paths.
+//! A sender sends a full window at line rate at once. Switches trim packets that do not fit
+//! ([`crate::Overflow::Trim`]) and send headers and control packets first. The receiver
+//! acknowledges every packet at once, sends a negative acknowledgement for every header, and
+//! requests one more packet each time: by a *pull*, of which its NIC sends one per packet time,
+//! round robin among flows. So after the first window, receivers decide who sends. Packets are
+//! sprayed over all paths.
 //!
-//! Where no header is lost, timeouts are not needed. Here half of what a sender waits for in vain
-//! is sent again after a timeout, the rest once that is pulled: the window that the network cannot
-//! hold halves.
+//! Where no header is lost, timeouts are not needed. Here half of the overdue packets are sent
+//! again after a timeout, the rest once they are pulled: the window that the network cannot hold
+//! halves.
 
 use super::ledger::Ledger;
+use super::round_robin::RoundRobin;
 use super::spray::{Spray, Walk};
-use super::{ActiveFlows, Next, Transport, prefetch_end};
-use crate::core::Core;
+use super::table::{PerFlow, PerNic};
+use super::{Next, Transport, prefetch_end};
 use crate::error::PacketError;
-use crate::packet::{Kind, Packet, TRANSPORT_A};
-use lightloom_model::{Bytes, Duration};
+use crate::flow::FlowId;
+use crate::network::core::Core;
+use crate::packet::{Control, Packet, PacketKind, TRANSPORT_A};
+use crate::topology::NicId;
+use lightloom_model::{Bytes, Duration, Time};
 
 /// In an acknowledgement: everything has arrived.
 const COMPLETE: u8 = TRANSPORT_A;
@@ -31,13 +35,13 @@ pub struct NdpParameters {
     /// Rate of the pulls of a NIC, in percent of what its link carries; below 100 leaves room for
     /// retransmissions.
     pub pull_percent: u32,
-    /// Time after which an unanswered packet is sent again; in silence up to 64 times as
-    /// long.
+    /// Time after which an unacknowledged packet is sent again; up to 64 times as long while
+    /// nothing is heard from the receiver.
     pub timeout: Duration,
 }
 
-/// How many times as long a silent network makes timeouts.
-const MOST_PATIENCE: u64 = 64;
+/// Maximum factor by which silence of the receiver lengthens timeouts.
+const MAX_BACKOFF: u64 = 64;
 
 impl Default for NdpParameters {
     /// As in the public simulator of the authors (csg-htsim), and a timeout of six full queues at
@@ -65,9 +69,9 @@ impl NdpParameters {
         Ok(())
     }
 
-    /// The longest time for which a sender is silent while it waits.
+    /// The maximum time for which a sender is silent while it waits.
     pub(crate) fn longest_timeout(&self) -> Duration {
-        Duration(self.timeout.0.saturating_mul(MOST_PATIENCE))
+        Duration(self.timeout.0.saturating_mul(MAX_BACKOFF))
     }
 }
 
@@ -78,17 +82,17 @@ struct Sender {
     permits: u32,
     /// Pulls that are turned into permits.
     pulled: u32,
-    /// Present time between looks at what is overdue, in ps.
-    patience: u64,
+    /// Current time between two checks for overdue packets.
+    timeout: Duration,
     walk: Walk,
-    /// Whether the receiver was heard of since the last look.
+    /// Whether anything came from the receiver since the last check.
     is_heard: bool,
 }
 
 /// The receiving end of a flow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Receiver {
-    /// Pulls asked for.
+    /// Pulls due so far.
     pulls: u32,
     /// Pulls that wait for their turn.
     waiting: u32,
@@ -98,9 +102,9 @@ struct Receiver {
 /// The pulls of a NIC.
 #[derive(Debug, Clone, Copy)]
 struct Pacer {
-    interval: u64,
+    interval: Duration,
     /// When the next pull may be sent.
-    free_at: u64,
+    free_at: Time,
     /// Pulls that wait, of all flows.
     waiting: u32,
 }
@@ -111,13 +115,13 @@ pub struct Ndp {
     parameters: NdpParameters,
     ledger: Ledger,
     spray: Spray,
-    senders: Vec<Sender>,
-    receivers: Vec<Receiver>,
-    pacers: Vec<Pacer>,
+    senders: PerFlow<Sender>,
+    receivers: PerFlow<Receiver>,
+    pacers: PerNic<Pacer>,
     /// Flows that have permits and something to send, by sending NIC.
-    sending: ActiveFlows,
+    sending: RoundRobin,
     /// Flows with pulls that wait, by receiving NIC.
-    pulling: ActiveFlows,
+    pulling: RoundRobin,
 }
 
 impl Ndp {
@@ -132,32 +136,34 @@ impl Ndp {
             let full = Bytes(u64::from(core.config().packet_bytes()));
             let span = core.nic_rate(nic).transmission(full).0;
             let interval = span.saturating_mul(100) / u64::from(parameters.pull_percent);
-            Pacer { interval, free_at: 0, waiting: 0 }
+            Pacer { interval: Duration(interval), free_at: Time::ZERO, waiting: 0 }
         };
         Ok(Self {
             parameters,
             ledger: Ledger::default(),
             spray: Spray::new(core.config()),
-            senders: Vec::new(),
-            receivers: Vec::new(),
-            pacers: (0..nics as u32).map(pacer).collect(),
-            sending: ActiveFlows::new(nics),
-            pulling: ActiveFlows::new(nics),
+            senders: PerFlow::default(),
+            receivers: PerFlow::default(),
+            pacers: PerNic::new(nics, pacer),
+            sending: RoundRobin::new(nics),
+            pulling: RoundRobin::new(nics),
         })
     }
 
-    /// The receiver answers a packet or header, and asks for one more.
-    fn answer(&mut self, core: &mut Core, nic: u32, kind: Kind, (flow, number): (u32, u32)) {
-        let receiver = &mut self.receivers[flow as usize];
-        let pacer = &mut self.pacers[nic as usize];
+    /// The receiver acknowledges a packet or header by a control packet of this kind, and requests
+    /// one more.
+    fn acknowledge(&mut self, core: &mut Core, nic: NicId, kind: PacketKind, packet: &Packet) {
+        let (flow, sequence) = (packet.flow, packet.sequence);
+        let receiver = &mut self.receivers[flow];
+        let pacer = &mut self.pacers[nic];
         receiver.pulls += 1;
         let path = self.spray.step(&mut receiver.walk);
         let is_complete = self.ledger.expected(flow) == core.flow(flow).packets;
         let flags = if is_complete { COMPLETE } else { 0 };
-        let mut pulls = 0;
+        let mut value = 0;
         if pacer.waiting == 0 && core.now() >= pacer.free_at {
-            // The answer itself pulls.
-            pulls = receiver.pulls;
+            // The acknowledgement itself pulls.
+            value = receiver.pulls;
             pacer.free_at = core.now() + pacer.interval;
         } else {
             pacer.waiting += 1;
@@ -165,56 +171,54 @@ impl Ndp {
             self.pulling.add(nic, flow);
             core.wake(nic, pacer.free_at);
         }
-        core.send_control(nic, kind, flow, (number, pulls), (path, flags));
+        core.send_control(nic, Control { kind, flow, sequence, value, path, flags });
         if is_complete {
             // Nothing is left to be pulled.
-            self.pacers[nic as usize].waiting -= self.receivers[flow as usize].waiting;
-            self.receivers[flow as usize].waiting = 0;
+            self.pacers[nic].waiting -= self.receivers[flow].waiting;
+            self.receivers[flow].waiting = 0;
         }
     }
 
-    /// The sender hears that pulls up to a number were sent; 0 for none.
-    fn pull(&mut self, core: &Core, flow: u32, pulls: u32) {
-        let sender = &mut self.senders[flow as usize];
+    /// The sender learns how many pulls were sent; 0 for none.
+    fn pull(&mut self, core: &Core, flow: FlowId, pulls: u32) {
+        let sender = &mut self.senders[flow];
         sender.is_heard = true;
         if pulls > sender.pulled {
             sender.permits += pulls - sender.pulled;
             sender.pulled = pulls;
         }
         if sender.permits > 0 && (self.ledger.lost(flow) > 0 || self.ledger.unsent(flow) > 0) {
-            self.sending.add(core.ends(flow)[0], flow);
+            self.sending.add(core.endpoints(flow).source(), flow);
         }
     }
 }
 
 impl Transport for Ndp {
-    fn start(&mut self, core: &mut Core, flow: u32) {
+    fn start(&mut self, core: &mut Core, flow: FlowId) {
         let packets = core.flow(flow).packets;
         self.ledger.open(flow, packets);
-        let needed = self.senders.len().max(flow as usize + 1);
-        self.senders.resize(needed, Sender::default());
-        self.receivers.resize(needed, Receiver::default());
-        let [source, _] = core.ends(flow);
-        let patience = self.parameters.timeout.0;
-        self.senders[flow as usize] = Sender {
+        self.senders.make_room(flow, Sender::default());
+        self.receivers.make_room(flow, Receiver::default());
+        let timeout = self.parameters.timeout;
+        self.senders[flow] = Sender {
             permits: self.parameters.window.min(packets),
-            patience,
+            timeout,
             walk: self.spray.begin(),
             ..Sender::default()
         };
-        self.receivers[flow as usize].walk = self.spray.begin();
-        self.sending.add(source, flow);
-        core.set_timer(flow, core.now().saturating_add(patience), 0);
+        self.receivers[flow].walk = self.spray.begin();
+        self.sending.add(core.endpoints(flow).source(), flow);
+        core.set_timer(flow, core.now() + timeout);
     }
 
-    fn next(&mut self, core: &mut Core, nic: u32, _at: u64) -> Next {
+    fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
         while let Some(flow) = self.sending.first(nic) {
             let Some(sending) = self.ledger.next(flow) else {
                 self.sending.remove_first(nic);
                 continue;
             };
             self.ledger.send(flow, sending);
-            let sender = &mut self.senders[flow as usize];
+            let sender = &mut self.senders[flow];
             sender.permits -= 1;
             if sender.permits == 0 {
                 self.sending.remove_first(nic);
@@ -222,71 +226,73 @@ impl Transport for Ndp {
                 self.sending.rotate(nic);
             }
             let path = self.spray.step(&mut sender.walk);
-            return Next::Packet(core.new_data(flow, sending.number, path));
+            return Next::Packet(core.new_data(flow, sending.sequence, path));
         }
         Next::Nothing
     }
 
     #[inline]
-    fn prefetch(&self, packet: &Packet) {
+    fn prefetch_flow(&self, packet: &Packet) {
         self.ledger.prefetch(packet.flow);
         prefetch_end(packet, &self.senders, &self.receivers);
     }
 
     #[inline]
-    fn prefetch_more(&self, packet: &Packet) {
-        self.ledger.prefetch_packet(packet.flow, packet.number);
+    fn prefetch_packet(&self, packet: &Packet) {
+        self.ledger.prefetch_packet(packet.flow, packet.sequence);
     }
 
-    fn receive(&mut self, core: &mut Core, nic: u32, packet: Packet) {
-        let (flow, number) = (packet.flow, packet.number);
+    fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
+        let (flow, sequence) = (packet.flow, packet.sequence);
         match packet.kind {
-            Kind::Data => {
-                if self.ledger.receive(flow, number) {
-                    core.received(flow);
+            PacketKind::Data => {
+                if self.ledger.receive(flow, sequence) {
+                    core.receive(flow);
                 }
-                self.answer(core, nic, Kind::Ack, (flow, number));
+                self.acknowledge(core, nic, PacketKind::Ack, &packet);
             }
-            Kind::Header => {
-                let kind = if self.ledger.has(flow, number) { Kind::Ack } else { Kind::Nack };
-                self.answer(core, nic, kind, (flow, number));
+            PacketKind::Header => {
+                let has = self.ledger.has(flow, sequence);
+                let kind = if has { PacketKind::Ack } else { PacketKind::Nack };
+                self.acknowledge(core, nic, kind, &packet);
             }
-            Kind::Ack => {
-                self.ledger.acknowledge_one(flow, number);
+            PacketKind::Ack => {
+                self.ledger.acknowledge_one(flow, sequence);
                 if packet.flags & COMPLETE != 0 {
-                    core.finish(flow);
+                    core.complete(flow);
                 } else {
                     self.pull(core, flow, packet.value);
                 }
             }
-            Kind::Nack => {
-                self.ledger.lose(flow, number);
+            PacketKind::Nack => {
+                self.ledger.lose(flow, sequence);
                 self.pull(core, flow, packet.value);
             }
-            Kind::Pull => self.pull(core, flow, packet.value),
+            PacketKind::Pull => self.pull(core, flow, packet.value),
             _ => {}
         }
     }
 
     /// Time for a pull.
-    fn wake(&mut self, core: &mut Core, nic: u32) {
-        let pacer = &mut self.pacers[nic as usize];
+    fn wake(&mut self, core: &mut Core, nic: NicId) {
+        let pacer = &mut self.pacers[nic];
         while let Some(flow) = self.pulling.first(nic) {
-            let receiver = &mut self.receivers[flow as usize];
+            let receiver = &mut self.receivers[flow];
             if receiver.waiting == 0 {
                 self.pulling.remove_first(nic);
                 continue;
             }
             receiver.waiting -= 1;
             pacer.waiting -= 1;
-            let pulls = receiver.pulls - receiver.waiting;
+            let value = receiver.pulls - receiver.waiting;
             if receiver.waiting == 0 {
                 self.pulling.remove_first(nic);
             } else {
                 self.pulling.rotate(nic);
             }
             let path = self.spray.step(&mut receiver.walk);
-            core.send_control(nic, Kind::Pull, flow, (0, pulls), (path, 0));
+            let pull = Control { value, path, ..Control::new(PacketKind::Pull, flow) };
+            core.send_control(nic, pull);
             pacer.free_at = core.now() + pacer.interval;
             if pacer.waiting > 0 {
                 core.wake(nic, pacer.free_at);
@@ -295,23 +301,23 @@ impl Transport for Ndp {
         }
     }
 
-    /// Time to look for what is overdue.
-    fn timer(&mut self, core: &mut Core, flow: u32, tag: u32) {
-        if core.flow(flow).done_at != u64::MAX {
+    /// Time to check for overdue packets.
+    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+        if core.flow(flow).is_done() {
             return;
         }
         let expired = self.ledger.expire(flow);
-        let sender = &mut self.senders[flow as usize];
+        let sender = &mut self.senders[flow];
         if expired > 0 {
             sender.permits += expired.div_ceil(2);
         } else if !sender.is_heard {
-            // Its pulls were lost, or it has to wait for long: the next time for longer.
+            // Its pulls were lost, or it has to wait for long: it waits longer the next time.
             sender.permits += 1;
-            let longest = self.parameters.longest_timeout().0;
-            sender.patience = sender.patience.saturating_mul(2).min(longest);
+            let doubled = sender.timeout + sender.timeout;
+            sender.timeout = doubled.min(self.parameters.longest_timeout());
         }
-        core.set_timer(flow, core.now().saturating_add(sender.patience), tag);
+        core.set_timer(flow, core.now() + sender.timeout);
         self.pull(core, flow, 0);
-        self.senders[flow as usize].is_heard = false;
+        self.senders[flow].is_heard = false;
     }
 }

@@ -1,29 +1,29 @@
 //! The order in which a flow's packets take its paths.
 
 use crate::config::{Config, Paths};
-use crate::routing::mix;
+use crate::hash::mix;
 
 /// Per flow a walk over all paths, each once per round, in an order that differs from round to
 /// round: the count of the round, its bits flipped by a random mask.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Walk {
+pub(super) struct Walk {
     count: u16,
     mask: u16,
 }
 
-/// What all walks share.
+/// The paths of all flows, and the random order of rounds.
 #[derive(Debug, Clone)]
-pub struct Spray {
+pub(super) struct Spray {
     paths: u32,
-    /// Paths, rounded up to a power of two, less one.
+    /// Number of paths, rounded up to a power of two, less one.
     bits: u16,
-    /// Round number, over all walks.
+    /// Number of rounds begun, over all walks.
     rounds: u64,
 }
 
 impl Spray {
     /// Over the paths that a flow may take.
-    pub fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let paths = match config.paths {
             Paths::Ecmp => 1,
             Paths::Spray(paths) => u32::from(paths),
@@ -33,19 +33,19 @@ impl Spray {
     }
 
     /// Number of paths.
-    pub fn paths(&self) -> usize {
+    pub(super) fn paths(&self) -> usize {
         self.paths as usize
     }
 
     /// The first round of a walk.
-    pub fn begin(&mut self) -> Walk {
+    pub(super) fn begin(&mut self) -> Walk {
         self.rounds = self.rounds.wrapping_add(1);
         Walk { count: 0, mask: mix(self.rounds) as u16 & self.bits }
     }
 
     /// The next path.
     #[inline]
-    pub fn step(&mut self, walk: &mut Walk) -> u16 {
+    pub(super) fn step(&mut self, walk: &mut Walk) -> u16 {
         loop {
             let path = walk.count ^ walk.mask;
             if walk.count == self.bits {

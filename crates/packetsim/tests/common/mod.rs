@@ -17,7 +17,7 @@ pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/r
 /// Seeds over which distributions are compared.
 pub const SEEDS: u64 = 20;
 
-/// What [`summary`] returns.
+/// The statistics that [`summary`] returns.
 pub const STATISTICS: [&str; 4] = ["mean", "p50", "p99", "max"];
 
 /// One file.
@@ -111,7 +111,7 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     }
     let radix = presets::smallest_radix(reference.hosts);
     let tree = presets::fat_tree(reference.hosts, radix, rate, Duration(1_000_000)).unwrap();
-    let mut network = kind.network(tree, config).expect("valid");
+    let mut network = kind.simulation(tree, config).expect("valid");
     let mut order: Vec<usize> = (0..reference.flows.len()).collect();
     order.sort_by_cached_key(|&index| hash((seed, index)));
     for index in order {
@@ -120,7 +120,7 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     let mut done = Vec::new();
     while network.advance(Time(u64::MAX), &mut done, &mut Silent).expect("not interrupted") {}
     assert_eq!(done.len(), reference.flows.len(), "all flows of {} finish", reference.name);
-    done.iter().map(|flow| network.core().flow(flow.0).done_at as f64 / 1e6).collect()
+    done.iter().map(|flow| network.core().flow(*flow).done_at.0 as f64 / 1e6).collect()
 }
 
 fn hash(value: impl Hash) -> u64 {
@@ -139,7 +139,7 @@ pub fn summary(times: &[f64]) -> [f64; 4] {
     [times.iter().sum::<f64>() / times.len() as f64, middle, high, top]
 }
 
-/// What a reference has, and between what ours lies for nine seeds of ten.
+/// A statistic of the reference, and the interval in which ours lies for nine seeds of ten.
 pub struct Comparison {
     pub reference: f64,
     pub low: f64,

@@ -80,8 +80,8 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
     }
     let mut done = Vec::new();
     while network.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap() {}
-    let times = done.iter().map(|flow| network.core().flow(flow.0).received_at);
-    Time(times.max().unwrap()).as_seconds()
+    let times = done.iter().map(|flow| network.core().flow(*flow).received_at);
+    times.max().unwrap().as_seconds()
 }
 
 /// The same at flow level, headers included, and the propagation.

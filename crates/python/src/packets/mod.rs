@@ -9,8 +9,8 @@ use crate::arrays::Given;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    FlowOutcome, Kind, PacketError, PacketEvent, Report, Run, Samples, Sampling, Scenario,
-    Topology, Tracing, What, profile,
+    EventKind, EventLogging, FlowId, FlowOutcome, PacketError, PacketEvent, PacketKind, Report,
+    Run, Samples, Sampling, Scenario, Topology, profile,
 };
 use network::{CircuitColumns, FlowColumns, TopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
@@ -92,16 +92,16 @@ fn packet_simulate(
     let (mut config, transport) = settings::read(tables, reference)?;
     config.seed = options.seed;
     let topology = network.build()?;
-    let sampling = Sampling { every: Duration(options.sample_every_ps), most: options.max_samples };
-    let tracing = Tracing { first: options.max_events, flow: options.traced_flow };
+    let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
+    let (max_events, flow) = (options.max_events, options.traced_flow.map(FlowId));
     let scenario = Scenario {
         config,
         transport,
         flows: flows.0.specs(&network, &topology)?,
         circuits: circuits.map_or(Ok(Vec::new()), |circuits| circuits.0.changes())?,
         topology,
-        sampling: (options.max_samples > 0).then_some(sampling),
-        tracing: (options.max_events > 0).then_some(tracing),
+        sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
+        event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),
         until: options.until_ps.map_or(Time(u64::MAX), Time),
     };
     let (result, error) = py.detach(|| simulate(&scenario, progress));
@@ -138,7 +138,7 @@ fn simulate(
         last: Instant::now(),
         error: None,
     };
-    let result = run.play(&mut reporter, &mut |outcomes| {
+    let result = run.run(&mut reporter, &mut |outcomes| {
         finished.borrow_mut().extend_from_slice(outcomes);
     });
     if reporter.error.is_none() {
@@ -255,7 +255,7 @@ impl PacketReport {
             layers: topology.layers().to_vec(),
             links: LinkUseColumns::new(py, topology, &report).into_py_any(py)?,
             samples: samples.map(|samples| samples.into_py_any(py)).transpose()?,
-            trace: EventColumns::new(py, &report.trace).into_py_any(py)?,
+            trace: EventColumns::new(py, &report.events).into_py_any(py)?,
         })
     }
 }
@@ -320,8 +320,8 @@ impl SampleColumns {
             end_ps: column(py, rows.iter().map(|row| row.end.0)),
             layer: column(py, rows.iter().map(|row| row.layer)),
             carried_bytes: column(py, rows.iter().map(|row| row.carried.0)),
-            mean_utilisation: column(py, rows.iter().map(|row| row.mean_utilisation)),
-            max_utilisation: column(py, rows.iter().map(|row| row.max_utilisation)),
+            mean_utilisation: column(py, rows.iter().map(|row| row.mean_utilization)),
+            max_utilisation: column(py, rows.iter().map(|row| row.max_utilization)),
             busiest: column(py, rows.iter().map(|row| row.busiest.0)),
             mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
             max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),
@@ -345,34 +345,34 @@ impl EventColumns {
     fn new(py: Python<'_>, events: &[PacketEvent]) -> Self {
         Self {
             time_ps: column(py, events.iter().map(|event| event.time.0)),
-            event: events.iter().map(|event| name_of(event.what)).collect(),
+            event: events.iter().map(|event| name_of(event.event)).collect(),
             link: column(py, events.iter().map(|event| event.link.0)),
             flow: column(py, events.iter().map(|event| event.flow.0)),
-            number: column(py, events.iter().map(|event| event.number)),
-            kind: events.iter().map(|event| kind_of(event.kind)).collect(),
+            number: column(py, events.iter().map(|event| event.sequence)),
+            kind: events.iter().map(|event| kind_of(event.packet_kind)).collect(),
         }
     }
 }
 
-fn name_of(what: What) -> &'static str {
-    match what {
-        What::Sent => "sent",
-        What::Arrived => "arrived",
-        What::Delivered => "delivered",
-        What::Dropped => "dropped",
-        What::Trimmed => "trimmed",
-        What::Marked => "marked",
+fn name_of(event: EventKind) -> &'static str {
+    match event {
+        EventKind::Sent => "sent",
+        EventKind::Arrived => "arrived",
+        EventKind::Delivered => "delivered",
+        EventKind::Dropped => "dropped",
+        EventKind::Trimmed => "trimmed",
+        EventKind::Marked => "marked",
     }
 }
 
-fn kind_of(kind: Kind) -> &'static str {
+fn kind_of(kind: PacketKind) -> &'static str {
     match kind {
-        Kind::Data => "data",
-        Kind::Header => "header",
-        Kind::Request => "request",
-        Kind::Ack => "ack",
-        Kind::Nack => "nack",
-        Kind::Pull => "pull",
-        Kind::Cnp => "cnp",
+        PacketKind::Data => "data",
+        PacketKind::Header => "header",
+        PacketKind::Request => "request",
+        PacketKind::Ack => "ack",
+        PacketKind::Nack => "nack",
+        PacketKind::Pull => "pull",
+        PacketKind::Cnp => "cnp",
     }
 }

@@ -4,7 +4,7 @@ use super::refuse;
 use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{
-    CircuitChange, FlowSpec, LinkId, NicId, NodeId, PacketError, Topology, presets,
+    Cable, CircuitChange, FlowSpec, LinkId, NicId, NodeId, PacketError, Topology, presets,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -52,13 +52,14 @@ impl TopologyRequest {
                 let uplinks = Rate(needed("uplink_rate_bps", self.uplink_rate_bps)?);
                 let leaf = needed("hosts_per_leaf", self.hosts_per_leaf)?;
                 let spines = needed("spines", self.spines)?;
-                presets::leaf_spine(hosts, leaf, spines, (rate, uplinks), delay)
+                presets::leaf_spine(hosts, leaf, spines, rate, uplinks, delay)
             }
             "rail" => {
                 let nvlink_rate = Rate(needed("nvlink_rate_bps", self.nvlink_rate_bps)?);
                 let nvlink_delay = Duration(self.nvlink_delay_ps);
+                let nvlink = Cable { rate: nvlink_rate, delay: nvlink_delay };
                 let servers = needed("hosts_per_server", self.hosts_per_server)?;
-                presets::rail(hosts, servers, (rate, delay), (nvlink_rate, nvlink_delay))
+                presets::rail(hosts, servers, Cable { rate, delay }, nvlink)
             }
             "links" => {
                 return match &self.links {
@@ -107,13 +108,13 @@ fn of_links(hosts: u32, links: &LinkColumns) -> PyResult<Topology> {
     for (row, &first) in first.iter().enumerate() {
         let (a, b) = (node(first)?, node(links.second.0[row])?);
         let layers = match (topology.is_host(a), topology.is_host(b)) {
-            (true, true) => ("between hosts", "between hosts"),
-            (true, false) => ("host up", "host down"),
-            (false, true) => ("host down", "host up"),
-            (false, false) => ("between switches", "between switches"),
+            (true, true) => ["between hosts", "between hosts"],
+            (true, false) => ["host up", "host down"],
+            (false, true) => ["host down", "host up"],
+            (false, false) => ["between switches", "between switches"],
         };
         let (rate, delay) = (Rate(links.rates_bps.0[row]), Duration(links.delays_ps.0[row]));
-        topology.connect((a, b), rate, delay, layers).map_err(refuse)?;
+        topology.connect(a, b, Cable { rate, delay }, layers).map_err(refuse)?;
     }
     Ok(topology)
 }

@@ -1,9 +1,9 @@
 //! The reaction point: the rate of one flow.
 
-use super::DcqcnParameters;
+use super::parameters::DcqcnParameters;
+use lightloom_model::{Duration, Time};
 
-/// Not before something happens.
-const NEVER: u64 = u64::MAX;
+const NEVER: Time = Time(u64::MAX);
 
 /// The reaction point of a flow: its rates, in bits per second.
 #[derive(Debug, Clone, Copy)]
@@ -12,11 +12,11 @@ pub(super) struct Reaction {
     target: f64,
     alpha: f64,
     /// When the running interval of `alpha` began; `NEVER` before the first notification.
-    alpha_from: u64,
+    alpha_from: Time,
     /// When the rate was last cut.
-    cut_at: u64,
+    cut_at: Time,
     /// When time next increases it; `NEVER` at full rate.
-    increase_at: u64,
+    increase_at: Time,
     bytes_left: u64,
     /// Increases since the last cut.
     time_stage: u32,
@@ -34,7 +34,7 @@ impl Reaction {
             target: line,
             alpha: 1.0,
             alpha_from: NEVER,
-            cut_at: 0,
+            cut_at: Time::ZERO,
             increase_at: NEVER,
             bytes_left: u64::MAX,
             time_stage: 0,
@@ -44,18 +44,18 @@ impl Reaction {
         }
     }
 
-    /// Brings the rate up to date.
+    /// Updates the rate.
     #[inline]
-    pub(super) fn renew(&mut self, parameters: &DcqcnParameters, line: f64, now: u64) {
+    pub(super) fn renew(&mut self, parameters: &DcqcnParameters, line: f64, now: Time) {
         if self.increase_at > now && !self.is_cut_due {
             return;
         }
         loop {
-            let cut_due = self.cut_at.saturating_add(parameters.cut_interval.0);
+            let cut_due = self.cut_at + parameters.cut_interval;
             if self.is_cut_due && cut_due <= self.increase_at.min(now) {
                 self.cut(parameters, cut_due);
             } else if self.increase_at <= now {
-                self.increase_at += parameters.increase_interval.0;
+                self.increase_at += parameters.increase_interval;
                 self.increase(parameters, line);
                 self.time_stage += 1;
             } else {
@@ -65,7 +65,7 @@ impl Reaction {
     }
 
     /// A notification arrives.
-    pub(super) fn notify(&mut self, parameters: &DcqcnParameters, line: f64, now: u64) {
+    pub(super) fn notify(&mut self, parameters: &DcqcnParameters, line: f64, now: Time) {
         self.renew(parameters, line, now);
         if self.alpha_from == NEVER {
             self.alpha_from = now;
@@ -73,7 +73,7 @@ impl Reaction {
         }
         self.renew_alpha(parameters, now);
         self.is_notified = true;
-        if now >= self.cut_at.saturating_add(parameters.cut_interval.0) {
+        if now >= self.cut_at + parameters.cut_interval {
             self.cut(parameters, now);
         } else {
             self.is_cut_due = true;
@@ -81,9 +81,9 @@ impl Reaction {
     }
 
     /// Ends the intervals of `alpha` up to now.
-    fn renew_alpha(&mut self, parameters: &DcqcnParameters, now: u64) {
+    fn renew_alpha(&mut self, parameters: &DcqcnParameters, now: Time) {
         let kept = 1.0 - parameters.gain;
-        let intervals = now.saturating_sub(self.alpha_from) / parameters.alpha_interval.0;
+        let intervals = now.since(self.alpha_from).0 / parameters.alpha_interval.0;
         if intervals == 0 {
             return;
         }
@@ -92,26 +92,26 @@ impl Reaction {
             self.alpha += parameters.gain * power(kept, intervals - 1);
         }
         self.is_notified = false;
-        self.alpha_from += intervals * parameters.alpha_interval.0;
+        self.alpha_from += Duration(intervals * parameters.alpha_interval.0);
     }
 
-    fn cut(&mut self, parameters: &DcqcnParameters, now: u64) {
+    fn cut(&mut self, parameters: &DcqcnParameters, now: Time) {
         self.renew_alpha(parameters, now);
         if parameters.clamp_target || self.time_stage + self.byte_stage > 0 {
             self.target = self.current;
         }
-        let least = parameters.minimum.0 as f64;
-        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(least);
+        let minimum = parameters.minimum.0 as f64;
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(minimum);
         self.target = self.target.max(self.current);
         self.cut_at = now;
         self.is_cut_due = false;
-        self.increase_at = now + parameters.increase_interval.0;
+        self.increase_at = now + parameters.increase_interval;
         self.bytes_left = parameters.increase_bytes;
         self.time_stage = 0;
         self.byte_stage = 0;
     }
 
-    /// So many bytes were sent.
+    /// Counts bytes that were sent.
     #[inline]
     pub(super) fn count(&mut self, parameters: &DcqcnParameters, line: f64, bytes: u64) {
         if parameters.increase_bytes == u64::MAX || self.increase_at == NEVER {
@@ -126,17 +126,17 @@ impl Reaction {
         self.byte_stage += 1;
     }
 
-    /// One increase, of the kind that the stages so far ask for.
+    /// One increase, of the kind that the stages so far require.
     fn increase(&mut self, parameters: &DcqcnParameters, line: f64) {
-        let most = self.time_stage.max(self.byte_stage);
-        let least = if parameters.increase_bytes == u64::MAX {
+        let later = self.time_stage.max(self.byte_stage);
+        let earlier = if parameters.increase_bytes == u64::MAX {
             self.time_stage
         } else {
             self.time_stage.min(self.byte_stage)
         };
-        if least > parameters.recovery_stages {
+        if earlier > parameters.recovery_stages {
             self.target += parameters.hyper.0 as f64;
-        } else if most >= parameters.recovery_stages {
+        } else if later >= parameters.recovery_stages {
             self.target += parameters.additive.0 as f64;
         }
         self.target = self.target.min(line);
@@ -165,11 +165,13 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "halves and sums of whole numbers are exact")]
 mod tests {
-    use super::super::{MICROSECOND as US, TIMEOUT};
     use super::*;
-    use lightloom_model::{Duration, Rate};
+    use crate::transport::dcqcn::parameters::MICROSECOND;
+    use crate::transport::line_rate::TIMEOUT;
+    use lightloom_model::Rate;
 
     const LINE: f64 = 100e9;
+    const US: u64 = MICROSECOND;
 
     /// Those of the paper, at 40 Gb/s, but for `alpha`, which stays 1.
     fn published() -> DcqcnParameters {
@@ -193,7 +195,7 @@ mod tests {
     fn rises(reaction: &mut Reaction, parameters: &DcqcnParameters, count: usize) -> Vec<f64> {
         let rise = |_| {
             let time = reaction.increase_at;
-            reaction.renew(parameters, LINE, time - 1);
+            reaction.renew(parameters, LINE, Time(time.0 - 1));
             let before = reaction.current;
             reaction.renew(parameters, LINE, time);
             assert!(reaction.current > before, "not before its time");
@@ -205,9 +207,9 @@ mod tests {
     #[test]
     fn the_first_notification_halves_the_rate() {
         let mut reaction = Reaction::new(LINE);
-        reaction.notify(&published(), LINE, 7 * US);
+        reaction.notify(&published(), LINE, Time(7 * US));
         assert_eq!((reaction.current, reaction.target, reaction.alpha), (50e9, LINE, 1.0));
-        assert_eq!(reaction.increase_at, 62 * US);
+        assert_eq!(reaction.increase_at, Time(62 * US));
     }
 
     #[test]
@@ -215,9 +217,9 @@ mod tests {
         let parameters = DcqcnParameters { alpha_interval: Duration(US), ..published() };
         let g = parameters.gain;
         let mut reaction = Reaction::new(LINE);
-        reaction.notify(&parameters, LINE, 0);
+        reaction.notify(&parameters, LINE, Time(0));
         // 100 intervals and a half without notifications
-        reaction.notify(&parameters, LINE, 100 * US + US / 2);
+        reaction.notify(&parameters, LINE, Time(100 * US + US / 2));
         let alpha = (1.0 - g).powi(100);
         assert!((reaction.alpha - alpha).abs() < 1e-12);
         // increased once in between
@@ -225,12 +227,12 @@ mod tests {
         assert!((reaction.current - before * (1.0 - alpha / 2.0)).abs() < 1.0);
         assert_eq!(reaction.target, before);
         // the interval with the notification, then two without
-        reaction.renew_alpha(&parameters, 103 * US);
+        reaction.renew_alpha(&parameters, Time(103 * US));
         let alpha = ((1.0 - g) * alpha + g) * (1.0 - g) * (1.0 - g);
         assert!((reaction.alpha - alpha).abs() < 1e-12);
         // notified in each interval, it tends to 1
         for interval in 0..5000 {
-            reaction.notify(&parameters, LINE, (103 + interval) * US);
+            reaction.notify(&parameters, LINE, Time((103 + interval) * US));
         }
         assert!(reaction.alpha > 1.0 - 1e-6 && reaction.alpha <= 1.0);
         assert_eq!(reaction.current, 1e9, "never below the minimum");
@@ -241,16 +243,16 @@ mod tests {
         // by time alone: five halvings of the distance, one additive step, then hyper steps
         let parameters = DcqcnParameters { increase_bytes: u64::MAX, ..published() };
         let mut reaction = Reaction::new(LINE);
-        reaction.notify(&parameters, LINE, 0);
+        reaction.notify(&parameters, LINE, Time(0));
         assert_eq!(rises(&mut reaction, &parameters, 1), [75.0]);
-        reaction.notify(&parameters, LINE, 60 * US);
+        reaction.notify(&parameters, LINE, Time(60 * US));
         assert_eq!((reaction.current, reaction.target), (37.5e9, 75e9));
         let fast = [56.25, 65.625, 70.3125, 72.65625, 73.828_125];
         assert_eq!(rises(&mut reaction, &parameters, 5), fast);
         let [additive, hyper, top] = rises(&mut reaction, &parameters, 3)[..] else { panic!() };
         assert_eq!([additive, hyper], [76.914_062_5, f64::midpoint(76.914_062_5, 90.0)]);
         assert_eq!((top, reaction.target), (f64::midpoint(hyper, 100.0), LINE));
-        reaction.renew(&parameters, LINE, 10_000 * US);
+        reaction.renew(&parameters, LINE, Time(10_000 * US));
         assert_eq!((reaction.current, reaction.increase_at), (LINE, NEVER));
     }
 
@@ -259,7 +261,7 @@ mod tests {
         let parameters = DcqcnParameters { recovery_stages: 1, ..published() };
         let mut reaction = Reaction::new(LINE);
         for time in [0, 50, 100] {
-            reaction.notify(&parameters, LINE, time * US);
+            reaction.notify(&parameters, LINE, Time(time * US));
         }
         assert_eq!((reaction.current, reaction.target), (12.5e9, 25e9));
         // bytes: fast recovery once, then additive as long as no time has passed
@@ -270,7 +272,7 @@ mod tests {
         }
         // time: twice additive (stages 0 and 1), then hyper
         for (turn, target) in [(1, 40e9), (2, 45e9), (3, 55e9)] {
-            reaction.renew(&parameters, LINE, (100 + 55 * turn) * US);
+            reaction.renew(&parameters, LINE, Time((100 + 55 * turn) * US));
             assert_eq!(reaction.target, target);
         }
     }
@@ -281,14 +283,14 @@ mod tests {
             DcqcnParameters { cut_interval: Duration(4 * US), clamp_target: false, ..published() };
         let mut reaction = Reaction::new(LINE);
         for time in [10, 11, 12, 13] {
-            reaction.notify(&parameters, LINE, time * US);
+            reaction.notify(&parameters, LINE, Time(time * US));
         }
         assert_eq!(reaction.current, 50e9);
-        reaction.renew(&parameters, LINE, 14 * US - 1);
+        reaction.renew(&parameters, LINE, Time(14 * US - 1));
         assert_eq!(reaction.current, 50e9);
-        reaction.renew(&parameters, LINE, 14 * US);
+        reaction.renew(&parameters, LINE, Time(14 * US));
         assert_eq!((reaction.current, reaction.target), (25e9, LINE));
-        reaction.renew(&parameters, LINE, 50 * US);
+        reaction.renew(&parameters, LINE, Time(50 * US));
         assert_eq!(reaction.current, 25e9, "one cut for all of an interval");
     }
 }

@@ -1,12 +1,15 @@
 //! Which link comes next: tables of shortest paths, and the hash that chooses among equal ones.
 //!
-//! NICs under one switch form a group; a switch has a few *choices*, sets of links, and a row says,
-//! per group, which of them lies on shortest paths to it. Choices are numbered as they come up, so
-//! switches in alike places (all at the top of a fat tree, all of one pod) have the same row, which
-//! is stored once: each hop looks here, and in a large network a table of all switches would be in
-//! no near cache. Hosts do not pass packets on here; those that shall do so are on explicit routes.
+//! NICs under one switch form a group; a switch has a few *choices*, sets of links, and a row gives
+//! per group the choice of shortest paths to it. Choices are indexed in the order in which they
+//! come up, so switches in alike places (all at the top of a fat tree, all of one pod) have the
+//! same row, which is stored once: every hop reads here, and in a large network a table of all
+//! switches would be in no near cache. Hosts do not forward packets here; those that shall are on
+//! explicit routes.
 
 use crate::error::PacketError;
+use crate::flow::Endpoints;
+use crate::hash::mix;
 use crate::topology::{LinkId, NicId, NodeId, Topology};
 use rustc_hash::FxHashMap;
 
@@ -17,17 +20,17 @@ const NO_ROW: u32 = u32::MAX;
 /// Equal-cost links.
 #[derive(Debug, Clone, Copy, Default)]
 struct Choice {
-    /// If there is one, that; if there are several, where in `Routing::candidates` they begin.
+    /// If there is one link, its index; if several, where in `Routing::candidates` they begin.
     first: u32,
     count: u32,
 }
 
-/// What a node needs to choose.
+/// Routing state of a node.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     /// Differs per node, so that the choices of successive switches are independent.
     salt: u64,
-    /// Group whose NICs hang on it.
+    /// Group of the NICs attached to it.
     group: u32,
     /// Where in `rows` its row begins.
     row: u32,
@@ -35,41 +38,32 @@ struct Node {
     first_choice: u32,
 }
 
-/// Where a NIC is.
+/// Where a NIC is attached.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     /// Its group.
     group: u32,
     /// The link to it.
-    downlink: u32,
+    downlink: LinkId,
 }
 
 /// Routing tables of a topology.
 #[derive(Debug, Clone)]
-pub struct Routing {
+pub(crate) struct Routing {
     places: Vec<Place>,
     nodes: Vec<Node>,
-    /// Per group the number of a choice among those of the switch.
+    /// Per group the index of a choice among those of the switch.
     rows: Vec<u16>,
     choices: Vec<Choice>,
-    candidates: Vec<u32>,
-}
-
-/// A well-mixed 64-bit hash (the finaliser of splitmix64, Steele et al., OOPSLA 2014).
-#[inline]
-pub(crate) fn mix(word: u64) -> u64 {
-    let mut x = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    candidates: Vec<LinkId>,
 }
 
 impl Routing {
     /// Finds all shortest paths.
     ///
     /// # Errors
-    /// If NICs hang on more than 65,535 nodes.
-    pub fn new(topology: &Topology, seed: u64) -> Result<Self, PacketError> {
+    /// If NICs are attached to more than 65,535 nodes.
+    pub(crate) fn new(topology: &Topology, seed: u64) -> Result<Self, PacketError> {
         let node = |index: u64| Node {
             salt: mix(seed ^ mix(index)),
             group: NO_GROUP,
@@ -81,17 +75,17 @@ impl Routing {
         let mut places = Vec::with_capacity(topology.nic_count());
         for nic in 0..topology.nic_count() as u32 {
             let uplink = topology.uplink(NicId(nic));
-            let attached = topology.links()[uplink.0 as usize].to;
-            let group = &mut nodes[attached.0 as usize].group;
+            let attached = topology.links()[uplink.index()].to;
+            let group = &mut nodes[attached.index()].group;
             if *group == NO_GROUP {
                 *group = roots.len() as u32;
                 roots.push(attached);
             }
-            places.push(Place { group: *group, downlink: uplink.reverse().0 });
+            places.push(Place { group: *group, downlink: uplink.reverse() });
         }
         if roots.len() > usize::from(u16::MAX) {
             return Err(PacketError::invalid(format!(
-                "NICs hang on {} switches; expected at most 65,535",
+                "NICs are attached to {} switches; expected at most 65,535",
                 roots.len()
             )));
         }
@@ -109,7 +103,7 @@ impl Routing {
         let mut table = vec![0_u16; switches.len() * roots.len()];
         // Per switch, first of all no link at all.
         let mut choices = vec![vec![Choice::default()]; switches.len()];
-        let mut known: FxHashMap<Vec<u32>, u16> = FxHashMap::default();
+        let mut known: FxHashMap<Vec<LinkId>, u16> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, &out, root);
@@ -119,10 +113,10 @@ impl Routing {
                     continue;
                 }
                 links.clear();
-                links.extend(out[node].iter().map(|link| link.0).filter(|&link| {
-                    let to = topology.links()[link as usize].to;
-                    let passes = !topology.is_host(to) || to == root;
-                    passes && distance[to.0 as usize] == own - 1
+                links.extend(out[node].iter().copied().filter(|link| {
+                    let to = topology.links()[link.index()].to;
+                    let forwards = !topology.is_host(to) || to == root;
+                    forwards && distance[to.index()] == own - 1
                 }));
                 let choice = known.get(&links).copied().unwrap_or_else(|| {
                     choices[row].push(self.choice(&links));
@@ -139,7 +133,7 @@ impl Routing {
             node.first_choice = self.choices.len() as u32;
             self.choices.extend(own);
             if node.group != NO_GROUP {
-                // Nobody asks for the way to its own NICs: as for any other.
+                // Its own NICs are reached by their downlinks, so any entry will do.
                 row[node.group as usize] = row[usize::from(node.group == 0).min(row.len() - 1)];
             }
             node.row = *known.entry(row.to_vec()).or_insert_with(|| {
@@ -149,23 +143,23 @@ impl Routing {
         }
     }
 
-    fn choice(&mut self, links: &[u32]) -> Choice {
+    fn choice(&mut self, links: &[LinkId]) -> Choice {
         let count = links.len() as u32;
-        if let &[first] = links {
-            return Choice { first, count };
+        if let &[link] = links {
+            return Choice { first: link.0, count };
         }
         let first = self.candidates.len() as u32;
         self.candidates.extend_from_slice(links);
         Choice { first, count }
     }
 
-    /// The link that a packet for a NIC takes from a node; `None` if there is no path.
+    /// The link that a packet to a NIC takes from a node; `None` if there is no path.
     ///
-    /// `entropy` is what the packet's flow and path hash to.
+    /// `entropy` is the hash of the packet's flow and path.
     #[inline]
-    pub fn next(&self, node: u32, to: NicId, entropy: u64) -> Option<u32> {
-        let place = self.places[to.0 as usize];
-        let node = self.nodes[node as usize];
+    pub(crate) fn next(&self, node: NodeId, to: NicId, entropy: u64) -> Option<LinkId> {
+        let place = self.places[to.index()];
+        let node = self.nodes[node.index()];
         if node.group == place.group {
             return Some(place.downlink);
         }
@@ -175,7 +169,7 @@ impl Routing {
         let choice = u32::from(self.rows[(node.row + place.group) as usize]);
         let choice = self.choices[(node.first_choice + choice) as usize];
         if choice.count <= 1 {
-            return (choice.count == 1).then_some(choice.first);
+            return (choice.count == 1).then_some(LinkId(choice.first));
         }
         let hash = (entropy ^ node.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = (hash * u64::from(choice.count)) >> 32;
@@ -183,24 +177,24 @@ impl Routing {
     }
 
     /// The links of one path from NIC to NIC, not through hosts; `None` if there is none.
-    pub fn path(
+    pub(crate) fn path(
         &self,
         topology: &Topology,
-        ends: (NicId, NicId),
+        endpoints: Endpoints,
         entropy: u64,
-    ) -> Option<Vec<u32>> {
-        let mut link = topology.uplink(ends.0).0;
-        let target = topology.host_of(ends.1);
+    ) -> Option<Vec<LinkId>> {
+        let mut link = topology.uplink(endpoints.source());
+        let target = topology.host_of(endpoints.destination());
         let mut path = vec![link];
         loop {
-            let node = topology.links()[link as usize].to;
+            let node = topology.links()[link.index()].to;
             if node == target {
                 return Some(path);
             }
             if topology.is_host(node) {
                 return None;
             }
-            link = self.next(node.0, ends.1, entropy)?;
+            link = self.next(node, endpoints.destination(), entropy)?;
             path.push(link);
         }
     }
@@ -209,7 +203,7 @@ impl Routing {
 /// Links from every node to the root, not through hosts.
 fn distances(topology: &Topology, out: &[Vec<LinkId>], root: NodeId) -> Vec<u32> {
     let mut distance = vec![UNREACHABLE; topology.node_count()];
-    distance[root.0 as usize] = 0;
+    distance[root.index()] = 0;
     let mut reached = vec![root];
     let mut next = 0;
     while next < reached.len() {
@@ -218,10 +212,10 @@ fn distances(topology: &Topology, out: &[Vec<LinkId>], root: NodeId) -> Vec<u32>
         if topology.is_host(node) && node != root {
             continue;
         }
-        for link in &out[node.0 as usize] {
-            let other = topology.links()[link.0 as usize].to;
-            if distance[other.0 as usize] == UNREACHABLE {
-                distance[other.0 as usize] = distance[node.0 as usize] + 1;
+        for link in &out[node.index()] {
+            let other = topology.links()[link.index()].to;
+            if distance[other.index()] == UNREACHABLE {
+                distance[other.index()] = distance[node.index()] + 1;
                 reached.push(other);
             }
         }

@@ -1,17 +1,17 @@
-//! A network with any transport, for those who need not know which.
+//! A simulation with any transport, for callers that need not know which.
 
-use crate::core::Core;
-use crate::engine::Simulation;
+use super::core::Core;
+use super::engine::Simulation;
 use crate::error::PacketError;
+use crate::events::EventLogging;
 use crate::flow::{FlowId, FlowSpec};
-use crate::scenario::Tracing;
 use crate::topology::LinkId;
 use crate::transport::Transport;
 use lightloom_kernel::Observer;
 use lightloom_model::Time;
 
-/// What [`Simulation`] does, whatever its transport; see there.
-pub trait Network {
+/// A [`Simulation`] with any transport.
+pub trait AnySimulation {
     /// See [`Simulation::add_flow`].
     ///
     /// # Errors
@@ -35,8 +35,8 @@ pub trait Network {
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError>;
 
-    /// See [`Simulation::set_tracing`].
-    fn set_tracing(&mut self, tracing: Tracing);
+    /// See [`Simulation::record_events`].
+    fn record_events(&mut self, logging: EventLogging);
 
     /// See [`Simulation::settle_all`].
     fn settle_all(&mut self);
@@ -45,7 +45,7 @@ pub trait Network {
     fn core(&self) -> &Core;
 }
 
-impl<T: Transport> Network for Simulation<T> {
+impl<T: Transport> AnySimulation for Simulation<T> {
     fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
         self.add_flow(spec)
     }
@@ -67,8 +67,8 @@ impl<T: Transport> Network for Simulation<T> {
         self.advance(limit, finished, observer)
     }
 
-    fn set_tracing(&mut self, tracing: Tracing) {
-        self.set_tracing(tracing);
+    fn record_events(&mut self, logging: EventLogging) {
+        self.record_events(logging);
     }
 
     fn settle_all(&mut self) {

@@ -3,7 +3,7 @@
 use super::flow;
 use super::scenarios::{play, scenario};
 use crate::presets::{fat_tree, star};
-use crate::{CircuitChange, FlowSpec, LinkId, NicId, PacketError, Topology, simulate};
+use crate::{Cable, CircuitChange, FlowSpec, LinkId, NicId, PacketError, Topology, simulate};
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use std::ops::ControlFlow;
 
@@ -17,13 +17,20 @@ fn ring(switches: u32, ahead: u32) -> (Topology, Vec<FlowSpec>) {
     let mut topology = Topology::new();
     let hosts: Vec<_> = (0..switches).map(|_| topology.add_host()).collect();
     let nodes: Vec<_> = (0..switches).map(|_| topology.add_switch()).collect();
-    let names = ("up", "down");
+    let names = ["up", "down"];
     for (&host, &node) in hosts.iter().zip(&nodes) {
-        topology.connect((host, node), FAST, Duration(US), names).unwrap();
+        topology.connect(host, node, Cable { rate: FAST, delay: Duration(US) }, names).unwrap();
     }
     let next = |index: usize| nodes[(index + 1) % nodes.len()];
     let along: Vec<LinkId> = (0..nodes.len())
-        .map(|index| topology.connect((nodes[index], next(index)), FAST, Duration(US), names))
+        .map(|index| {
+            topology.connect(
+                nodes[index],
+                next(index),
+                Cable { rate: FAST, delay: Duration(US) },
+                names,
+            )
+        })
         .collect::<Result<_, _>>()
         .unwrap();
     let flows = (0..switches)
@@ -72,7 +79,7 @@ fn endless_queues_do_not_deadlock() {
 fn circuit() -> Topology {
     let mut topology = Topology::new();
     let (a, b) = (topology.add_host(), topology.add_host());
-    topology.connect((a, b), FAST, Duration(US), ("there", "back")).unwrap();
+    topology.connect(a, b, Cable { rate: FAST, delay: Duration(US) }, ["there", "back"]).unwrap();
     topology
 }
 

@@ -1,4 +1,4 @@
-//! A hash of everything that happened in a run: same inputs, same hash, on every machine.
+//! A fingerprint of all events of a run: same inputs, same hash, on every machine.
 //!
 //! 128 bits in two lanes, each word folded by a 64 x 64 -> 128 bit multiplication. The constants
 //! and the order of operations are part of the results and never change: a test pins them.
@@ -12,13 +12,13 @@ const LANE_B: u64 = 0xb7e1_5162_8aed_2a6b;
 
 /// Digest of a stream of (time, kind, ids) records, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceHash {
+pub struct RunHash {
     a: u64,
     b: u64,
     records: u64,
 }
 
-impl Default for TraceHash {
+impl Default for RunHash {
     fn default() -> Self {
         Self::new()
     }
@@ -30,7 +30,7 @@ fn fold(x: u64, y: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-impl TraceHash {
+impl RunHash {
     /// The hash of nothing.
     pub fn new() -> Self {
         Self { a: LANE_B, b: LANE_A, records: 0 }
@@ -42,7 +42,7 @@ impl TraceHash {
         self.b = fold(self.b.wrapping_add(word), LANE_B).rotate_left(41) ^ self.a;
     }
 
-    /// Adds one record. `kind` says what happened, `ids` to what.
+    /// Adds one record. `kind` names the kind of event, `ids` what it concerned.
     pub fn record(&mut self, time: Time, kind: u32, ids: &[u64]) {
         self.records += 1;
         self.word(time.0);
@@ -67,7 +67,7 @@ impl TraceHash {
     }
 }
 
-impl std::fmt::Display for TraceHash {
+impl std::fmt::Display for RunHash {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:032x}", self.digest())
     }
@@ -80,7 +80,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn of(records: &[(u64, u32, Vec<u64>)]) -> u128 {
-        let mut hash = TraceHash::new();
+        let mut hash = RunHash::new();
         for (time, kind, ids) in records {
             hash.record(Time(*time), *kind, ids);
         }
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn the_digest_is_pinned() {
-        assert_eq!(TraceHash::new().to_string(), "674e7f888eb8dbd91faa2c745d50a168");
-        let mut hash = TraceHash::new();
+        assert_eq!(RunHash::new().to_string(), "674e7f888eb8dbd91faa2c745d50a168");
+        let mut hash = RunHash::new();
         hash.record(Time(20_000_000_000), 3, &[7, 8]);
         hash.record(Time(u64::MAX), 0, &[]);
         assert_eq!(hash.to_string(), "721866193cee18525f7ccf951f95bdde");

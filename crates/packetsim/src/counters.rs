@@ -1,0 +1,46 @@
+//! Counters of a run: per link, and in total.
+
+use lightloom_model::Duration;
+
+/// Events of one link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Data packets dropped at its queue.
+    pub drops: u64,
+    /// Data packets whose payload was trimmed.
+    pub trims: u64,
+    /// Data packets marked.
+    pub marks: u64,
+    /// Number of times PFC paused it.
+    pub pauses: u64,
+    /// Total time for which it was paused.
+    pub paused: Duration,
+    /// Control packets dropped.
+    pub control_drops: u64,
+}
+
+impl std::ops::Add for LinkCounters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            drops: self.drops + other.drops,
+            trims: self.trims + other.trims,
+            marks: self.marks + other.marks,
+            pauses: self.pauses + other.pauses,
+            paused: self.paused + other.paused,
+            control_drops: self.control_drops + other.control_drops,
+        }
+    }
+}
+
+/// Totals of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Packet-hops of data with payload: one for each link that a packet leaves.
+    pub data_hops: u64,
+    /// Packet-hops of all other packets.
+    pub control_hops: u64,
+    /// Events.
+    pub events: u64,
+}

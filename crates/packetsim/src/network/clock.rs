@@ -1,0 +1,141 @@
+//! Simulated time and the events ahead of it.
+//!
+//! Three kinds of sources have at most one event pending each, see [`Agenda`]: links, for the
+//! arrival of the first packet on their wire; links again, for the end of a transmission that PFC
+//! watches; and NICs. Everything else is a timer.
+
+use crate::flow::FlowId;
+use crate::topology::{LinkId, NicId};
+use lightloom_kernel::{Agenda, Due, PREVIEW, SourceEvent};
+use lightloom_model::{Duration, Time};
+
+/// A timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// A flow starts.
+    Start(FlowId),
+    /// A timer that the transport set for a flow.
+    Flow(FlowId),
+    /// The transport wanted to be woken for a NIC.
+    Wake(NicId),
+    /// PFC reaches the sending end of a link.
+    Pause(LinkId),
+    Resume(LinkId),
+    /// A circuit goes dark.
+    Darken(LinkId),
+    Light(LinkId),
+}
+
+/// An event other than an arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The transmission of a watched link ends.
+    Departure(LinkId),
+    /// The event of a NIC.
+    Nic(NicId),
+    Timer(Timer),
+}
+
+/// The time and all pending events.
+#[derive(Debug, Clone)]
+pub(super) struct Clock {
+    now: Time,
+    agenda: Agenda<Timer>,
+    links: u32,
+    events: u64,
+}
+
+impl Clock {
+    /// A clock at time zero. Events of links are due within `horizon`.
+    pub(super) fn new(links: usize, nics: usize, horizon: Duration) -> Self {
+        let agenda = Agenda::new(2 * links + nics, horizon);
+        Self { now: Time::ZERO, agenda, links: links as u32, events: 0 }
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Number of events so far.
+    #[inline]
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Schedules the arrival of the first packet on the wire of a link.
+    #[inline]
+    pub(super) fn schedule_arrival(&mut self, link: LinkId, time: Time) {
+        self.agenda.schedule(link.0, time);
+    }
+
+    /// Schedules the end of the transmission of a watched link.
+    pub(super) fn schedule_departure(&mut self, link: LinkId, time: Time) {
+        self.agenda.schedule(self.links + link.0, time);
+    }
+
+    /// Schedules the event of a NIC that has none pending.
+    #[inline]
+    pub(super) fn schedule_nic(&mut self, nic: NicId, time: Time) {
+        self.agenda.schedule(2 * self.links + nic.0, time);
+    }
+
+    /// Sets a timer; one in the past is due now.
+    pub(super) fn set_timer(&mut self, time: Time, timer: Timer) {
+        self.agenda.set_timer(time.max(self.now), timer);
+    }
+
+    /// Advances to the next event, if it is due at or before `limit`.
+    #[inline]
+    pub(super) fn next(&mut self, limit: Time) -> Option<Due<Timer>> {
+        let (time, due) = self.agenda.pop(limit)?;
+        debug_assert!(time >= self.now, "time does not run backwards");
+        self.now = time;
+        self.events += 1;
+        Some(due)
+    }
+
+    /// The link of an event that is the arrival of the first packet on its wire.
+    #[inline]
+    pub(super) fn arrival(&self, due: Due<Timer>) -> Option<LinkId> {
+        match due {
+            Due::Source(link) if link < self.links => Some(LinkId(link)),
+            _ => None,
+        }
+    }
+
+    /// An event that is not an arrival; these are most, and tested for separately.
+    pub(super) fn other(&self, due: Due<Timer>) -> Event {
+        match due {
+            Due::Source(source) if source < 2 * self.links => {
+                Event::Departure(LinkId(source - self.links))
+            }
+            Due::Source(source) => Event::Nic(NicId(source - 2 * self.links)),
+            Due::Timer(timer) => Event::Timer(timer),
+        }
+    }
+
+    /// Advances to a time before which nothing is due.
+    pub(super) fn advance_to(&mut self, time: Time) {
+        self.now = self.now.max(time);
+    }
+
+    /// The sources of the next events, for prefetching: those below the number of links are
+    /// arrivals on them.
+    #[inline]
+    pub(super) fn upcoming(&self) -> Option<&[SourceEvent; PREVIEW]> {
+        self.agenda.upcoming()
+    }
+
+    /// The links with packets on their wire, and when the first of these arrives.
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = (LinkId, Time)> {
+        let is_arrival = |event: &SourceEvent| event.source < self.links;
+        let pending = self.agenda.pending().filter(is_arrival);
+        pending.map(|event| (LinkId(event.source), event.time))
+    }
+
+    /// Whether no event is pending.
+    pub(super) fn is_idle(&self) -> bool {
+        self.agenda.is_empty()
+    }
+}

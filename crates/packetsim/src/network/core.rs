@@ -1,0 +1,427 @@
+//! The state of the network: what a transport may use and change, and what can be read of it.
+//!
+//! Links are settled lazily (see [`super::fabric`]), and settling them for a reader could change
+//! the order of simultaneous events: what is read is worked out without that.
+
+use super::clock::{Clock, Timer};
+use super::fabric::Fabric;
+use super::flows::{Flows, RouteKey};
+use super::links::{DARK, PAUSED};
+use super::nics::Nics;
+use super::routing::Routing;
+use super::slab::NO_PACKET;
+use crate::config::Config;
+use crate::counters::{Counters, LinkCounters};
+use crate::error::PacketError;
+use crate::events::PacketEvent;
+use crate::flow::{Endpoints, Flow, FlowId, FlowSpec};
+use crate::hash::mix;
+use crate::packet::{Control, Packet, PacketId, PacketKind};
+use crate::topology::{LinkId, NicId, NodeId, Topology};
+use lightloom_model::{Duration, Rate, Time};
+
+/// The state of the network, but for that of the transport.
+#[derive(Debug, Clone)]
+pub struct Core {
+    config: Config,
+    topology: Topology,
+    routing: Routing,
+    pub(super) clock: Clock,
+    pub(super) fabric: Fabric,
+    pub(super) flows: Flows,
+    pub(super) nics: Nics,
+}
+
+/// Set-up and routing, for the engine.
+impl Core {
+    pub(super) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
+        config.validate()?;
+        let fabric = Fabric::new(&topology, &config)?;
+        let nics = Nics::new(&topology);
+        let horizon = fabric.links().longest_hop().unwrap_or(Duration(1));
+        Ok(Self {
+            clock: Clock::new(fabric.links().len(), nics.len(), horizon),
+            routing: Routing::new(&topology, config.seed)?,
+            flows: Flows::default(),
+            fabric,
+            nics,
+            topology,
+            config,
+        })
+    }
+
+    /// Adds a flow; it starts by a timer.
+    pub(super) fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+        self.check_flow(spec)?;
+        let index = self.flows.len() as u64;
+        let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
+        let flow = self.flows.add(spec, self.config.mtu, hash);
+        self.clock.set_timer(spec.start, Timer::Start(flow));
+        Ok(flow)
+    }
+
+    fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
+        let nics = self.topology.nic_count() as u32;
+        let (source, destination) = (spec.source, spec.destination);
+        if source.0 >= nics || destination.0 >= nics {
+            return Err(PacketError::invalid(format!(
+                "flow from NIC {} to NIC {}: there are {nics} NICs, from 0 on",
+                source.0, destination.0
+            )));
+        }
+        let refuse = |reason: String| {
+            let [from, to] = [source, destination].map(|nic| self.topology.nic_title(nic));
+            Err(PacketError::invalid(format!("flow from {from} to {to}: {reason}")))
+        };
+        if self.topology.host_of(source) == self.topology.host_of(destination) {
+            return refuse("both are of one host".into());
+        }
+        if spec.size.0.div_ceil(u64::from(self.config.mtu)) >= 1 << 31 {
+            let (size, mtu) = (spec.size.0, self.config.mtu);
+            return refuse(format!("{size} B are over 2^31 packets of {mtu} B"));
+        }
+        let Some(route) = &spec.route else {
+            // Acknowledgements take paths of their own.
+            let there = Endpoints::new(source, destination);
+            let back = Endpoints::new(destination, source);
+            let joins = |ends| self.routing.path(&self.topology, ends, 0).is_some();
+            if joins(there) && joins(back) {
+                return Ok(());
+            }
+            return refuse("no path of switches joins them; through hosts, give it a route".into());
+        };
+        if !self.topology.is_route(source, destination, route) {
+            let links: Vec<u32> = route.iter().map(|link| link.0).collect();
+            return refuse(format!("links {links:?} are no path from the one to the other"));
+        }
+        Ok(())
+    }
+
+    /// The link that a packet takes from a switch, if its flow has no explicit route.
+    #[inline(always)]
+    pub(super) fn route(&self, node: NodeId, key: RouteKey, packet: &Packet) -> LinkId {
+        let is_forward = packet.kind.is_forward();
+        let entropy = key.entropy(packet.path, is_forward);
+        let next = self.routing.next(node, key.endpoints.target(is_forward), entropy);
+        next.expect("checked when the flow was added")
+    }
+
+    /// Records that the first packet on the wire of a link has arrived.
+    #[cold]
+    pub(super) fn record_arrival(&mut self, link: LinkId) {
+        let Some((arriving, packet)) = self.fabric.arriving(link) else { return };
+        let key = self.flows.key(packet.flow);
+        let is_delivered = if key.is_explicit() {
+            let crossed = packet.path + 1;
+            self.flows.route_link(key, packet.kind.is_forward(), crossed).is_none()
+        } else {
+            arriving.is_to_host
+        };
+        self.fabric.record_arrival(link, self.clock.now(), is_delivered);
+    }
+
+    /// Packets on explicit routes count the links that they have crossed, whatever path a transport
+    /// chose.
+    #[inline]
+    fn initial_path(&self, flow: FlowId, path: u16) -> u16 {
+        if self.flows.key(flow).is_explicit() { 0 } else { path }
+    }
+}
+
+/// For transports.
+impl Core {
+    /// The settings of the run.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The simulated time.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Number of NICs.
+    pub fn nic_count(&self) -> usize {
+        self.nics.len()
+    }
+
+    /// Rate at which a NIC sends.
+    pub fn nic_rate(&self, nic: NicId) -> Rate {
+        self.fabric.links().rate(self.nics.uplink(nic))
+    }
+
+    /// Progress of a flow.
+    #[inline]
+    pub fn flow(&self, flow: FlowId) -> &Flow {
+        self.flows.get(flow)
+    }
+
+    /// Sending and receiving NIC of a flow.
+    #[inline]
+    pub fn endpoints(&self, flow: FlowId) -> Endpoints {
+        self.flows.key(flow).endpoints
+    }
+
+    /// Payload of a data packet of a flow, in bytes.
+    pub fn payload(&self, flow: FlowId, sequence: u32) -> u32 {
+        let mtu = u64::from(self.config.mtu);
+        (self.flow(flow).size.0 - u64::from(sequence) * mtu).min(mtu) as u32
+    }
+
+    /// Size of a data packet of a flow on the wire, in bytes.
+    #[inline]
+    pub fn packet_size(&self, flow: FlowId, sequence: u32) -> u32 {
+        if !self.config.full_tail && sequence + 1 == self.flow(flow).packets {
+            self.payload(flow, sequence) + self.config.header
+        } else {
+            self.config.packet_bytes()
+        }
+    }
+
+    /// Makes a data packet, for [`crate::transport::Transport::next`] to return.
+    #[inline]
+    pub fn new_data(&mut self, flow: FlowId, sequence: u32, path: u16) -> PacketId {
+        let size = self.packet_size(flow, sequence);
+        let path = self.initial_path(flow, path);
+        self.fabric.insert(Packet {
+            next_arrival: Time::ZERO,
+            flow,
+            sequence,
+            value: 0,
+            next: NO_PACKET,
+            size: size as u16,
+            path,
+            ingress: 0,
+            kind: PacketKind::Data,
+            flags: 0,
+        })
+    }
+
+    /// Changes a packet made by [`Self::new_data`].
+    #[inline]
+    pub fn packet_mut(&mut self, id: PacketId) -> &mut Packet {
+        self.fabric.packet_mut(id)
+    }
+
+    /// Sends a control packet from the NIC for which the transport was called.
+    #[inline]
+    pub fn send_control(&mut self, nic: NicId, control: Control) {
+        let Control { kind, flow, sequence, value, path, flags } = control;
+        let path = self.initial_path(flow, path);
+        let id = self.fabric.insert(Packet {
+            next_arrival: Time::ZERO,
+            flow,
+            sequence,
+            value,
+            next: NO_PACKET,
+            size: self.config.control_bytes as u16,
+            path,
+            ingress: 0,
+            kind,
+            flags,
+        });
+        self.fabric.push_control(self.nics.uplink(nic), id);
+    }
+
+    /// Calls [`crate::transport::Transport::wake`] for a NIC at this time, unless it is called
+    /// earlier.
+    #[inline]
+    pub fn wake(&mut self, nic: NicId, time: Time) {
+        self.nics.wake(&mut self.clock, nic, time);
+    }
+
+    /// Calls [`crate::transport::Transport::timer`] for a flow at this time.
+    pub fn set_timer(&mut self, flow: FlowId, time: Time) {
+        self.clock.set_timer(time, Timer::Flow(flow));
+    }
+
+    /// The receiver has one more packet of a flow; returns whether that was the last.
+    #[inline]
+    pub fn receive(&mut self, flow: FlowId) -> bool {
+        self.flows.receive(flow, self.clock.now())
+    }
+
+    /// The sender knows that the receiver has all packets of a flow.
+    pub fn complete(&mut self, flow: FlowId) {
+        self.flows.complete(flow, self.clock.now());
+    }
+}
+
+/// For observers.
+impl Core {
+    /// Hosts, switches, links.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Number of flows.
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Number of flows whose senders know that everything has arrived.
+    pub fn done_count(&self) -> usize {
+        self.flows.done_count()
+    }
+
+    /// Flows whose senders do not know yet that everything has arrived.
+    pub fn unfinished(&self) -> Vec<FlowId> {
+        self.flows.ids().filter(|&flow| !self.flow(flow).is_done()).collect()
+    }
+
+    /// Packets that receivers have, each counted once.
+    pub fn received_packets(&self) -> u64 {
+        self.flows.ids().map(|flow| u64::from(self.flow(flow).received)).sum()
+    }
+
+    /// Totals until now.
+    pub fn counters(&self) -> Counters {
+        self.fabric.counters(self.clock.events())
+    }
+
+    /// Counters of a link until now.
+    pub fn link_counters(&self, link: LinkId) -> LinkCounters {
+        self.fabric.link_counters(link, self.clock.now())
+    }
+
+    /// Bytes of the packets that a link has sent or is sending, as far as it is settled.
+    pub fn sent_bytes(&self, link: LinkId) -> u64 {
+        self.fabric.links().sent_bytes(link)
+    }
+
+    /// Bytes that wait for a link, without the packet that it is sending.
+    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+        self.fabric.waiting_bytes(link, self.clock.now())
+    }
+
+    /// Maximum number of bytes of data that waited for a link.
+    pub fn peak_bytes(&self, link: LinkId) -> u32 {
+        self.fabric.links().peak_bytes(link)
+    }
+
+    /// Maximum number of packets in the network at one time.
+    pub fn peak_packets(&self) -> u64 {
+        self.fabric.packets().peak() as u64
+    }
+
+    /// Whether a link is a dark circuit.
+    pub fn is_dark(&self, link: LinkId) -> bool {
+        self.fabric.has(link, DARK)
+    }
+
+    /// Whether a link is paused by PFC.
+    pub fn is_paused(&self, link: LinkId) -> bool {
+        self.fabric.has(link, PAUSED)
+    }
+
+    /// Links that may not send, and before which packets wait that came over a paused one.
+    pub(crate) fn stopped_behind(&self, over: LinkId) -> Vec<LinkId> {
+        self.fabric.stopped_behind(over)
+    }
+
+    /// Whether no event is pending.
+    pub fn is_idle(&self) -> bool {
+        self.clock.is_idle()
+    }
+
+    /// The recorded packet events, as far as links are settled.
+    pub fn packet_events(&self) -> Vec<PacketEvent> {
+        self.fabric.events(self.clock.arrivals())
+    }
+
+    /// Per link, when the first packet on its wire has arrived; zero if there is none.
+    pub(crate) fn arrivals(&self) -> Vec<Time> {
+        let mut arrivals = vec![Time::ZERO; self.fabric.links().len()];
+        for (link, time) in self.clock.arrivals() {
+            arrivals[link.index()] = time;
+        }
+        arrivals
+    }
+
+    /// Bytes that have come out of the far end of a link, including the arrived part of a packet;
+    /// the first packet on it has arrived at `arrival`, see [`Self::arrivals`].
+    pub(crate) fn carried_bytes(&self, link: LinkId, arrival: Time) -> u64 {
+        self.fabric.carried_bytes(link, arrival, self.clock.now())
+    }
+
+    /// The link over which a flow leaves its source.
+    pub fn first_link(&self, flow: FlowId) -> LinkId {
+        self.nics.uplink(self.endpoints(flow).source())
+    }
+
+    /// The links of one of the shortest paths from NIC to NIC, chosen by `entropy`; `None` if
+    /// there is none.
+    pub fn path(&self, source: NicId, destination: NicId, entropy: u64) -> Option<Vec<LinkId>> {
+        self.routing.path(&self.topology, Endpoints::new(source, destination), mix(entropy))
+    }
+
+    /// The links that a flow's packets take (the first path, if it has several).
+    fn path_of(&self, flow: FlowId) -> Option<Vec<LinkId>> {
+        let key = self.flows.key(flow);
+        if key.is_explicit() {
+            let link = |crossed| self.flows.route_link(key, true, crossed);
+            return Some((0..).map_while(link).collect());
+        }
+        self.routing.path(&self.topology, key.endpoints, key.entropy(0, true))
+    }
+
+    /// Packet-hops of data if no packet is sent twice.
+    pub fn expected_hops(&self) -> u64 {
+        let hops = |flow: FlowId| {
+            let links = self.path_of(flow).map_or(0, |links| links.len() as u64);
+            u64::from(self.flow(flow).packets) * links
+        };
+        self.flows.ids().map(hops).fold(0, u64::saturating_add)
+    }
+
+    /// Time that a flow takes on an idle network until its last byte is received: the closed form
+    /// of store-and-forward along its path (the first one, if it has several).
+    pub fn ideal_time(&self, flow: FlowId) -> Option<Duration> {
+        let path = self.path_of(flow)?;
+        let state = self.flow(flow);
+        let full = self.config.packet_bytes() as u16;
+        let tail = self.packet_size(flow, state.packets - 1) as u16;
+        // Equal packets follow one another at the pace of the slowest link so far; the last one
+        // waits for the one before it, which may be longer.
+        let others = u64::from(state.packets - 1);
+        let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, 0_u64, 0_u64);
+        for &link in &path {
+            let links = self.fabric.links();
+            let delay = links.delay(link).0;
+            let span = links.transmission(link, full).0;
+            slowest = slowest.max(span);
+            first_arrival += span + delay;
+            let free_at = match others {
+                0 => 0,
+                _ => first_arrival - delay + (others - 1) * slowest,
+            };
+            tail_arrival = tail_arrival.max(free_at) + links.transmission(link, tail).0 + delay;
+        }
+        Some(Duration(tail_arrival))
+    }
+}
+
+/// For tests.
+#[cfg(test)]
+impl Core {
+    /// The packets on the wire and in the queues of a link.
+    pub(crate) fn packets_on(&self, link: LinkId) -> Vec<Packet> {
+        let packets = self.fabric.packets();
+        let on_wire = packets.chain(self.fabric.links().wire(link)).map(|id| packets[id]);
+        on_wire.chain(self.packets_in_queues(link)).collect()
+    }
+
+    /// The packets in the queues of a link.
+    pub(crate) fn packets_in_queues(&self, link: LinkId) -> Vec<Packet> {
+        let packets = self.fabric.packets();
+        let queues = self.fabric.links().queues(link).into_iter();
+        queues.flat_map(|queue| packets.chain(queue)).map(|id| packets[id]).collect()
+    }
+
+    /// Number of packets in the network.
+    pub(crate) fn live_packets(&self) -> u32 {
+        self.fabric.packets().live()
+    }
+}

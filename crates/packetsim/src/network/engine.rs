@@ -1,0 +1,353 @@
+//! The run: takes events in order, calls the transport, and moves packets; see [`super::fabric`]
+//! for the part that no transport takes part in.
+
+use super::clock::{Event, Timer};
+use super::core::Core;
+use super::fabric::Next as Transmitter;
+use super::flows::RouteKey;
+use super::links::NO_LINK;
+use crate::config::Config;
+use crate::error::PacketError;
+use crate::events::EventLogging;
+use crate::flow::{FlowId, FlowSpec};
+use crate::packet::{Packet, PacketId};
+use crate::topology::{LinkId, NicId, Topology};
+use crate::transport::{Next, Transport};
+use lightloom_kernel::{Interrupted, Observer};
+use lightloom_model::{Duration, Time};
+
+/// Events between two calls of the observer.
+const OBSERVE_EVERY: u64 = 1 << 16;
+
+/// The shortest time there is.
+const PICOSECOND: Duration = Duration(1);
+
+/// A network, a transport, and the flows between.
+#[derive(Debug, Clone)]
+pub struct Simulation<T> {
+    core: Core,
+    transport: T,
+}
+
+impl<T: Transport> Simulation<T> {
+    /// An idle network.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense.
+    pub fn new(
+        topology: Topology,
+        config: Config,
+        transport: impl FnOnce(&Core) -> T,
+    ) -> Result<Self, PacketError> {
+        let core = Core::new(topology, config)?;
+        let transport = transport(&core);
+        Ok(Self { core, transport })
+    }
+
+    /// Adds a flow; one that should have started earlier starts now.
+    ///
+    /// # Errors
+    /// If its ends do not exist or no path joins them.
+    pub fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+        self.core.add_flow(spec)
+    }
+
+    /// From now on a flow finishes when its receiver has everything, not when its sender knows
+    /// that.
+    pub fn finish_on_arrival(&mut self) {
+        self.core.flows.finish_on_arrival();
+    }
+
+    /// A link goes dark, or comes up, at this time: packets on it arrive, its queue waits.
+    pub fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
+        let timer = if dark { Timer::Darken(link) } else { Timer::Light(link) };
+        self.core.clock.set_timer(time, timer);
+    }
+
+    /// Settles all links: works out the transmissions that began until now.
+    pub fn settle_all(&mut self) {
+        for link in self.core.fabric.links().ids() {
+            self.settle(link);
+        }
+    }
+
+    /// Records packet events from now on, see [`Core::packet_events`].
+    pub fn record_events(&mut self, logging: EventLogging) {
+        self.core.fabric.record_events(logging);
+    }
+
+    /// The state of the network.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The transport, for its state of flows.
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Runs until a flow finishes (all that finish at that time are then in `finished`), until
+    /// `limit`, or until no event is pending. Returns whether any finished.
+    ///
+    /// # Errors
+    /// If the observer asks to stop; what had finished is in `finished`.
+    pub fn advance(
+        &mut self,
+        limit: Time,
+        finished: &mut Vec<FlowId>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, PacketError> {
+        loop {
+            // At one instant several may finish.
+            let end = if self.core.flows.has_finished() { self.core.now() } else { limit };
+            let Some(due) = self.core.clock.next(end) else { break };
+            self.prefetch_upcoming();
+            if let Some(link) = self.core.clock.arrival(due) {
+                self.arrive(link);
+            } else {
+                self.process(self.core.clock.other(due));
+            }
+            if self.core.clock.events().is_multiple_of(OBSERVE_EVERY) {
+                // Of data alone, as the number of these hops can be estimated.
+                let (now, done) = (self.core.now(), self.core.fabric.data_hops());
+                if observer.progress(now, done).is_break() {
+                    self.core.flows.collect_finished(finished);
+                    return Err(Interrupted { now, done }.into());
+                }
+            }
+        }
+        let any = self.core.flows.has_finished();
+        if !any && limit.0 != u64::MAX {
+            self.core.clock.advance_to(limit);
+        }
+        self.core.flows.collect_finished(finished);
+        Ok(any)
+    }
+
+    /// Prefetches what the next events will use: the sooner an event, the more is known of it.
+    #[inline]
+    fn prefetch_upcoming(&mut self) {
+        let core = &self.core;
+        let Some(upcoming) = core.clock.upcoming() else { return };
+        // Sources other than arrivals are no links, and nothing is prefetched for them.
+        let link = |position: usize| LinkId(upcoming[position].source);
+        core.fabric.prefetch_link(link(11));
+        core.fabric.prefetch_fronts(link(8));
+        if let Some(packet) = core.fabric.prefetch_next_hop(link(1)) {
+            self.transport.prefetch_packet(packet);
+        }
+        self.look_up_next_hop(link(4));
+    }
+
+    /// Finds out where the first packet on the wire of a link goes next.
+    #[inline]
+    fn look_up_next_hop(&mut self, link: LinkId) {
+        let core = &mut self.core;
+        let Some((arriving, packet)) = core.fabric.arriving(link) else { return };
+        let key = core.flows.key(packet.flow);
+        if key.is_explicit() {
+            return;
+        }
+        if arriving.is_to_host {
+            core.flows.prefetch(packet.flow);
+            self.transport.prefetch_flow(packet);
+            let nic = key.endpoints.target(packet.kind.is_forward());
+            core.fabric.prefetch_link(core.nics.uplink(nic));
+            return;
+        }
+        let next = core.route(arriving.node, key, packet);
+        core.fabric.set_next_hop(link, next);
+    }
+
+    fn process(&mut self, event: Event) {
+        match event {
+            Event::Departure(link) => {
+                self.core.fabric.clear_departure(link);
+                self.settle_switch(link);
+                self.core.fabric.watch(link, &mut self.core.clock);
+            }
+            Event::Nic(nic) => {
+                self.core.nics.clear_event(nic);
+                self.wake(nic);
+            }
+            Event::Timer(timer) => self.run_timer(timer),
+        }
+    }
+
+    fn run_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Start(flow) => {
+                let link = self.core.first_link(flow);
+                self.settle(link);
+                self.transport.start(&mut self.core, flow);
+                self.kick(link);
+            }
+            Timer::Flow(flow) => {
+                let link = self.core.first_link(flow);
+                self.settle(link);
+                self.transport.timer(&mut self.core, flow);
+                self.kick(link);
+            }
+            Timer::Wake(nic) => self.wake(nic),
+            Timer::Pause(link) => {
+                self.settle(link);
+                self.core.fabric.begin_pause(link, self.core.clock.now());
+            }
+            Timer::Resume(link) => {
+                self.settle(link);
+                self.core.fabric.end_pause(link, self.core.clock.now());
+                self.kick(link);
+            }
+            Timer::Darken(link) => {
+                self.settle(link);
+                self.core.fabric.darken(link);
+            }
+            Timer::Light(link) => {
+                self.settle(link);
+                self.core.fabric.light(link);
+                self.kick(link);
+            }
+        }
+    }
+
+    fn wake(&mut self, nic: NicId) {
+        if !self.core.nics.is_woken(nic, self.core.clock.now()) {
+            return;
+        }
+        let link = self.core.nics.uplink(nic);
+        self.settle(link);
+        self.transport.wake(&mut self.core, nic);
+        self.kick(link);
+    }
+
+    /// Works out the transmissions of a link that began until now.
+    #[inline]
+    fn settle(&mut self, link: LinkId) {
+        if self.core.fabric.links().is_behind(link, self.core.clock.now()) {
+            self.serve(link);
+        }
+    }
+
+    /// As [`Self::settle`]; also counts what has left the switch if nothing follows.
+    fn settle_switch(&mut self, link: LinkId) {
+        if self.core.fabric.links().is_free(link, self.core.clock.now()) {
+            self.serve(link);
+        }
+    }
+
+    /// Sends from a link whose transmitter is free until it is busy or has nothing to send.
+    fn serve(&mut self, link: LinkId) {
+        loop {
+            let core = &mut self.core;
+            let free_at = match core.fabric.send_next(link, &mut core.clock) {
+                Transmitter::Sending(free_at) => free_at,
+                Transmitter::Idle => return,
+                Transmitter::Pull(since) => {
+                    let mut begin = since;
+                    let Some(id) = self.pull(link, &mut begin) else { return };
+                    let core = &mut self.core;
+                    core.fabric.transmit_pulled(link, id, begin, &mut core.clock)
+                }
+            };
+            if free_at > self.core.clock.now() {
+                return;
+            }
+        }
+    }
+
+    /// Pulls a packet from the transport that a NIC sends from `begin` on, or from a later time
+    /// until now.
+    #[inline]
+    fn pull(&mut self, link: LinkId, begin: &mut Time) -> Option<PacketId> {
+        let nic = self.core.nics.sender(link);
+        loop {
+            match self.transport.next(&mut self.core, nic, *begin) {
+                Next::Packet(id) => return Some(id),
+                Next::At(time) if time <= self.core.now() => {
+                    *begin = time.max(*begin + PICOSECOND);
+                }
+                Next::At(time) => {
+                    self.core.wake(nic, time);
+                    return None;
+                }
+                Next::Nothing => return None,
+            }
+        }
+    }
+
+    /// A settled link has something new: an idle transmitter begins now.
+    #[inline]
+    fn kick(&mut self, link: LinkId) {
+        if self.core.fabric.catch_up(link, self.core.clock.now()) {
+            self.serve(link);
+        }
+    }
+
+    /// The first packet on a wire has arrived.
+    #[inline]
+    fn arrive(&mut self, link: LinkId) {
+        if self.core.fabric.is_recording() {
+            self.core.record_arrival(link);
+        }
+        // Before it is taken off, so that what follows finds the wire's event pending.
+        self.settle(link);
+        let core = &mut self.core;
+        let arrived = core.fabric.take_arrived(link, &mut core.clock);
+        if arrived.next_hop != NO_LINK {
+            return self.enqueue(arrived.next_hop, link, arrived.id, &arrived.packet);
+        }
+        let key = core.flows.key(arrived.packet.flow);
+        if key.is_explicit() {
+            return self.follow_route(key, link, arrived.id);
+        }
+        if arrived.is_to_host {
+            return self.deliver(arrived.id, arrived.packet);
+        }
+        let next = core.route(arrived.node, key, &arrived.packet);
+        self.enqueue(next, link, arrived.id, &arrived.packet);
+    }
+
+    /// A packet has crossed one more link of its explicit route.
+    fn follow_route(&mut self, key: RouteKey, over: LinkId, id: PacketId) {
+        let core = &mut self.core;
+        let packet = core.fabric.packet_mut(id);
+        packet.path += 1;
+        let mut packet = *packet;
+        if let Some(next) = core.flows.route_link(key, packet.kind.is_forward(), packet.path) {
+            return self.enqueue(next, over, id, &packet);
+        }
+        // Transports see no paths but those that they chose.
+        packet.path = 0;
+        self.deliver(id, packet);
+    }
+
+    #[inline]
+    fn deliver(&mut self, id: PacketId, packet: Packet) {
+        let nic = self.core.endpoints(packet.flow).target(packet.kind.is_forward());
+        let uplink = self.core.nics.uplink(nic);
+        self.settle(uplink);
+        self.core.fabric.free(id);
+        self.transport.receive(&mut self.core, nic, packet);
+        self.kick(uplink);
+    }
+
+    /// A packet that came over `over` goes to `link`.
+    #[inline]
+    fn enqueue(&mut self, link: LinkId, over: LinkId, id: PacketId, packet: &Packet) {
+        self.settle(link);
+        let core = &mut self.core;
+        if core.fabric.enqueue(link, over, id, packet, &mut core.clock) {
+            self.pause(over);
+        }
+    }
+
+    /// Pauses a link if too much is buffered of what came over it, once all that left is counted.
+    #[cold]
+    fn pause(&mut self, over: LinkId) {
+        for index in 0..self.core.fabric.out_count(over) {
+            self.settle_switch(self.core.fabric.out(over, index));
+        }
+        let core = &mut self.core;
+        core.fabric.pause(over, &mut core.clock);
+    }
+}

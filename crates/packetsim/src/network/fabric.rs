@@ -1,0 +1,569 @@
+//! Moves packets over links: queues, transmitters, wires, and PFC between them.
+//!
+//! The only event of a link is the arrival of the first packet on its wire. Its transmitter has
+//! none: whenever anything touches a link at some time, the transmissions that began until then are
+//! worked out first; the link is then *settled*. That is exact: whatever arrived earlier touched
+//! the link, so no choice of the transmitter depended on anything later. The packet on the wire
+//! makes sure that the link is touched before the next one would have to arrive.
+
+use super::clock::{Clock, Timer};
+use super::event_log::EventLog;
+use super::links::{
+    Arrived, Arriving, DARK, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED, Waiting,
+};
+use super::pfc::Pfc;
+use super::queueing::Queueing;
+use super::slab::{NO_PACKET, PacketSlab};
+use crate::config::Config;
+use crate::counters::{Counters, LinkCounters};
+use crate::error::PacketError;
+use crate::events::{EventKind, EventLogging, PacketEvent};
+use crate::packet::{MARKED, Packet, PacketId, PacketKind};
+use crate::topology::{LinkId, Topology};
+use lightloom_model::{Duration, Time};
+
+/// What a transmitter that is free does next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Next {
+    /// It has begun to send a packet, and is free again at this time.
+    Sending(Time),
+    /// Nothing waits; it is the transmitter of a NIC, and free since this time.
+    Pull(Time),
+    /// Nothing waits, or it may not send.
+    Idle,
+}
+
+/// All links, and the packets in their queues and on their wires.
+#[derive(Debug, Clone)]
+pub(super) struct Fabric {
+    links: Links,
+    packets: PacketSlab,
+    queueing: Queueing,
+    pfc: Option<Pfc>,
+    data_hops: u64,
+    control_hops: u64,
+    log: Option<Box<EventLog>>,
+}
+
+impl Fabric {
+    pub(super) fn new(topology: &Topology, config: &Config) -> Result<Self, PacketError> {
+        Ok(Self {
+            links: Links::new(topology, config)?,
+            packets: PacketSlab::new(),
+            queueing: Queueing::new(config),
+            pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc)),
+            data_hops: 0,
+            control_hops: 0,
+            log: None,
+        })
+    }
+
+    /// The links, for what can be read of them.
+    #[inline]
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The packets, for what can be read of them.
+    #[inline]
+    pub(super) fn packets(&self) -> &PacketSlab {
+        &self.packets
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, packet: Packet) -> PacketId {
+        self.packets.insert(packet)
+    }
+
+    #[inline]
+    pub(super) fn packet_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id]
+    }
+
+    #[inline]
+    pub(super) fn free(&mut self, id: PacketId) {
+        self.packets.free(id);
+    }
+
+    /// Packet-hops so far.
+    #[inline]
+    pub(super) fn data_hops(&self) -> u64 {
+        self.data_hops
+    }
+
+    pub(super) fn counters(&self, events: u64) -> Counters {
+        Counters { data_hops: self.data_hops, control_hops: self.control_hops, events }
+    }
+
+    /// Queues a packet other than data at a settled link.
+    #[inline]
+    pub(super) fn push_control(&mut self, link: LinkId, id: PacketId) {
+        let queue = if self.queueing.has_control_queue() { Queue::Control } else { Queue::Data };
+        self.links.push(link, queue, id, &mut self.packets);
+    }
+
+    /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
+    /// free again.
+    #[inline(always)]
+    pub(super) fn transmit(
+        &mut self,
+        link: LinkId,
+        id: PacketId,
+        packet: &Packet,
+        begin: Time,
+        clock: &mut Clock,
+    ) -> Time {
+        if packet.kind == PacketKind::Data {
+            self.data_hops += 1;
+        } else {
+            self.control_hops += 1;
+        }
+        let sent = self.links.transmit(link, id, packet.size, begin, &mut self.packets);
+        if sent.is_first {
+            clock.schedule_arrival(link, sent.arrival);
+        }
+        if sent.is_watched && sent.free_at > clock.now() {
+            self.watch_departure(link, clock);
+        }
+        sent.free_at
+    }
+
+    /// As [`Self::transmit`], for a packet that a NIC has pulled from its transport.
+    #[inline(always)]
+    pub(super) fn transmit_pulled(
+        &mut self,
+        link: LinkId,
+        id: PacketId,
+        begin: Time,
+        clock: &mut Clock,
+    ) -> Time {
+        let packet = self.packets[id];
+        self.transmit(link, id, &packet, begin, clock)
+    }
+
+    /// The next transmission of a link whose transmitter is free.
+    #[inline(always)]
+    pub(super) fn send_next(&mut self, link: LinkId, clock: &mut Clock) -> Next {
+        if self.pfc.is_some() {
+            self.release(link, clock);
+        }
+        let waiting = match self.links.take_turn(link, &mut self.packets) {
+            Turn::Packet(waiting) => waiting,
+            Turn::Pull(begin) => return Next::Pull(begin),
+            Turn::Idle => return Next::Idle,
+        };
+        let Waiting { id, packet, begin, queued, is_from_host } = waiting;
+        if self.queueing.may_mark_departure(queued) {
+            self.mark(link, id, queued, begin);
+        }
+        if !is_from_host && let Some(pfc) = &mut self.pfc {
+            pfc.serve(link, &packet);
+        }
+        Next::Sending(self.transmit(link, id, &packet, begin, clock))
+    }
+
+    /// Removes the packet that has arrived from the wire of a link.
+    #[inline(always)]
+    pub(super) fn take_arrived(&mut self, link: LinkId, clock: &mut Clock) -> Arrived {
+        let arrived = self.links.take_arrived(link, &mut self.packets);
+        if arrived.is_followed {
+            clock.schedule_arrival(link, arrived.packet.next_arrival);
+        }
+        arrived
+    }
+
+    /// A packet that came over `over` goes to a settled link; returns whether the switch has
+    /// buffered too much of what came over `over`, see [`Self::pause`].
+    #[inline(always)]
+    pub(super) fn enqueue(
+        &mut self,
+        link: LinkId,
+        over: LinkId,
+        id: PacketId,
+        packet: &Packet,
+        clock: &mut Clock,
+    ) -> bool {
+        let now = clock.now();
+        if self.links.catch_up_to_send(link, now) {
+            // An idle transmitter: nothing waits.
+            let is_crowded = self.is_buffered(over) && self.pass(link, over, packet.size, clock);
+            self.transmit(link, id, packet, now, clock);
+            return is_crowded;
+        }
+        if !self.join(link, id, packet, now) {
+            return false;
+        }
+        self.watch(link, clock);
+        self.is_buffered(over) && self.buffer(over, id)
+    }
+
+    /// Queues a packet at a busy link; returns whether it is there.
+    #[inline(always)]
+    fn join(&mut self, link: LinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
+        let size = u32::from(packet.size);
+        if packet.kind == PacketKind::Data {
+            if !self.admit(link, id, size, now) {
+                return false;
+            }
+            self.links.push_data(link, id, size, &mut self.packets);
+            return true;
+        }
+        let queued = self.links.queued_bytes(link, Queue::Control);
+        if !self.queueing.admits_control(queued, size) {
+            self.links.count(link).control_drops += 1;
+            self.drop_packet(link, id, now);
+            return false;
+        }
+        self.push_control(link, id);
+        true
+    }
+
+    /// Whether a data packet may join the queue of a link; marks it, or trims or drops one.
+    #[inline]
+    fn admit(&mut self, link: LinkId, id: PacketId, size: u32, now: Time) -> bool {
+        let queued = self.links.queued_bytes(link, Queue::Data);
+        if self.queueing.may_mark_arrival(queued) {
+            self.mark(link, id, queued, now);
+        }
+        if self.queueing.admits_data(queued, size) {
+            return true;
+        }
+        if self.queueing.is_trimming() {
+            self.trim(link, id, now);
+        } else {
+            self.links.count(link).drops += 1;
+            self.drop_packet(link, id, now);
+        }
+        false
+    }
+
+    /// Marks a packet, certainly or perhaps, at a link where more than Kmin is queued.
+    fn mark(&mut self, link: LinkId, id: PacketId, queued: u32, now: Time) {
+        if self.packets[id].kind == PacketKind::Data && self.queueing.marks(queued) {
+            self.packets[id].flags |= MARKED;
+            self.links.count(link).marks += 1;
+            self.record(now, EventKind::Marked, link, id);
+        }
+    }
+
+    /// Trims a packet that finds a full queue, or the last one there.
+    fn trim(&mut self, link: LinkId, id: PacketId, now: Time) {
+        self.links.count(link).trims += 1;
+        let last = self.links.last_data(link);
+        if last != NO_PACKET
+            && self.queueing.trims_last()
+            && self.packets[last].kind == PacketKind::Data
+        {
+            let (old, new) = (self.packets[last].size, self.packets[id].size);
+            self.packets.swap_contents(last, id);
+            self.links.resize_queued(link, old, new);
+        }
+        self.record(now, EventKind::Trimmed, link, id);
+        let header = self.queueing.header();
+        let queued = self.links.queued_bytes(link, Queue::Control);
+        if !self.queueing.admits_header(queued) {
+            self.links.count(link).drops += 1;
+            return self.drop_packet(link, id, now);
+        }
+        let packet = &mut self.packets[id];
+        packet.kind = PacketKind::Header;
+        packet.size = header;
+        self.push_control(link, id);
+    }
+
+    fn drop_packet(&mut self, link: LinkId, id: PacketId, now: Time) {
+        self.record(now, EventKind::Dropped, link, id);
+        self.packets.free(id);
+    }
+
+    /// If the transmitter of a settled link is free, its next transmission begins now or later;
+    /// returns whether it is.
+    #[inline]
+    pub(super) fn catch_up(&mut self, link: LinkId, now: Time) -> bool {
+        self.links.catch_up(link, now)
+    }
+
+    /// A circuit goes dark.
+    pub(super) fn darken(&mut self, link: LinkId) {
+        self.links.set(link, DARK);
+    }
+
+    /// A circuit is there again.
+    pub(super) fn light(&mut self, link: LinkId) {
+        self.links.clear(link, DARK);
+    }
+}
+
+/// PFC.
+impl Fabric {
+    /// Whether what arrives over a link is buffered by a switch.
+    #[inline]
+    fn is_buffered(&self, over: LinkId) -> bool {
+        self.pfc.is_some() && !self.links.has(over, TO_HOST)
+    }
+
+    /// See [`Pfc::buffer`].
+    #[inline]
+    fn buffer(&mut self, over: LinkId, id: PacketId) -> bool {
+        let Some(pfc) = &mut self.pfc else { return false };
+        pfc.buffer(over, &mut self.packets[id])
+    }
+
+    /// See [`Pfc::pass`].
+    #[inline(always)]
+    fn pass(&mut self, link: LinkId, over: LinkId, size: u16, clock: &mut Clock) -> bool {
+        self.release(link, clock);
+        let Some(pfc) = &mut self.pfc else { return false };
+        pfc.pass(link, over, size)
+    }
+
+    /// What a link was sending has left the switch.
+    #[inline(always)]
+    fn release(&mut self, link: LinkId, clock: &mut Clock) {
+        if let Some(pfc) = &mut self.pfc
+            && let Some(over) = pfc.release(link)
+        {
+            self.resume(over, self.links.free_at(link), clock);
+        }
+    }
+
+    /// Tells the sending end of a link to resume.
+    fn resume(&mut self, over: LinkId, time: Time, clock: &mut Clock) {
+        clock.set_timer(time + self.links.delay(over), Timer::Resume(over));
+        let Some(pfc) = &mut self.pfc else { return };
+        for &out in pfc.resume(self.links.to(over)) {
+            self.links.clear(out, WATCHED);
+        }
+    }
+
+    /// Schedules the event of a watched link, if it matters when its transmission ends.
+    #[inline]
+    pub(super) fn watch(&mut self, link: LinkId, clock: &mut Clock) {
+        if self.links.has(link, WATCHED) && !self.links.is_free(link, clock.now()) {
+            self.watch_departure(link, clock);
+        }
+    }
+
+    fn watch_departure(&mut self, link: LinkId, clock: &mut Clock) {
+        let is_last = self.links.is_empty(link);
+        if let Some(pfc) = &mut self.pfc
+            && pfc.needs_departure(link, is_last)
+        {
+            clock.schedule_departure(link, self.links.free_at(link));
+        }
+    }
+
+    /// The event of a watched link is no longer pending.
+    pub(super) fn clear_departure(&mut self, link: LinkId) {
+        if let Some(pfc) = &mut self.pfc {
+            pfc.clear_departure(link);
+        }
+    }
+
+    /// Number of links out of the node to which a link leads; 0 without PFC.
+    pub(super) fn out_count(&self, over: LinkId) -> usize {
+        self.pfc.as_ref().map_or(0, |pfc| pfc.out(self.links.to(over)).len())
+    }
+
+    /// One of the links that [`Self::out_count`] counts.
+    pub(super) fn out(&self, over: LinkId, index: usize) -> LinkId {
+        self.pfc.as_ref().expect("links are counted with PFC").out(self.links.to(over))[index]
+    }
+
+    /// Tells the sending end of a link to pause, if too much is buffered now that all links out of
+    /// the switch are settled.
+    pub(super) fn pause(&mut self, over: LinkId, clock: &mut Clock) {
+        let node = self.links.to(over);
+        let Some(pfc) = &mut self.pfc else { return };
+        if !pfc.pause(over, node) {
+            return;
+        }
+        clock.set_timer(clock.now() + self.links.delay(over), Timer::Pause(over));
+        for index in 0..self.out_count(over) {
+            let out = self.out(over, index);
+            self.links.set(out, WATCHED);
+            self.watch(out, clock);
+        }
+    }
+
+    /// A pause reaches the sending end of a link.
+    pub(super) fn begin_pause(&mut self, link: LinkId, now: Time) {
+        if let Some(pfc) = &mut self.pfc {
+            pfc.begin_pause(link, now);
+            self.links.count(link).pauses += 1;
+        }
+        self.links.set(link, PAUSED);
+    }
+
+    /// It may send again.
+    pub(super) fn end_pause(&mut self, link: LinkId, now: Time) {
+        let span = self.current_pause(link, now);
+        self.links.count(link).paused += span;
+        self.links.clear(link, PAUSED);
+    }
+
+    /// For how long a link has been paused.
+    fn current_pause(&self, link: LinkId, now: Time) -> Duration {
+        match &self.pfc {
+            Some(pfc) if self.links.has(link, PAUSED) => pfc.paused_for(link, now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The links out of a switch that may not send and before which packets wait that came over a
+    /// link.
+    pub(super) fn stopped_behind(&self, over: LinkId) -> Vec<LinkId> {
+        let Some(pfc) = &self.pfc else { return Vec::new() };
+        let came_over = |id| pfc.came_over(&self.packets[id], over);
+        let holds = |link: &LinkId| {
+            let queues = self.links.queues(*link);
+            self.links.is_stopped(*link)
+                && queues.into_iter().any(|queue| self.packets.chain(queue).any(came_over))
+        };
+        pfc.out(self.links.to(over)).iter().copied().filter(holds).collect()
+    }
+}
+
+/// Prefetching: what is known of the next events is loaded before it is needed.
+impl Fabric {
+    #[inline]
+    pub(super) fn prefetch_link(&self, link: LinkId) {
+        self.links.prefetch(link);
+    }
+
+    /// See [`Links::prefetch_fronts`].
+    #[inline]
+    pub(super) fn prefetch_fronts(&self, link: LinkId) {
+        self.links.prefetch_fronts(link, &self.packets);
+    }
+
+    /// See [`Links::prefetch_next_hop`].
+    #[inline]
+    pub(super) fn prefetch_next_hop(&self, link: LinkId) -> Option<&Packet> {
+        self.links.prefetch_next_hop(link, &self.packets)
+    }
+
+    /// The first packet on the wire of a link, if there is such a link and a packet on it.
+    #[inline]
+    pub(super) fn arriving(&self, link: LinkId) -> Option<(Arriving, &Packet)> {
+        let arriving = self.links.arriving(link)?;
+        Some((arriving, self.packets.get(arriving.id)?))
+    }
+
+    /// Notes where the first packet on the wire of a link goes next, and prefetches that.
+    #[inline]
+    pub(super) fn set_next_hop(&mut self, link: LinkId, next: LinkId) {
+        self.links.set_next_hop(link, next);
+        self.links.prefetch(next);
+        if let Some(pfc) = &self.pfc {
+            pfc.prefetch(next);
+        }
+    }
+}
+
+/// Observation.
+impl Fabric {
+    /// Records packet events from now on.
+    pub(super) fn record_events(&mut self, logging: EventLogging) {
+        self.log = Some(Box::new(EventLog::new(logging)));
+    }
+
+    #[inline]
+    pub(super) fn is_recording(&self) -> bool {
+        self.log.is_some()
+    }
+
+    #[inline]
+    fn record(&mut self, time: Time, event: EventKind, link: LinkId, id: PacketId) {
+        if let Some(log) = &mut self.log {
+            log.record(time, event, link, &self.packets[id]);
+        }
+    }
+
+    /// Records that the first packet on a wire has arrived, and when it was sent: together, so that
+    /// one place per hop tests whether events are recorded.
+    #[cold]
+    pub(super) fn record_arrival(&mut self, link: LinkId, now: Time, is_delivered: bool) {
+        let Some(mut log) = self.log.take() else { return };
+        let packet = &self.packets[self.links.wire(link).head()];
+        self.record_departure(&mut log, link, packet, now);
+        let event = if is_delivered { EventKind::Delivered } else { EventKind::Arrived };
+        log.record(now, event, link, packet);
+        self.log = Some(log);
+    }
+
+    /// Records when a packet on a wire was sent, from when it arrives.
+    fn record_departure(&self, log: &mut EventLog, link: LinkId, packet: &Packet, arrival: Time) {
+        let span = self.links.delay(link).0 + self.links.transmission(link, packet.size).0;
+        log.record(Time(arrival.0 - span), EventKind::Sent, link, packet);
+    }
+
+    /// The recorded events, as far as links are settled; `arrivals` are those of the first packets
+    /// on wires.
+    pub(super) fn events(
+        &self,
+        arrivals: impl Iterator<Item = (LinkId, Time)>,
+    ) -> Vec<PacketEvent> {
+        let Some(log) = &self.log else { return Vec::new() };
+        let mut log = EventLog::clone(log);
+        let mut arrivals: Vec<(LinkId, Time)> = arrivals.collect();
+        arrivals.sort_unstable();
+        for (link, mut arrival) in arrivals {
+            for id in self.packets.chain(self.links.wire(link)) {
+                let packet = &self.packets[id];
+                self.record_departure(&mut log, link, packet, arrival);
+                arrival = packet.next_arrival;
+            }
+        }
+        log.into_events()
+    }
+
+    /// Events of a link until now.
+    pub(super) fn link_counters(&self, link: LinkId, now: Time) -> LinkCounters {
+        let mut counters = self.links.counters(link);
+        counters.paused += self.current_pause(link, now);
+        counters
+    }
+
+    /// Bytes that have come out of the far end of a link, including the arrived part of a packet;
+    /// the first packet on it has arrived at `arrival`.
+    pub(super) fn carried_bytes(&self, link: LinkId, arrival: Time, now: Time) -> u64 {
+        let wire = self.links.wire(link);
+        let sizes = self.packets.chain(wire).map(|id| u64::from(self.packets[id].size));
+        let mut left: u64 = sizes.sum();
+        // Only the first can have begun to arrive; what begins to be sent later is known by the
+        // time at which the one before it has arrived.
+        if let Some(packet) = self.packets.get(wire.head()) {
+            let span = self.links.transmission(link, packet.size).0;
+            let missing = arrival.since(now).0.min(span);
+            left -= u64::from(packet.size) * (span - missing) / span;
+        }
+        self.links.sent_bytes(link) - left
+    }
+
+    /// Bytes that wait for a link, without the packet that it is sending.
+    pub(super) fn waiting_bytes(&self, link: LinkId, now: Time) -> u64 {
+        let queued = |queue| u64::from(self.links.queued_bytes(link, queue));
+        let mut waiting = queued(Queue::Data) + queued(Queue::Control);
+        if self.links.is_stopped(link) {
+            return waiting;
+        }
+        let mut free_at = self.links.free_at(link);
+        for queue in self.links.queues(link) {
+            for id in self.packets.chain(queue) {
+                if free_at > now {
+                    break;
+                }
+                let size = self.packets[id].size;
+                waiting -= u64::from(size);
+                free_at += self.links.transmission(link, size);
+            }
+        }
+        waiting
+    }
+
+    /// Whether a link is in a state.
+    pub(super) fn has(&self, link: LinkId, flag: Flag) -> bool {
+        self.links.has(link, flag)
+    }
+}

@@ -1,0 +1,535 @@
+//! Links: a queue, a transmitter and a wire each.
+//!
+//! A transmitter has no events: what it has sent by a given time is worked out when the link is
+//! touched, see [`super::fabric`].
+
+use super::slab::{Chain, PacketSlab};
+use crate::config::Config;
+use crate::counters::LinkCounters;
+use crate::error::PacketError;
+use crate::memory::{prefetch, with_large_pages};
+use crate::packet::{Packet, PacketId};
+use crate::topology::{LinkId, NodeId, Topology};
+use lightloom_model::{Bytes, Duration, Rate, Time};
+
+/// No link.
+pub(super) const NO_LINK: LinkId = LinkId(u32::MAX);
+
+/// A property or state of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flag(u8);
+
+/// The receiving end is a host.
+pub(super) const TO_HOST: Flag = Flag(1);
+/// The sending end is a host.
+pub(super) const FROM_HOST: Flag = Flag(2);
+/// PFC: the receiving end has paused the link.
+pub(super) const PAUSED: Flag = Flag(4);
+/// A circuit that is dark.
+pub(super) const DARK: Flag = Flag(8);
+/// PFC: other links wait for what leaves here, see [`super::pfc`].
+pub(super) const WATCHED: Flag = Flag(16);
+
+/// 64 bytes, for there are many, and each hop uses one or two.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Link {
+    /// When the transmitter is free.
+    free_at: Time,
+    sent_bytes: u64,
+    wire: Chain,
+    data: Chain,
+    control: Chain,
+    data_bytes: u32,
+    control_bytes: u32,
+    /// Maximum of `data_bytes`.
+    peak_bytes: u32,
+    to: NodeId,
+    /// The next link of the first packet on the wire, once that has been looked up, or [`NO_LINK`].
+    next_hop: LinkId,
+    class: u16,
+    flags: u8,
+}
+
+impl Link {
+    /// Whether the transmitter may have something to send.
+    #[inline]
+    fn may_send(&self) -> bool {
+        !self.is_empty() || self.has(FROM_HOST)
+    }
+
+    /// Whether its queues are empty.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.data.is_empty() && self.control.is_empty()
+    }
+
+    #[inline]
+    fn has(&self, flag: Flag) -> bool {
+        self.flags & flag.0 != 0
+    }
+
+    #[inline]
+    fn is_stopped(&self) -> bool {
+        self.flags & (PAUSED.0 | DARK.0) != 0
+    }
+}
+
+/// What alike links have in common.
+#[derive(Debug, Clone, Copy)]
+struct Class {
+    rate: Rate,
+    delay: Duration,
+    full: KnownSize,
+    control: KnownSize,
+}
+
+/// The transmission time of a frequent size.
+#[derive(Debug, Clone, Copy)]
+struct KnownSize {
+    bytes: u16,
+    time: Duration,
+}
+
+impl Class {
+    fn new(rate: Rate, delay: Duration, config: &Config) -> Self {
+        let known =
+            |bytes: u16| KnownSize { bytes, time: rate.transmission(Bytes(u64::from(bytes))) };
+        let full = known(config.packet_bytes() as u16);
+        Self { rate, delay, full, control: known(config.control_bytes as u16) }
+    }
+
+    /// Transmission time, rounded up to a picosecond.
+    #[inline]
+    fn transmission(&self, size: u16) -> Duration {
+        if size == self.full.bytes {
+            return self.full.time;
+        }
+        if size == self.control.bytes {
+            return self.control.time;
+        }
+        self.rate.transmission(Bytes(u64::from(size)))
+    }
+}
+
+/// Which queue of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    Data,
+    /// Served first.
+    Control,
+}
+
+/// What a transmitter that is free sends next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Turn {
+    /// A packet from its queues.
+    Packet(Waiting),
+    /// What the transport of its NIC provides, from this time on.
+    Pull(Time),
+    /// Nothing.
+    Idle,
+}
+
+/// A packet that a transmitter takes from its queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) id: PacketId,
+    pub(super) packet: Packet,
+    /// When the transmitter is free.
+    pub(super) begin: Time,
+    /// Bytes in the data queue, this packet included; 0 if it is from the control queue.
+    pub(super) queued: u32,
+    /// Whether it waited in a NIC.
+    pub(super) is_from_host: bool,
+}
+
+/// The next packet to arrive over a link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arriving {
+    pub(super) id: PacketId,
+    /// Where it will arrive.
+    pub(super) node: NodeId,
+    /// Whether that is a host.
+    pub(super) is_to_host: bool,
+}
+
+/// A packet that a transmitter has put on its wire.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Transmission {
+    /// When the transmitter is free again.
+    pub(super) free_at: Time,
+    /// When the packet arrives.
+    pub(super) arrival: Time,
+    /// Whether it is the first on the wire.
+    pub(super) is_first: bool,
+    /// Whether PFC watches the link.
+    pub(super) is_watched: bool,
+}
+
+/// A packet that has arrived at the far end of a link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) id: PacketId,
+    pub(super) packet: Packet,
+    /// Where it has arrived.
+    pub(super) node: NodeId,
+    /// Whether that is a host.
+    pub(super) is_to_host: bool,
+    /// Its next link if that has been looked up, or [`NO_LINK`].
+    pub(super) next_hop: LinkId,
+    /// Whether another packet follows on the wire.
+    pub(super) is_followed: bool,
+}
+
+/// All links.
+#[derive(Debug, Clone)]
+pub(super) struct Links {
+    all: Vec<Link>,
+    classes: Vec<Class>,
+    counters: Vec<LinkCounters>,
+}
+
+impl Links {
+    pub(super) fn new(topology: &Topology, config: &Config) -> Result<Self, PacketError> {
+        let mut classes: Vec<Class> = Vec::new();
+        let mut links = with_large_pages(topology.links().len());
+        for spec in topology.links() {
+            let is_alike = |class: &Class| class.rate == spec.rate && class.delay == spec.delay;
+            let class = classes.iter().position(is_alike).unwrap_or_else(|| {
+                classes.push(Class::new(spec.rate, spec.delay, config));
+                classes.len() - 1
+            });
+            let end = |is_host: bool, flag: Flag| if is_host { flag.0 } else { 0 };
+            links.push(Link {
+                free_at: Time::ZERO,
+                sent_bytes: 0,
+                wire: Chain::EMPTY,
+                data: Chain::EMPTY,
+                control: Chain::EMPTY,
+                data_bytes: 0,
+                control_bytes: 0,
+                peak_bytes: 0,
+                to: spec.to,
+                next_hop: NO_LINK,
+                class: u16::try_from(class).map_err(|_| {
+                    PacketError::invalid(
+                        "links have more than 65,536 combinations of rate and delay; expected \
+                         at most as many",
+                    )
+                })?,
+                flags: end(topology.is_host(spec.to), TO_HOST)
+                    | end(topology.is_host(spec.from), FROM_HOST),
+            });
+        }
+        Ok(Self { counters: vec![LinkCounters::default(); links.len()], all: links, classes })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..self.all.len() as u32).map(LinkId)
+    }
+
+    /// The longest time from the begin of a full packet's transmission until its arrival.
+    pub(super) fn longest_hop(&self) -> Option<Duration> {
+        self.classes.iter().map(|class| class.full.time + class.delay).max()
+    }
+
+    #[inline]
+    fn class(&self, link: LinkId) -> &Class {
+        &self.classes[usize::from(self.all[link.index()].class)]
+    }
+
+    pub(super) fn rate(&self, link: LinkId) -> Rate {
+        self.class(link).rate
+    }
+
+    pub(super) fn delay(&self, link: LinkId) -> Duration {
+        self.class(link).delay
+    }
+
+    /// Time to send a packet of a size.
+    pub(super) fn transmission(&self, link: LinkId, size: u16) -> Duration {
+        self.class(link).transmission(size)
+    }
+
+    /// The node at the far end of a link.
+    #[inline]
+    pub(super) fn to(&self, link: LinkId) -> NodeId {
+        self.all[link.index()].to
+    }
+
+    #[inline]
+    pub(super) fn has(&self, link: LinkId, flag: Flag) -> bool {
+        self.all[link.index()].has(flag)
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, link: LinkId, flag: Flag) {
+        self.all[link.index()].flags |= flag.0;
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self, link: LinkId, flag: Flag) {
+        self.all[link.index()].flags &= !flag.0;
+    }
+
+    /// Whether it may not send.
+    #[inline]
+    pub(super) fn is_stopped(&self, link: LinkId) -> bool {
+        self.all[link.index()].is_stopped()
+    }
+
+    /// When the transmitter is free, as far as the link is settled.
+    #[inline]
+    pub(super) fn free_at(&self, link: LinkId) -> Time {
+        self.all[link.index()].free_at
+    }
+
+    /// Whether the transmitter is free.
+    #[inline]
+    pub(super) fn is_free(&self, link: LinkId, now: Time) -> bool {
+        self.all[link.index()].free_at <= now
+    }
+
+    /// Whether transmissions may have begun that were not worked out yet.
+    #[inline]
+    pub(super) fn is_behind(&self, link: LinkId, now: Time) -> bool {
+        let link = &self.all[link.index()];
+        link.free_at <= now && link.may_send()
+    }
+
+    /// If the transmitter of a settled link is free, its next transmission begins now or later;
+    /// returns whether it is.
+    #[inline]
+    pub(super) fn catch_up(&mut self, link: LinkId, now: Time) -> bool {
+        let link = &mut self.all[link.index()];
+        let is_free = link.free_at <= now;
+        if is_free {
+            link.free_at = now;
+        }
+        is_free
+    }
+
+    /// As [`Self::catch_up`], unless the link is stopped.
+    #[inline]
+    pub(super) fn catch_up_to_send(&mut self, link: LinkId, now: Time) -> bool {
+        let link = &mut self.all[link.index()];
+        let is_ready = link.free_at <= now && !link.is_stopped();
+        if is_ready {
+            link.free_at = now;
+        }
+        is_ready
+    }
+
+    /// The turn of a transmitter that is free; a packet is removed from its queue.
+    #[inline(always)]
+    pub(super) fn take_turn(&mut self, link: LinkId, packets: &mut PacketSlab) -> Turn {
+        let link = &mut self.all[link.index()];
+        let begin = link.free_at;
+        if link.is_stopped() {
+            return Turn::Idle;
+        }
+        let is_from_host = link.has(FROM_HOST);
+        if !link.control.is_empty() {
+            let (id, packet) = packets.pop(&mut link.control);
+            link.control_bytes -= u32::from(packet.size);
+            return Turn::Packet(Waiting { id, packet, begin, queued: 0, is_from_host });
+        }
+        if link.data.is_empty() {
+            return if is_from_host { Turn::Pull(begin) } else { Turn::Idle };
+        }
+        let queued = link.data_bytes;
+        let (id, packet) = packets.pop(&mut link.data);
+        link.data_bytes -= u32::from(packet.size);
+        Turn::Packet(Waiting { id, packet, begin, queued, is_from_host })
+    }
+
+    /// Sends a packet from `begin` on.
+    #[inline(always)]
+    pub(super) fn transmit(
+        &mut self,
+        link: LinkId,
+        id: PacketId,
+        size: u16,
+        begin: Time,
+        packets: &mut PacketSlab,
+    ) -> Transmission {
+        let link = &mut self.all[link.index()];
+        let class = &self.classes[usize::from(link.class)];
+        // Runs end long before such sums exceed 64 bits, see `Run`.
+        let free_at = Time(begin.0 + class.transmission(size).0);
+        let arrival = Time(free_at.0 + class.delay.0);
+        link.free_at = free_at;
+        link.sent_bytes += u64::from(size);
+        let is_first = packets.push_arriving(&mut link.wire, id, arrival);
+        Transmission { free_at, arrival, is_first, is_watched: link.has(WATCHED) }
+    }
+
+    /// Removes the first packet from the wire of a link.
+    #[inline(always)]
+    pub(super) fn take_arrived(&mut self, link: LinkId, packets: &mut PacketSlab) -> Arrived {
+        let link = &mut self.all[link.index()];
+        let next_hop = std::mem::replace(&mut link.next_hop, NO_LINK);
+        let (id, packet) = packets.pop(&mut link.wire);
+        Arrived {
+            id,
+            packet,
+            node: link.to,
+            is_to_host: link.has(TO_HOST),
+            next_hop,
+            is_followed: !link.wire.is_empty(),
+        }
+    }
+
+    /// Appends a packet to a queue.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        link: LinkId,
+        queue: Queue,
+        id: PacketId,
+        packets: &mut PacketSlab,
+    ) {
+        let size = u32::from(packets[id].size);
+        let link = &mut self.all[link.index()];
+        let (chain, bytes) = match queue {
+            Queue::Data => (&mut link.data, &mut link.data_bytes),
+            Queue::Control => (&mut link.control, &mut link.control_bytes),
+        };
+        *bytes += size;
+        packets.push(chain, id);
+    }
+
+    /// Appends a data packet of a size to the data queue.
+    #[inline]
+    pub(super) fn push_data(
+        &mut self,
+        link: LinkId,
+        id: PacketId,
+        size: u32,
+        packets: &mut PacketSlab,
+    ) {
+        let link = &mut self.all[link.index()];
+        link.data_bytes += size;
+        link.peak_bytes = link.peak_bytes.max(link.data_bytes);
+        packets.push(&mut link.data, id);
+    }
+
+    /// Bytes in a queue.
+    #[inline]
+    pub(super) fn queued_bytes(&self, link: LinkId, queue: Queue) -> u32 {
+        let link = &self.all[link.index()];
+        match queue {
+            Queue::Data => link.data_bytes,
+            Queue::Control => link.control_bytes,
+        }
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    pub(super) fn is_empty(&self, link: LinkId) -> bool {
+        self.all[link.index()].is_empty()
+    }
+
+    /// The last packet in the data queue, or [`NO_PACKET`].
+    pub(super) fn last_data(&self, link: LinkId) -> PacketId {
+        self.all[link.index()].data.tail()
+    }
+
+    /// A packet in the data queue has been replaced by one of another size.
+    pub(super) fn resize_queued(&mut self, link: LinkId, old: u16, new: u16) {
+        let link = &mut self.all[link.index()];
+        link.data_bytes = link.data_bytes - u32::from(old) + u32::from(new);
+    }
+
+    /// The first packet on the wire of a link, if there is such a link; its id may be
+    /// [`NO_PACKET`].
+    #[inline]
+    pub(super) fn arriving(&self, link: LinkId) -> Option<Arriving> {
+        let link = self.all.get(link.index())?;
+        Some(Arriving { id: link.wire.head(), node: link.to, is_to_host: link.has(TO_HOST) })
+    }
+
+    /// The packets on the wire in order.
+    pub(super) fn wire(&self, link: LinkId) -> Chain {
+        self.all[link.index()].wire
+    }
+
+    /// The queues in the order of service.
+    pub(super) fn queues(&self, link: LinkId) -> [Chain; 2] {
+        let link = &self.all[link.index()];
+        [link.control, link.data]
+    }
+
+    /// Bytes of the packets that it has sent or is sending.
+    pub(super) fn sent_bytes(&self, link: LinkId) -> u64 {
+        self.all[link.index()].sent_bytes
+    }
+
+    /// Maximum number of bytes of data in its queue.
+    pub(super) fn peak_bytes(&self, link: LinkId) -> u32 {
+        self.all[link.index()].peak_bytes
+    }
+
+    pub(super) fn counters(&self, link: LinkId) -> LinkCounters {
+        self.counters[link.index()]
+    }
+
+    #[inline]
+    pub(super) fn count(&mut self, link: LinkId) -> &mut LinkCounters {
+        &mut self.counters[link.index()]
+    }
+
+    /// Notes the next link of the first packet on the wire.
+    #[inline]
+    pub(super) fn set_next_hop(&mut self, link: LinkId, next: LinkId) {
+        self.all[link.index()].next_hop = next;
+    }
+
+    /// Prefetches a link.
+    #[inline]
+    pub(super) fn prefetch(&self, link: LinkId) {
+        prefetch(&self.all, link.index());
+    }
+
+    /// Prefetches the packets at the front of the wire and the queues of a link, if it exists.
+    #[inline]
+    pub(super) fn prefetch_fronts(&self, link: LinkId, packets: &PacketSlab) {
+        if let Some(link) = self.all.get(link.index()) {
+            packets.prefetch(link.wire.head());
+            packets.prefetch(link.control.head());
+            packets.prefetch(link.data.head());
+        }
+    }
+
+    /// Prefetches the packets at the front of the queues of the next hop of a link. If that is not
+    /// known, returns the first packet on the wire.
+    #[inline]
+    pub(super) fn prefetch_next_hop<'a>(
+        &self,
+        link: LinkId,
+        packets: &'a PacketSlab,
+    ) -> Option<&'a Packet> {
+        let link = self.all.get(link.index())?;
+        if let Some(next) = self.all.get(link.next_hop.index()) {
+            packets.prefetch(next.control.head());
+            packets.prefetch(next.data.head());
+            return None;
+        }
+        packets.get(link.wire.head())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_a_cache_line() {
+        assert_eq!(size_of::<Link>(), 64);
+    }
+}

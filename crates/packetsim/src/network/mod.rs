@@ -1,0 +1,22 @@
+//! The simulated network and its engine, by components:
+//!
+//! - `clock`: the time and the events ahead;
+//! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `pfc`, `event_log`);
+//! - `flows`, `nics`, `routing`: progress of flows, wake-ups of NICs, shortest paths;
+//! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
+//! - `engine`: the run, generic over the transport;
+//! - `any`: the engine with any transport, for callers that need not know which.
+
+pub(crate) mod any;
+mod clock;
+pub(crate) mod core;
+pub(crate) mod engine;
+mod event_log;
+mod fabric;
+mod flows;
+mod links;
+mod nics;
+mod pfc;
+mod queueing;
+pub(crate) mod routing;
+mod slab;

@@ -1,0 +1,234 @@
+//! Priority flow control: per link into a switch, the bytes buffered of what came over it.
+//!
+//! A packet counts from its arrival until it has left the switch. Beyond `pause_bytes` the sending
+//! end of the link is told to pause, below `resume_bytes` to resume; either takes the link's delay.
+//! Links are settled lazily (see [`super::fabric`]), so a count may be too high; before a pause all
+//! links out of the switch are settled. While any link into a switch is paused, the links out of it
+//! are *watched*: where it matters they get an event at the end of a transmission, so that the
+//! moment to resume is not missed.
+
+use crate::config::Pfc as Thresholds;
+use crate::memory::prefetch;
+use crate::packet::Packet;
+use crate::topology::{LinkId, LinkSpec, NodeId, Topology};
+use lightloom_model::{Duration, Time};
+
+/// One link as PFC sees it: at its receiving end what is buffered of it, at its sending end what it
+/// is sending.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct Port {
+    /// Bytes buffered of what came over the link.
+    buffered: u32,
+    /// The packet that it is sending: over which link that came, and its size; 0 if none.
+    serving_over: LinkId,
+    serving_size: u16,
+    /// Where in `into` the links begin that lead to the node that it leaves.
+    first_into: u32,
+    /// Its index among the links into its node.
+    index: u16,
+    /// Whether the sending end was told to pause.
+    is_pausing: bool,
+    /// Whether it is watched and its event pending.
+    is_pending: bool,
+}
+
+/// The state of all links.
+#[derive(Debug, Clone)]
+pub(super) struct Pfc {
+    thresholds: Thresholds,
+    ports: Vec<Port>,
+    /// Links into each node, node by node.
+    into: Vec<LinkId>,
+    /// Links out of each node.
+    out: Vec<Vec<LinkId>>,
+    /// Number of paused links into each node.
+    paused_count: Vec<u32>,
+    /// When each link was last paused.
+    paused_since: Vec<Time>,
+}
+
+impl Pfc {
+    pub(super) fn new(topology: &Topology, thresholds: Thresholds) -> Self {
+        let nodes = topology.node_count();
+        let (mut into, mut out) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
+        for (index, spec) in topology.links().iter().enumerate() {
+            into[spec.to.index()].push(LinkId(index as u32));
+            out[spec.from.index()].push(LinkId(index as u32));
+        }
+        let starts: Vec<u32> = into
+            .iter()
+            .scan(0, |sum, list: &Vec<LinkId>| {
+                *sum += list.len() as u32;
+                Some(*sum - list.len() as u32)
+            })
+            .collect();
+        let port = |(index, spec): (usize, &LinkSpec)| {
+            let others = &into[spec.to.index()];
+            let index = others.iter().position(|&other| other.index() == index);
+            Port {
+                buffered: 0,
+                serving_over: LinkId(0),
+                serving_size: 0,
+                first_into: starts[spec.from.index()],
+                index: index.expect("a link leads to its node") as u16,
+                is_pausing: false,
+                is_pending: false,
+            }
+        };
+        Self {
+            thresholds,
+            ports: topology.links().iter().enumerate().map(port).collect(),
+            into: into.into_iter().flatten().collect(),
+            out,
+            paused_count: vec![0; nodes],
+            paused_since: vec![Time::ZERO; topology.links().len()],
+        }
+    }
+
+    /// Prefetches the state of a link.
+    #[inline]
+    pub(super) fn prefetch(&self, link: LinkId) {
+        prefetch(&self.ports, link.index());
+    }
+
+    /// The links out of a switch.
+    pub(super) fn out(&self, node: NodeId) -> &[LinkId] {
+        &self.out[node.index()]
+    }
+
+    /// A packet that came over a link waits in the switch; returns whether that is too much.
+    #[inline]
+    pub(super) fn buffer(&mut self, over: LinkId, packet: &mut Packet) -> bool {
+        packet.ingress = self.ports[over.index()].index;
+        self.add(over, packet.size)
+    }
+
+    /// A packet that came over a link leaves the switch at once over an idle one; returns whether
+    /// too much is buffered.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, link: LinkId, over: LinkId, size: u16) -> bool {
+        let port = &mut self.ports[link.index()];
+        (port.serving_over, port.serving_size) = (over, size);
+        self.add(over, size)
+    }
+
+    /// Counts what came over a link; returns whether that is too much.
+    #[inline]
+    fn add(&mut self, over: LinkId, size: u16) -> bool {
+        let port = &mut self.ports[over.index()];
+        port.buffered += u32::from(size);
+        port.buffered > self.thresholds.pause_bytes && !port.is_pausing
+    }
+
+    /// A link out of a switch begins to send a packet that waited there.
+    #[inline]
+    pub(super) fn serve(&mut self, link: LinkId, packet: &Packet) {
+        let port = &mut self.ports[link.index()];
+        port.serving_over = self.into[(port.first_into + u32::from(packet.ingress)) as usize];
+        port.serving_size = packet.size;
+    }
+
+    /// What a link was sending has left the switch; returns the link whose sending end is to be
+    /// told to resume.
+    #[inline(always)]
+    pub(super) fn release(&mut self, link: LinkId) -> Option<LinkId> {
+        let port = &mut self.ports[link.index()];
+        let size = u32::from(std::mem::take(&mut port.serving_size));
+        if size == 0 {
+            return None;
+        }
+        let over = port.serving_over;
+        let port = &mut self.ports[over.index()];
+        port.buffered -= size;
+        if port.is_pausing && port.buffered < self.thresholds.resume_bytes {
+            port.is_pausing = false;
+            return Some(over);
+        }
+        None
+    }
+
+    /// One link into a switch resumes; returns the links that need not be watched any more.
+    pub(super) fn resume(&mut self, node: NodeId) -> &[LinkId] {
+        let count = &mut self.paused_count[node.index()];
+        *count -= 1;
+        if *count == 0 { &self.out[node.index()] } else { &[] }
+    }
+
+    /// Pauses a link into a switch whose links out are settled, if too much is buffered still;
+    /// returns whether it does. All links out are watched then.
+    pub(super) fn pause(&mut self, over: LinkId, node: NodeId) -> bool {
+        let port = &mut self.ports[over.index()];
+        if port.buffered <= self.thresholds.pause_bytes {
+            return false;
+        }
+        port.is_pausing = true;
+        self.paused_count[node.index()] += 1;
+        true
+    }
+
+    /// Whether a watched link that is sending needs an event at the end of the transmission: what
+    /// it sends came over a paused link, or what follows may have. If so, that is pending now.
+    pub(super) fn needs_departure(&mut self, link: LinkId, is_last: bool) -> bool {
+        let port = self.ports[link.index()];
+        let over = &self.ports[port.serving_over.index()];
+        let is_needed = !port.is_pending && (!is_last || over.is_pausing);
+        if is_needed {
+            self.ports[link.index()].is_pending = true;
+        }
+        is_needed
+    }
+
+    /// The event of a watched link is no longer pending.
+    pub(super) fn clear_departure(&mut self, link: LinkId) {
+        self.ports[link.index()].is_pending = false;
+    }
+
+    /// The pause reaches the sending end of a link.
+    pub(super) fn begin_pause(&mut self, link: LinkId, now: Time) {
+        self.paused_since[link.index()] = now;
+    }
+
+    /// For how long a paused link has been paused.
+    pub(super) fn paused_for(&self, link: LinkId, now: Time) -> Duration {
+        now.since(self.paused_since[link.index()])
+    }
+
+    /// Whether a packet that waits in a switch came over a link.
+    pub(super) fn came_over(&self, packet: &Packet, over: LinkId) -> bool {
+        packet.ingress == self.ports[over.index()].index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::star;
+    use lightloom_model::Rate;
+
+    #[test]
+    fn a_port_has_32_bytes() {
+        assert_eq!(size_of::<Port>(), 32);
+    }
+
+    #[test]
+    fn a_link_is_paused_above_its_threshold_and_resumes_below_the_other() {
+        let topology = star(2, Rate(1), Duration(1)).unwrap();
+        let thresholds = Thresholds { pause_bytes: 300, resume_bytes: 200 };
+        let mut pfc = Pfc::new(&topology, thresholds);
+        // Links 0 and 3 lead to the switch and from it to the other host.
+        let (over, out, switch) = (LinkId(0), LinkId(3), topology.links()[0].to);
+        assert!(![100, 100, 100].into_iter().any(|size| pfc.add(over, size)), "at the threshold");
+        assert!(!pfc.pause(over, switch));
+        assert!(pfc.add(over, 1) && pfc.pause(over, switch));
+        assert!(!pfc.add(over, 100), "one pause is enough");
+        let mut leave = |size: u16| {
+            let port = &mut pfc.ports[out.index()];
+            (port.serving_over, port.serving_size) = (over, size);
+            pfc.release(out)
+        };
+        assert_eq!((leave(100), leave(101)), (None, None), "200 B are not below the threshold");
+        assert_eq!((leave(1), leave(199)), (Some(over), None));
+        assert_eq!(pfc.resume(switch), [LinkId(1), LinkId(3)]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Why flows do not finish.
+
+use crate::error::PacketError;
+use crate::flow::FlowId;
+use crate::network::core::Core;
+use crate::topology::LinkId;
+
+/// Maximum number of flows, and of dark links, in a message.
+const NAMED: usize = 3;
+
+/// The error that says what flows wait for that will never finish.
+pub(crate) fn stall_error(core: &Core) -> PacketError {
+    let unfinished = core.unfinished();
+    let dark = dark_links(core, &unfinished);
+    let cause = if let Some(cycle) = cycle(core) {
+        format!("links paused by PFC wait for one another, {}", route(core, &cycle))
+    } else if dark.is_empty() {
+        "nothing new is received any more".to_owned()
+    } else {
+        format!("dark for ever: {}", list(&dark, |&link| route(core, &[link])))
+    };
+    let flows = list(&unfinished, |&flow| {
+        let (state, endpoints) = (core.flow(flow), core.endpoints(flow));
+        let [source, destination] =
+            [endpoints.source(), endpoints.destination()].map(|nic| core.topology().nic_title(nic));
+        format!(
+            "flow {} from {source} to {destination} with {} of {} packets received",
+            flow.0, state.received, state.packets
+        )
+    });
+    PacketError::Stuck(format!("{cause}; {} unfinished: {flows}", unfinished.len()))
+}
+
+/// The first few of a list, and how many more there are.
+fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
+    let mut texts: Vec<String> = items.iter().take(NAMED).map(text).collect();
+    if items.len() > NAMED {
+        texts.push(format!("and {} more", items.len() - NAMED));
+    }
+    texts.join(", ")
+}
+
+/// The nodes along links that follow one another.
+fn route(core: &Core, links: &[LinkId]) -> String {
+    let specs = core.topology().links();
+    let first = specs[links[0].index()].from;
+    let nodes = links.iter().map(|&link| specs[link.index()].to);
+    let names = std::iter::once(first).chain(nodes).map(|node| core.topology().title(node));
+    names.collect::<Vec<_>>().join(" -> ")
+}
+
+/// Dark links before which packets wait or flows begin.
+fn dark_links(core: &Core, unfinished: &[FlowId]) -> Vec<LinkId> {
+    let mut begins = vec![false; core.topology().links().len()];
+    for &flow in unfinished {
+        begins[core.first_link(flow).index()] = true;
+    }
+    let waits = |link: LinkId| begins[link.index()] || core.waiting_bytes(link) > 0;
+    core.topology().link_ids().filter(|&link| core.is_dark(link) && waits(link)).collect()
+}
+
+/// Paused links, each of which waits until the next one may send, and the last for the first.
+fn cycle(core: &Core) -> Option<Vec<LinkId>> {
+    let is_paused = |link: &LinkId| core.is_paused(*link);
+    let paused: Vec<LinkId> = core.topology().link_ids().filter(is_paused).collect();
+    let mut waits_for: Vec<Vec<LinkId>> = vec![Vec::new(); core.topology().links().len()];
+    for &link in &paused {
+        waits_for[link.index()] = core.stopped_behind(link).into_iter().filter(is_paused).collect();
+    }
+    // A link that waits for none of those left is in no cycle; each of the others has a next one.
+    let mut left = paused;
+    loop {
+        let before = left.len();
+        left.retain(|&link| !waits_for[link.index()].is_empty());
+        if left.len() == before {
+            break;
+        }
+        for &link in &left {
+            let others = std::mem::take(&mut waits_for[link.index()]);
+            let stays = |other: &LinkId| left.binary_search(other).is_ok();
+            waits_for[link.index()] = others.into_iter().filter(stays).collect();
+        }
+    }
+    let mut path = vec![*left.first()?];
+    loop {
+        let next = waits_for[path.last()?.index()][0];
+        if let Some(start) = path.iter().position(|&link| link == next) {
+            return Some(path.split_off(start));
+        }
+        path.push(next);
+    }
+}

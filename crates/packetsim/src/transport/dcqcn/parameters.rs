@@ -1,0 +1,104 @@
+//! Parameters of DCQCN.
+
+use crate::error::PacketError;
+use crate::transport::line_rate::TIMEOUT;
+use lightloom_model::{Duration, Rate};
+
+/// Parameters of the NICs; their rates scale with the link, see [`Self::of_rate`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DcqcnParameters {
+    /// The receiver sends at most one notification per flow and such an interval; 0: one for each
+    /// marked packet (paper: 50 us, `min_time_between_cnps` of NICs).
+    pub cnp_interval: Duration,
+    /// The sender cuts a rate at most once per interval (NICs: `rate_reduce_monitor_period`).
+    pub cut_interval: Duration,
+    /// Interval of `alpha` (paper: 55 us, NICs: `dce_tcp_rtt`).
+    pub alpha_interval: Duration,
+    /// Weight of one interval in `alpha`: g (NICs: `dce_tcp_g`).
+    pub gain: f64,
+    /// Time between increases (paper: 55 us, NICs: `rpg_time_reset`).
+    pub increase_interval: Duration,
+    /// Bytes between increases (paper: 10 MB, NICs: `rpg_byte_reset`); `u64::MAX`: time alone.
+    pub increase_bytes: u64,
+    /// Increases of fast recovery: F (paper: 5, NICs: `rpg_threshold`).
+    pub recovery_stages: u32,
+    /// `R_AI` (paper: 40 Mb/s at 40 Gb/s, NICs: `rpg_ai_rate`).
+    pub additive: Rate,
+    /// `R_HAI` (NICs: `rpg_hai_rate`).
+    pub hyper: Rate,
+    /// Minimum rate of a flow (NICs: `rpg_min_rate`).
+    pub minimum: Rate,
+    /// Whether each cut makes the current rate the target, as in the paper, or only those after an
+    /// increase (NICs: `clamp_tgt_rate`).
+    pub clamp_target: bool,
+    /// Time without acknowledgements after which a flow goes back, where packets are lost.
+    pub timeout: Duration,
+}
+
+pub(super) const MICROSECOND: u64 = 1_000_000;
+
+impl DcqcnParameters {
+    /// Those of the ns-3 model of HPCC for NICs of a rate: its `dcqcn`, that is, the defaults of
+    /// NICs with 5 and 50 Mb/s for each 25 Gb/s.
+    pub fn of_rate(rate: Rate) -> Self {
+        Self {
+            cnp_interval: Duration(0),
+            cut_interval: Duration(4 * MICROSECOND),
+            alpha_interval: Duration(MICROSECOND),
+            gain: 1.0 / 256.0,
+            increase_interval: Duration(300 * MICROSECOND),
+            increase_bytes: u64::MAX,
+            recovery_stages: 1,
+            additive: Rate((rate.0 / 5_000).max(1)),
+            hyper: Rate((rate.0 / 500).max(1)),
+            minimum: Rate((rate.0 / 100).clamp(1, 1_000_000_000)),
+            clamp_target: false,
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Says which value is wrong and what was expected.
+    pub fn validate(&self) -> Result<(), PacketError> {
+        let wrong = |text: String| Err(PacketError::invalid(text));
+        if !(self.gain > 0.0 && self.gain < 1.0) {
+            return wrong(format!("DCQCN gain {}; expected 0 < gain < 1", self.gain));
+        }
+        let spans = [
+            ("alpha interval", self.alpha_interval.0),
+            ("increase interval", self.increase_interval.0),
+            ("increase bytes", self.increase_bytes),
+            ("additive increase", self.additive.0),
+            ("hyper increase", self.hyper.0),
+            ("minimum rate", self.minimum.0),
+            ("timeout", self.timeout.0),
+        ];
+        match spans.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => wrong(format!("DCQCN {name} 0; expected more than 0")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_parameters_are_refused() {
+        let rate = Rate(800_000_000_000);
+        let base = DcqcnParameters::of_rate(rate);
+        base.validate().unwrap();
+        let text = |parameters: DcqcnParameters| parameters.validate().unwrap_err().to_string();
+        assert_eq!(
+            text(DcqcnParameters { gain: 1.0, ..base }),
+            "DCQCN gain 1; expected 0 < gain < 1"
+        );
+        assert_eq!(
+            text(DcqcnParameters { minimum: Rate(0), ..base }),
+            "DCQCN minimum rate 0; expected more than 0"
+        );
+    }
+}
