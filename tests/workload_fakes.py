@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lightloom.demand.synthetic import Balanced
+from lightloom.demand.generator import Balanced
 from lightloom.models.model import Attention, Model
 from lightloom.workload import build, demand_shape
 from lightloom.workload.task_graph import COLUMNS, Kind

@@ -1,5 +1,83 @@
-"""Lightloom plans, simulates and runs reconfigurable fabrics for training MoE models."""
+"""Lightloom plans, simulates and runs reconfigurable fabrics for training MoE models.
 
-from importlib.metadata import version
+The names of :data:`__all__` are the public API; each is imported when it is first used, so that
+``import lightloom`` takes no time. Everything else may change between versions.
 
-__version__ = version("lightloom")
+Examples
+--------
+>>> import lightloom
+>>> "compare" in dir(lightloom)
+True
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.api import compare, compare_schedules, predict, simulate_flows
+    from lightloom.demand import rank_matrix, synthetic
+    from lightloom.demand.byte_matrix import read_byte_matrix
+    from lightloom.demand.predictors import DemandPredictor
+    from lightloom.errors import InputError, LightloomError
+    from lightloom.fabric import load_fabric
+    from lightloom.models import load_model
+    from lightloom.packets.flows import Flows, make_flows, read_flows
+    from lightloom.packets.results import PacketRun
+    from lightloom.progress import Progress
+    from lightloom.report.figure import Figure
+    from lightloom.schedule import (
+        Allocation,
+        PermutationSchedule,
+        Region,
+        allocate,
+        decompose,
+    )
+    from lightloom.study.compare import Comparison, Scenario, load_study
+    from lightloom.study.prediction import Prediction
+    from lightloom.study.scheduling import ScheduleComparison
+
+__all__ = [
+    "Allocation",
+    "Comparison",
+    "DemandPredictor",
+    "Figure",
+    "Flows",
+    "InputError",
+    "LightloomError",
+    "PacketRun",
+    "PermutationSchedule",
+    "Prediction",
+    "Progress",
+    "Region",
+    "Scenario",
+    "ScheduleComparison",
+    "allocate",
+    "compare",
+    "compare_schedules",
+    "decompose",
+    "load_fabric",
+    "load_model",
+    "load_study",
+    "make_flows",
+    "predict",
+    "rank_matrix",
+    "read_byte_matrix",
+    "read_flows",
+    "simulate_flows",
+    "synthetic",
+]
+
+_import_export = exports(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # slow to import, and seldom needed
+
+        return version("lightloom")
+    return _import_export(name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -14,11 +14,31 @@ MAX_ECHO = 60
 
 
 class LightloomError(Exception):
-    """Base of every error that Lightloom raises on purpose."""
+    """Base of every error that Lightloom raises on purpose.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> try:
+    ...     lightloom.load_model("mixtral-8x7")
+    ... except lightloom.LightloomError as error:
+    ...     print(str(error).partition(";")[0])
+    unknown model 'mixtral-8x7'
+    """
 
 
 class InputError(LightloomError):
-    """Something the user gave cannot be used."""
+    """Something the user gave cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> try:
+    ...     lightloom.compare("mixtral-8x7b", gpus=0, rate=400)
+    ... except lightloom.InputError as error:
+    ...     print(error)
+    compare: gpus = 0: expected at least 1
+    """
 
 
 class ModelError(InputError):

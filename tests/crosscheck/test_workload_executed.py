@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
 
-from lightloom.demand.synthetic import synthetic
+from lightloom.demand.generator import synthetic
 from lightloom.errors import InputError
 from lightloom.fabric.network import Eps, Network, NvSwitch
 from lightloom.parallel import Plan

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.workload_fakes import FakeCompute, execute, tasks, toy_model
 
-from lightloom.demand.synthetic import synthetic
+from lightloom.demand.generator import synthetic
 from lightloom.errors import PlanError
 from lightloom.models.model import Attention
 from lightloom.parallel import Plan

@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors"},
+    {"units", "errors", "progress", "lazy"},
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},
@@ -20,6 +20,7 @@ LAYERS = [
     {"study"},
     {"output"},
     {"report"},
+    {"api"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -28,10 +29,25 @@ CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 SAME_LAYER = {("fabric", "workload"), ("units", "errors")}
 
 
+#: methods by which a result shows itself; they import how from the report, when they are called
+SHOWS = {"print", "plot", "_repr_html_"}
+
+
+def nodes_of(tree: ast.AST):
+    """Every node of a file but those of methods in ``SHOWS``, and imports for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in SHOWS:
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from nodes_of(node)
+
+
 def imported(path: Path) -> set[str]:
     """Top-level rooms of lightloom that a file imports."""
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = (
                 [f"{node.module}.{alias.name}" for alias in node.names]

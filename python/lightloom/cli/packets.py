@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -16,8 +17,9 @@ from lightloom.errors import InputError, StuckError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
 from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
-from lightloom.output.packet_progress import PacketWatcher
+from lightloom.output.progress import TerminalMonitor
 from lightloom.packets import (
+    Finished,
     Flows,
     PacketRun,
     Record,
@@ -87,6 +89,9 @@ _CHOICES = {
     "topology": ("network", ("hosts", "rate_gbps", "link_delay_s")),
     "links": ("network", ("hosts", "rate_gbps", "link_delay_s")),
 }
+
+#: a run that takes less than this shows no progress, seconds
+_PATIENCE_S = 1.0
 
 
 def register(app: typer.Typer) -> None:
@@ -159,18 +164,18 @@ def run_and_report(
     """
     rows = ColumnWriter(outputs.csv, outputs.parquet)
     remarks = Console(stderr=True)
-    watcher = PacketWatcher(
-        remarks,
-        len(flows),
-        lambda done: rows.write(completion_columns(flows, done)),
-        scenario.until_s,
-    )
+    is_done = np.zeros(len(flows), dtype=np.bool_)
+
+    def write(finished: Finished) -> None:
+        is_done[finished.flow] = True
+        rows.write(completion_columns(flows, finished))
+
     try:
-        with watcher:
-            run = simulate_flows(flows, scenario, record=record, progress=watcher.progress)
-        rows.write(unfinished_columns(flows, watcher.done))
+        with TerminalMonitor(remarks, write, patience_s=_PATIENCE_S) as monitor:
+            run = simulate_flows(flows, scenario, record=record, monitor=monitor)
+        rows.write(unfinished_columns(flows, is_done))
     except StuckError:
-        rows.write(unfinished_columns(flows, watcher.done))
+        rows.write(unfinished_columns(flows, is_done))
         raise
     except KeyboardInterrupt:
         remarks.print(f"{rows.count:,} of {len(flows):,} flows had finished", highlight=False)

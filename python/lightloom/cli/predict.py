@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +13,14 @@ from lightloom.cli.outputs import Outputs
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
-from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
+from lightloom.demand.predictors import PREDICTORS, make_predictor
 from lightloom.errors import DemandError, InputError
 from lightloom.output.files import write_json
-from lightloom.output.progress import Watcher
-from lightloom.report.prediction_table import print_scores
+from lightloom.output.progress import TerminalMonitor
+from lightloom.report.prediction_table import print_prediction
 from lightloom.schedule import Region
-from lightloom.study.prediction import Evaluation, RegionOptions, Score, inputs_of
+from lightloom.study.prediction import Evaluation, RegionOptions, score_predictors
 from lightloom.units import parse_quantity
-
-SCHEMA_VERSION = 1
 
 #: what a generated trace has unless options say otherwise
 _DEFAULTS = {"steps": 200, "layers": 4, "experts": 64, "tokens": 16_384, "experts_per_token": 2}
@@ -181,8 +178,8 @@ def predict(  # noqa: PLR0913 - one parameter per option of the command line
     size = bytes_per_token(hidden, element_bytes)
     rows = outputs.rows()
     remarks = Console(stderr=True)
-    with Watcher(remarks, rows) as watcher:
-        trace = _open(options, experts_per_server, watcher)
+    with TerminalMonitor(remarks, rows.write) as monitor:
+        trace = _open(options, experts_per_server, monitor)
         per_server = _per_server(trace.experts, experts_per_server)
         made = {
             name: make_predictor(name, trace.experts, window=window)
@@ -191,21 +188,12 @@ def predict(  # noqa: PLR0913 - one parameter per option of the command line
         evaluation = Evaluation(
             trace, top_k=top_k, window=window, options=RegionOptions(per_server, region, size)
         )
-        scores: list[Score] = []
-        stopped = _score_all(evaluation, made, scores, watcher)
+        found = score_predictors(evaluation, made, window=window, monitor=monitor)
     rows.close()
-    content = {
-        "schema_version": SCHEMA_VERSION,
-        "inputs": {**inputs_of(evaluation), **_region_inputs(evaluation, per_server, window)},
-        "interrupted": stopped,
-        "scores": [score.as_row() for score in scores],
-    }
-    print_scores(
-        remarks if outputs.on_stdout else Console(highlight=False), evaluation, scores, content
-    )
+    print_prediction(found, remarks if outputs.on_stdout else Console(highlight=False))
     if json_path is not None:
-        write_json(content, json_path)
-    if stopped:
+        write_json(found.to_json(), json_path)
+    if found.interrupted:
         raise KeyboardInterrupt
 
 
@@ -237,18 +225,20 @@ def _names(given: str | None, experts: int) -> list[str]:
     return names
 
 
-def _open(options: _TraceOptions, experts_per_server: int | None, watcher: Watcher) -> LoadTrace:
+def _open(
+    options: _TraceOptions, experts_per_server: int | None, monitor: TerminalMonitor
+) -> LoadTrace:
     """The trace that the options name, refusing those that it would not read."""
     if (options.log is None) == (options.regime is None):
         raise DemandError("expected either a LOG or --synthetic REGIME")
     if options.regime is not None:
         _refuse(options, "a drawn trace", "tokens_per_step", "stages")
-        return _draw(options, options.regime, experts_per_server, watcher)
+        return _draw(options, options.regime, experts_per_server, monitor)
     assert options.log is not None
     _refuse(options, "a log", "seed", "steps", "layers", "tokens", "experts_per_token")
     if str(options.log) in REGIMES and not options.log.exists():
         raise DemandError(f"{options.log}: no such file; to draw it: --synthetic {options.log}")
-    watcher.at(0.0, f"reading {options.log.name}")
+    monitor.progress(0.0, f"reading {options.log.name}")
     if is_load_file(options.log):
         _refuse(options, "a table of loads", "tokens_per_step", "stages")
         return read_load_file(options.log, experts=options.experts)
@@ -261,7 +251,7 @@ def _open(options: _TraceOptions, experts_per_server: int | None, watcher: Watch
 
 
 def _draw(
-    options: _TraceOptions, regime: str, experts_per_server: int | None, watcher: Watcher
+    options: _TraceOptions, regime: str, experts_per_server: int | None, monitor: TerminalMonitor
 ) -> LoadTrace:
     if regime == "uniform":
         raise DemandError("--synthetic uniform: equal loads leave nothing to predict")
@@ -286,7 +276,7 @@ def _draw(
         steps=shape["steps"],
         layers=shape["layers"],
         synthetic=True,
-        progress=lambda share: watcher.at(share, "drawing loads"),
+        progress=monitor.progress,
     )
 
 
@@ -294,51 +284,3 @@ def _refuse(options: _TraceOptions, kind: str, *names: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
             raise DemandError(f"--{name.replace('_', '-')} has no meaning for {kind}")
-
-
-def _score_all(
-    evaluation: Evaluation,
-    predictors: dict[str, DemandPredictor],
-    scores: list[Score],
-    watcher: Watcher,
-) -> bool:
-    """Score every predictor into ``scores``; whether it was interrupted."""
-    parts = len(predictors) + 1
-
-    def follow(steps: Iterator[float | Score], part: int, what: str) -> None:
-        for item in steps:
-            if isinstance(item, Score):
-                scores.append(item)
-                watcher.finished(item.as_row())
-            else:
-                watcher.at((part + item) / parts, what)
-
-    try:
-        follow(evaluation.prepare(), 0, "circuits for the truth")
-        static = evaluation.static()
-        for place, (name, predictor) in enumerate(predictors.items()):
-            follow(evaluation.run(name, predictor), place + 1, name)
-    except KeyboardInterrupt:
-        if not scores:
-            raise
-        return True
-    if static is not None:
-        scores.append(static)
-        watcher.finished(static.as_row())
-    return False
-
-
-def _region_inputs(evaluation: Evaluation, per_server: int, window: int) -> dict[str, Any]:
-    assert evaluation.truth is not None
-    region = evaluation.truth.options.region
-    return {
-        "window": window,
-        "servers": evaluation.servers,
-        "experts_per_server": per_server,
-        "degree": region.ports,
-        "circuit_gbps": region.circuit_gbps,
-        "eps_gbps": region.eps_gbps,
-        "split": region.split,
-        "bytes_per_token": evaluation.truth.options.token_bytes,
-        "optimum_s": evaluation.optimum_s(),
-    }

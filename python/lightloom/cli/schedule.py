@@ -32,7 +32,7 @@ from lightloom.study.scheduling import (
     Choice,
     Ports,
     Problem,
-    Scheduling,
+    ScheduleComparison,
     compare_schedules,
     without_diagonal,
     without_servers,
@@ -128,7 +128,7 @@ def schedule(  # noqa: PLR0913 - one parameter per option of the command line
         raise KeyboardInterrupt
 
 
-def _write(found: Scheduling, outputs: Outputs) -> None:
+def _write(found: ScheduleComparison, outputs: Outputs) -> None:
     """Write every file.
 
     Raises
@@ -150,12 +150,12 @@ def _write(found: Scheduling, outputs: Outputs) -> None:
         write_json(as_json(found), outputs.json)
 
 
-def _compare(problem: Problem, choice: Choice) -> Scheduling:
+def _compare(problem: Problem, choice: Choice) -> ScheduleComparison:
     """Compare under a line that says what is being done, once it takes a while."""
     remarks = Console(stderr=True)
     with remarks.status("scheduling") as status:
         return compare_schedules(
-            problem, choice, told=lambda share, title: status.update(f"{share:4.0%} {title}")
+            problem, choice, progress=lambda share, title="": status.update(f"{share:4.0%} {title}")
         )
 
 
@@ -249,7 +249,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     return tuple(name for name in known[:-1] if name != "exact" or name in names)
 
 
-def _print_drawings(found: Scheduling, console: Console) -> None:
+def _print_drawings(found: ScheduleComparison, console: Console) -> None:
     if found.winner is not None:
         winner = found.schedules[found.winner]
         demand = found.problem.demand

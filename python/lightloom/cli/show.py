@@ -15,7 +15,7 @@ from rich.console import Console
 from lightloom.cli.outputs import Outputs
 from lightloom.errors import OutputError
 from lightloom.output.files import STDOUT, RowWriter, write_json
-from lightloom.output.progress import Watcher
+from lightloom.output.progress import TerminalMonitor
 from lightloom.report.table import print_comparison
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.run import compare
@@ -38,8 +38,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     rows = outputs.rows()
     with_timeline = outputs.trace is not None or outputs.html is not None
     try:
-        with Watcher(remarks, rows) as watcher:
-            comparison = compare(scenario, monitor=watcher, with_timeline=with_timeline)
+        with TerminalMonitor(remarks, rows.write) as monitor:
+            comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
     except BaseException as error:
         _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise

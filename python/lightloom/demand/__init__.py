@@ -8,6 +8,7 @@ layers and steps, which :mod:`lightloom.demand.predictors` predict.
 """
 
 from lightloom.demand.deduplicate import MemberTokens, Placement, expected_distinct, member_tokens
+from lightloom.demand.generator import synthetic
 from lightloom.demand.load_file import read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
 from lightloom.demand.log_formats import RoutingLog, read_routing_log
@@ -25,7 +26,6 @@ from lightloom.demand.regime import REGIMES
 from lightloom.demand.routing_log import LogLayout, from_routing_log
 from lightloom.demand.shading import SHADES, HeatMap, heat_map
 from lightloom.demand.source import DemandSource, PerTokenSource, Shape
-from lightloom.demand.synthetic import synthetic
 from lightloom.demand.unevenness import Skew, SkewStatistics, skew, statistics
 
 __all__ = [

@@ -50,6 +50,12 @@ def read_byte_matrix(path: Path | str, *, token_bytes: int | None = None) -> npt
     ------
     DemandError
         If the file cannot be read, is too large, or holds no matrix of whole bytes.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.read_byte_matrix("tests/golden/schedule_demand.csv").shape
+    (6, 6)
     """
     name = "standard input" if str(path) == STDIN else str(path)
     return check_bytes(_read(path, name, "demand", token_bytes), name)

@@ -7,7 +7,6 @@ training step follow each other. It assumes that the sources of a log are one EP
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from lightloom.demand.log_formats import Choices, RoutingLog
 from lightloom.demand.source import MAX_EXPERTS, DemandSource, whole
 from lightloom.errors import DemandError, echo
+from lightloom.progress import Progress
 
 #: numbers in a trace at most: 1 GB
 MAX_ENTRIES = 2**27
@@ -98,7 +98,7 @@ def trace_of_source(
     steps: int,
     layers: int,
     synthetic: bool,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> LoadTrace:
     """Loads of EP group 0 of a source, one micro-batch per step.
 
@@ -112,7 +112,7 @@ def trace_of_source(
     synthetic
         Whether the source draws its counts, as the generator does.
     progress
-        Told the share that is done.
+        Called with the share that is done.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def trace_of_source(
         found = source.tokens(group=0, layers=range(layers), micro_batches=1, step=step)
         counts[step] = found[:, 0]
         if progress is not None:
-            progress((step + 1) / steps)
+            progress((step + 1) / steps, "drawing loads")
     return LoadTrace(source.name, counts, True, synthetic, dict(source.provenance))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from lightloom.demand.generator import synthetic
 from lightloom.demand.matrix_file import from_matrix
 from lightloom.demand.regime import REGIMES
 from lightloom.demand.routing_log import LogLayout, from_routing_log
 from lightloom.demand.source import DemandSource, Shape
-from lightloom.demand.synthetic import synthetic
 from lightloom.errors import DemandError, did_you_mean
 
 Kind = Literal["regime", "matrix", "log"]

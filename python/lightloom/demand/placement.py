@@ -35,6 +35,12 @@ def rank_matrix(tokens: Tokens) -> npt.NDArray[np.int64]:
     Returns
     -------
     ``(..., ranks, ranks)``; the diagonal, copies that stay on their rank, is zero.
+
+    Examples
+    --------
+    >>> import lightloom, numpy
+    >>> lightloom.rank_matrix(numpy.array([[1, 2, 3, 4], [5, 6, 7, 8]])).tolist()
+    [[0, 7], [11, 0]]
     """
     ranks, experts = _sizes(tokens)
     grouped = tokens.reshape(*tokens.shape[:-1], ranks, experts // ranks)

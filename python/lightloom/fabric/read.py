@@ -44,6 +44,12 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     ------
     FabricError
         If the kind or an option is unknown, a value is wrong or the file cannot be read.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.load_fabric("mixnet", {"degree": 4}).parameters()["degree"]
+    4
     """
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml"):

@@ -135,6 +135,12 @@ def load_model(name_or_path: str) -> Model:
     ------
     ModelError
         If it is neither, or the configuration cannot be read or mapped.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.load_model("mixtral-8x7b").num_experts
+    8
     """
     known = catalogue()
     if name_or_path in known:

@@ -1,25 +1,41 @@
-"""Progress of a comparison on a terminal, and its rows as they are finished."""
+"""Progress on a terminal."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lightloom.output.files import RowWriter
-from lightloom.study.compare import Monitor
+from lightloom.progress import Monitor
 
 
-class Watcher(Monitor):
-    """Shows progress on a terminal and writes rows as runs finish."""
+class TerminalMonitor(Monitor[Any]):
+    """Shows progress on a terminal, prints remarks above it and hands results over.
 
-    def __init__(self, console: Console, rows: RowWriter) -> None:
-        self._rows = rows
+    Parameters
+    ----------
+    console
+        Where progress is shown, if it is a terminal.
+    finished
+        Called with what has finished.
+    patience_s
+        Work that takes less than this shows nothing.
+    """
+
+    def __init__(
+        self, console: Console, finished: Callable[[Any], None], *, patience_s: float = 0.0
+    ) -> None:
         self._console = console
-        self._progress = Progress(
+        self._hand_over = finished
+        self._patience_s = patience_s
+        self._began = time.monotonic()
+        self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=9 if patience_s else 40),
             TextColumn("{task.percentage:3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("left:"),
@@ -28,10 +44,10 @@ class Watcher(Monitor):
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=1.0)
+        self._task = self._bar.add_task("", total=1.0)
+        self._is_shown = False
 
-    def __enter__(self) -> Watcher:
-        self._progress.start()
+    def __enter__(self) -> TerminalMonitor:
         return self
 
     def __exit__(
@@ -40,16 +56,22 @@ class Watcher(Monitor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if self._is_shown:
+            self._bar.stop()
 
-    def at(self, share: float, what: str) -> None:
+    def progress(self, share: float, what: str = "", /) -> None:
         """Show how much is done and what is being done."""
-        self._progress.update(self._task, completed=share, description=what)
+        if not self._is_shown:
+            if time.monotonic() - self._began < self._patience_s:
+                return
+            self._is_shown = True
+            self._bar.start()
+        self._bar.update(self._task, completed=share, description=what)
 
     def remark(self, text: str) -> None:
-        """Print it above the progress."""
+        """Print a sentence above the progress."""
         self._console.print(text, style="dim", soft_wrap=True, markup=False)
 
-    def finished(self, row: dict[str, object]) -> None:
-        """Write the row of a run that ended."""
-        self._rows.write(row)
+    def finished(self, result: Any) -> None:
+        """Hand over what has finished."""
+        self._hand_over(result)

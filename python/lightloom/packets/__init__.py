@@ -12,7 +12,6 @@ from lightloom.packets.results import (
     Links,
     PacketRun,
     PacketTrace,
-    Progress,
     Samples,
 )
 from lightloom.packets.run import Record, simulate_flows
@@ -42,7 +41,6 @@ __all__ = [
     "PacketRun",
     "PacketTrace",
     "Pfc",
-    "Progress",
     "Queue",
     "Record",
     "Samples",

@@ -50,6 +50,12 @@ class Flows:
     routes
         The nodes of the path of each flow, parted by spaces, its ends among them; empty text, or
         ``None`` for all, leaves the choice to the network.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> len(lightloom.make_flows([0, 1], [2, 3], 1_000_000))
+    2
     """
 
     source: Whole
@@ -93,6 +99,12 @@ def make_flows(
     InputError
         If they are no whole numbers (``start_s``: no numbers; ``routes``: no text) or differ in
         length.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.make_flows([0, 1], [2, 3], 1_000_000, start_s=[0.0, 1e-6]).start_s.tolist()
+    [0.0, 1e-06]
     """
     ends = _as_whole(source, "source"), _as_whole(destination, "destination")
     columns = (*ends, _as_whole(size_bytes, "size_bytes"), _as_numbers(start_s, "start_s"))
@@ -164,6 +176,13 @@ def read_flows(path: Path | str) -> Flows:
     ------
     InputError
         If it cannot be read, is too large, or is no table of flows.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> flows = lightloom.read_flows("examples/ring/flows.csv")
+    >>> flows.name
+    'examples/ring/flows.csv'
     """
     return parse_flows(*read_input(path, "list of flows", MAX_FILE_BYTES))
 

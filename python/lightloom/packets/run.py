@@ -8,7 +8,7 @@ turned into seconds and bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,12 @@ from lightloom.packets.results import (
     Links,
     PacketRun,
     PacketTrace,
-    Progress,
     Samples,
 )
 from lightloom.packets.scenario import Network, Scenario
 from lightloom.packets.settings import Settings, resolve, topology_of
-from lightloom.units import PS_PER_S, to_ps
+from lightloom.progress import Monitor
+from lightloom.units import PS_PER_S, show_count, show_time, to_ps
 
 #: events of a trace at most
 MAX_TRACE, MAX_SAMPLES = 10_000_000, 100_000
@@ -62,7 +62,7 @@ def simulate_flows(
     scenario: Scenario,
     *,
     record: Record = Record(),
-    progress: Callable[[Progress], bool | None] | None = None,
+    monitor: Monitor[Finished] | None = None,
 ) -> PacketRun:
     """Simulate flows over a packet network until all have finished, or until ``until_s``.
 
@@ -75,9 +75,9 @@ def simulate_flows(
         Network, transport, parameters and seed.
     record
         What is kept besides completions.
-    progress
-        Called some times per second, and at the end, with the flows that have finished since; the
-        run stops if it returns ``False``.
+    monitor
+        Takes progress some times per second, and at the end, and the flows that have finished
+        since; the run stops if ``progress`` returns ``False``.
 
     Raises
     ------
@@ -86,13 +86,13 @@ def simulate_flows(
     StuckError
         If flows will never finish; says which, or which links wait for one another.
     KeyboardInterrupt
-        If it was interrupted, or ``progress`` returned ``False``. ``progress`` has had what was
+        If it was interrupted, or ``progress`` returned ``False``. The monitor has had what was
         finished.
     """
     settings, topology = resolve(scenario), topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
     _check_record(record, len(flows))
-    collect = _Collect(flows, progress)
+    collect = _Collect(flows, scenario.until_s, monitor or Monitor())
     columns, circuits = _of_graph(flows, scenario.network, topology)
     request = RunRequest(
         transport=settings.transport,
@@ -113,7 +113,7 @@ def simulate_flows(
     except (ValueError, OverflowError) as error:
         raise InputError(str(error)) from None
     wall_s = time.perf_counter() - begin
-    return _run(report, collect, settings, wall_s)
+    return _run(report, collect, scenario, settings, wall_s)
 
 
 def _check_record(record: Record, flows: int) -> None:
@@ -151,12 +151,14 @@ def _of_graph(
 
 
 class _Collect:
-    """Keeps what finishes, and tells of it."""
+    """Keeps what finishes, and hands it to a monitor."""
 
-    def __init__(self, flows: Flows, told: Callable[[Progress], bool | None] | None) -> None:
+    def __init__(self, flows: Flows, until_s: float | None, monitor: Monitor[Finished]) -> None:
         self.flows = flows
         self._start = flows.start_ps
-        self._told = told
+        self._until_s = until_s
+        self._monitor = monitor
+        self._begin = time.monotonic()
         self.fct_s = np.full(len(flows), np.nan)
         self.slowdown = np.full(len(flows), np.nan)
 
@@ -167,18 +169,32 @@ class _Collect:
         fct_s = (raw["done_ps"] - self._start[flow]) / PS_PER_S
         self.fct_s[flow] = fct_s
         self.slowdown[flow] = raw["slowdown"]
-        if self._told is None:
-            return True
-        done = Finished(flow, fct_s, raw["slowdown"])
-        return self._told(Progress(now_ps / PS_PER_S, hops, expected, done))
+        if len(flow):
+            self._monitor.finished(Finished(flow, fct_s, raw["slowdown"]))
+        time_s = now_ps / PS_PER_S
+        shares = [hops / max(1, expected)]
+        if self._until_s is not None:
+            shares.append(time_s / self._until_s)
+        return self._monitor.progress(min(1.0, max(shares)), self._text(time_s, hops))
+
+    def _text(self, time_s: float, hops: int) -> str:
+        rate = hops / max(1e-9, time.monotonic() - self._begin)
+        finished = int(np.count_nonzero(~np.isnan(self.fct_s)))
+        done = f"{finished:,}/{len(self.flows):,} flows"
+        return f"{show_time(time_s, 3)}, {done}, {show_count(rate)} data hops/s"
 
 
 def _run(
-    report: _core.PacketReport, collect: _Collect, settings: Settings, wall_s: float
+    report: _core.PacketReport,
+    collect: _Collect,
+    scenario: Scenario,
+    settings: Settings,
+    wall_s: float,
 ) -> PacketRun:
     samples = report.samples
     return PacketRun(
         flows=collect.flows,
+        scenario=scenario,
         settings=settings,
         fct_s=collect.fct_s,
         slowdown=collect.slowdown,

@@ -11,12 +11,12 @@ from lightloom.report.page_template import render_page
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_schedule import MAX_SOURCES, Gantt, gantt, standalone
 from lightloom.report.schedule_table import grids, profile_text, verdict
-from lightloom.study.scheduling import Scheduling
+from lightloom.study.scheduling import ScheduleComparison
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.units import show_bytes, show_time
 
 
-def write_schedule_page(found: Scheduling, path: Path) -> None:
+def write_schedule_page(found: ScheduleComparison, path: Path) -> None:
     """Write the page; ``path`` appears only when it is whole.
 
     Raises
@@ -27,7 +27,7 @@ def write_schedule_page(found: Scheduling, path: Path) -> None:
     write_text(render_schedule(found), path)
 
 
-def write_schedule_drawing(found: Scheduling, path: Path) -> None:
+def write_schedule_drawing(found: ScheduleComparison, path: Path) -> None:
     """Write the shortest schedule as an SVG file; nothing if an interrupt left none.
 
     Raises
@@ -35,20 +35,20 @@ def write_schedule_drawing(found: Scheduling, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    drawn = _gantt(found)
+    drawn = shortest_drawn(found)
     if drawn is None:
         return
-    text = standalone(drawn, _title(found), f"{found.problem.name}; {_shown(found)}")
+    text = standalone(drawn, schedule_title(found), f"{found.problem.name}; {_shown(found)}")
     write_text(text + "\n", path)
 
 
-def render_schedule(found: Scheduling) -> str:
+def render_schedule(found: ScheduleComparison) -> str:
     """Text of the page."""
     return render_page("schedule.html", _context(found))
 
 
-def _context(found: Scheduling) -> dict[str, Any]:
-    drawn = _gantt(found)
+def _context(found: ScheduleComparison) -> dict[str, Any]:
+    drawn = shortest_drawn(found)
     demand = found.problem.demand
     square = demand.shape[0] == demand.shape[1]
     names = [str(index) for index in range(max(demand.shape))]
@@ -59,9 +59,9 @@ def _context(found: Scheduling) -> dict[str, Any]:
         "heading": profile_text(found),
         "verdict": verdict(found),
         "tables": grids(found),
-        "schedule_title": _title(found),
+        "schedule_title": schedule_title(found),
         "schedule_note": _shown(found),
-        "schedule": None if drawn is None else drawn.drawing(_title(found)),
+        "schedule": None if drawn is None else drawn.drawing(schedule_title(found)),
         "legend": [] if drawn is None else drawn.legend,
         "demand": matrix_drawing(demand, names, show_bytes, "demand") if square else None,
         "circuits": None
@@ -76,14 +76,16 @@ def _context(found: Scheduling) -> dict[str, Any]:
     }
 
 
-def _title(found: Scheduling) -> str:
+def schedule_title(found: ScheduleComparison) -> str:
+    """The title of the shortest schedule."""
     if found.winner is None:
         return "No schedule"
     length = show_time(found.schedules[found.winner].length_s)
     return f"Schedule by {found.winner}: {length}"
 
 
-def _gantt(found: Scheduling) -> Gantt | None:
+def shortest_drawn(found: ScheduleComparison) -> Gantt | None:
+    """The shortest schedule of the busiest sources; nothing if an interrupt left none."""
     if found.winner is None:
         return None
     rows = busiest(found.problem.demand, MAX_SOURCES)
@@ -91,7 +93,7 @@ def _gantt(found: Scheduling) -> Gantt | None:
     return gantt(times, rows)
 
 
-def _shown(found: Scheduling) -> str:
+def _shown(found: ScheduleComparison) -> str:
     """Which sources are drawn."""
     sources = found.profile.sources
     if sources <= MAX_SOURCES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE
@@ -9,15 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.study.prediction import Evaluation, Score
+from lightloom.study.prediction import Evaluation, Prediction, Score
 from lightloom.units import show_time
 
 
-def print_scores(
-    console: Console, evaluation: Evaluation, scores: list[Score], content: dict[str, Any]
-) -> None:
+def print_prediction(found: Prediction, console: Console) -> None:
     """Print the trace, the scores and what to know about them."""
-    trace, inputs = evaluation.trace, content["inputs"]
+    evaluation, inputs = found.evaluation, found.inputs
+    trace = evaluation.trace
     kind = "SYNTHETIC trace, drawn by the generator" if trace.synthetic else "log"
     console.print(
         Text(
@@ -28,7 +28,7 @@ def print_scores(
     )
     for name, text in trace.provenance.items():
         console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
-    console.print(_table(evaluation, scores))
+    console.print(_table(evaluation, found.scores))
     for line in _remarks(evaluation, inputs):
         console.print(Text(line, style="dim"), soft_wrap=True)
     for reason in inputs["too_short"]:
@@ -36,7 +36,7 @@ def print_scores(
             Text(f"warning: too short to judge a predictor: {reason}", style="yellow"),
             soft_wrap=True,
         )
-    if content["interrupted"]:
+    if found.interrupted:
         console.print(Text("warning: interrupted; finished predictors only", style="yellow"))
 
 
@@ -59,7 +59,7 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _table(evaluation: Evaluation, scores: list[Score]) -> Table:
+def _table(evaluation: Evaluation, scores: Sequence[Score]) -> Table:
     table = Table(title="Predictors", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     table.add_column("predictor", no_wrap=True)
     top = f"top-{evaluation.setting.top_k}\noverlap"

@@ -10,7 +10,7 @@ from rich.text import Text
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
 from lightloom.schedule import PlanePlan
-from lightloom.study.scheduling import AllocationRow, Scheduling
+from lightloom.study.scheduling import AllocationRow, ScheduleComparison
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.units import show_bytes, show_time
@@ -19,7 +19,7 @@ from lightloom.units import show_bytes, show_time
 _SKEWED = 0.15
 
 
-def print_scheduling(found: Scheduling, console: Console) -> None:
+def print_scheduling(found: ScheduleComparison, console: Console) -> None:
     """Print the demand's profile, the tables, and what to make of them."""
     console.print(Text(profile_text(found)), soft_wrap=True)
     for grid in grids(found):
@@ -28,7 +28,7 @@ def print_scheduling(found: Scheduling, console: Console) -> None:
         console.print(Text(sentence), soft_wrap=True)
 
 
-def profile_text(found: Scheduling) -> str:
+def profile_text(found: ScheduleComparison) -> str:
     """The demand in one line."""
     of = found.profile
     alike = "every source has nearly the same mix"
@@ -42,7 +42,7 @@ def profile_text(found: Scheduling) -> str:
     )
 
 
-def grids(found: Scheduling) -> list[Grid]:
+def grids(found: ScheduleComparison) -> list[Grid]:
     """The tables that there is something for."""
     tables = []
     if found.schedules:
@@ -54,7 +54,7 @@ def grids(found: Scheduling) -> list[Grid]:
     return tables
 
 
-def _schedules(found: Scheduling) -> Grid:
+def _schedules(found: ScheduleComparison) -> Grid:
     problem = found.problem
     unit_s, unit = time_unit(max(row.length_s for row in found.schedules.values()))
     stops = "only the ports that it moves" if problem.partial else "all ports"
@@ -94,7 +94,7 @@ def _schedules(found: Scheduling) -> Grid:
     )
 
 
-def _systems(found: Scheduling) -> Grid:
+def _systems(found: ScheduleComparison) -> Grid:
     problem = found.problem
     switches = 1 if problem.ports is None else problem.ports.degree
     unit_s, unit = time_unit(max(row.length_s for row in found.systems.values()))
@@ -130,7 +130,7 @@ def _systems(found: Scheduling) -> Grid:
     )
 
 
-def _allocations(found: Scheduling) -> Grid:
+def _allocations(found: ScheduleComparison) -> Grid:
     ports, best = found.problem.ports, found.best_allocation
     assert ports is not None
     rows = found.allocations
@@ -177,13 +177,13 @@ def _seconds(value_s: float, unit_s: float) -> str:
     return f"{value_s / unit_s:.4g}" if math.isfinite(value_s) else "never"
 
 
-def _held(found: Scheduling) -> str:
+def _held(found: ScheduleComparison) -> str:
     ports = found.problem.ports
     assert ports is not None
     return "the circuits given" if ports.previous is not None else "the static circulant"
 
 
-def verdict(found: Scheduling) -> list[str]:
+def verdict(found: ScheduleComparison) -> list[str]:
     """What to make of it, a sentence each."""
     sentences = []
     exact = next((row for row in found.allocations if row.method == "exact"), None)
@@ -203,7 +203,7 @@ def verdict(found: Scheduling) -> list[str]:
     return sentences
 
 
-def _break_even(found: Scheduling) -> str:
+def _break_even(found: ScheduleComparison) -> str:
     best, decision = found.best_allocation, found.decision
     assert best is not None
     assert decision is not None
@@ -230,7 +230,7 @@ def _break_even(found: Scheduling) -> str:
     )
 
 
-def _relaying(found: Scheduling, row: AllocationRow) -> str:
+def _relaying(found: ScheduleComparison, row: AllocationRow) -> str:
     relayed, held = row.relayed, found.held_relayed
     assert relayed is not None
     assert held is not None
@@ -245,14 +245,14 @@ def _relaying(found: Scheduling, row: AllocationRow) -> str:
     )
 
 
-def _made(found: Scheduling) -> str:
+def _made(found: ScheduleComparison) -> str:
     made = found.made_to_relay
     if made is None:
         return ""
     return f"; {_never(made.routing.time_s)} over circuits chosen for relaying ({made.origin})"
 
 
-def _planes(found: Scheduling, plan: PlanePlan) -> str:
+def _planes(found: ScheduleComparison, plan: PlanePlan) -> str:
     best, ports = found.best_allocation, found.problem.ports
     assert best is not None
     assert ports is not None

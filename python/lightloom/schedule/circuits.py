@@ -57,6 +57,14 @@ class Allocation:
     bound_s
         Seconds that no circuits can beat, as far as is proved: by each line alone with the circuits
         that suit it best, or by ``exact``.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> demand = [[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]]
+    >>> found = lightloom.allocate(demand, ports=2, circuit_gbps=100, eps_gbps=100)
+    >>> found.circuit_count
+    3
     """
 
     circuits: npt.NDArray[np.uint16]
@@ -98,6 +106,12 @@ class Region:
         What is broken and must not be used.
     eps_nics
         EPS NICs per server; needed only if some of them have failed.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Region(ports=6, circuit_gbps=400, eps_gbps=800).split
+    True
     """
 
     ports: int | npt.ArrayLike
@@ -165,6 +179,13 @@ def allocate(
         If the demand is not a square matrix of whole numbers from 0 to 2^64 - 1.
     InputError
         If another argument cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> demand = [[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]]
+    >>> lightloom.allocate(demand, ports=2, circuit_gbps=100, eps_gbps=100).circuits.tolist()
+    [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
     """
     region = Region(ports, circuit_gbps, eps_gbps, split)
     return allocate_region(demand, region, method=method, previous=previous)

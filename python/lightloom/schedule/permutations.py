@@ -63,6 +63,13 @@ class PermutationSchedule:
         The method whose matchings these are; ``auto`` settles on another's.
     time_spent_s
         Seconds that it took to find the schedule.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> found = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8)
+    >>> found.length_bytes, found.over_bound
+    (7, 1.0)
     """
 
     slots: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None
@@ -182,6 +189,13 @@ def decompose(
         If the demand is not a matrix of whole numbers from 0 to 2^53, or is too large.
     InputError
         If another argument cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> found = lightloom.decompose([[0, 5], [7, 0]], rate_gbps=8, method="bvn")
+    >>> found.permutations.tolist(), found.holds_bytes.tolist()
+    ([[1, 0]], [7])
     """
     one_of(method, "method", _NAMES)
     bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)

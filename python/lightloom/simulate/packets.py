@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightloom import _core
 from lightloom.fabric.network import Network
+from lightloom.progress import Progress
 from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.allocator import core_errors
 from lightloom.simulate.columns import as_plain
@@ -124,7 +125,7 @@ class Phases:
         graph: TaskGraph,
         network: Network,
         *,
-        progress: Callable[[float], bool | None] | None = None,
+        progress: Progress | None = None,
         allocator: CircuitAllocator | None = None,
     ) -> Run:
         """Play a step with what is known, and note the phases that it meets.
@@ -133,7 +134,7 @@ class Phases:
         """
         return StepRunner(graph, network, (), True, allocator).run(self.book, progress)
 
-    def simulate(self, progress: Callable[[float], bool | None] | None = None) -> None:
+    def simulate(self, progress: Progress | None = None) -> None:
         """Simulate what is pending; after an interrupt, what was finished stays known."""
         with core_errors():
             self.book.simulate(progress)

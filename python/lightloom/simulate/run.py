@@ -12,11 +12,12 @@ contention on NVSwitch other than by relays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from lightloom.errors import InputError
 from lightloom.fabric.network import Network
+from lightloom.progress import Progress
 from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.packets import Packets, Phases
 from lightloom.simulate.result import Run
@@ -34,7 +35,7 @@ def simulate(
     network: Network,
     *,
     timeline_workers: Sequence[int] = (),
-    progress: Callable[[float], bool | None] | None = None,
+    progress: Progress | None = None,
     network_model: Literal["flow", "packet"] | Packets | Phases = "flow",
     share_equal_work: bool = True,
     allocator: CircuitAllocator | None = None,
@@ -87,9 +88,7 @@ def simulate(
     return play.run(packets.plain(), progress)
 
 
-def _by_phases(
-    play: StepRunner, phases: Phases, progress: Callable[[float], bool | None] | None
-) -> Run:
+def _by_phases(play: StepRunner, phases: Phases, progress: Progress | None) -> Run:
     """Play a step until it meets no phase that was not simulated, but not for ever."""
     for _ in range(MAX_ROUNDS):
         phases.simulate(progress)

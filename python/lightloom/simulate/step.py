@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightloom import _core
 from lightloom.fabric.network import Network
+from lightloom.progress import Progress
 from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.allocator import AllocatorCallback, core_errors
 from lightloom.simulate.columns import as_plain, graph_columns
@@ -27,7 +28,7 @@ class StepRunner:
     def run(
         self,
         model: _core.PhaseBook | tuple[str, int | None, int | None, int] | None,
-        progress: Callable[[float], bool | None] | None,
+        progress: Progress | None,
     ) -> Run:
         """Simulate it once, with fluid flows or with ``model``."""
         options = {

@@ -39,7 +39,9 @@ def megatron(path, calls):
 def test_trace_of_a_source_holds_its_counts():
     made = source("volatile")
     shares = []
-    trace = trace_of_source(made, steps=3, layers=2, synthetic=True, progress=shares.append)
+    trace = trace_of_source(
+        made, steps=3, layers=2, synthetic=True, progress=lambda share, _: shares.append(share)
+    )
     assert shares == pytest.approx([1 / 3, 2 / 3, 1])
     assert (trace.steps, trace.layers, trace.sources, trace.experts) == (3, 2, 4, 16)
     expected = made.tokens(group=0, layers=[1], micro_batches=1, step=2)[0, 0]

@@ -1,25 +1,40 @@
 """A run from Python: closed forms, what is recorded, how it is watched and stopped."""
 
-import io
-
 import numpy as np
 import pytest
-from rich.console import Console
 
 from lightloom.errors import InputError
-from lightloom.output.packet_progress import PacketWatcher
 from lightloom.packets import (
     Finished,
     Network,
-    Progress,
     Record,
     Scenario,
     make_flows,
     permutation,
     simulate_flows,
 )
+from lightloom.progress import Monitor
 
 NETWORK = Network(hosts=128, rate_gbps=100)
+
+
+class Seen(Monitor):
+    """Keeps what a run tells, and stops it after some calls if asked to."""
+
+    def __init__(self, stop_after=None):
+        self.shares, self.texts, self.flows = [], [], []
+        self._stop_after = stop_after
+
+    def progress(self, share, what=""):
+        self.shares.append(share)
+        self.texts.append(what)
+        return len(self.shares) != self._stop_after
+
+    def finished(self, result):
+        assert isinstance(result, Finished)
+        self.flows += result.flow.tolist()
+
+
 ONE = make_flows([0, 0, 0], [1, 4, 127], 2_000_000, [0.0, 1e-3, 2e-3])
 
 
@@ -42,9 +57,9 @@ def test_the_hops_that_will_be_are_known_before():
     for topology in ({}, {"topology": "star"}, {"topology": "leaf-spine", "hosts_per_leaf": 4},
                      {"topology": "rail"}):  # fmt: skip
         network = Network(hosts=128, rate_gbps=100, **topology)
-        seen = []
-        run = simulate_flows(ONE, scenario(network=network), progress=seen.append)
-        assert run.data_hops == seen[-1].expected_hops
+        seen = Seen()
+        simulate_flows(ONE, scenario(network=network), monitor=seen)
+        assert seen.shares[-1] == 1.0
 
 
 def test_what_is_recorded():
@@ -65,22 +80,31 @@ def test_what_is_recorded():
     assert plain.trace_hash == run.trace_hash
 
 
-def test_progress_has_every_flow_once_and_may_stop():
-    seen = []
-    flows = permutation(128, 100_000, seed=1)
-    run = simulate_flows(flows, scenario(), progress=seen.append)
-    assert sorted(flow for at in seen for flow in at.finished.flow.tolist()) == list(range(128))
-    assert seen[-1].data_hops == seen[-1].expected_hops == run.data_hops
+def test_a_monitor_has_every_flow_once_and_may_stop():
+    seen = Seen()
+    simulate_flows(permutation(128, 100_000, seed=1), scenario(), monitor=seen)
+    assert sorted(seen.flows) == list(range(128))
+    assert seen.shares == sorted(seen.shares)
+    assert seen.shares[-1] == 1.0
+    assert "128/128 flows, " in seen.texts[-1]
+    assert seen.texts[-1].endswith(" data hops/s")
     with pytest.raises(KeyboardInterrupt):
-        simulate_flows(permutation(128, 50_000_000, seed=1), scenario(), progress=lambda _at: False)
+        simulate_flows(permutation(128, 50_000_000, seed=1), scenario(), monitor=Seen(stop_after=1))
 
 
-def test_what_a_watcher_raises_ends_the_run():
-    def fail(_at):
-        raise ZeroDivisionError
+def test_the_share_is_of_the_time_where_a_run_stops_early():
+    seen = Seen()
+    simulate_flows(ONE, scenario(until_s=1e-4), monitor=seen)
+    assert seen.shares[-1] == pytest.approx(1.0, rel=0.05)
+
+
+def test_what_a_monitor_raises_ends_the_run():
+    class Fails(Monitor):
+        def progress(self, _share, _what=""):
+            raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        simulate_flows(ONE, scenario(), progress=fail)
+        simulate_flows(ONE, scenario(), monitor=Fails())
 
 
 @pytest.mark.parametrize(
@@ -96,20 +120,3 @@ def test_wrong_records(record, line):
     with pytest.raises(InputError) as caught:
         simulate_flows(ONE, scenario(), record=record)
     assert str(caught.value) == line
-
-
-def test_a_terminal_sees_progress_after_a_moment(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("lightloom.output.packet_progress.time.monotonic", lambda: now[0])
-    shown, rows = io.StringIO(), []
-    console = Console(file=shown, force_terminal=True, width=80)
-    none = np.zeros(0)
-    with PacketWatcher(console, 4, rows.append, until_s=None) as watcher:
-        watcher.progress(Progress(1e-6, 10, 100, Finished(np.array([2]), none, none)))
-        assert not shown.getvalue()
-        now[0] = 2.0
-        watcher.progress(Progress(2e-6, 50_000, 100_000, Finished(np.array([], int), none, none)))
-    assert len(rows) == 1
-    assert watcher.done.tolist() == [False, False, True, False]
-    assert "2 us, 1/4 flows, 25,000 data hops/s" in shown.getvalue()
-    assert "50 %" in shown.getvalue()

@@ -67,6 +67,7 @@ def run():
     )
     return PacketRun(
         flows=make_flows(0, 1, [1000, 2_000_000, 500], name="<b>mine</b>"),
+        scenario=SCENARIO,
         settings=resolve(SCENARIO),
         fct_s=column(np.float64, 2e-6, 1e-3, NAN),
         slowdown=column(np.float64, 1.0, 3.5, NAN),

@@ -24,7 +24,7 @@ from lightloom.study.scheduling import (
     Choice,
     Ports,
     Problem,
-    Scheduling,
+    ScheduleComparison,
     compare_schedules,
     profile_of,
 )
@@ -119,7 +119,7 @@ def test_profile_in_words(found):
     assert text.startswith("pair <8>: 8 x 8, ")
     assert text.endswith("pairs are skewed individually")
     alike = drawn("mixtral", 8)
-    calm = Scheduling(alike, profile_of(alike.demand))
+    calm = ScheduleComparison(alike, profile_of(alike.demand))
     assert profile_text(calm).endswith("every source has nearly the same mix")
 
 
@@ -159,7 +159,7 @@ def test_a_time_limit_is_said_in_the_table(found):
     short = compare_schedules(found.problem, Choice(("auto",), (), time_limit_s=0.0))
     lines = [line for line in text_of(print_scheduling, short).splitlines() if "critical" in line]
     assert lines[0].split() == ["critical", "-", "-", "-", "-", "time", "limit"]
-    cut = Scheduling(found.problem, found.profile, systems=dict(found.systems))
+    cut = ScheduleComparison(found.problem, found.profile, systems=dict(found.systems))
     row = cut.systems.pop("Helios")
     cut.not_begun = ["Helios"]
     lines = [line for line in text_of(print_scheduling, cut).splitlines() if "Helios" in line]
@@ -247,7 +247,7 @@ def test_page_has_tables_and_drawings(found, tmp_path):
 
 def test_page_and_drawing_of_nothing(tmp_path):
     asked = drawn("pair", 4)
-    cut = Scheduling(asked, profile_of(asked.demand), interrupted=True)
+    cut = ScheduleComparison(asked, profile_of(asked.demand), interrupted=True)
     write_schedule_drawing(cut, tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
     assert "Interrupted" in render_schedule(cut)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.workload_fakes import FakeCompute, toy_model
 
-from lightloom.demand.synthetic import synthetic
+from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError
 from lightloom.parallel import Plan, RankGrid, place_workers
 from lightloom.workload import WorkloadOptions, demand_shape

@@ -23,7 +23,18 @@ Loads = npt.NDArray[np.float64]
 
 
 class DemandPredictor(Protocol):
-    """Predicts the loads of a layer from what was observed before."""
+    """Predicts the loads of a layer from what was observed before.
+
+    Examples
+    --------
+    >>> import lightloom, numpy
+    >>> class AlwaysEqual:
+    ...     def observe(self, step, layer, loads):
+    ...         pass
+    ...     def predict(self, step, layer):
+    ...         return numpy.full(4, 0.25)
+    >>> predictor: lightloom.DemandPredictor = AlwaysEqual()
+    """
 
     def observe(self, step: int, layer: int, loads: npt.ArrayLike) -> None:
         """Take the loads of a layer, ``(experts,)``, of any scale.

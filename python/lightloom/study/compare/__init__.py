@@ -1,7 +1,7 @@
 """Fabrics for a training job, compared over seeds, steps and compute speeds."""
 
 from lightloom.study.compare.results import Comparison, FabricResult, Sample
-from lightloom.study.compare.run import Monitor, compare
+from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import (
     ClusterOptions,
     DemandOptions,
@@ -16,7 +16,6 @@ __all__ = [
     "Comparison",
     "DemandOptions",
     "FabricResult",
-    "Monitor",
     "PacketOptions",
     "PlanOptions",
     "Sample",

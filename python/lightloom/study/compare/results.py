@@ -7,7 +7,16 @@ goes away or changes its meaning; a new key alone does not increase it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from lightloom.units import show_time
+
+if TYPE_CHECKING:
+    import polars
+
+    from lightloom.report.figure import Figure
 
 SCHEMA_VERSION = 1
 #: ratios of step times up to this one count as the same time
@@ -153,13 +162,19 @@ class FabricResult:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Everything that one comparison used and found.
 
     ``inputs`` holds every parameter that was read with its value and provenance; ``demand`` the
     first block's server x server bytes and its skew; ``details`` what only a page needs (runs,
     timelines, circuits), which files do not carry.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Comparison({}, (), {}, {}, {})
+    Comparison(training job: no fabrics)
     """
 
     inputs: dict[str, Any]
@@ -169,6 +184,38 @@ class Comparison:
     traffic_shares: dict[str, float]
     warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        name = self.inputs.get("model", {}).get("name", "training job")
+        times = ", ".join(f"{r.fabric} {show_time(r.step_time_s)}" for r in self.results)
+        return f"Comparison({name}: {times or 'no fabrics'})"
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the tables, to the terminal by default."""
+        from lightloom.report.table import print_comparison
+
+        print_comparison(self, console or Console())
+
+    def _repr_html_(self) -> str:
+        from lightloom.report.figure import html_of
+
+        return html_of(self.print)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a row per fabric: every number of its result that is not a table."""
+        import polars
+
+        rows = [
+            {key: value for key, value in r.to_json().items() if not isinstance(value, dict | list)}
+            for r in self.results
+        ]
+        return polars.DataFrame(rows, infer_schema_length=None)
+
+    def plot(self) -> Figure:
+        """Draw the speed of each fabric against the cost of its network."""
+        from lightloom.report.figure import comparison_figure
+
+        return comparison_figure(self)
 
     def result(self, fabric: str) -> FabricResult:
         """The result of one fabric.

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
+from lightloom.progress import Monitor, Progress
+from lightloom.schedule import CircuitAllocator
 from lightloom.simulate import Phases, Run, simulate
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import Job, prepare
@@ -27,18 +29,8 @@ from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.summary import comparison_of
 from lightloom.workload.build import Workload
 
-
-class Monitor:
-    """What a caller may want to know on the way; the default looks away."""
-
-    def at(self, share: float, what: str) -> None:
-        """``share`` of the work is done; ``what`` is being done."""
-
-    def remark(self, text: str) -> None:
-        """Something to know before it goes on."""
-
-    def finished(self, row: dict[str, object]) -> None:
-        """One run ended; ``row`` is flat, with units in its keys."""
+#: one finished run, flat, with units in its keys
+Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ class Done:
 class _Progress:
     """Adds up the shares of runs that go in parallel."""
 
-    monitor: Monitor
+    monitor: Monitor[Row]
     total: int
     shares: dict[int, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -82,10 +74,12 @@ class _Progress:
     def update(self, number: int, share: float, what: str) -> None:
         with self.lock:
             self.shares[number] = share
-            self.monitor.at(sum(self.shares.values()) / self.total, what)
+            done = sum(self.shares.values()) / self.total
+            if self.monitor.progress(done, what) is False:
+                self.cancelled.set()
 
-    def watch(self, number: int, what: str) -> Callable[[float], bool]:
-        def callback(share: float) -> bool:
+    def watch(self, number: int, what: str) -> Progress:
+        def callback(share: float, _: str = "", /) -> bool:
             self.update(number, share, what)
             return not self.cancelled.is_set()
 
@@ -93,7 +87,11 @@ class _Progress:
 
 
 def compare(
-    scenario: Scenario, *, monitor: Monitor | None = None, with_timeline: bool = False
+    scenario: Scenario,
+    *,
+    monitor: Monitor[Row] | None = None,
+    with_timeline: bool = False,
+    allocator: CircuitAllocator | None = None,
 ) -> Comparison:
     """Simulate a scenario on all its fabrics.
 
@@ -102,22 +100,25 @@ def compare(
     scenario
         What to compare; its ``seed`` makes the result reproducible.
     monitor
-        Told about progress and about each finished run.
+        Takes progress, remarks and the row of each finished run.
     with_timeline
-        Keep the timeline of the first sample's runs, for pages and traces.
+        Keep the timeline of the first sample's runs, for pages and timelines.
+    allocator
+        Chooses circuits wherever a fabric's follow the demand, instead of the fabric's own.
 
     Raises
     ------
     InputError
         If anything in the scenario cannot be used; nothing has run then.
     KeyboardInterrupt
-        If it was interrupted; running simulations are stopped first.
+        If it was interrupted, or the monitor returned ``False``; running simulations are stopped
+        first.
     """
-    watcher = monitor or Monitor()
-    watcher.at(0.0, "reading")
+    watcher: Monitor[Row] = monitor or Monitor()
+    _begin(watcher, "reading")
     job = prepare(scenario)
     attempts = list(_attempts(job, with_timeline))
-    watcher.at(0.0, "planning fabrics")
+    _begin(watcher, "planning fabrics")
     workloads = Workloads(job)
     networks = Networks(job, workloads)
     first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
@@ -126,12 +127,14 @@ def compare(
     books = books_of(job, networks)
     flows: dict[int, Run] = {}
     if books:
-        survey = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, True)
+        survey = _Runner(
+            workloads, networks, _Progress(watcher, len(attempts)), books, allocator, is_survey=True
+        )
         flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
         watcher.remark(prediction(books))
         check_size(job.scenario, books)
     done: list[Done] = []
-    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books)
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, allocator)
     for finished in runner.run_all(attempts):
         finished.flows = flows.get(id(finished.attempt))
         done.append(finished)
@@ -140,6 +143,11 @@ def compare(
     place = {id(attempt): number for number, attempt in enumerate(attempts)}
     done.sort(key=lambda finished: place[id(finished.attempt)])
     return comparison_of(job, done, first, books)
+
+
+def _begin(monitor: Monitor[Row], what: str) -> None:
+    if monitor.progress(0.0, what) is False:
+        raise KeyboardInterrupt
 
 
 def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
@@ -170,9 +178,12 @@ class _Runner:
         networks: Networks,
         progress: _Progress,
         books: Mapping[str, Phases],
+        allocator: CircuitAllocator | None,
+        *,
         is_survey: bool = False,
     ) -> None:
         self._books = books
+        self._allocator = allocator
         self._is_survey = is_survey
         self._workloads = workloads
         self._networks = networks
@@ -198,6 +209,8 @@ class _Runner:
                         finished = future.result()
                         self._progress.update(number, 1.0, finished.attempt.title)
                         yield finished
+                    if self._progress.cancelled.is_set():
+                        raise KeyboardInterrupt
             except BaseException:
                 self._progress.cancelled.set()
                 for future in running:
@@ -214,7 +227,9 @@ class _Runner:
         callback = self._progress.watch(number, attempt.title)
         fabric = attempt.fabric
         reconfiguration = fabric.reconfiguration()
-        allocator = None if reconfiguration is None else reconfiguration.allocator
+        allocator = None
+        if reconfiguration is not None:
+            allocator = self._allocator or reconfiguration.allocator
         book = self._books.get(fabric.name)
 
         def go() -> Done:
@@ -235,7 +250,7 @@ class _Runner:
         return go
 
 
-def _row(job: Job, done: Done) -> dict[str, object]:
+def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
     run, sample = done.run, done.attempt.sample
     return {
@@ -254,6 +269,3 @@ def _row(job: Job, done: Done) -> dict[str, object]:
         "events": run.events,
         "trace_hash": run.trace_hash,
     }
-
-
-__all__ = ["Attempt", "Done", "Monitor", "compare", "timeline_workers"]

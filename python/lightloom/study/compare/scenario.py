@@ -92,7 +92,14 @@ class PacketOptions(Strict):
 
 
 class Scenario(Strict):
-    """One comparison of fabrics for one training job."""
+    """One comparison of fabrics for one training job.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Scenario(model="mixtral-8x7b", gpus=128, cluster={"rate_gbps": "400 Gb/s"}).seeds
+    3
+    """
 
     model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])]
     gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])]
@@ -143,6 +150,13 @@ def load_study(path: Path) -> Scenario:
     ------
     InputError
         If the file cannot be read, is no TOML, or has a wrong or unknown key.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> from pathlib import Path
+    >>> lightloom.load_study(Path("examples/study.toml")).model
+    'mixtral-8x7b'
     """
     return _below(check(Scenario, read_toml(path, "study"), str(path)), path.parent)
 

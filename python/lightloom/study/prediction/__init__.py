@@ -1,5 +1,6 @@
 """How good predictors of expert loads are: top-k overlap, L1, and the time lost to circuits."""
 
+from lightloom.study.prediction.run import Prediction, score_predictors
 from lightloom.study.prediction.score import (
     MIN_STEPS,
     Evaluation,
@@ -16,12 +17,14 @@ from lightloom.study.prediction.score import (
 __all__ = [
     "MIN_STEPS",
     "Evaluation",
+    "Prediction",
     "RegionOptions",
     "Score",
     "Setting",
     "inputs_of",
     "l1_distance",
     "score",
+    "score_predictors",
     "shortcomings",
     "top_k_overlap",
 ]

@@ -8,7 +8,7 @@ from lightloom.study.scheduling.problem import (
     without_diagonal,
     without_servers,
 )
-from lightloom.study.scheduling.results import AllocationRow, Scheduling
+from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 from lightloom.study.scheduling.run import Choice, check, compare_schedules
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "DemandProfile",
     "Ports",
     "Problem",
-    "Scheduling",
+    "ScheduleComparison",
     "check",
     "compare_schedules",
     "profile_of",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import __version__, schedule
-from lightloom.study.scheduling.results import AllocationRow, Scheduling
+from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 SCHEMA_VERSION = 1
 
@@ -25,7 +25,7 @@ def dark_share(found: schedule.PermutationSchedule) -> float:
     return each * found.delay_bytes / found.length_bytes
 
 
-def as_json(found: Scheduling) -> dict[str, Any]:
+def as_json(found: ScheduleComparison) -> dict[str, Any]:
     """Everything but slots and circuits."""
     problem = found.problem
     inputs: dict[str, Any] = {
@@ -105,7 +105,7 @@ def _decision(decision: schedule.BreakEven) -> dict[str, Any]:
     }
 
 
-def as_rows(found: Scheduling) -> list[dict[str, Any]]:
+def as_rows(found: ScheduleComparison) -> list[dict[str, Any]]:
     """One row per method; what a kind of method does not have is empty."""
     best = found.best_allocation
     rows: list[dict[str, Any]] = [
@@ -124,7 +124,7 @@ def as_rows(found: Scheduling) -> list[dict[str, Any]]:
     return [{column: row.get(column, "") for column in columns} for row in rows]
 
 
-def as_arrays(found: Scheduling) -> dict[str, npt.NDArray[Any]]:
+def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
     """The demand, the slots of the shortest schedule and the best circuits.
 
     ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from lightloom import schedule
 from lightloom.study.scheduling.other_systems import SystemRow
 from lightloom.study.scheduling.problem import DemandProfile, Problem
+from lightloom.units import show_bytes, show_time
+
+if TYPE_CHECKING:
+    import polars
+
+    from lightloom.report.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,8 @@ class AllocationRow:
     relayed: schedule.Relayed | None = None
 
 
-@dataclass
-class Scheduling:
+@dataclass(repr=False)
+class ScheduleComparison:
     """Everything that was found; what an interrupt or the time limit cut off is missing.
 
     Attributes
@@ -57,6 +66,12 @@ class Scheduling:
         How the best circuits lie on planes, if that was asked for.
     decision
         Whether to leave them for one of the allocations.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.compare_schedules([[0, 5], [7, 0]], delay=0)
+    ScheduleComparison(demand: 2 x 2, 12 B; shortest round-robin, 0.14 ns)
     """
 
     problem: Problem
@@ -71,6 +86,45 @@ class Scheduling:
     planes: schedule.PlanePlan | None = None
     decision: schedule.BreakEven | None = None
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        of, name = self.profile, self.winner
+        found = "no schedule"
+        if name is not None:
+            found = f"shortest {name}, {show_time(self.schedules[name].length_s)}"
+        size = f"{of.sources} x {of.destinations}, {show_bytes(of.total_bytes)}"
+        return f"ScheduleComparison({self.problem.name}: {size}; {found})"
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the tables, to the terminal by default."""
+        from lightloom.report.schedule_table import print_scheduling
+
+        print_scheduling(self, console or Console(highlight=False))
+
+    def _repr_html_(self) -> str:
+        from lightloom.report.figure import html_of
+
+        return html_of(self.print)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a row per scheduler."""
+        import polars
+
+        from lightloom.study.scheduling.data import as_rows
+
+        return polars.DataFrame(as_rows(self), infer_schema_length=None)
+
+    def plot(self) -> Figure:
+        """Draw the shortest schedule: to whom each source sends when.
+
+        Raises
+        ------
+        ValueError
+            If an interrupt left no schedule.
+        """
+        from lightloom.report.figure import schedule_figure
+
+        return schedule_figure(self)
 
     @property
     def winner(self) -> str | None:

@@ -1,9 +1,9 @@
 """One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all.
 
 A :class:`Problem` is a demand with the circuits' rate and delay and, for circuits under a port
-budget, a degree. The answer is a :class:`Scheduling`: schedules of permutations, allocations, and
-the break-even against the circuits that are held. It leaves out what the simulator is for:
-latency, copies inside a server, and whatever else runs at the same time.
+budget, a degree. The result is a :class:`ScheduleComparison`: schedules of permutations,
+allocations, and the break-even against the circuits that are held. It leaves out what the
+simulator is for: latency, copies inside a server, and whatever else runs at the same time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from functools import partial
 
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.progress import Progress
 from lightloom.study.scheduling.other_systems import Fabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
-from lightloom.study.scheduling.results import AllocationRow, Scheduling
+from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 #: time that a comparison takes on either part unless it is said
 DEFAULT_LIMIT_S = 10.0
 #: what auto takes without a limit, in times of all other methods together, measured at 32 to 256
 _AUTO_TAKES = 5.0
-
-Told = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,9 @@ class Choice:
     planes: bool = False
 
 
-def compare_schedules(problem: Problem, choice: Choice, *, told: Told | None = None) -> Scheduling:
+def compare_schedules(
+    problem: Problem, choice: Choice, *, progress: Progress | None = None
+) -> ScheduleComparison:
     """Try every scheduler on one demand.
 
     An interrupt ends the comparison; the answer then says so and has what was finished.
@@ -71,8 +72,9 @@ def compare_schedules(problem: Problem, choice: Choice, *, told: Told | None = N
         The demand and the switch.
     choice
         Which methods to try.
-    told
-        Called before each step with the share that is done and what comes next.
+    progress
+        Called before each step with the share that is done and what comes next; the comparison is
+        interrupted if it returns ``False``.
 
     Raises
     ------
@@ -80,12 +82,12 @@ def compare_schedules(problem: Problem, choice: Choice, *, told: Told | None = N
         If the problem or a method cannot be used.
     """
     check(problem, choice)
-    found = Scheduling(problem, profile_of(problem.demand, problem.name))
+    found = ScheduleComparison(problem, profile_of(problem.demand, problem.name))
     steps = list(_steps(found, choice))
     try:
         for number, (title, step) in enumerate(steps):
-            if told is not None:
-                told(number / len(steps), title)
+            if progress is not None and progress(number / len(steps), title) is False:
+                raise KeyboardInterrupt
             _interruptibly(step)
     except KeyboardInterrupt:
         found.interrupted = True
@@ -156,7 +158,7 @@ def _check_failed(problem: Problem, failed: schedule.Failures, relay: bool) -> N
         )
 
 
-def _steps(found: Scheduling, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
+def _steps(found: ScheduleComparison, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
     problem = found.problem
     # maximal takes long where there are many ports, and is hardly ever the shortest
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
@@ -194,7 +196,7 @@ class _Clock:
         return self._limit_s - factor * (now - self._started)
 
 
-def _decompose(found: Scheduling, method: str, clock: _Clock) -> None:
+def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
     """The schedule of one method; the first one is begun in any case."""
     long = method == "auto" and not clock.given
     left_s = clock.left_s(1.0 + _AUTO_TAKES if long else 1.0)
@@ -212,7 +214,7 @@ def _decompose(found: Scheduling, method: str, clock: _Clock) -> None:
     )
 
 
-def _try_system(found: Scheduling, name: str, clock: _Clock) -> None:
+def _try_system(found: ScheduleComparison, name: str, clock: _Clock) -> None:
     """What another system does with a switch per port, or a single one."""
     if clock.left_s() <= 0:
         found.not_begun.append(name)
@@ -236,7 +238,7 @@ def _region(problem: Problem) -> schedule.Region:
     )
 
 
-def _hold(found: Scheduling, relay: bool) -> None:
+def _hold(found: ScheduleComparison, relay: bool) -> None:
     """The circuits that are there: those given, else the static circulant."""
     problem, region = found.problem, _region(found.problem)
     assert problem.ports is not None
@@ -248,7 +250,7 @@ def _hold(found: Scheduling, relay: bool) -> None:
         found.held_relayed = schedule.relay(problem.demand, found.held.circuits, region)
 
 
-def _allocate(found: Scheduling, method: str, choice: Choice) -> None:
+def _allocate(found: ScheduleComparison, method: str, choice: Choice) -> None:
     assert found.held is not None
     region, demand, held = _region(found.problem), found.problem.demand, found.held.circuits
     allocate = partial(schedule.allocate_region, method=method)
@@ -264,7 +266,7 @@ def _allocate(found: Scheduling, method: str, choice: Choice) -> None:
     found.allocations.append(AllocationRow(method, split, whole, changed, took, relayed))
 
 
-def _decide(found: Scheduling) -> None:
+def _decide(found: ScheduleComparison) -> None:
     """Weigh the circuits held against all that were found, if the delay is not hidden."""
     assert found.held is not None
     found.decision = schedule.break_even(
@@ -277,14 +279,14 @@ def _decide(found: Scheduling) -> None:
     )
 
 
-def _make_to_relay(found: Scheduling) -> None:
+def _make_to_relay(found: ScheduleComparison) -> None:
     assert found.held is not None
     found.made_to_relay = schedule.allocate_relayed(
         found.problem.demand, _region(found.problem), previous=found.held.circuits
     )
 
 
-def _assign_planes(found: Scheduling) -> None:
+def _assign_planes(found: ScheduleComparison) -> None:
     """Put the best circuits on one plane per port, each with the same NIC at both ends."""
     best, ports = found.best_allocation, found.problem.ports
     assert best is not None

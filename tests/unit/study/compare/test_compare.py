@@ -6,10 +6,10 @@ import statistics
 import pytest
 
 from lightloom.errors import FabricError, HardwareError, InputError
+from lightloom.progress import Monitor
 from lightloom.study.compare import (
     ClusterOptions,
     DemandOptions,
-    Monitor,
     PacketOptions,
     PlanOptions,
     Sample,
@@ -24,7 +24,7 @@ class Rows(Monitor):
     def __init__(self):
         self.rows, self.shares = [], []
 
-    def at(self, share, what):
+    def progress(self, share, what=""):
         self.shares.append(share)
         assert what
 

@@ -3,7 +3,8 @@
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.study.compare import Monitor, compare
+from lightloom.progress import Monitor
+from lightloom.study.compare import compare
 from lightloom.study.compare import packets as module
 from lightloom.study.compare.scenario import PacketOptions
 

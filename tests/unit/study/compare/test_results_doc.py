@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.study.compare import Monitor, compare
+from lightloom.progress import Monitor
+from lightloom.study.compare import compare
 from lightloom.study.compare.results import SCHEMA_VERSION
 
 DOC = (Path(__file__).parents[4] / "docs" / "reference" / "results.md").read_text()

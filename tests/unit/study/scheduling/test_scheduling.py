@@ -218,7 +218,7 @@ def test_an_interrupt_keeps_what_finished():
         if title == "schedule threshold":
             raise KeyboardInterrupt
 
-    found = compare_schedules(problem(), ALL, told=interrupt)
+    found = compare_schedules(problem(), ALL, progress=interrupt)
     assert found.interrupted
     assert list(found.schedules) == ["round-robin", "open-shop", "bvn"]
     assert [share for share, _ in told] == sorted(share for share, _ in told)

@@ -55,6 +55,15 @@ def synthetic(
     ------
     DemandError
         If the regime, a parameter or the shape cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> source = lightloom.synthetic(
+    ...     "mixtral", ranks=8, experts=8, tokens_per_rank=1024, top_k=2, seed=1
+    ... )
+    >>> source.tokens(group=0, layers=[0], micro_batches=1, step=0).sum().item()
+    16384
     """
     check_regime(regime)
     shape = Shape(ranks, experts, tokens_per_rank, top_k)

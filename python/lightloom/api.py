@@ -1,0 +1,334 @@
+"""The functions of the public API that take plain arguments.
+
+They check what they are given as strictly as the command line does: an unknown or wrong argument
+raises a :class:`~lightloom.errors.LightloomError` of one line that says what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.demand.byte_matrix import check_bytes, read_byte_matrix
+from lightloom.demand.load_file import is_load_file, read_load_file
+from lightloom.demand.load_trace import LoadTrace, trace_of_log
+from lightloom.demand.log_formats import read_routing_log
+from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
+from lightloom.errors import InputError, echo
+from lightloom.inputs.strict import check
+from lightloom.packets import Finished, Flows, PacketRun, read_flows
+from lightloom.packets.run import Record
+from lightloom.packets.run import simulate_flows as run_flows
+from lightloom.packets.scenario import Scenario as PacketScenario
+from lightloom.progress import Monitor, Progress, ProgressMonitor
+from lightloom.schedule import ALLOCATION_METHODS, CircuitAllocator, Region
+from lightloom.study.compare import Comparison, Scenario
+from lightloom.study.compare.run import compare as compare_fabrics
+from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, score_predictors
+from lightloom.study.scheduling import Choice, Ports, Problem, ScheduleComparison
+from lightloom.study.scheduling import compare_schedules as compare_schedulers
+from lightloom.study.scheduling.problem import without_diagonal
+from lightloom.units import parse_quantity
+
+#: predictors that are slow for many experts, tried only where they are named
+_SLOW = ("copilot", "copilot-gradient")
+#: allocators that are tried unless others are named: those that take no seconds
+_ALLOCATORS = tuple(name for name in ALLOCATION_METHODS if name != "exact")
+#: six optical NICs of eight, 400 Gb/s each
+_REGION = Region(6, 400.0, 800.0)
+#: fields of the options of a region that may be given
+_REGION_OPTIONS = {"experts_per_server": 1, "token_bytes": 8192, "method": "best"}
+
+
+def compare(
+    model: str | Path | Scenario,
+    *,
+    gpus: int | None = None,
+    rate: float | str | None = None,
+    fabrics: Sequence[str | Path] | None = None,
+    progress: Progress | None = None,
+    allocator: CircuitAllocator | None = None,
+    with_timeline: bool = False,
+    **options: Any,
+) -> Comparison:
+    """Compare fabrics for the training of a model.
+
+    Parameters
+    ----------
+    model
+        A name of ``lightloom models`` or the path of a ``config.json``; or a whole
+        :class:`Scenario`, which takes no other settings.
+    gpus
+        Number of GPUs.
+    rate
+        Rate of a NIC, Gb/s or text such as ``"400 Gb/s"``.
+    fabrics
+        Names of ``lightloom fabrics``, or TOML files; all by default.
+    progress
+        Called with the share that is done and what is being done; ``False`` stops.
+    allocator
+        Chooses circuits wherever they follow the demand, instead of the fabric's own.
+    with_timeline
+        Whether the timelines of the first sample are kept.
+    **options
+        The other fields of :class:`Scenario`: ``seeds``, ``steps``, ``recompute`` ..., and the
+        tables ``cluster``, ``plan``, ``demand``, ``packets``, ``fabric_options`` as mappings.
+
+    Raises
+    ------
+    InputError
+        If an argument is unknown or wrong; nothing has run then.
+    KeyboardInterrupt
+        If it was interrupted, or ``progress`` returned ``False``.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> found = lightloom.compare(
+    ...     "mixtral-8x7b", gpus=128, rate="400 Gb/s", fabrics=["fat-tree", "rail"],
+    ...     seeds=1, compute_spread=0.0, plan={"micro_batches": 4},
+    ... )
+    >>> [result.fabric for result in found.results]
+    ['fat-tree', 'rail']
+    """
+    scenario = _scenario(model, {"gpus": gpus, "rate": rate, "fabrics": fabrics}, options)
+    return compare_fabrics(
+        scenario,
+        monitor=ProgressMonitor(progress),
+        with_timeline=with_timeline,
+        allocator=allocator,
+    )
+
+
+def _scenario(
+    model: str | Path | Scenario, given: Mapping[str, Any], options: dict[str, Any]
+) -> Scenario:
+    settings = {name: value for name, value in given.items() if value is not None}
+    if isinstance(model, Scenario):
+        extra = next(iter({**settings, **options}), None)
+        if extra is not None:
+            raise InputError(f"compare: {extra} is part of the Scenario; set it there")
+        return model
+    values: dict[str, Any] = {"model": _text(model), **options}
+    if "gpus" in settings:
+        values["gpus"] = settings["gpus"]
+    if "fabrics" in settings:
+        names = settings["fabrics"]
+        listed = isinstance(names, Sequence) and not isinstance(names, str)
+        values["fabrics"] = tuple(map(_text, names)) if listed else names
+    cluster = values.setdefault("cluster", {})
+    if "rate" in settings and isinstance(cluster, Mapping):
+        values["cluster"] = {"rate_gbps": settings["rate"], **cluster}
+    return check(Scenario, values, "compare", _argument)
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _argument(key: str) -> str:
+    """What a key of a scenario is called among the arguments."""
+    return "rate" if key == "cluster.rate_gbps" else key
+
+
+def compare_schedules(
+    demand: npt.ArrayLike | str | Path,
+    *,
+    delay: float | str,
+    rate: float | str = 400.0,
+    degree: int | None = None,
+    eps_rate: float | str = 0.0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> ScheduleComparison:
+    """Compare circuit schedulers on one demand.
+
+    Parameters
+    ----------
+    demand
+        Bytes from source to destination, ``(sources, destinations)``, or a file of them.
+    delay
+        Time that a reconfiguration takes, seconds or text such as ``"25 ms"``.
+    rate
+        Rate of a circuit, Gb/s or text.
+    degree
+        Optical ports per server, for circuits under a port budget; without it, schedules of
+        permutations alone.
+    eps_rate
+        Rate of a server into the packet fabric, Gb/s or text; 0 for none.
+    progress
+        Called with the share that is done and what comes next; ``False`` stops.
+    **options
+        Fields of :class:`~lightloom.study.scheduling.Choice`: ``methods`` (``("auto",)``: all),
+        ``allocators`` (all but ``exact``), ``time_limit_s``, ``systems``, ``relay`` and ``planes``.
+
+    Raises
+    ------
+    InputError
+        If an argument is unknown or wrong.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> demand = [[0, 8_000, 1_000], [2_000, 0, 5_000], [3_000, 4_000, 0]]
+    >>> lightloom.compare_schedules(demand, delay="1 us", rate="100 Gb/s").winner
+    'round-robin'
+    """
+    name, matrix = _demand(demand)
+    rate_gbps = parse_quantity(rate, "gigabit / second", "rate")
+    ports = None
+    if degree is not None:
+        ports = Ports(degree, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
+    sent, _ = without_diagonal(matrix)
+    problem = Problem(name, sent, rate_gbps, parse_quantity(delay, "second", "delay"), ports=ports)
+    _refuse_unknown("compare_schedules", options, [field.name for field in fields(Choice)])
+    choice = Choice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
+    return compare_schedulers(problem, choice, progress=progress)
+
+
+def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uint64]]:
+    if isinstance(demand, str | Path):
+        return Path(demand).name, read_byte_matrix(demand)
+    return "demand", check_bytes(np.asarray(demand), "demand")
+
+
+def _refuse_unknown(function: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"{function}: unknown argument {unknown!r}; known: {', '.join(known)}")
+
+
+def simulate_flows(
+    flows: Flows | str | Path,
+    *,
+    hosts: int | None = None,
+    rate: float | str | None = None,
+    transport: str | Mapping[str, Any] = "dctcp",
+    seed: int = 1,
+    record: Record | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> PacketRun:
+    """Simulate flows packet by packet.
+
+    Parameters
+    ----------
+    flows
+        From :func:`make_flows`, or a table of them.
+    hosts, rate
+        Hosts of the network and the rate of their links, Gb/s or text.
+    transport
+        ``roce``, ``dctcp``, ``dcqcn``, ``ndp``, ``eqds``, ``ideal``; or a table of its name and
+        its parameters.
+    seed
+        Of all random choices.
+    record
+        What is kept besides completions.
+    progress
+        Called with the share that is done; ``False`` stops.
+    **options
+        Other fields of :class:`~lightloom.packets.Scenario`: ``packet``, ``queue``, ``until_s``,
+        and ``network``, a mapping of other fields of :class:`~lightloom.packets.Network`, such as
+        ``topology``.
+
+    Raises
+    ------
+    InputError
+        If an argument is unknown or wrong; nothing is simulated then.
+    StuckError
+        If flows will never finish.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> flows = lightloom.make_flows([0, 1], [2, 3], 1_000_000)
+    >>> run = lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport="ideal")
+    >>> bool((run.slowdown < 1.01).all())
+    True
+    """
+    network = options.pop("network", {})
+    if not isinstance(network, Mapping):
+        raise InputError(f"simulate_flows: network = {echo(network)}: expected a mapping")
+    own = {"hosts": hosts, "rate_gbps": rate}
+    values: dict[str, Any] = {"transport": transport, "seed": seed, **options}
+    values["network"] = {key: value for key, value in own.items() if value is not None}
+    values["network"] |= network
+    scenario = check(PacketScenario, values, "simulate_flows", _network_argument)
+    listed = flows if isinstance(flows, Flows) else read_flows(flows)
+    monitor: Monitor[Finished] = ProgressMonitor(progress)
+    return run_flows(listed, scenario, record=record or Record(), monitor=monitor)
+
+
+def _network_argument(key: str) -> str:
+    return {"network.hosts": "hosts", "network.rate_gbps": "rate"}.get(key, key)
+
+
+def predict(
+    loads: LoadTrace | str | Path,
+    predictors: Sequence[str] | Mapping[str, DemandPredictor] | None = None,
+    *,
+    region: Region = _REGION,
+    window: int = 32,
+    top_k: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Prediction:
+    """Score predictors of expert loads, and the circuits that are chosen by them.
+
+    Parameters
+    ----------
+    loads
+        Loads of experts over steps and layers; or a file of loads or of routing.
+    predictors
+        Names, or predictors of your own by name (objects with the methods of
+        :class:`DemandPredictor`); all that are fast enough by default.
+    region
+        Ports and rates of the servers whose circuits are chosen.
+    window
+        Steps over which predictors fit, and before which none is scored.
+    top_k
+        Busiest experts to be found; a quarter of them by default.
+    progress
+        Called with the share that is done and what is being done; ``False`` stops.
+    **options
+        Other fields of :class:`~lightloom.study.prediction.RegionOptions`:
+        ``experts_per_server`` (1), ``token_bytes`` (8192) and ``method`` (``"best"``).
+
+    Raises
+    ------
+    InputError
+        If an argument or the loads cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> from lightloom.demand import trace_of_source
+    >>> source = lightloom.synthetic(
+    ...     "volatile", ranks=4, experts=4, tokens_per_rank=4096, top_k=2, seed=1
+    ... )
+    >>> loads = trace_of_source(source, steps=8, layers=2, synthetic=True)
+    >>> found = lightloom.predict(loads, ["last-step", "ridge"], window=4)
+    >>> [score.predictor for score in found.scores]
+    ['last-step', 'ridge', 'static circuits']
+    """
+    trace = loads if isinstance(loads, LoadTrace) else _read_loads(Path(loads))
+    _refuse_unknown("predict", options, list(_REGION_OPTIONS))
+    chosen = RegionOptions(region=region, **{**_REGION_OPTIONS, **options})
+    if isinstance(predictors, Mapping):
+        made = dict(predictors)
+    else:
+        names = [n for n in PREDICTORS if n not in _SLOW] if predictors is None else predictors
+        made = {name: make_predictor(name, trace.experts, window=window) for name in names}
+    evaluation = Evaluation(trace, top_k=top_k, window=window, options=chosen)
+    return score_predictors(evaluation, made, window=window, monitor=ProgressMonitor(progress))
+
+
+def _read_loads(path: Path) -> LoadTrace:
+    if is_load_file(path):
+        return read_load_file(path)
+    return trace_of_log(read_routing_log(path))

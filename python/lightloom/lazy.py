@@ -1,0 +1,48 @@
+"""Packages that import what they export on its first use.
+
+The command line has to describe its options before it does any work. A package whose ``__init__``
+imports all of its modules would make that wait for numpy, scipy and every model of the package,
+even for one that has nothing but fields. Such a package writes its exports as usual, but below
+``if TYPE_CHECKING:``, where type checkers see them, and imports them by :func:`exports`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def exports(package: str, path: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports its exports on first use.
+
+    Parameters
+    ----------
+    package, path
+        ``__name__`` and ``__file__`` of the package.
+    """
+    modules = _modules(ast.parse(Path(path).read_text(encoding="utf-8")))
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
+
+def _modules(tree: ast.Module) -> dict[str, str]:
+    """The module of each name that is imported below ``if TYPE_CHECKING:``."""
+    return {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }

@@ -1,0 +1,126 @@
+"""Figures and tables that show themselves in a notebook, and figures that can be saved."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from rich.console import Console
+
+from lightloom.output.files import write_text
+from lightloom.packets import PacketRun
+from lightloom.report.page_schedule import schedule_title, shortest_drawn
+from lightloom.report.page_template import render_page
+from lightloom.report.plots import Point, pareto
+from lightloom.report.plots_packets import distribution
+from lightloom.report.plots_svg import fabric_styles
+from lightloom.study.compare.results import Comparison
+from lightloom.study.scheduling.results import ScheduleComparison
+
+#: width of tables in a notebook, characters
+_WIDTH = 110
+
+
+@dataclass(frozen=True, repr=False)
+class Figure:
+    """A drawing: a notebook shows it, :meth:`save` writes it as a page of its own.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Figure("Nothing", "<svg></svg>", 100)
+    Figure('Nothing')
+    """
+
+    title: str
+    svg: str
+    height: int
+
+    def __repr__(self) -> str:
+        return f"Figure({self.title!r})"
+
+    def to_html(self) -> str:
+        """Return a page that holds the drawing and its styles."""
+        return render_page("figure.html", {"title": self.title, "drawing": Markup(self.svg)})
+
+    def _repr_html_(self) -> str:
+        # a frame keeps the styles of the page and those of the notebook apart
+        page = html.escape(self.to_html(), quote=True)
+        style = f"width: 100%; height: {self.height}px; border: 0"
+        return (
+            f'<iframe srcdoc="{page}" style="{style}" title="{html.escape(self.title)}"></iframe>'
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the page.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written.
+        """
+        write_text(self.to_html(), Path(path))
+
+
+def html_of(show: Callable[[Console], Any]) -> str:
+    """What ``show`` prints, as HTML for a notebook."""
+    console = Console(
+        record=True, file=io.StringIO(), width=_WIDTH, highlight=False, force_jupyter=False
+    )
+    show(console)
+    return console.export_html(
+        inline_styles=True,
+        code_format='<pre style="line-height: 1.2; font-family: monospace">{code}</pre>',
+    )
+
+
+def comparison_figure(found: Comparison) -> Figure:
+    """Tokens per second of each fabric against the cost of its network."""
+    styles = fabric_styles([(result.fabric, result.kind) for result in found.results])
+    tokens = [result.tokens_per_s * result.step_time_s for result in found.results]
+    points = [
+        Point(
+            styles[result.fabric],
+            result.network_cost_usd,
+            result.tokens_per_s,
+            step / result.step_time_high_s,
+            step / result.step_time_low_s,
+        )
+        for result, step in zip(found.results, tokens, strict=True)
+    ]
+    return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
+
+
+def schedule_figure(found: ScheduleComparison) -> Figure:
+    """The shortest schedule: to whom each source sends when.
+
+    Raises
+    ------
+    ValueError
+        If an interrupt left no schedule.
+    """
+    drawn = shortest_drawn(found)
+    if drawn is None:
+        raise ValueError("there is no schedule to draw: the comparison was interrupted")
+    title = schedule_title(found)
+    return Figure(title, str(drawn.drawing(title)), round(drawn.height) + 60)
+
+
+def packets_figure(run: PacketRun) -> Figure:
+    """Share of flows that are done after a time.
+
+    Raises
+    ------
+    ValueError
+        If no flow has finished.
+    """
+    done = run.fct_s[~np.isnan(run.fct_s)]
+    if not len(done):
+        raise ValueError("there is nothing to draw: no flow has finished")
+    return Figure("Completion times of flows", str(distribution(done, "completion time")), 370)

@@ -1,0 +1,161 @@
+"""Score several predictors on one trace; what an interrupt leaves is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from lightloom.demand.predictors import DemandPredictor
+from lightloom.progress import Monitor
+from lightloom.study.prediction.score import Evaluation, Score, inputs_of
+
+if TYPE_CHECKING:
+    import polars
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """How good predictors of expert loads are on one trace.
+
+    Attributes
+    ----------
+    evaluation
+        The trace, and what it was scored by.
+    scores
+        One per predictor, static circuits last.
+    inputs
+        What was scored, as plain data.
+    interrupted
+        Whether predictors are missing.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> lightloom.Prediction.__name__
+    'Prediction'
+    """
+
+    evaluation: Evaluation
+    scores: tuple[Score, ...]
+    inputs: dict[str, Any]
+    interrupted: bool = False
+
+    def __repr__(self) -> str:
+        best = min(
+            (score for score in self.scores if score.l1 is not None),
+            key=lambda score: score.l1 or 0.0,
+            default=None,
+        )
+        found = "no scores" if best is None else f"best {best.predictor}, L1 {best.l1:.3f}"
+        return f"Prediction({self.evaluation.trace.name}: {len(self.scores)} scores, {found})"
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the table, to the terminal by default."""
+        from lightloom.report.prediction_table import print_prediction
+
+        print_prediction(self, console or Console(highlight=False))
+
+    def _repr_html_(self) -> str:
+        from lightloom.report.figure import html_of
+
+        return html_of(self.print)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a row per predictor."""
+        import polars
+
+        return polars.DataFrame([score.as_row() for score in self.scores])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "inputs": self.inputs,
+            "interrupted": self.interrupted,
+            "scores": [score.as_row() for score in self.scores],
+        }
+
+
+def score_predictors(
+    evaluation: Evaluation,
+    predictors: Mapping[str, DemandPredictor],
+    *,
+    window: int,
+    monitor: Monitor[dict[str, object]] | None = None,
+) -> Prediction:
+    """Score every predictor.
+
+    Parameters
+    ----------
+    evaluation
+        The trace and the region.
+    predictors
+        By name.
+    window
+        Steps that predictors fit, for the inputs.
+    monitor
+        Takes progress, and the row of each score.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it was interrupted, or the monitor returned ``False``, before the first score.
+    """
+    scores: list[Score] = []
+    interrupted = False
+    try:
+        # one at a time, so that an interrupt leaves what was scored before
+        scores.extend(_scores(evaluation, predictors, monitor or Monitor()))
+    except KeyboardInterrupt:
+        if not scores:
+            raise
+        interrupted = True
+    inputs = {**inputs_of(evaluation), **_region_inputs(evaluation, window)}
+    return Prediction(evaluation, tuple(scores), inputs, interrupted)
+
+
+def _scores(
+    evaluation: Evaluation,
+    predictors: Mapping[str, DemandPredictor],
+    monitor: Monitor[dict[str, object]],
+) -> Iterator[Score]:
+    parts = len(predictors) + 1
+
+    def follow(steps: Iterator[float | Score], part: int, what: str) -> Iterator[Score]:
+        for item in steps:
+            if isinstance(item, Score):
+                monitor.finished(item.as_row())
+                yield item
+            elif monitor.progress((part + item) / parts, what) is False:
+                raise KeyboardInterrupt
+
+    yield from follow(evaluation.prepare(), 0, "circuits for the truth")
+    static = evaluation.static()
+    for place, (name, predictor) in enumerate(predictors.items()):
+        yield from follow(evaluation.run(name, predictor), place + 1, name)
+    if static is not None:
+        monitor.finished(static.as_row())
+        yield static
+
+
+def _region_inputs(evaluation: Evaluation, window: int) -> dict[str, Any]:
+    if evaluation.truth is None:
+        return {"window": window}
+    options = evaluation.truth.options
+    region = options.region
+    return {
+        "window": window,
+        "servers": evaluation.servers,
+        "experts_per_server": options.experts_per_server,
+        "degree": region.ports,
+        "circuit_gbps": region.circuit_gbps,
+        "eps_gbps": region.eps_gbps,
+        "split": region.split,
+        "bytes_per_token": options.token_bytes,
+        "optimum_s": evaluation.optimum_s(),
+    }

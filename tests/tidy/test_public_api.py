@@ -1,0 +1,58 @@
+"""The public API: few names, each documented with an example that runs, imported when used."""
+
+import ast
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lightloom
+
+ROOT = Path(__file__).parents[2]
+MAX_NAMES = 30
+#: what the README and the guides begin with
+NEEDED = {"compare", "compare_schedules", "decompose", "allocate", "simulate_flows", "predict"}
+
+
+def declared() -> set[str]:
+    """Names that ``__init__`` imports for type checkers, and lazily for everyone else."""
+    tree = ast.parse((ROOT / "python" / "lightloom" / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    return {alias.name for node in block.body for alias in node.names}
+
+
+def test_the_names():
+    assert len(lightloom.__all__) <= MAX_NAMES
+    assert lightloom.__all__ == sorted(set(lightloom.__all__), key=lambda n: (n[0].islower(), n))
+    assert set(lightloom.__all__) == declared()
+    assert set(lightloom.__all__) >= NEEDED
+    assert set(dir(lightloom)) == {*lightloom.__all__, "__version__"}
+    assert lightloom.__version__
+
+
+@pytest.mark.parametrize("name", lightloom.__all__)
+def test_every_name_has_an_example_that_runs(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    thing = getattr(lightloom, name)
+    examples = doctest.DocTestParser().get_doctest(thing.__doc__, {}, name, None, None)
+    assert examples.examples, f"{name} has no example"
+    report: list[str] = []
+    failures = doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed
+    assert not failures, "".join(report)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'lightloom' has no attribute 'comapre'"):
+        lightloom.comapre  # noqa: B018
+
+
+def test_import_loads_nothing_heavy():
+    code = (
+        "import sys, lightloom; lightloom.__all__; "
+        "print([m for m in ('numpy', 'pydantic', 'polars', 'rich') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.strip() == "[]"
