@@ -1,7 +1,7 @@
 """Time whole steps: building the task graph, and playing it on each fabric.
 
 Each case runs in a process of its own, so that peak memory is its own. Times are processor
-seconds, since a machine that others use too makes the clock meaningless. Equal questions to the
+seconds, since a machine that others use too makes the clock meaningless. Equal requests to the
 circuit allocator are not shared. Prints the table of benches/RESULTS.md; ``--quick`` leaves out
 the largest case.
 """

@@ -136,6 +136,6 @@ def scenario(
 
 
 def packet_s(case: Scenario, demand: Matrix) -> float:
-    """Completion of the all-to-all, packet by packet: the last acknowledgement."""
+    """Completion of the all-to-all, packet by packet: the last acknowledgment."""
     run = simulate_flows(from_matrix(demand, "matrix"), case, record=Record(samples=0))
     return float(run.fct_s.max())

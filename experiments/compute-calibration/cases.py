@@ -51,7 +51,7 @@ def load_cases(shared: Path, experiment: dict[str, Any]) -> list[Case]:
             measured_s=row["real_ms"] / 1e3,
             simumax_s=row["perf_ms"] / 1e3,
         )
-        assert case.layers % case.pp == 0, f"{name}: uneven stages are not modelled"
+        assert case.layers % case.pp == 0, f"{name}: uneven stages are not modeled"
         cases.append(case)
     return cases
 

@@ -213,7 +213,7 @@ class Composer:
 
 
 def one_f_one_b(stages: list[Stage], micro_batches: int, send_s: float) -> float:
-    """Time until the last backward of the 1F1B schedule, sends in the way of the sender.
+    """Time until the last backward of the 1F1B schedule, sends block the sender.
 
     Raises
     ------
@@ -237,12 +237,12 @@ def one_f_one_b(stages: list[Stage], micro_batches: int, send_s: float) -> float
             if position[index] == len(orders[index]):
                 continue
             kind, number = orders[index][position[index]]
-            neighbour = index - 1 if kind == "f" else index + 1
+            neighbor = index - 1 if kind == "f" else index + 1
             ready = 0.0
-            if 0 <= neighbour < depth:
-                if (neighbour, kind, number) not in done:
+            if 0 <= neighbor < depth:
+                if (neighbor, kind, number) not in done:
                     continue
-                ready = done[neighbour, kind, number]
+                ready = done[neighbor, kind, number]
             sends = 0 <= (index + 1 if kind == "f" else index - 1) < depth
             duration = stage.forward_s if kind == "f" else stage.backward_s
             clock[index] = max(clock[index], ready) + duration + (send_s if sends else 0.0)

@@ -31,7 +31,7 @@ GIB_PER_GB = 1024**3 / 1e9
 #: soft_l1 scale of log residuals: rows off by more than this are outliers (clock boosts)
 ROBUST = 0.1
 
-#: effective weight of a node's pull towards its neighbour, so that empty ranges stay flat
+#: effective weight of a node's pull towards its neighbor, so that empty ranges stay flat
 SMOOTH = 0.3
 
 #: nodes of the efficiency curves per decade of FLOPs

@@ -1,9 +1,9 @@
 """What MixNet's Figures 3 and 12 imply about compute speed. Compared, never fitted.
 
 Figure 3: Mixtral 8x7B on 128 H800, micro-batch 8: experts take more than 100 ms forward.
-Figure 12: normalised step times of two models on 1,024 GPUs at four link rates. A column of
+Figure 12: normalized step times of two models on 1,024 GPUs at four link rates. A column of
 them is fitted by step = C + V / rate; with the all-to-all volume of the model, C becomes a time
-and so a speed. Both are set beside ``ComputeModel``.
+and so a speed. Both are compared with ``ComputeModel``.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _compute(gpu: str, sustained: float) -> ComputeModel:
 
 
 def figure_3(sustained: float) -> str:
-    """Two readings of Figure 3 beside the compute model."""
+    """Two readings of Figure 3 compared with the compute model."""
     layer = Layer.published("mixtral-8x7b")
     gpu = load_gpu("h800")
     compute = _compute("h800", sustained)

@@ -1,4 +1,4 @@
-"""Print the cost of each fabric by rate and size, beside the ratios that the MixNet paper states.
+"""Print the cost of each fabric by rate and size, with the ratios that the MixNet paper states.
 
 Run from anywhere: ``python experiments/mixnet-fig11/run.py``. It prints table.md.
 """
@@ -24,7 +24,7 @@ CONVENTIONS = {
     "as few tiers as 64-port switches allow": Counting(tiers="fit"),
     "two OCS ports per NIC": Counting(ocs_ports_per_nic=2),
     "NICs left out": Counting(include_nics=False),
-    "no fibre to speak of": Counting(fibre_length_m=0.001),
+    "no fiber to speak of": Counting(fiber_length_m=0.001),
     "DAC host links": Counting(host_links="dac"),
     "AOC host links": Counting(host_links="aoc"),
 }
@@ -67,7 +67,7 @@ def by_size(study: dict[str, Any]) -> str:
     return table(["rate [Gb/s]", "GPUs", *names, "fat-tree / mixnet"], rows)
 
 
-def beside_paper(study: dict[str, Any]) -> str:
+def against_paper(study: dict[str, Any]) -> str:
     """Ratios that the paper states, and ours."""
     rows = []
     for cell in study["published"]:
@@ -132,7 +132,7 @@ def against_others(study: dict[str, Any]) -> str:
 
 
 def whole_cluster(study: dict[str, Any]) -> str:
-    """Network beside cluster, money beside power, fat-tree over MixNet."""
+    """Network and cluster, money and power, fat-tree over MixNet."""
     gpu, rows = load_gpu(study["gpu"]), []
     for rate in study["rates_gbps"]:
         cluster = of(study, rate)
@@ -158,7 +158,7 @@ def render() -> str:
         MixNet().bill_of_materials(of(study, study["rates_gbps"][0])), PRICES
     ).conventions
     parts = {
-        "Beside the paper": beside_paper(study),
+        "Compared with the paper": against_paper(study),
         "Cost by rate and size": by_size(study),
         "Conventions": by_convention(study),
         "As few tiers as 64-port switches allow, by size": by_size_least_tiers(study),

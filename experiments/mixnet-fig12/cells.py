@@ -90,7 +90,7 @@ class Experiment:
         return list(self.values["rates_gbps"])
 
     def published(self, model: str, fabric: str) -> list[float]:
-        """Normalised step times of the authors by rate."""
+        """Normalized step times of the authors by rate."""
         return list(self.values["published"][model][fabric])
 
     @property

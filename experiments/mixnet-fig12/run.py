@@ -76,7 +76,7 @@ def simulate_all(experiment: Experiment, known: tables.Steps, write: bool) -> ta
 
 
 def simulate_topologies(experiment: Experiment) -> tables.Planned:
-    """Step times of each way to plan TopoOpt, under the authors' assumptions."""
+    """Step times of each variant of TopoOpt, under the authors' assumptions."""
     found: tables.Planned = {}
     for model_name in experiment.values["models"]:
         model = Model(experiment, model_name, experiment.assumptions["authors"])

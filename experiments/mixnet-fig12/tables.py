@@ -17,7 +17,7 @@ from lightloom.workload.compute import ComputeModel
 #: mean step time, s, by assumptions, model, fabric, rate
 Steps = dict[tuple[str, str, str, int], float]
 
-#: mean hops and step times by rate, by way to plan TopoOpt and model
+#: mean hops and step times by rate, by variant of TopoOpt and model
 Planned = dict[tuple[str, str], tuple[float, list[float]]]
 
 EXPERIMENTS = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def ratios(
 
 
 def cells(experiment: Experiment, steps: Steps) -> str:
-    """All 32 published cells beside ours."""
+    """All 32 published cells and ours."""
     values = experiment.values
     rows = []
     for model in values["models"]:
@@ -209,7 +209,7 @@ def blocked(experiment: Experiment) -> str:
 
 
 def wide(experiment: Experiment, steps: Steps, pair: tuple[str, str]) -> str:
-    """All models, also those without published cells, beside what the text says."""
+    """All models, also those without published cells, and the statements of the text."""
     claims = {
         claim["model"]: f"{claim['value']} ({claim['where'].rpartition(', ')[2]})"
         for claim in experiment.values["claims"]
@@ -242,7 +242,7 @@ def render(experiment: Experiment, steps: Steps, planned: Planned) -> str:
         "All models, 3:1 fat-tree over MixNet": wide(experiment, steps, ("oversub", "mixnet")),
     }
     text = "".join(f"\n## {title}\n\n{body}" for title, body in parts.items())
-    intro = "Times are normalised per model to its fastest cell, as published.\n"
+    intro = "Times are normalized per model to its fastest cell, as published.\n"
     return f"# Training speed\n\nMade by run.py. {intro}{text}"
 
 

@@ -1,4 +1,4 @@
-"""Performance per dollar and Pareto fronts, beside section 7.4 of the MixNet paper.
+"""Performance per dollar and Pareto fronts, compared with section 7.4 of the MixNet paper.
 
     python experiments/mixnet-fig13/run.py [--write | --check]
 
@@ -101,7 +101,7 @@ class Study:
 
 
 def gains(study: Study, other: str) -> str:
-    """MixNet over another fabric: performance per dollar of network, beside the paper's band."""
+    """MixNet over another fabric: performance per dollar of network, with the paper's band."""
     rates, bands = study.values["rates_gbps"], study.values["bands"][other]
     rows = [["**paper, all models**", *(f"{low}-{high}" for low, high in bands.values())]]
     ours = [study.costs[other, rate][0] / study.costs["mixnet", rate][0] for rate in rates]
@@ -174,7 +174,7 @@ def render() -> str:
     study = Study.load()
     parts = {
         "Over fat-tree": gains(study, "fat-tree"),
-        "Over rail-optimised": gains(study, "rail"),
+        "Over rail-optimized": gains(study, "rail"),
         "Single models": stated(study),
         "Whole cluster": whole_cluster(study),
         "Pareto fronts": fronts(study),

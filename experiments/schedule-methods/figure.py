@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1100.0, 468.0
 LEFT, TOP, BOTTOM, GAP, RIGHT = 62.0, 104.0, 396.0, 40.0, 128.0
 MOST = 20.0
 TICKS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
-#: what is best is drawn strongly; dashes tell lines apart without colour
+#: what is best is drawn strongly; dashes tell lines apart without color
 LOOKS = {
     "critical": ("a", ""),
     "partial": ("b", ""),

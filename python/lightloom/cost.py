@@ -1,7 +1,7 @@
 """What a network costs to buy and to run, and what one gets for it.
 
 The counting of parts is the fabric's (``fabric/bill.py``); here they meet prices and powers. Every
-result carries the conventions it was made under, to be printed beside it. Left out: installation,
+result carries the conventions it was made under, to be printed with it. Left out: installation,
 cabling labour, cooling, financing, and what a half-used switch costs beyond its used ports.
 """
 
@@ -25,7 +25,7 @@ _RATE_POWER = {
     "aoc": "transceiver_w",
 }
 _PORT_POWER = {"ocs_port": "ocs_port_w", "patch_port": "patch_port_w", "dac": "dac_w"}
-_PASSIVE = {"fibre", "switch_1x2"}
+_PASSIVE = {"fiber", "switch_1x2"}
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,16 @@ class PartsCostModel:
         for line in bill.lines:
             usd = line.count * _unit_price(line, bill, prices)
             costs[line.component] = costs.get(line.component, 0.0) + usd
-        fibre = prices.file.fibre
-        length_m = bill.fibre_length_m or fibre.mean_length_m.value
+        fiber = prices.file.fiber
+        length_m = bill.fiber_length_m or fiber.mean_length_m.value
         paid = {
-            "mean fibre length": f"{length_m:g} m at ${fibre.price_usd_per_m.value:.2f} per m",
+            "mean fiber length": f"{length_m:g} m at ${fiber.price_usd_per_m.value:.2f} per m",
             "prices": prices.name,
         }
         return Cost(costs, bill.gpus, {**bill.conventions, **paid})
 
     def power(self, bill: Bill, powers: Powers) -> Power:
-        """Power of every part of the bill; fibres and optical 1x2 switches take none.
+        """Power of every part of the bill; fibers and optical 1x2 switches take none.
 
         An active optical cable is counted as the two transceivers that it replaces.
 
@@ -119,10 +119,10 @@ class PartsCostModel:
 
 
 def _unit_price(line: Line, bill: Bill, prices: Prices) -> float:
-    if line.component == "fibre":
-        if bill.fibre_length_m is None:
-            return prices.fibre_usd
-        return bill.fibre_length_m * prices.file.fibre.price_usd_per_m.value
+    if line.component == "fiber":
+        if bill.fiber_length_m is None:
+            return prices.fiber_usd
+        return bill.fiber_length_m * prices.file.fiber.price_usd_per_m.value
     if line.component == "switch_1x2":
         return prices.look_ahead_switch_usd
     name = _PRICE.get(line.component, line.component)

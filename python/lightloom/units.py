@@ -69,7 +69,9 @@ def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
 def _parse_text(text: str, unit: str, name: str) -> float:
     stripped = text.strip()
     if len(stripped) > 40:
-        raise InputError(f"{name}: expected a quantity such as '25 ms', got {len(stripped)} signs")
+        raise InputError(
+            f"{name}: expected a quantity such as '25 ms', got {len(stripped)} characters"
+        )
     try:
         return float(stripped)
     except ValueError:

@@ -1,6 +1,6 @@
 """Cost per GPU and cost ratios against the counting of the MixNet paper, done here by hand.
 
-Per NIC at one rate, with t transceiver, n NIC, e switch port, o OCS port, p patch port, f fibre:
+Per NIC at one rate, with t transceiver, n NIC, e switch port, o OCS port, p patch port, f fiber:
 fat-tree n + 5e + 6t + 3f; 3:1 n + (1 + 4/3) e + 2 (1 + 2/3) t + (1 + 2/3) f; optical NIC
 n + t + o + f; MixNet 2/8 fat-tree and 6/8 optical; TopoOpt n + t + p + f.
 """
@@ -15,7 +15,7 @@ from lightloom.fabric import Cluster, Counting, FatTree, MixNet, Oversub, Rail, 
 from lightloom.hardware import load_prices
 
 RATES = (100, 200, 400, 800)
-#: transceiver, NIC, switch port, OCS port, patch port of MixNet's Table 4, mean fibre
+#: transceiver, NIC, switch port, OCS port, patch port of MixNet's Table 4, mean fiber
 TABLE4 = {
     100: (99, 659, 187, 520, 100, 150),
     200: (239, 1079, 374, 520, 100, 150),
@@ -132,8 +132,8 @@ def test_copper_ratio_hardly_depends_on_the_price_of_copper(tmp_path, dac_usd, e
 
 
 @pytest.mark.parametrize(("length_m", "expected"), [(0.001, 2.303), (500, 2.289), (1000, 2.277)])
-def test_fibre_hardly_matters_at_400(length_m, expected):
-    counting = Counting(fibre_length_m=length_m)
+def test_fiber_hardly_matters_at_400(length_m, expected):
+    counting = Counting(fiber_length_m=length_m)
     assert ratio(400, counting=counting) == pytest.approx(expected, abs=0.001)
 
 
@@ -183,4 +183,4 @@ def test_prices_are_those_of_table_4():
         assert {theirs: ours.get(mine) for theirs, mine in names.items()} == {
             name: float(row[name]) for name in names
         }
-        assert prices.file.fibre.price_usd_per_m.value == float(row["fiber_usd_per_m"])
+        assert prices.file.fiber.price_usd_per_m.value == float(row["fiber_usd_per_m"])

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lightloom.errors import ModelError
-from lightloom.models import Model, catalogue, load_model
-from lightloom.models.catalogue import entry_model
+from lightloom.models import Model, catalog, load_model
+from lightloom.models.catalog import entry_model
 from lightloom.models.config_file import parse_config
 from lightloom.models.config_keys import ALIASES, IGNORED, NEUTRAL
 from lightloom.models.families import FAMILIES
@@ -182,13 +182,13 @@ def test_any_json_file(tmp_path: Path, value: Any) -> None:
 
 @given(st.text(max_size=40))
 def test_any_name(name: str) -> None:
-    if name in catalogue():
+    if name in catalog():
         return
     attempt(load_model, name)
 
 
 @given(st.text(max_size=80))
-def test_any_catalogue_entry(text: str) -> None:
+def test_any_catalog_entry(text: str) -> None:
     attempt(entry_model, "fuzz", text)
 
 

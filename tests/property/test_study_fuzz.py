@@ -155,7 +155,7 @@ def test_fabrics_of_any_options(options, kind):
 
 sourced = st.fixed_dictionaries({"value": scalars, "source": st.sampled_from(["s", "t"])})
 LISTS = [
-    (load_prices, ["links", "fibre", "switches", "server"], ["nic_usd", "price_usd", "gpus"]),
+    (load_prices, ["links", "fiber", "switches", "server"], ["nic_usd", "price_usd", "gpus"]),
     (load_power, ["links", "ports", "server"], ["nic_w", "power_w", "gpus", "ocs_port_w"]),
 ]
 
@@ -192,7 +192,7 @@ def test_the_writer_of_these_tests_writes_toml(value):
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        # surrogates and control signs have no TOML form; everything else must have one
+        # surrogates and control characters have no TOML form; everything else must have one
         assert not text.isprintable()
 
 

@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,26 @@ PYTHON = sorted(
     for p in (ROOT / top).rglob("*.py")
 )
 RUST = sorted((ROOT / "crates").rglob("*.rs"))
+#: a line of Rust that opens a loop, a condition or a match
+CONTROL = re.compile(
+    r"^(?:'\w+: )?(?:for|while|loop|if|match)\b|(?:=>?|return|\() (?:loop|if|match)\b"
+)
+#: Rust functions that nest deeper
+NESTED = {
+    ("crates/schedule/examples/quality.rs", "main"),
+    ("crates/schedule/examples/relay.rs", "main"),
+    ("crates/schedule/src/allocation/circulant.rs", "fill"),
+    ("crates/schedule/src/permutation/improve.rs", "find_paths"),
+    ("crates/schedule/src/relay/allocate.rs", "exchanges"),
+}
+#: parameters that are tuples, by crate; may only become fewer
+TUPLES = {
+    "demand": 2,
+    "execute": 25,
+    "packetsim": 13,
+    "python": 14,
+    "schedule": 12,
+}
 BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match)
 
 
@@ -49,14 +71,75 @@ def test_python_functions_are_short_and_flat(path):
             assert nesting(node) <= MAX_NESTING, f"{node.name} nests too deeply"
 
 
-@pytest.mark.parametrize("path", RUST, ids=name_of)
-def test_rust_functions_are_short(path):
+def rust_functions(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Names and lines of the functions of a file that rustfmt has formatted."""
+    lines = path.read_text().splitlines()
     start, name, indent = 0, "", ""
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        header = re.match(r"( *)(?:pub(?:\(\w+\))? )?(?:const )?fn (\w+)", line)
+    for number, line in enumerate(lines):
+        header = re.match(r"( *)(?:pub(?:\([\w ]+\))? )?(?:const |async )?fn (\w+)", line)
         if header and not name:
             indent, name, start = header[1], header[2], number
-        elif name and line == f"{indent}}}":
-            length = number - start + 1
-            assert length <= MAX_FUNCTION, f"{name} has {length} lines"
+        if name and (line == f"{indent}}}" or (number == start and line.endswith(("}", ";")))):
+            yield name, lines[start : number + 1]
             name = ""
+
+
+def rust_nesting(lines: list[str]) -> int:
+    """Levels of loops, conditions and matches, told by the indentation."""
+    deepest, open_blocks = 0, []
+    for line in lines[1:]:
+        text = line.lstrip()
+        depth = len(line) - len(text)
+        if text.startswith(("//", "} else")) or not text:
+            continue
+        while open_blocks and depth <= open_blocks[-1]:
+            open_blocks.pop()
+        if text.endswith("{") and CONTROL.search(text):
+            open_blocks.append(depth)
+            deepest = max(deepest, len(open_blocks))
+    return deepest
+
+
+def tuple_parameters(lines: list[str]) -> int:
+    """Parameters of a Rust function whose type is a tuple."""
+    header = re.split(r" \{$|;$", "\n".join(lines), maxsplit=1, flags=re.MULTILINE)[0]
+    return len(re.findall(r"[\w)]: (?:&(?:'\w+ )?(?:mut )?)?\([^()]*,", header.split("->")[0]))
+
+
+@pytest.mark.parametrize("path", RUST, ids=name_of)
+def test_rust_functions_are_short_and_flat(path):
+    for name, lines in rust_functions(path):
+        assert len(lines) <= MAX_FUNCTION, f"{name} has {len(lines)} lines"
+        if (name_of(path), name) not in NESTED:
+            assert rust_nesting(lines) <= MAX_NESTING, f"{name} nests too deeply"
+
+
+def test_tuples_are_types():
+    found = Counter()
+    for path in RUST:
+        if "src" in path.parts and "tests" not in path.parts:
+            crate = path.relative_to(ROOT / "crates").parts[0]
+            found[crate] += sum(tuple_parameters(lines) for _, lines in rust_functions(path))
+    more = {crate: count for crate, count in found.items() if count > TUPLES.get(crate, 0)}
+    assert not more, "give a type to what always goes together"
+
+
+def test_the_measures_of_rust_measure():
+    lines = ["fn f(", "    (a, b): (u32, u32),", "    c: &mut (u8, u8),", "    d: u32,", ") {"]
+    body = [
+        "    for x in y {",
+        "        if x {",
+        "            z();",
+        "        } else {",
+        "        }",
+    ]
+    body += [
+        "        match x {",
+        "            _ => loop {",
+        "            },",
+        "        }",
+        "    }",
+        "}",
+    ]
+    assert tuple_parameters(lines + body) == 2
+    assert rust_nesting(lines + body) == 3

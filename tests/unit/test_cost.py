@@ -40,11 +40,11 @@ def test_lines_of_two_rates_are_one_component():
     assert cost.by_component_usd == {"nic": both}
 
 
-def test_fibre_is_priced_by_length():
+def test_fiber_is_priced_by_length():
     prices = load_prices()
-    line = Line("fibre", 400, 10)
+    line = Line("fiber", 400, 10)
     assert MODEL.capital_cost(bill(line), prices).total_usd == pytest.approx(10 * 150)
-    short = bill(line, fibre_length_m=20.0)
+    short = bill(line, fiber_length_m=20.0)
     assert MODEL.capital_cost(short, prices).total_usd == pytest.approx(10 * 20 * 0.30)
 
 
@@ -87,10 +87,10 @@ def test_power_of_mixnet_by_hand():
     assert found.per_gpu_w == pytest.approx((2 * tree + 6 * optical) / 8)
 
 
-def test_an_active_cable_has_two_ends_and_a_fibre_none():
+def test_an_active_cable_has_two_ends_and_a_fiber_none():
     powers = load_power()
-    found = MODEL.power(bill(Line("aoc", 400, 1), Line("fibre", 400, 9)), powers)
-    assert found.by_component_w == {"aoc": 2 * powers.at(400).get("transceiver_w"), "fibre": 0.0}
+    found = MODEL.power(bill(Line("aoc", 400, 1), Line("fiber", 400, 9)), powers)
+    assert found.by_component_w == {"aoc": 2 * powers.at(400).get("transceiver_w"), "fiber": 0.0}
 
 
 def test_conventions_travel_with_the_numbers():
@@ -99,7 +99,7 @@ def test_conventions_travel_with_the_numbers():
     assert cost.conventions["tiers of packet switches"] == "2"
     assert cost.conventions["host links"] == "dac"
     assert cost.conventions["prices"] == "prices.toml"
-    assert cost.conventions["mean fibre length"] == "500 m at $0.30 per m"
+    assert cost.conventions["mean fiber length"] == "500 m at $0.30 per m"
     assert MODEL.power(parts, load_power()).conventions["powers"] == "power.toml"
 
 

@@ -55,7 +55,7 @@ def test_parse(value, unit, expected):
         ("2 * 3 s", "delay: cannot read '2 * 3 s'; write a number and a unit (second)"),
         ("__import__('os')", "delay: cannot read \"__import__('os')\"; write a number and a unit "
          "(second)"),
-        ("9" * 41, "delay: expected a quantity such as '25 ms', got 41 signs"),
+        ("9" * 41, "delay: expected a quantity such as '25 ms', got 41 characters"),
         ("nan", "delay: expected a finite number, got 'nan'"),
         (math.inf, "delay: expected a finite number, got inf"),
         ("1e999", "delay: expected a finite number, got '1e999'"),

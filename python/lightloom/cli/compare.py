@@ -59,7 +59,7 @@ COUNTING_OPTIONS = {
     "host_links": "host_links",
     "ocs_ports": "ocs_ports_per_nic",
     "nics": "include_nics",
-    "fibre_length": "fibre_length_m",
+    "fiber_length": "fiber_length_m",
 }
 #: flags that are not called as the scenario's keys are
 FLAGS = {
@@ -294,10 +294,10 @@ Nics = Annotated[
     bool | None,
     _of(COST, Counting, "include_nics", "--nics/--no-nics", help="NICs cost, too."),
 ]
-FibreLength = Annotated[
+FiberLength = Annotated[
     str | None,
     _option(
-        COST, "--fibre-length", metavar="M", help="Mean length of a fibre in metres.",
+        COST, "--fiber-length", metavar="M", help="Mean length of a fiber in meters.",
         show_default="of the prices",
     ),
 ]  # fmt: skip
@@ -414,7 +414,7 @@ def compare(  # noqa: PLR0913 - one parameter per option is how typer reads a co
     host_links: HostLinks = None,
     ocs_ports: OcsPorts = None,
     nics: Nics = None,
-    fibre_length: FibreLength = None,
+    fiber_length: FiberLength = None,
     network: NetworkModel = "flow",
     transport: Transport = None,
     mtu: Mtu = None,

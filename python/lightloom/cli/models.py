@@ -1,4 +1,4 @@
-"""``lightloom models``: the catalogue, or one model's parameters by part."""
+"""``lightloom models``: the catalog, or one model's parameters by part."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lightloom.models import catalogue, load_model
-from lightloom.report.models_table import print_catalogue, print_model
+from lightloom.models import catalog, load_model
+from lightloom.report.models_table import print_catalog, print_model
 
 
 def register(app: typer.Typer) -> None:
@@ -21,13 +21,13 @@ def models(
         str | None,
         typer.Argument(
             metavar="[NAME|PATH]",
-            help="A name of the catalogue, or a config.json: its parameters by part.",
+            help="A name of the catalog, or a config.json: its parameters by part.",
         ),
     ] = None,
 ) -> None:
     """List the models known by name, or show one model's shape, parameters and sources."""
     console = Console(highlight=False)
     if model is None:
-        print_catalogue(console, catalogue())
+        print_catalog(console, catalog())
     else:
         print_model(console, load_model(model))

@@ -23,7 +23,7 @@ COMPONENTS = (
     "long_reach_transceiver",
     "dac",
     "aoc",
-    "fibre",
+    "fiber",
     "switch_1x2",
 )
 
@@ -36,7 +36,7 @@ class Counting(Options):
     ``tiers`` of packet switches: a number, or ``"fit"`` for the least that the switches allow;
     ``host_links`` between a server and its ToR; ``ocs_ports_per_nic`` is 1 where a duplex port is
     one unit of the price list and 2 where transmit and receive are charged apart;
-    ``fibre_length_m`` is the mean over all fibres, that of the price file by default.
+    ``fiber_length_m`` is the mean over all fibers, that of the price file by default.
     """
 
     title: ClassVar[str] = "counting"
@@ -45,7 +45,7 @@ class Counting(Options):
     host_links: Literal["transceiver", "dac", "aoc"] = "transceiver"
     ocs_ports_per_nic: Literal[1, 2] = 1
     include_nics: Switch = True
-    fibre_length_m: OptionalPositive = None
+    fiber_length_m: OptionalPositive = None
 
     def conventions(self) -> dict[str, str]:
         """Return what was counted how, in words."""
@@ -53,20 +53,20 @@ class Counting(Options):
         tiers = "least that fits" if self.tiers == "fit" else str(self.tiers)
         one = self.ocs_ports_per_nic == 1
         ocs = "one duplex port per NIC" if one else "two ports per NIC, transmit and receive"
-        length = self.fibre_length_m
+        length = self.fiber_length_m
         return {
             "switch ports": "only used ones",
             "tiers of packet switches": tiers,
             "host links": self.host_links,
             "OCS ports": ocs,
             "NICs": nics,
-            "mean fibre length": "of the price file" if length is None else f"{length:g} m",
+            "mean fiber length": "of the price file" if length is None else f"{length:g} m",
         }
 
 
 @dataclass(frozen=True)
 class Line:
-    """So many of one component. ``rate_gbps`` is that of the link it serves; fibres count links."""
+    """So many of one component. ``rate_gbps`` is that of the link it serves; fibers count links."""
 
     component: str
     rate_gbps: float
@@ -85,7 +85,7 @@ class Bill:
     gpus: int
     servers: int
     lines: tuple[Line, ...]
-    fibre_length_m: float | None = None
+    fiber_length_m: float | None = None
     conventions: dict[str, str] = field(default_factory=dict)
 
     def count(self, component: str) -> int:
@@ -107,15 +107,15 @@ class Links:
 def eps_lines(links: Links, rate_gbps: float, counting: Counting) -> list[Line]:
     """Parts of a packet fabric: a port per host link, two per link above, a transceiver per end.
 
-    With three tiers at 1:1 that is 5 ports, 6 transceivers and 3 fibres per NIC. Copper (``dac``)
-    or active optical cables (``aoc``) replace both transceivers and the fibre of host links only.
+    With three tiers at 1:1 that is 5 ports, 6 transceivers and 3 fibers per NIC. Copper (``dac``)
+    or active optical cables (``aoc``) replace both transceivers and the fiber of host links only.
     """
     above = sum(links.fabric)
     optical = above + (links.hosts if counting.host_links == "transceiver" else 0)
     lines = [
         Line("eps_port", rate_gbps, links.hosts + 2 * above),
         Line("transceiver", rate_gbps, 2 * optical),
-        Line("fibre", rate_gbps, optical),
+        Line("fiber", rate_gbps, optical),
     ]
     if counting.host_links != "transceiver":
         lines.append(Line(counting.host_links, rate_gbps, links.hosts))

@@ -31,7 +31,7 @@ class Cluster:
     nic_gbps
         Rate of one NIC, per direction.
     gpu
-        Name of the GPU in the hardware catalogue.
+        Name of the GPU in the hardware catalog.
     nvlink_gbps
         Rate of one GPU into the NVSwitch, per direction.
     nvlink_latency_s
@@ -69,7 +69,7 @@ class Cluster:
 
     @classmethod
     def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: float) -> Self:
-        """Return a cluster of a GPU from the catalogue, what is not given from its data.
+        """Return a cluster of a GPU from the catalog, what is not given from its data.
 
         Parameters
         ----------

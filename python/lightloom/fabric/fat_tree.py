@@ -39,6 +39,6 @@ class FatTree(FabricOptions):
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
-        """Return NICs, used switch ports, transceivers and fibres."""
+        """Return NICs, used switch ports, transceivers and fibers."""
         cluster = self.adapt(cluster)
         return packet_bill(self.name, cluster, self._tree(cluster), counting or Counting())

@@ -183,7 +183,7 @@ class MixNet(FabricOptions):
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
         """Return a fat-tree for the packet NICs, and for each optical NIC its switch port.
 
-        The far end of a circuit is the NIC, transceiver and fibre of another server.
+        The far end of a circuit is the NIC, transceiver and fiber of another server.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         tree, eps = self._tree(cluster), self._eps_cluster(cluster)
@@ -195,14 +195,14 @@ class MixNet(FabricOptions):
             *nic_lines(optical, cluster.nic_gbps, counting),
             Line("transceiver", cluster.nic_gbps, optical),
             Line("ocs_port", cluster.nic_gbps, optical * counting.ocs_ports_per_nic),
-            Line("fibre", cluster.nic_gbps, optical),
+            Line("fiber", cluster.nic_gbps, optical),
         ]
         return Bill(
             fabric=self.name,
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            fibre_length_m=counting.fibre_length_m,
+            fiber_length_m=counting.fiber_length_m,
             conventions=counting.conventions(),
         )
 

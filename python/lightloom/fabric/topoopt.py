@@ -78,9 +78,9 @@ class TopoOpt(FabricOptions):
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
-        """Return a panel port, a transceiver and a fibre per NIC.
+        """Return a panel port, a transceiver and a fiber per NIC.
 
-        A folded panel takes three ports and three fibres per NIC, and long reach transceivers
+        A folded panel takes three ports and three fibers per NIC, and long reach transceivers
         against the loss of several passes.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
@@ -92,7 +92,7 @@ class TopoOpt(FabricOptions):
             *nic_lines(nics, rate, counting),
             Line(reach, rate, nics),
             Line("patch_port", rate, nics * (passes + self.look_ahead)),
-            Line("fibre", rate, nics * passes),
+            Line("fiber", rate, nics * passes),
             Line("switch_1x2", rate, nics * self.look_ahead),
         ]
         panel = {"patch panel": "two tiers" if folded else "flat", "look-ahead": self._look_ahead()}
@@ -101,7 +101,7 @@ class TopoOpt(FabricOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=merged(lines),
-            fibre_length_m=counting.fibre_length_m,
+            fiber_length_m=counting.fiber_length_m,
             conventions={**counting.conventions(), **panel},
         )
 

@@ -142,6 +142,6 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
         gpus=cluster.gpus,
         servers=cluster.servers,
         lines=merged(lines),
-        fibre_length_m=counting.fibre_length_m,
+        fiber_length_m=counting.fiber_length_m,
         conventions=counting.conventions(),
     )

@@ -37,8 +37,8 @@ class LinkPrices(Table):
     long_reach_transceiver_usd: Value | None = None
 
 
-class FibrePrices(Table):
-    """Fibre: USD per metre, mean length of a link."""
+class FiberPrices(Table):
+    """Fiber: USD per meter, mean length of a link."""
 
     price_usd_per_m: Value
     mean_length_m: Value
@@ -62,7 +62,7 @@ class PriceFile(Table):
 
     sources: dict[str, Source]
     links: dict[str, LinkPrices]
-    fibre: FibrePrices
+    fiber: FiberPrices
     switches: SwitchPrices
     server: ServerPrice
 
@@ -169,10 +169,10 @@ class Prices:
         return sorted(float(key) for key in self.file.links)
 
     @property
-    def fibre_usd(self) -> float:
-        """Mean price of one fibre link: price per metre times mean length (TopoOpt's method)."""
-        fibre = self.file.fibre
-        return fibre.price_usd_per_m.value * fibre.mean_length_m.value
+    def fiber_usd(self) -> float:
+        """Mean price of one fiber link: price per meter times mean length (TopoOpt's method)."""
+        fiber = self.file.fiber
+        return fiber.price_usd_per_m.value * fiber.mean_length_m.value
 
     @property
     def look_ahead_switch_usd(self) -> float:
@@ -194,7 +194,7 @@ class Prices:
 
     def provenance(self) -> dict[str, Provenance]:
         """Every value of the file by its path, for reports."""
-        return _by_path(self.file, ("fibre", "switches", "server"))
+        return _by_path(self.file, ("fiber", "switches", "server"))
 
 
 @dataclass(frozen=True)

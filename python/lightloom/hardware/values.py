@@ -128,7 +128,7 @@ def row_at_rate(rows: Mapping[str, Schema], rate_gbps: float, what: str) -> Sche
         known = ", ".join(sorted(rows, key=float))
         raise HardwareError(
             f"{what}: nothing for {key} Gb/s links; known rates: {known} Gb/s"
-            " (rates between are not interpolated); add a row to a file of your own"
+            " (rates between are not interpolated); add a row to a custom file"
         )
     return rows[key]
 

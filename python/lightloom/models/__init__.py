@@ -1,12 +1,12 @@
-"""Model shapes: a catalogue with sources, and any supported Hugging Face ``config.json``.
+"""Model shapes: a catalog with sources, and any supported Hugging Face ``config.json``.
 
 ``model`` is the plain data, ``config_file`` reads untrusted JSON, ``mapping`` and ``families``
-turn a configuration into a shape, ``catalogue`` loads the package's own configurations through
+turn a configuration into a shape, ``catalog`` loads the package's own configurations through
 that same mapping, and ``parameters`` counts. Left out: what changes no weight's shape (positions,
-activations, dropout, quantisation), sliding windows and multi-token prediction.
+activations, dropout, quantization), sliding windows and multi-token prediction.
 """
 
-from lightloom.models.catalogue import catalogue, load_model
+from lightloom.models.catalog import catalog, load_model
 from lightloom.models.model import Attention, EmbeddingConvention, Model, PublishedPlan
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "EmbeddingConvention",
     "Model",
     "PublishedPlan",
-    "catalogue",
+    "catalog",
     "load_model",
 ]

@@ -1,6 +1,6 @@
 """The shape of a transformer with (or without) mixture-of-experts layers.
 
-Plain data; what follows from it (parameter counts, FLOPs) is in the modules beside this one.
+Plain data; what follows from it (parameter counts, FLOPs) is in the other modules of this package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Attention:
     head and ``v_head_dim`` per value head; ``head_dim`` is then ``v_head_dim``.
 
     ``bias`` is on the query, key and value projections (for ``mla``, on the down-projections),
-    ``output_bias`` on the output projection. ``qk_norm`` normalises queries and keys, one weight
+    ``output_bias`` on the output projection. ``qk_norm`` normalizes queries and keys, one weight
     per element of a head, or of all heads together where ``qk_norm_per_head`` is false (OLMoE).
     ``sinks`` adds one learned logit per query head (gpt-oss).
     """

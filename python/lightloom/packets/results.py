@@ -83,7 +83,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Samples:
-    """Queues and utilisation over time: one row per period and layer, ``(rows,)``.
+    """Queues and utilization over time: one row per period and layer, ``(rows,)``.
 
     The number of periods is bounded: when there are too many, neighbours are merged. Means are
     over the links of the layer and the period, greatest values are those of one link.
@@ -96,7 +96,7 @@ class Samples:
         Place in ``layers`` of the run.
     carried_bytes
         What came out of the links, all together.
-    mean_utilisation, max_utilisation
+    mean_utilization, max_utilization
         That, over what the rates allow; the same of the link that had most to do.
     busiest, longest
         That link, and the one with the longest queue.
@@ -108,8 +108,8 @@ class Samples:
     end_s: Numbers
     layer: npt.NDArray[np.uint8]
     carried_bytes: Counts
-    mean_utilisation: Numbers
-    max_utilisation: Numbers
+    mean_utilization: Numbers
+    max_utilization: Numbers
     busiest: Indices
     mean_queue_bytes: Numbers
     max_queue_bytes: Counts
@@ -136,13 +136,13 @@ class PacketTrace:
 class LayerUse:
     """The links of one layer over the whole run.
 
-    ``mean_utilisation`` is over the links and the run, ``max_utilisation`` that of one link.
+    ``mean_utilization`` is over the links and the run, ``max_utilization`` that of one link.
     """
 
     name: str
     links: int
-    mean_utilisation: float
-    max_utilisation: float
+    mean_utilization: float
+    max_utilization: float
     peak_queue_bytes: int
     drops: int
     control_drops: int
@@ -175,7 +175,7 @@ class PacketRun:
     links
         What every link did.
     samples
-        Queues and utilisation over time; ``None`` if not asked for.
+        Queues and utilization over time; ``None`` if not asked for.
     trace
         Empty unless asked for.
     data_hops, control_hops
@@ -275,8 +275,8 @@ class PacketRun:
         return LayerUse(
             name=self.layers[number],
             links=int(own.sum()),
-            mean_utilisation=float(sent.sum() / could.sum()) if self.end_s else 0.0,
-            max_utilisation=float(busy.max(initial=0.0)),
+            mean_utilization=float(sent.sum() / could.sum()) if self.end_s else 0.0,
+            max_utilization=float(busy.max(initial=0.0)),
             peak_queue_bytes=int(links.peak_queue_bytes[own].max(initial=0)),
             paused_s=float(links.paused_s[own].sum()),
             **counts,

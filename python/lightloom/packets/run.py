@@ -42,7 +42,7 @@ class Record:
     Attributes
     ----------
     samples
-        Periods of queues and utilisation at most; 0 for none.
+        Periods of queues and utilization at most; 0 for none.
     sample_s
         Length of a period to begin with; it doubles when there are too many.
     trace

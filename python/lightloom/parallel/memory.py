@@ -1,6 +1,6 @@
 """Memory of a training step per GPU and pipeline stage: a model, not a measurement.
 
-Counted: parameters, gradients, optimiser states (Adam), activations of the micro-batches in flight,
+Counted: parameters, gradients, optimizer states (Adam), activations of the micro-batches in flight,
 logits, and the weight gradients of one dense layer before they are added up. Left out: workspace
 of kernels and communication libraries, fragmentation, the framework (``MemoryOptions.reserve``
 leaves room for them). Activations follow Korthikanti et al. (arXiv 2205.05198), section 4, without
@@ -159,7 +159,7 @@ def layer_activations(
     heads = attention.num_heads * attention.qk_dim + key_value * (
         attention.qk_dim + attention.v_dim
     )
-    # the normalised input, queries, keys, values, output of the core
+    # the normalized input, queries, keys, values, output of the core
     core = sharded * attention.num_heads * attention.v_dim
     attended = between * hidden + sharded * heads + core
     feed = between * hidden  # residual after attention, input of the second norm
@@ -167,8 +167,8 @@ def layer_activations(
     if model.moe_layers[layer]:
         routed = plan.tokens_per_ep_rank * model.experts_per_token
         width = model.expert_ffn_size / plan.etp
-        # normalised input; gathered copies, widths before and after activation; outputs of
-        # experts back at their source, which the gate weighs
+        # normalized input; gathered copies, widths before and after activation; outputs of
+        # experts back at their source, which the gate weights
         feed += between * hidden + routed * ((1 + 1 / plan.etp) * hidden + (inputs + 1) * width)
         feed += sharded * (inputs + 1) * model.shared_expert_ffn_size
     else:
@@ -191,7 +191,7 @@ def stage_memory(
     layers = [layer for chunk in chunks for layer in chunk]
     parameters = stage_parameters(model, plan, stage)
     count = parameters.dense + parameters.expert
-    # a layer's BF16 weight gradients exist beside those that accumulate them
+    # a layer's BF16 weight gradients exist in addition to the accumulated ones
     unadded = max((layer_parameters(model, plan, layer).dense for layer in layers), default=0.0)
     shards = plan.dense_dp * plan.cp if plan.zero1 else 1
     expert_shards = plan.groups_per_stage if plan.zero1 else 1

@@ -51,8 +51,8 @@ class Plan:
     seq_len
         Tokens per sequence, before context parallelism.
     zero1
-        Shard the optimiser states over the dense data-parallel ranks (Megatron's distributed
-        optimiser, ZeRO stage 1).
+        Shard the optimizer states over the dense data-parallel ranks (Megatron's distributed
+        optimizer, ZeRO stage 1).
     sequence_parallel
         Shard activations between tensor-parallel regions over the TP ranks.
     pp_layout

@@ -21,12 +21,12 @@ WORDS = {
     "expert": "compute: experts",
     "dense_ffn": "compute: dense feed-forward",
     "head": "compute: embedding, output and loss",
-    "optimizer": "compute: optimiser",
+    "optimizer": "compute: optimizer",
     "tp": "TP collectives",
     "ep": "exposed all-to-all",
     "pp": "exposed pipeline sends",
     "dp": "exposed DP reduction",
-    "cp": "exposed CP exchange",
+    "cp": "exposed CP communication",
     "reconfiguration": "waiting for circuits",
     "bubble": "pipeline bubble",
 }
@@ -99,7 +99,7 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
     console.print(_difference_table("Critical path [ms]", (first, second), rows))
     console.print(
         _difference_table(
-            "What the mean GPU does, waits included [ms]",
+            "Mean GPU, waits included [ms]",
             (first, second),
             differences(a, b, "breakdown_mean_s"),
         )

@@ -1,4 +1,4 @@
-"""Tables of the model catalogue, and of one model's parameters by part."""
+"""Tables of the model catalog, and of one model's parameters by part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONVENTIONS = {
 }
 
 
-def print_catalogue(console: Console, known: dict[str, Model]) -> None:
+def print_catalog(console: Console, known: dict[str, Model]) -> None:
     """Print the models known by name and where their shapes are from."""
     # one space between columns: the table fits 80 characters
     table = Table(title="Models known by name", title_justify="left", box=SIMPLE, padding=0)

@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 def print_packets(run: PacketRun, scenario: Scenario, console: Console) -> None:
-    """Print what was simulated, when flows finished, what the links did."""
+    """Print what was simulated, when flows finished, and the use of the links."""
     _print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
         console.print(as_rich(grid))
@@ -46,7 +46,7 @@ def heading(run: PacketRun, scenario: Scenario) -> str:
 
 
 def network_text(network: Network) -> str:
-    """The network in some words."""
+    """A short description of the network."""
     if network.topology == "links":
         return f"the links of {network.links} between {network.hosts:,} hosts"
     built = topology_of(network)
@@ -65,7 +65,7 @@ def network_text(network: Network) -> str:
 
 
 def grids(run: PacketRun) -> list[Grid]:
-    """The tables that there is something for."""
+    """The tables with content."""
     return [grid for grid in (_completion(run), _layers(run)) if grid is not None]
 
 
@@ -82,8 +82,8 @@ def _completion(run: PacketRun) -> Grid | None:
             ["slowdown", *(f"{value:.3f}" for value in slowdowns.values())],
         ],
         best=-1,
-        caption="time: from a flow's start until its sender has the last acknowledgement; "
-        "slowdown: until the receiver has everything, over that on an idle network",
+        caption="time: from a flow's start until its sender has the last acknowledgment; "
+        "slowdown: until the receiver has all bytes, over the same time on an idle network",
     )
 
 
@@ -103,8 +103,8 @@ def _layers(run: PacketRun) -> Grid:
         [
             row.name,
             f"{row.links:,}",
-            f"{100 * row.mean_utilisation:.1f}",
-            f"{100 * row.max_utilisation:.1f}",
+            f"{100 * row.mean_utilization:.1f}",
+            f"{100 * row.max_utilization:.1f}",
             f"{row.peak_queue_bytes / 1e3:,.1f}",
             *(f"{getattr(row, name):,}" for name in counts),
             *([f"{100 * row.paused_s / (row.links * run.end_s):.1f}"] if lossless else []),
@@ -129,7 +129,7 @@ def _layers(run: PacketRun) -> Grid:
 
 
 def verdict(run: PacketRun) -> list[str]:
-    """What came of it, a sentence each."""
+    """The outcome, a sentence each."""
     left = run.unfinished
     total = len(run.flows)
     if not len(left):
@@ -144,7 +144,7 @@ def verdict(run: PacketRun) -> list[str]:
 
 
 def work_text(run: PacketRun) -> str:
-    """How much was simulated how fast."""
+    """The amount of simulation, and its speed."""
     hops = run.data_hops + run.control_hops
     return (
         f"{show_count(hops)} packet-hops ({show_count(run.data_hops)} data, "

@@ -38,7 +38,7 @@ COMPONENTS = {
     "ocs_port": "circuit switch ports",
     "patch_port": "patch panel ports",
     "switch_1x2": "1x2 optical switches",
-    "fibre": "fibre",
+    "fiber": "fiber",
     "dac": "copper cables (DAC)",
     "aoc": "optical cables (AOC)",
 }
@@ -53,7 +53,7 @@ CARRIERS = {
 MEMORY = {
     "parameters": "parameters",
     "gradients": "gradients",
-    "optimizer": "optimiser states",
+    "optimizer": "optimizer states",
     "activations": "activations",
     "logits": "logits",
     "workspace": "unadded gradients",
@@ -143,7 +143,7 @@ def _heading(comparison: Comparison) -> str:
 
 
 def verdict(results: tuple[FabricResult, ...]) -> str:
-    """The answer in two sentences, ties respected."""
+    """The verdict in two sentences, ties respected."""
     fastest = min(results, key=lambda r: r.step_time_s)
     tied = [r for r in results if r.tied_with_fastest and r is not fastest]
     time = f"{fastest.fabric} takes {show_time(fastest.step_time_s, 3)} per step"
@@ -158,12 +158,12 @@ def verdict(results: tuple[FabricResult, ...]) -> str:
     ]
     if network is cluster:
         return (
-            f"{first} {network.fabric} does most for a dollar: {gains[0]:.2f} times the next best "
+            f"{first} {network.fabric} is best per dollar: {gains[0]:.2f} times the next best "
             f"if the network alone is counted, {gains[1]:.2f} times with servers and GPUs."
         )
     return (
-        f"{first} {network.fabric} does most for a dollar of network ({gains[0]:.2f} times the "
-        f"next best), {cluster.fabric} for a dollar of the whole cluster ({gains[1]:.2f} times)."
+        f"{first} {network.fabric} is best per dollar of network ({gains[0]:.2f} times the "
+        f"next best), {cluster.fabric} per dollar of the whole cluster ({gains[1]:.2f} times)."
     )
 
 
@@ -196,9 +196,9 @@ def _listed(names: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Tile:
-    """One answer of the headline."""
+    """One result of the headline."""
 
-    question: str
+    title: str
     style: FabricStyle
     value: str
     notes: tuple[str, ...]
@@ -239,13 +239,13 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
             ),
         ),
         Tile(
-            "Most for a dollar of network",
+            "Best per dollar of network",
             styles[by_network.fabric],
             f"{1000 * by_network.perf_per_usd:,.1f} tokens/s per k$",
             against(by_network, "perf_per_usd"),
         ),
         Tile(
-            "Most for a dollar of cluster",
+            "Best per dollar of cluster",
             styles[by_cluster.fabric],
             f"{1000 * by_cluster.perf_per_cluster_usd:,.2f} tokens/s per k$",
             against(by_cluster, "perf_per_cluster_usd"),
@@ -295,7 +295,7 @@ def _paretos(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) 
 def time_bars(
     results: tuple[FabricResult, ...], styles: dict[str, FabricStyle], attribute: str
 ) -> Bars:
-    """Step times in parts; the parts of a group stand together in the group's colours."""
+    """Step times in parts; the parts of a group stand together in the group's colors."""
     order = [name for names in BREAKDOWN.values() for name in names]
     names = {f"cat-{name}": WORDS[name] for name in order}
     builder = BarsBuilder("step time [s]", names, show_time)
@@ -321,7 +321,7 @@ def _carried_bars(results: tuple[FabricResult, ...], styles: dict[str, FabricSty
 def _component_bars(
     results: tuple[FabricResult, ...], styles: dict[str, FabricStyle], attribute: str
 ) -> Bars | None:
-    """Cost or power of each component; both have one order and one set of colours."""
+    """Cost or power of each component; both have one order and one set of colors."""
     if not any(getattr(r, attribute) for r in results):
         return None
     used = {key for r in results for key in (*r.cost_by_component_usd, *r.power_by_component_w)}

@@ -12,7 +12,7 @@ from lightloom.output.files import write_text
 from lightloom.packets import PacketRun, Scenario
 from lightloom.report.packets_table import grids, network_text, verdict, work_text
 from lightloom.report.page_template import render_page
-from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilisation
+from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilization
 from lightloom.units import show_bytes
 
 
@@ -46,7 +46,7 @@ def _context(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
         "times": distribution(run.fct_s[done], "completion time") if done.any() else None,
         "slowdowns": slowdowns(run.slowdown[done], flows.size_bytes[done]) if done.any() else None,
         "queues": None if samples is None else queues(samples, run.layers),
-        "utilisation": None if samples is None else utilisation(samples, run.layers),
+        "utilization": None if samples is None else utilization(samples, run.layers),
         "legend": legend(run.layers),
         "transport": run.settings.transport,
         "parameters": run.settings.rows(),

@@ -9,9 +9,9 @@ from typing import Any
 
 from lightloom.study.compare.results import Comparison
 
-#: parts of ``inputs`` that have a table of their own, and its title
+#: parts of ``inputs`` with a separate table, and its title
 TITLES = {
-    "scenario": "What was asked for",
+    "scenario": "Requested",
     "model": "Model",
     "plan": "Parallelism plan",
     "gpu_sources": "GPU",

@@ -101,7 +101,7 @@ def _point(
 def _label(
     point: Point, at: tuple[float, float], placed: Sequence[tuple[float, float]], x: Axis
 ) -> Markup:
-    """The name beside its mark, on the side where it crosses no other mark and no border."""
+    """The name next to its mark, on the side where it crosses no other mark and no border."""
     wide = 8.2 * len(point.style.name)
     others = [other for other in placed if other != at]
 
@@ -127,7 +127,7 @@ def _label(
 
 @dataclass(frozen=True)
 class Part:
-    """One piece of a bar: its key (which is its colour's class), its name, its value."""
+    """One piece of a bar: its key (which is its color's class), its name, its value."""
 
     key: str
     name: str

@@ -28,7 +28,7 @@ def matrix_drawing(
     Parameters
     ----------
     matrix
-        ``(n, n)`` non-negative values; neighbours are added where n exceeds :data:`MAX_CELLS`.
+        ``(n, n)`` non-negative values; neighbors are added where n exceeds :data:`MAX_CELLS`.
     labels
         Names of rows and columns.
     show
@@ -36,7 +36,7 @@ def matrix_drawing(
     title
         Read out, and begins every tip.
     class_
-        Class of the cells: their colour.
+        Class of the cells: their color.
     """
     shaded = heat_map(matrix, MAX_CELLS, MAX_CELLS)
     values, step = shaded.values, shaded.rows_per_cell
@@ -108,7 +108,7 @@ def chord_drawing(
     title
         Read out.
     class_
-        Class of the fabric, for the colour.
+        Class of the fabric, for the color.
     size
         Width and height of the drawing.
     """
@@ -139,7 +139,7 @@ def chord_drawing(
 def _chord(
     a: tuple[float, float], b: tuple[float, float], middle: float, width: float, class_: str
 ) -> Markup:
-    """A curve that bends towards the centre, the more the farther its ends are apart."""
+    """A curve that bends towards the center, the more the farther its ends are apart."""
     pull = 0.55
     control = (
         (a[0] + b[0]) / 2 * (1 - pull) + middle * pull,

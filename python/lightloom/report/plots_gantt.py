@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from lightloom.report.plots_circuits import circuits_text
 from lightloom.report.plots_svg import Axis, drawing, tag, tick_text, ticks
-from lightloom.report.spans import BESIDE, OWN, CircuitSpans, Passes, Spans, passes
+from lightloom.report.spans import ALONGSIDE, OWN, CircuitSpans, Passes, Spans, passes
 from lightloom.units import show_time
 
 WIDTH, LEFT, ROW = 1100.0, 84.0, 30.0
@@ -60,7 +60,7 @@ def _time_axis(axis: Axis, height: float, unit: float, name: str) -> list[Markup
 
 
 def _outside(mine: Spans, axis: Axis, top: float) -> list[Markup]:
-    """Work outside micro-batches, such as reductions and the optimiser, in its own colours."""
+    """Work outside micro-batches, such as reductions and the optimizer, in its own colors."""
     late = mine.take(mine.micro_batch < 0)
     names = late.category_names()
     return [
@@ -75,10 +75,11 @@ def _pass_blocks(found: Passes, axis: Axis, top: float) -> list[Markup]:
     parts = []
     columns = (found.micro_batch, found.backward, found.start_s, found.end_s)
     for micro_batch, backward, start, end in zip(*(c.tolist() for c in columns), strict=True):
-        way = "backward" if backward else "forward"
-        tip = f"micro-batch {micro_batch}, {way}: {show_time(end - start)}, from {show_time(start)}"
+        direction = "backward" if backward else "forward"
+        took = f"{show_time(end - start)}, from {show_time(start)}"
+        tip = f"micro-batch {micro_batch}, {direction}: {took}"
         shade = " odd" if micro_batch % 2 else ""
-        parts.append(_rectangle(axis, top, 24.0, (start, end), f"pass {way}{shade}", tip))
+        parts.append(_rectangle(axis, top, 24.0, (start, end), f"pass {direction}{shade}", tip))
         first, last = axis(start), axis(end)
         if last - first > 6.2 * len(str(micro_batch)) + 1:
             parts.append(
@@ -137,7 +138,7 @@ def choose_window(spans: Spans, stages: Mapping[int, int]) -> Window | None:
 def detail_drawing(
     spans: Spans, stages: Mapping[int, int], window: Window, words: Mapping[str, str]
 ) -> Markup:
-    """Draw every span of a window by category; what runs beside a worker is the thin row below.
+    """Draw every span of a window by category; what runs alongside is the thin row below.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def detail_drawing(
         top = row * ROW + 3
         parts.append(_row_name(f"stage {stage}", top))
         mine = inside.take(inside.worker == worker)
-        for stream, height, shift in ((OWN, 17.0, 0.0), (BESIDE, 6.0, 18.0)):
+        for stream, height, shift in ((OWN, 17.0, 0.0), (ALONGSIDE, 6.0, 18.0)):
             chosen = mine.take(mine.stream == stream)
             parts += _spans(chosen, axis, (top + shift, height), words)
     height = len(rows) * ROW + 44
@@ -183,7 +184,7 @@ def _spans(
 def circuit_drawing(
     circuits: CircuitSpans, pairs: Sequence[tuple[int, int]], window: Window, class_: str
 ) -> Markup:
-    """One row per pair of servers: when it had circuits, darker the more; gaps are dark fibre.
+    """One row per pair of servers: when it had circuits, darker the more; gaps are dark fiber.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def circuit_drawing(
     window
         What to draw.
     class_
-        Class of the fabric, for the colour.
+        Class of the fabric, for the color.
     """
     axis = Axis(window.start_s, window.end_s, LEFT, WIDTH - 10)
     row_height = 13.0

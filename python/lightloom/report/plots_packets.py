@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lightloom.packets import Samples
 from lightloom.report.plots_svg import (
-    NUM_COLOURS,
+    NUM_COLORS,
     Axis,
     axis_names,
     drawing,
@@ -61,18 +61,18 @@ def queues(samples: Samples, layers: Sequence[str]) -> Markup:
     return _over_time(samples, values, layers, f"longest queue [{unit}]")
 
 
-def utilisation(samples: Samples, layers: Sequence[str]) -> Markup:
-    """The mean utilisation of the links of each layer over time."""
-    return _over_time(samples, 100 * samples.mean_utilisation, layers, "mean utilisation [%]")
+def utilization(samples: Samples, layers: Sequence[str]) -> Markup:
+    """The mean utilization of the links of each layer over time."""
+    return _over_time(samples, 100 * samples.mean_utilization, layers, "mean utilization [%]")
 
 
 def legend(layers: Sequence[str]) -> list[tuple[str, str]]:
     """Class of the style sheet and name of each layer."""
-    return [(_colour(number), name) for number, name in enumerate(layers)]
+    return [(_color(number), name) for number, name in enumerate(layers)]
 
 
-def _colour(number: int) -> str:
-    return f"fabric-{number % NUM_COLOURS}"
+def _color(number: int) -> str:
+    return f"fabric-{number % NUM_COLORS}"
 
 
 def _steps(values: Numbers, below: str) -> Markup:
@@ -108,7 +108,7 @@ def _over_time(samples: Samples, values: Numbers, layers: Sequence[str], left: s
             strict=True,
         )
         path = "L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
-        line = tag("path", d=f"M{path}", class_=f"line {_colour(number)}", data_tip=name)
+        line = tag("path", d=f"M{path}", class_=f"line {_color(number)}", data_tip=name)
         parts.append(line)
     return drawing(_WIDE, _HEIGHT, f"{left} over time", parts, "plot")
 

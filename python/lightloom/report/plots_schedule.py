@@ -1,4 +1,4 @@
-"""Drawings of a schedule: ports x time, in the colours of the sources' partners."""
+"""Drawings of a schedule: ports x time, in the colors of the sources' partners."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0
 #: sources and rectangles drawn at most
 MAX_SOURCES, MAX_SPANS = 64, 6000
 _BINS = 500
-#: colours repeat after this many destinations; numbers tell them apart
+#: colors repeat after this many destinations; numbers tell them apart
 _HUES = 12
 
-#: a drawing that stands alone brings its own colours, for the reader's light or dark setting
+#: a drawing that stands alone brings its own colors, for the reader's light or dark setting
 STYLE = """
 svg { font: 13px -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif;
   background: #fff; fill: #1b1f27; }
@@ -130,7 +130,7 @@ def _span(
     elif destination == SEVERAL:
         what, look = "sends to several", {"class_": "several"}
     else:
-        what, look = f"sends to {destination}", {"fill": colour(destination)}
+        what, look = f"sends to {destination}", {"fill": color(destination)}
     tip = f"{source} {what}: {show_time(span[1] - span[0])} from {show_time(span[0])}"
     width = max(last - first, 0.3)
     parts = [tag("rect", tag("title", tip), x=first, y=top, width=width, height=ROW - 4, **look)]
@@ -142,9 +142,9 @@ def _span(
     return parts
 
 
-def colour(destination: int) -> str:
-    """A light colour for a destination, on which dark numbers can be read in either theme."""
-    # neighbours in number are far apart in hue, as 5 and 12 have no common divisor
+def color(destination: int) -> str:
+    """A light color for a destination, on which dark numbers can be read in either theme."""
+    # neighbors in number are far apart in hue, as 5 and 12 have no common divisor
     hue = destination * 5 % _HUES / _HUES
     lightness = 0.66 if destination // _HUES % 2 == 0 else 0.78
     red, green, blue = colorsys.hls_to_rgb(hue, lightness, 0.55)
@@ -153,8 +153,8 @@ def colour(destination: int) -> str:
 
 def standalone(drawn: Gantt, title: str, note: str) -> str:
     """A drawing as a file of its own, with a title above and a line below."""
-    signs = [f"{'dark' if name == 'dark' else 'grey'}: {text}" for name, text in drawn.legend]
-    below = "; ".join([note, "numbers: destinations", *signs])
+    keys = [f"{'dark' if name == 'dark' else 'gray'}: {text}" for name, text in drawn.legend]
+    below = "; ".join([note, "numbers: destinations", *keys])
     height = drawn.height + 76
     parts = [
         tag("style", Markup(STYLE)),

@@ -1,8 +1,8 @@
-"""Parts of drawings: tags with escaped text, axes, colours and marks of fabrics.
+"""Parts of drawings: tags with escaped text, axes, colors and marks of fabrics.
 
 Drawings are SVG and HTML written by hand, not by a plotting library: a page is then some hundred
 kilobytes instead of five megabytes, prints sharply, and follows the reader's light or dark theme,
-because every colour is a variable of the style sheet (``templates/style.css``).
+because every color is a variable of the style sheet (``templates/style.css``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-#: colour of each built-in fabric, as a number of the palette in ``style.css``
-KIND_COLOURS = {"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4}
-NUM_COLOURS = 10
-#: marks tell fabrics apart where colours cannot: SVG paths around the origin
+#: color of each built-in fabric, as a number of the palette in ``style.css``
+KIND_COLORS = {"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4}
+NUM_COLORS = 10
+#: marks tell fabrics apart where colors cannot: SVG paths around the origin
 MARKS = (
     "M-6,-6H6V6H-6Z",
     "M0,-7L7,5H-7Z",
@@ -71,13 +71,13 @@ class FabricStyle:
     """How one fabric looks in every plot of a page."""
 
     name: str
-    colour: int
+    color: int
     mark: str
 
     @property
     def class_(self) -> str:
-        """Class of the style sheet that sets the colour."""
-        return f"fabric-{self.colour}"
+        """Class of the style sheet that sets the color."""
+        return f"fabric-{self.color}"
 
     def symbol(self) -> Markup:
         """Return the mark as a small drawing for tables and legends."""
@@ -91,22 +91,22 @@ class FabricStyle:
 
 
 def fabric_styles(names_and_kinds: Sequence[tuple[str, str]]) -> dict[str, FabricStyle]:
-    """Give each fabric a colour and a mark.
+    """Give each fabric a color and a mark.
 
-    The first fabric of a built-in kind has that kind's colour, so that colours agree between
-    pages; further ones take what is free, and repeat after :data:`NUM_COLOURS`.
+    The first fabric of a built-in kind has that kind's color, so that colors agree between
+    pages; further ones take what is free, and repeat after :data:`NUM_COLORS`.
     """
     chosen: dict[str, int] = {}
     for name, kind in names_and_kinds:
-        colour = KIND_COLOURS.get(kind)
-        if colour is not None and colour not in chosen.values():
-            chosen[name] = colour
-    free = [c for c in range(NUM_COLOURS) if c not in chosen.values()]
+        color = KIND_COLORS.get(kind)
+        if color is not None and color not in chosen.values():
+            chosen[name] = color
+    free = [c for c in range(NUM_COLORS) if c not in chosen.values()]
     # own fabrics rather look unlike any built-in kind
-    free.sort(key=lambda colour: colour in KIND_COLOURS.values())
+    free.sort(key=lambda color: color in KIND_COLORS.values())
     for name, _ in names_and_kinds:
         if name not in chosen:
-            chosen[name] = free.pop(0) if free else len(chosen) % NUM_COLOURS
+            chosen[name] = free.pop(0) if free else len(chosen) % NUM_COLORS
     return {
         name: FabricStyle(name, chosen[name], MARKS[chosen[name] % len(MARKS)])
         for name, _ in names_and_kinds
@@ -125,7 +125,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def tick_text(value: float, values: Sequence[float]) -> str:
-    """Text of a tick, with as many decimals as its neighbours need."""
+    """Text of a tick, with as many decimals as its neighbors need."""
     step = min((b - a for a, b in itertools.pairwise(values)), default=1.0)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
     if abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:

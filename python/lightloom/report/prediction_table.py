@@ -1,4 +1,4 @@
-"""The table of how good predictors of expert loads are."""
+"""The table of the scores of predictors of expert loads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lightloom.units import show_time
 
 
 def print_prediction(found: Prediction, console: Console) -> None:
-    """Print the trace, the scores and what to know about them."""
+    """Print the loads, the scores and remarks on them."""
     evaluation, inputs = found.evaluation, found.inputs
     trace = evaluation.trace
-    kind = "SYNTHETIC trace, drawn by the generator" if trace.synthetic else "log"
+    kind = "SYNTHETIC loads, drawn by the generator" if trace.synthetic else "log"
     console.print(
         Text(
             f"{trace.name}: {kind}; {trace.steps} steps x {trace.layers} layers x "
@@ -41,7 +41,7 @@ def print_prediction(found: Prediction, console: Console) -> None:
 
 
 def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
-    """What to know about the table."""
+    """Remarks on the table."""
     setting, trace = evaluation.setting, evaluation.trace
     first = "from layer 1 on, since nothing precedes layer 0" if setting.first_layer else "layer 0"
     lines = [
@@ -49,13 +49,13 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
         f"about {inputs['sampling_noise_l1']:.3f}",
         f"regret: dispatch over {evaluation.servers} servers with {inputs['degree']} circuits of "
         f"{inputs['circuit_gbps']:g} Gb/s and {inputs['eps_gbps']:g} Gb/s of EPS each, above the "
-        f"{show_time(inputs['optimum_s'])} of circuits chosen on the truth",
+        f"{show_time(inputs['optimum_s'])} of circuits chosen for the true demand",
     ]
-    lines.append("held: the same if static circuits are there before, and change only for a gain")
+    lines.append("held: the same if static circuits are held and change only for a gain")
     if evaluation.equal_sources:
-        lines.append("the trace does not tell servers apart: each sends the same")
+        lines.append("the log does not distinguish servers: each sends the same")
     if trace.synthetic:
-        lines.append("synthetic loads: they say nothing of a real model's predictability")
+        lines.append("synthetic loads: they do not show how predictable a real model is")
     return lines
 
 

@@ -20,7 +20,7 @@ _SKEWED = 0.15
 
 
 def print_scheduling(found: ScheduleComparison, console: Console) -> None:
-    """Print the demand's profile, the tables, and what to make of them."""
+    """Print the demand's profile, the tables and the conclusions."""
     console.print(Text(profile_text(found)), soft_wrap=True)
     for grid in grids(found):
         console.print(as_rich(grid))
@@ -43,7 +43,7 @@ def profile_text(found: ScheduleComparison) -> str:
 
 
 def grids(found: ScheduleComparison) -> list[Grid]:
-    """The tables that there is something for."""
+    """The tables with content."""
     tables = []
     if found.schedules:
         tables.append(_schedules(found))
@@ -61,7 +61,7 @@ def _schedules(found: ScheduleComparison) -> Grid:
     bound = (
         "the largest line with a delay per peer"
         if problem.partial
-        else "at least the largest line, and a delay per peer of the line with most"
+        else "at least the largest line, and a delay per peer of the line with the most peers"
     )
     rows = [
         [
@@ -113,7 +113,7 @@ def _systems(found: ScheduleComparison) -> Grid:
     rows += [[name, *["-"] * 5, "time limit"] for name in found.not_begun if name in SYSTEMS]
     return Grid(
         title=f"Other systems: {switches} switch{'es' * (switches > 1)} of "
-        f"{problem.rate_gbps:g} Gb/s ports, {show_time(problem.delay_s)} to turn",
+        f"{problem.rate_gbps:g} Gb/s ports, {show_time(problem.delay_s)} to reconfigure",
         headers=[
             ("system", ""),
             ("length", unit),
@@ -134,7 +134,7 @@ def _allocations(found: ScheduleComparison) -> Grid:
     ports, best = found.problem.ports, found.best_allocation
     assert ports is not None
     rows = found.allocations
-    times = [way.makespan_s for row in rows for way in (row.split, row.whole)]
+    times = [routing.makespan_s for row in rows for routing in (row.split, row.whole)]
     unit_s, unit = time_unit(max(filter(math.isfinite, times), default=1.0))
     relayed = rows[0].relayed is not None
     return Grid(
@@ -167,7 +167,7 @@ def _allocations(found: ScheduleComparison) -> Grid:
         ],
         best=next((number for number, row in enumerate(rows) if row is best), -1),
         caption="* fastest; bound: the largest line over all ports of its server; no split: a "
-        "pair with circuits uses only these (MixNet); split: it may spill its excess to the EPS; "
+        "pair with circuits uses only these (MixNet); split: it may send its excess over the EPS; "
         f"pairs changed from {_held(found)}"
         + ("; relayed: split, and over third servers where that is faster" if relayed else ""),
     )
@@ -184,7 +184,7 @@ def _held(found: ScheduleComparison) -> str:
 
 
 def verdict(found: ScheduleComparison) -> list[str]:
-    """What to make of it, a sentence each."""
+    """Conclusions, a sentence each."""
     sentences = []
     exact = next((row for row in found.allocations if row.method == "exact"), None)
     if exact is not None and 0 < exact.split.bound_s <= exact.split.makespan_s < math.inf:
@@ -199,7 +199,7 @@ def verdict(found: ScheduleComparison) -> list[str]:
     if found.best_relayed is not None:
         sentences.append(_relaying(found, found.best_relayed))
     if found.interrupted:
-        sentences.append("Interrupted: what was finished is above.")
+        sentences.append("Interrupted: only finished results are shown.")
     return sentences
 
 
@@ -210,11 +210,11 @@ def _break_even(found: ScheduleComparison) -> str:
     what = _held(found)
     if math.isinf(best.split.makespan_s):
         return (
-            "No circuits are enough: there is no EPS, so that a pair needs a circuit of its own; "
-            "more ports, or an EPS rate, help."
+            "No circuits suffice: without an EPS every pair needs a circuit; "
+            "more ports or an EPS rate would help."
         )
     if math.isinf(decision.hold_s):
-        return f"Reconfigure: over {what} some pairs have no way at all."
+        return f"Reconfigure: over {what} some pairs have no route at all."
     gain_s = decision.hold_s - decision.switch_s
     if gain_s <= 0:
         return f"Keep {what}: no other circuits are faster for this demand."
@@ -225,7 +225,7 @@ def _break_even(found: ScheduleComparison) -> str:
             f"delay of {exposed}."
         )
     return (
-        f"Keep {what}, unless the delay of {exposed} is hidden or this demand comes more than "
+        f"Keep {what}, unless the delay of {exposed} is hidden or this demand repeats more than "
         f"{decision.exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
     )
 

@@ -1,4 +1,4 @@
-"""A schedule and its circuits in a terminal: signs that need no colour.
+"""A schedule and its circuits in a terminal, in characters that need no color.
 
 One line per port, one sign per bin of time or per pair. More ports than :data:`MAX_ROWS` would
 not fit a screen: who calls chooses the busiest.
@@ -17,11 +17,11 @@ from lightloom.demand import SHADES, heat_map
 from lightloom.report.plots_svg import tick_text, ticks
 from lightloom.study.scheduling.port_times import DARK, IDLE, SEVERAL, PortTimes, most_of_each_bin
 
-#: ports drawn at most, and destinations that have a sign of their own
+#: maximum of drawn ports, and of destinations with a character each
 MAX_ROWS = 32
-SIGNS = string.digits + string.ascii_letters
+CHARACTERS = string.digits + string.ascii_letters
 _STATES = {IDLE: ".", DARK: "|", SEVERAL: "+"}
-_COLOURS = ("blue", "cyan", "green", "yellow", "magenta", "red")
+_COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red")
 _MARGIN = 6
 
 
@@ -46,13 +46,13 @@ def print_gantt(
 
 
 def _sign(state: int) -> str:
-    return _STATES.get(state) or (SIGNS[state] if state < len(SIGNS) else "#")
+    return _STATES.get(state) or (CHARACTERS[state] if state < len(CHARACTERS) else "#")
 
 
 def _style(state: int) -> str:
     if state < 0:
         return "dim" if state == IDLE else "bold"
-    return _COLOURS[state % len(_COLOURS)]
+    return _COLORS[state % len(_COLORS)]
 
 
 def time_unit(longest_s: float) -> tuple[float, str]:
@@ -78,11 +78,11 @@ def _scale(length_s: float, width: int) -> str:
 
 def _legend(states: npt.NDArray[np.int64]) -> str:
     seen = set(np.unique(states).tolist())
-    parts = ["rows: sources; signs: the destination that most of a column is sent to"]
+    parts = ["rows: sources; characters: the destination of most of a column"]
     if max(seen) >= 10:
         parts.append("a is 10, A is 36" if max(seen) >= 36 else "a is 10")
-    if max(seen) >= len(SIGNS):
-        parts.append(f"# one of {len(SIGNS)} or above")
+    if max(seen) >= len(CHARACTERS):
+        parts.append(f"# one of {len(CHARACTERS)} or above")
     if SEVERAL in seen:
         parts.append("+ several")
     if DARK in seen:

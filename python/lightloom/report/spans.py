@@ -17,8 +17,8 @@ from lightloom.workload.task_graph import NONE, Category
 Ints = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
-#: streams of a worker: what it does or waits for, and what runs beside it
-OWN, BESIDE = 0, 1
+#: streams of a worker: its own tasks and waits, and what runs alongside
+OWN, ALONGSIDE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def passes(spans: Spans) -> Passes:
     """Join one worker's own spans into passes of micro-batches.
 
     A pass ends where the micro-batch changes, or where a layer is entered again that was left
-    before: the layers of backward are those of forward. Spans outside micro-batches (optimiser,
+    before: the layers of backward are those of forward. Spans outside micro-batches (optimizer,
     reductions) and pipeline waits belong to no pass.
     """
     waits = np.isin(spans.category, (Category.BUBBLE, Category.PP))

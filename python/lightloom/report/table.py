@@ -30,7 +30,7 @@ def grouped(parts: dict[str, float]) -> dict[str, float]:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what was compared, the results, where the time goes, and what to know about them."""
+    """Print what was compared, the results, where the time goes, and remarks."""
     for line in comparison.inputs["summary"]:
         console.print(Text(line), soft_wrap=True)
     shares = comparison.traffic_shares.items()
@@ -90,7 +90,7 @@ def _result_table(comparison: Comparison) -> Table:
         table.add_row(*_result_row(result, best))
     table.caption = Text(
         "cost and power are the network's; k$: thousand dollars; "
-        "=: tied, within the fastest one's interval; ~: tied, yet slower in every sample",
+        "=: tied, within the interval of the fastest; ~: tied, but slower in every sample",
         style="dim",
     )
     table.caption_justify = "left"
@@ -132,7 +132,7 @@ def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
 
 
 def _whole(value: float) -> str:
-    """At most seven signs: tenths of small numbers, millions of large ones."""
+    """At most seven characters: tenths of small numbers, millions of large ones."""
     if value >= 1e7:
         return f"{value / 1e6:,.4g}M"
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.1f}"
@@ -169,7 +169,7 @@ def _mean_table(comparison: Comparison) -> Table:
     """
     longest = max(result.step_time_s for result in comparison.results)
     factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
-    table = _table(f"What the mean GPU does [{unit}]")
+    table = _table(f"Mean GPU [{unit}]")
     _add_columns(
         table,
         ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"],
@@ -195,7 +195,7 @@ def _mean_table(comparison: Comparison) -> Table:
 
 
 def _policy_table(comparison: Comparison) -> Table:
-    """What the policies of switching circuits come to in the first sample."""
+    """The first sample under each policy of switching circuits."""
     table = _table("When circuits are switched: the first sample under each policy")
     table.add_column(Text("fabric", style="bold"), no_wrap=True, vertical="bottom")
     headers = [
@@ -224,8 +224,8 @@ def _policy_table(comparison: Comparison) -> Table:
                 Text(f"{1e3 * policy.saved_s:.3f}" if policy.reconfigurations else "-"),
             )
     table.caption = Text(
-        "gain over never; exposed: the mean GPU's wait; saved: all-to-alls ahead, at line rate, "
-        "by a reconfiguration; *: as in the tables above",
+        "gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
+        "upcoming all-to-alls at line rate; *: the policy of the tables above",
         style="dim",
     )
     table.caption_justify = "left"

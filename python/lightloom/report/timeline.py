@@ -1,7 +1,7 @@
 """A comparison's timelines as a trace for https://ui.perfetto.dev or ``chrome://tracing``.
 
 The Chrome trace event format (JSON object form): a process per fabric; in it a lane per recorded
-pipeline stage, lanes for what runs beside it, a lane for the decisions of each circuit switch, and
+pipeline stage, lanes for what runs alongside, a lane for the decisions of each circuit switch, and
 a lane per pair of servers that ever had circuits. Times are microseconds. Spans of one lane never
 overlap, which viewers need to draw complete events ("X"): what overlaps gets a further lane.
 
@@ -138,7 +138,7 @@ def _process(pid: int, name: str, done: Any, workload: Any) -> Process:
         role = roles.get(worker, f"worker {worker}")
         own = process.lane(role)
         _add_spans(process, mine.take(mine.stream == OWN), itertools.repeat(own))
-        _add_beside(process, mine.take(mine.stream != OWN), role)
+        _add_concurrent(process, mine.take(mine.stream != OWN), role)
     regions = _regions(done.network)
     _add_decisions(process, done.run.snapshots, regions)
     _add_circuits(process, circuit_spans(done.run), done.run.step_time_s, regions)
@@ -180,11 +180,11 @@ def _add_spans(process: Process, spans: Spans, lanes: Iterable[int]) -> None:
         process.span(lane, WORDS.get(name, name), name, (start, end), **args)
 
 
-def _add_beside(process: Process, spans: Spans, role: str) -> None:
+def _add_concurrent(process: Process, spans: Spans, role: str) -> None:
     """Spread overlapping spans over as few lanes as they need."""
     chosen = first_free_lanes(zip(spans.start_s.tolist(), spans.end_s.tolist(), strict=True))
     lanes = [
-        process.lane(f"{role.split(' · ', maxsplit=1)[0]} · beside it{f' ({n})' if n else ''}")
+        process.lane(f"{role.split(' · ', maxsplit=1)[0]} · concurrent{f' ({n})' if n else ''}")
         for n in range(max(chosen, default=-1) + 1)
     ]
     _add_spans(process, spans, (lanes[number] for number in chosen))

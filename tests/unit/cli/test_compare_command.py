@@ -64,7 +64,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
         "--degree 4 --region-servers 4 --circuits reference --no-split --reconfigure always",
         "--first block --reconfig-delay 10ms --link-up measured --tiers fit --host-links aoc",
-        "--ocs-ports 2 --no-nics --fibre-length 20 --steps 1 --seed 3 --compute-spread 0.2",
+        "--ocs-ports 2 --no-nics --fiber-length 20 --steps 1 --seed 3 --compute-spread 0.2",
         "--network flow --json -",
     )
     assert done.status == 0, done.err
@@ -84,7 +84,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     }  # fmt: skip
     assert scenario["counting"] == {
         "tiers": "fit", "host_links": "aoc", "ocs_ports_per_nic": 2, "include_nics": False,
-        "fibre_length_m": "20",
+        "fiber_length_m": "20",
     }  # fmt: skip
     assert scenario["demand"]["dispatch_element_bytes"] == 1.0
     assert scenario["demand"]["deduplicate"] is True

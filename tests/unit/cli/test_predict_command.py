@@ -37,9 +37,9 @@ def test_drawn_traces_are_called_synthetic(lightloom):
     outcome = lightloom(DRAWN)
     assert outcome.status == 0
     text = outcome.out
-    assert "calm: SYNTHETIC trace, drawn by the generator; 20 steps x 2 layers x 8 experts" in text
+    assert "calm: SYNTHETIC loads, drawn by the generator; 20 steps x 2 layers x 8 experts" in text
     assert "seed: 3" in text
-    assert "synthetic loads: they say nothing of a real model's predictability" in text
+    assert "synthetic loads: they do not show how predictable a real model is" in text
     for name in [*(set(PREDICTORS) - {"copilot"}), "static circuits"]:
         assert f" {name} " in text
     assert "top-2" in text

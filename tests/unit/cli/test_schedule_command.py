@@ -155,7 +155,7 @@ def test_outputs_are_refused_before_anything_is_computed(refused):
 
 
 def test_golden_table(lightloom, golden, folder):
-    """Everything that is printed but the time to compute, on a matrix that is kept beside it."""
+    """Everything that is printed but the time to compute, on a matrix that is stored with it."""
     matrix = Path(__file__).parents[2] / "golden" / "schedule_demand.csv"
     (folder / "demand.csv").write_text(matrix.read_text())
     outcome = lightloom(
@@ -244,7 +244,8 @@ def test_chosen_methods_alone(lightloom):
 
 def test_other_systems_and_relaying_are_asked_for(lightloom):
     job = "schedule a.npy --delay 1us --degree 1"
-    plain, more = lightloom(job).out, lightloom(f"{job} --relay --no-systems").out
+    outputs = (lightloom(job).out, lightloom(f"{job} --relay --no-systems").out)
+    plain, more = (" ".join(text.split()) for text in outputs)
     assert "RotorNet, relaying" in plain
     assert "relayed: split" not in plain
     assert "RotorNet" not in more
@@ -336,7 +337,7 @@ def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
     assert outcome.status == 130
     assert outcome.err == "lightloom: interrupted\n"
     assert "open-shop" in outcome.out
-    assert "Interrupted: what was finished is above." in outcome.out
+    assert "Interrupted: only finished results are shown." in outcome.out
     content = json.loads((folder / "a.json").read_text())
     assert content["interrupted"] is True
     assert list(content["schedules"]) == ["round-robin", "open-shop"]

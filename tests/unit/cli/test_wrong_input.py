@@ -217,7 +217,7 @@ def test_a_missing_price(refused):
     text = (
         '[sources.s]\ntext = "t"\ndate = "2026-01-01"\n'
         '[links.400]\ntransceiver_usd = { value = 1, source = "s" }\n'
-        "[fibre]\n"
+        "[fiber]\n"
         'price_usd_per_m = { value = 1, source = "s" }\n'
         'mean_length_m = { value = 1, source = "s" }\n'
         "[switches]\n"

@@ -143,7 +143,7 @@ def test_bill(cluster):
         "eps_port": 5 * 256,
         "ocs_port": 768,
         "transceiver": 6 * 256 + 768,
-        "fibre": 3 * 256 + 768,
+        "fiber": 3 * 256 + 768,
     }
 
 

@@ -52,17 +52,17 @@ def test_bill_of_a_fat_tree(cluster):
         "nic": (400, 1024),
         "eps_port": (400, 5 * 1024),
         "transceiver": (400, 6 * 1024),
-        "fibre": (400, 3 * 1024),
+        "fiber": (400, 3 * 1024),
     }
     assert (bill.gpus, bill.servers) == (1024, 128)
 
 
 @pytest.mark.parametrize("kind", ["dac", "aoc"])
-def test_host_cables_replace_two_transceivers_and_a_fibre_each(cluster, kind):
+def test_host_cables_replace_two_transceivers_and_a_fiber_each(cluster, kind):
     bill = FatTree().bill_of_materials(cluster, Counting(host_links=kind))
     assert bill.count(kind) == 1024
     assert bill.count("transceiver") == 4 * 1024
-    assert bill.count("fibre") == 2 * 1024
+    assert bill.count("fiber") == 2 * 1024
     assert bill.count("eps_port") == 5 * 1024
 
 

@@ -167,7 +167,7 @@ def test_the_demand_is_needed(small, job):
 
 def test_bill_of_a_flat_panel(cluster):
     found = {line.component: line.count for line in TopoOpt().bill_of_materials(cluster).lines}
-    assert found == {"nic": 1024, "transceiver": 1024, "patch_port": 1024, "fibre": 1024}
+    assert found == {"nic": 1024, "transceiver": 1024, "patch_port": 1024, "fiber": 1024}
 
 
 def test_bill_with_look_ahead(cluster):
@@ -187,7 +187,7 @@ def test_a_panel_too_small_is_folded(options, gpus, folded):
     cluster = Cluster.of(gpus=gpus, nic_gbps=400, gpu="h100")
     bill = TopoOpt(**options).bill_of_materials(cluster)
     passes = 3 if folded else 1
-    assert bill.count("patch_port") == bill.count("fibre") == passes * cluster.nics
+    assert bill.count("patch_port") == bill.count("fiber") == passes * cluster.nics
     assert bill.count("long_reach_transceiver") == (cluster.nics if folded else 0)
     assert bill.count("transceiver") == (0 if folded else cluster.nics)
     assert bill.conventions["patch panel"] == ("two tiers" if folded else "flat")

@@ -18,7 +18,7 @@ power_w = { value = 10, source = "me" }
 """
 
 
-def test_catalogue_names():
+def test_catalog_names():
     assert gpu_names() == ["a100", "h100", "h800", "h200", "b200"]
 
 

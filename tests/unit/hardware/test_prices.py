@@ -30,14 +30,14 @@ def test_prices_give_the_papers_cost_ratio(rate, ratio):
     """Per NIC: fat-tree n + 5e + 6t + 3f; MixNet 2 of 8 NICs on it, 6 on an OCS n + t + o + f."""
     prices = load_prices()
     transceiver, nic, port, ocs, _ = (prices.at(rate).get(name) for name in NAMES)
-    fat_tree = nic + 5 * port + 6 * transceiver + 3 * prices.fibre_usd
-    optical = nic + transceiver + ocs + prices.fibre_usd
+    fat_tree = nic + 5 * port + 6 * transceiver + 3 * prices.fiber_usd
+    optical = nic + transceiver + ocs + prices.fiber_usd
     assert fat_tree / ((2 * fat_tree + 6 * optical) / 8) == pytest.approx(ratio, abs=5e-4)
 
 
-def test_fibre_and_server():
+def test_fiber_and_server():
     prices = load_prices()
-    assert prices.fibre_usd == pytest.approx(150)
+    assert prices.fiber_usd == pytest.approx(150)
     assert prices.server_usd_per_gpu() == pytest.approx(7500)
     assert prices.look_ahead_switch_usd == 25
     assert prices.rates_gbps() == [100, 200, 400, 800]

@@ -1,4 +1,4 @@
-"""The catalogue's entries and their sources, and ``load_model``."""
+"""The catalog's entries and their sources, and ``load_model``."""
 
 import json
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lightloom.errors import ModelError
-from lightloom.models import Model, catalogue, load_model
-from lightloom.models.catalogue import entry_model, parse_count
+from lightloom.models import Model, catalog, load_model
+from lightloom.models.catalog import entry_model, parse_count
 
 NAMES = {
     "mixtral-8x7b",
@@ -50,17 +50,17 @@ CONFIG = {
 
 
 def test_names_are_complete_and_in_order() -> None:
-    assert list(catalogue()) == sorted(NAMES)
+    assert list(catalog()) == sorted(NAMES)
 
 
-def test_a_caller_cannot_change_the_catalogue() -> None:
-    catalogue().clear()
-    assert set(catalogue()) == NAMES
+def test_a_caller_cannot_change_the_catalog() -> None:
+    catalog().clear()
+    assert set(catalog()) == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_value_has_a_source_and_a_date(name: str) -> None:
-    model = catalogue()[name]
+    model = catalog()[name]
     assert model.name == name
     expected = {"config"}
     expected |= {"parameters"} if model.published_parameters else set()
@@ -91,14 +91,14 @@ def test_every_value_has_a_source_and_a_date(name: str) -> None:
 def test_published_plans(
     name: str, tp: int, pp: int, ep: int, seq_len: int, micro_batch_size: int
 ) -> None:
-    plan = catalogue()[name].plan
+    plan = catalog()[name].plan
     assert plan is not None
     assert (plan.tp, plan.pp, plan.ep) == (tp, pp, ep)
     assert (plan.seq_len, plan.micro_batch_size) == (seq_len, micro_batch_size)
 
 
 def test_models_without_a_published_plan_have_none() -> None:
-    without = {name for name, model in catalogue().items() if model.plan is None}
+    without = {name for name, model in catalog().items() if model.plan is None}
     assert without == {
         "gpt-oss-120b",
         "olmoe-1b-7b",
@@ -110,19 +110,19 @@ def test_models_without_a_published_plan_have_none() -> None:
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_published_expert_parallelism_divides_the_experts(name: str) -> None:
-    model = catalogue()[name]
+    model = catalog()[name]
     if model.plan and model.num_experts:
         assert model.num_experts % model.plan.ep == 0
 
 
 def test_a_choice_that_the_publication_does_not_make_is_said() -> None:
     for name in ("deepseek-r1", "deepseek-v3", "llama-3-405b"):
-        assert "not given" in catalogue()[name].sources["plan"]
-        assert "chosen" in catalogue()[name].sources["plan"]
+        assert "not given" in catalog()[name].sources["plan"]
+        assert "chosen" in catalog()[name].sources["plan"]
 
 
 def test_qwen_variants_differ_in_their_experts_only() -> None:
-    known = catalogue()
+    known = catalog()
     experts = {name: known[name].num_experts for name in known if name.startswith("qwen-moe")}
     experts["qwen1.5-moe-a2.7b"] = known["qwen1.5-moe-a2.7b"].num_experts
     assert experts == {"qwen-moe": 64, "qwen-moe-32e": 32, "qwen1.5-moe-a2.7b": 60}
@@ -134,7 +134,7 @@ def test_qwen_variants_differ_in_their_experts_only() -> None:
 
 
 def test_layers_and_blocks_of_the_mixnet_table() -> None:
-    known = catalogue()
+    known = catalog()
     for name, blocks, experts in (
         ("mixtral-8x7b", 32, 8),
         ("llama-moe", 32, 16),
@@ -165,25 +165,25 @@ def test_an_entry_is_read() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("date = 2025-01-02\n", "", "catalogue entry test: origin.date is missing; add it"),
-        ('source = "somewhere"', "", "catalogue entry test: origin.source is missing; add it"),
-        ('"somewhere"', '""', "catalogue entry test: origin.source = '': expected a name"),
+        ("date = 2025-01-02\n", "", "catalog entry test: origin.date is missing; add it"),
+        ('source = "somewhere"', "", "catalog entry test: origin.source is missing; add it"),
+        ('"somewhere"', '""', "catalog entry test: origin.source = '': expected a name"),
         (
             "[config]",
             "[plans]\ntp = 1\n[config]",
             "entry test: unknown key 'plans'; did you mean",
         ),
-        ("[origin]", "[origin", "catalogue entry test: not valid TOML: "),
-        ("vocab_size = 100", "", "catalogue entry test: vocab_size is missing; "),
+        ("[origin]", "[origin", "catalog entry test: not valid TOML: "),
+        ("vocab_size = 100", "", "catalog entry test: vocab_size is missing; "),
         (
             "[config]",
             '[counts]\ntotal = "7"\nsource = "x"\ndate = 2025-01-02\n[config]',
-            "catalogue entry test: counts.total = 7: expected text of the form ^[0-9]+",
+            "catalog entry test: counts.total = 7: expected text of the form ^[0-9]+",
         ),
         (
             "[config]",
             '[plan]\ntp = 0\nsource = "x"\ndate = 2025-01-02\n[config]',
-            "catalogue entry test: plan.tp = 0: expected at least 1",
+            "catalog entry test: plan.tp = 0: expected at least 1",
         ),
     ],
 )
@@ -206,7 +206,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_name() -> None:
-    assert load_model("mixtral-8x22b") is catalogue()["mixtral-8x22b"]
+    assert load_model("mixtral-8x22b") is catalog()["mixtral-8x22b"]
 
 
 def test_a_file_is_named_after_its_folder_or_itself(file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lightloom.errors import ModelError
-from lightloom.models import Model, catalogue, load_model
+from lightloom.models import Model, catalog, load_model
 from lightloom.models.config_keys import ALIASES, IGNORED, NEUTRAL
 from lightloom.models.families import FAMILIES
 from lightloom.models.mapping import model_from_config
@@ -641,8 +641,8 @@ def test_a_contradiction_of_family_is_noted_and_architectures_wins() -> None:
         ("mistralai_Mixtral-8x7B-v0.1.json", "mixtral-8x7b"),
     ],
 )
-def test_published_file_has_the_shape_of_the_catalogue(file: str, name: str) -> None:
-    entry = catalogue()[name]
+def test_published_file_has_the_shape_of_the_catalog(file: str, name: str) -> None:
+    entry = catalog()[name]
     model = load_model(str(published(file)))
     assert model == replace(
         entry,

@@ -4,8 +4,8 @@ from typing import Any, get_args
 
 import pytest
 
-from lightloom.models import EmbeddingConvention, Model, catalogue
-from lightloom.models.catalogue import parse_count
+from lightloom.models import EmbeddingConvention, Model, catalog
+from lightloom.models.catalog import parse_count
 from lightloom.models.mapping import model_from_config
 from lightloom.models.parameters import (
     active_parameters,
@@ -21,7 +21,7 @@ from lightloom.models.parameters import (
     total_parameters,
 )
 
-#: name -> total and active as printed. Sources are in the catalogue's files; here the figures are
+#: name -> total and active as printed. Sources are in the catalog's files; here the figures are
 #: written again, so that a change of either is seen.
 PUBLISHED = {
     "mixtral-8x7b": ("46.7B", "12.9B"),
@@ -68,7 +68,7 @@ _PHI: dict[str, Any] = {
     "num_local_experts": 16,
     "vocab_size": 32064,
 }
-#: models that the catalogue does not have, for the families it lacks: configuration (each from
+#: models that the catalog does not have, for the families it lacks: configuration (each from
 #: the config.json of the model's Hugging Face page), printed counts, and where they are printed
 OTHERS: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "DeepSeek-V2": (
@@ -175,16 +175,16 @@ def model_of(config: dict[str, Any]) -> Model:
     return model_from_config(config, "test", "here")
 
 
-def test_the_table_covers_the_catalogue() -> None:
+def test_the_table_covers_the_catalog() -> None:
     variants = {"qwen-moe", "qwen-moe-32e"}
-    assert set(PUBLISHED) == set(catalogue()) - variants
+    assert set(PUBLISHED) == set(catalog()) - variants
     for name in variants:
-        assert catalogue()[name].published_parameters is None
+        assert catalog()[name].published_parameters is None
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_catalogue_counts_match_the_published_ones(name: str) -> None:
-    model = catalogue()[name]
+def test_catalog_counts_match_the_published_ones(name: str) -> None:
+    model = catalog()[name]
     total, active = PUBLISHED[name]
     assert model.published_parameters == parse_count(total)[0]
     assert total_parameters(model) == pytest.approx(parse_count(total)[0], rel=0.005)
@@ -206,13 +206,13 @@ def test_other_counts_match_the_published_ones(name: str) -> None:
 
 
 def test_qwen3_publishes_its_counts_without_embeddings_as_well() -> None:
-    small, large = catalogue()["qwen3-30b-a3b"], catalogue()["qwen3-235b-a22b"]
+    small, large = catalog()["qwen3-30b-a3b"], catalog()["qwen3-235b-a22b"]
     assert rounds_to(total_parameters(small, "none"), "29.9B")
     assert rounds_to(total_parameters(large, "none"), "234B")
 
 
 #: parameters of the released checkpoints (Hugging Face safetensors metadata; for DeepSeek-V3 the
-#: main model, for quantised checkpoints the logical weights), counted from their tensors
+#: main model, for quantized checkpoints the logical weights), counted from their tensors
 CHECKPOINTS = {
     "mixtral-8x7b": 46_702_792_704,
     "mixtral-8x22b": 140_620_634_112,
@@ -229,7 +229,7 @@ CHECKPOINTS = {
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_counts_are_those_of_the_checkpoints_to_the_last_parameter(name: str) -> None:
-    assert total_parameters(catalogue()[name]) == CHECKPOINTS[name]
+    assert total_parameters(catalog()[name]) == CHECKPOINTS[name]
 
 
 def test_deepseek_v2_lite_to_the_last_parameter() -> None:
@@ -358,9 +358,9 @@ def test_a_tied_table_is_counted_once() -> None:
     assert total_parameters(tied, "both") - total_parameters(tied, "none") == 70
 
 
-@pytest.mark.parametrize("name", catalogue())
+@pytest.mark.parametrize("name", catalog())
 def test_parts_add_up_for_every_model_and_convention(name: str) -> None:
-    model = catalogue()[name]
+    model = catalog()[name]
     for convention in get_args(EmbeddingConvention):
         parts = parameter_parts(model, convention)
         assert sum(part.total for part in parts) == total_parameters(model)

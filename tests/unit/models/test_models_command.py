@@ -1,4 +1,4 @@
-"""``lightloom models``: what it prints, and that it fits a terminal of 80 signs."""
+"""``lightloom models``: what it prints, and that it fits a terminal of 80 columns."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lightloom.cli.models import register
 from lightloom.errors import ModelError
-from lightloom.models import catalogue
+from lightloom.models import catalog
 
 
 def run(*arguments: str) -> str:
@@ -34,7 +34,7 @@ def row(output: str, name: str) -> list[str]:
 
 def test_lists_every_model_with_units_and_plan() -> None:
     output = run()
-    for name in catalogue():
+    for name in catalog():
         assert name == row(output, name)[0]
     assert row(output, "mixtral-8x22b") == (
         ["mixtral-8x22b", "56", "6144", "8", "2", "140.62", "39.15", "TP8", "PP8", "EP8"]
@@ -48,11 +48,11 @@ def test_lists_every_model_with_units_and_plan() -> None:
 
 def test_the_list_names_a_source_for_every_shape() -> None:
     output = run()
-    for name, model in catalogue().items():
+    for name, model in catalog().items():
         assert f"  {name}: {model.sources['config']}\n" in output
 
 
-def test_the_table_fits_80_signs() -> None:
+def test_the_table_fits_80_columns() -> None:
     table = run().split("total: all parameters")[0]
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
     assert "…" not in table
@@ -78,7 +78,7 @@ def test_details_say_convention_published_counts_plan_and_sources() -> None:
     assert "published: 671 B in total (here +0.00%), 37 B active" in flat
     assert "note: 1 multi-token prediction layer(s) left out" in flat
     assert "published plan: TP1 PP16 EP64, sequences of 4096 tokens, 8 per micro-batch" in flat
-    for what, source in catalogue()["deepseek-r1"].sources.items():
+    for what, source in catalog()["deepseek-r1"].sources.items():
         assert f"source of {what}: {source}" in flat
 
 

@@ -142,7 +142,7 @@ def test_verdict_respects_ties(make_comparison):
     assert text.startswith(
         "fat-tree takes 20 s per step; mixnet lies within its interval (1.025 times its time)."
     )
-    assert "topoopt does most for a dollar of network" in text
+    assert "topoopt is best per dollar of network" in text
     alone = verdict(results[:1])
     assert alone == "fat-tree takes 20 s per step."
     apart = verdict(tuple(dataclasses.replace(r, tied_with_fastest=False) for r in results))

@@ -12,9 +12,9 @@ from lightloom.report.plots import BarsBuilder, Point, pareto
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_gantt import MAX_SPANS, choose_window, detail_drawing, step_drawing
 from lightloom.report.plots_svg import (
-    KIND_COLOURS,
+    KIND_COLORS,
     MARKS,
-    NUM_COLOURS,
+    NUM_COLORS,
     Axis,
     drawing,
     fabric_styles,
@@ -86,22 +86,22 @@ def test_axis_is_linear(low, span, share):
     assert axis(low + share * span) == pytest.approx(100 - 80 * share, abs=slack)
 
 
-def test_fabrics_keep_their_colours_whatever_they_stand_beside():
+def test_fabrics_keep_their_colors_whatever_they_stand_beside():
     alone = fabric_styles([("mixnet", "mixnet")])
     crowd = fabric_styles([("own", "toml"), ("second", "mixnet"), ("fat-tree", "fat-tree")])
-    assert alone["mixnet"].colour == crowd["second"].colour == KIND_COLOURS["mixnet"]
-    assert crowd["own"].colour not in KIND_COLOURS.values()
+    assert alone["mixnet"].color == crowd["second"].color == KIND_COLORS["mixnet"]
+    assert crowd["own"].color not in KIND_COLORS.values()
 
 
-@given(st.lists(st.sampled_from([*KIND_COLOURS, "own"]), max_size=NUM_COLOURS))
-def test_up_to_ten_fabrics_have_ten_colours(kinds):
+@given(st.lists(st.sampled_from([*KIND_COLORS, "own"]), max_size=NUM_COLORS))
+def test_up_to_ten_fabrics_have_ten_colors(kinds):
     styles = fabric_styles([(str(n), kind) for n, kind in enumerate(kinds)])
-    assert len({style.colour for style in styles.values()}) == len(kinds)
+    assert len({style.color for style in styles.values()}) == len(kinds)
 
 
 def test_built_in_fabrics_have_marks_of_their_own():
-    styles = fabric_styles([(kind, kind) for kind in KIND_COLOURS])
-    assert len({style.mark for style in styles.values()}) == len(KIND_COLOURS) <= len(MARKS)
+    styles = fabric_styles([(kind, kind) for kind in KIND_COLORS])
+    assert len({style.mark for style in styles.values()}) == len(KIND_COLORS) <= len(MARKS)
 
 
 def pareto_of(*values):

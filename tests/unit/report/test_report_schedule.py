@@ -17,7 +17,7 @@ from lightloom.report.page_schedule import (
     write_schedule_drawing,
     write_schedule_page,
 )
-from lightloom.report.plots_schedule import colour, gantt
+from lightloom.report.plots_schedule import color, gantt
 from lightloom.report.schedule_table import print_scheduling, profile_text, verdict
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
 from lightloom.study.scheduling import (
@@ -62,7 +62,7 @@ def spans(*rows, sources=2, length_s=1e-3):
 HALVES = spans((0, DARK, 0, 1e-4), (0, 1, 1e-4, 5e-4), (1, 70, 0, 1e-3), (0, 10, 5e-4, 8e-4))
 
 
-def test_gantt_in_signs():
+def test_gantt_in_characters():
     lines = text_of(print_gantt, HALVES, np.array([0, 9]), "Title").splitlines()
     assert lines[0] == "Title"
     assert lines[1] == "      time [ms]"
@@ -140,8 +140,8 @@ def test_verdict_in_words(found):
         Problem("x", found.problem.demand, 400.0, 25e-3, ports=Ports(4, 800.0)), ALL
     )
     assert re.fullmatch(
-        r"Keep the static circulant, unless the delay of 25 ms is hidden or this demand comes more "
-        r"than [\d.]+ times: best saves [\d.]+ us each\.",
+        r"Keep the static circulant, unless the delay of 25 ms is hidden or this demand repeats "
+        r"more than [\d.]+ times: best saves [\d.]+ us each\.",
         verdict(slow)[0],
     )
     held = found.best_allocation.split.circuits
@@ -152,7 +152,7 @@ def test_verdict_in_words(found):
         "Keep the circuits given: no other circuits are faster for this demand."
     )
     same.interrupted = True
-    assert verdict(same)[-1] == "Interrupted: what was finished is above."
+    assert verdict(same)[-1] == "Interrupted: only finished results are shown."
 
 
 def test_a_time_limit_is_said_in_the_table(found):
@@ -167,27 +167,27 @@ def test_a_time_limit_is_said_in_the_table(found):
     assert row.length_s > 0
 
 
-def ring(neighbours, pairs):
+def ring(neighbors, pairs):
     demand = np.zeros((6, 6), dtype=np.uint64)
     for source, destination in pairs:
         demand[source, destination] = 10**6
     held = np.zeros((6, 6), dtype=np.uint16)
-    for a, b in neighbours:
+    for a, b in neighbors:
         held[a, b] = held[b, a] = 1
     asked = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
     return compare_schedules(asked, Choice(("bvn",), ("static", "best", "exact"), relay=True))
 
 
-def test_what_has_no_way_is_said():
+def test_pairs_without_a_route_are_reported():
     line = [(0, 1), (1, 2), (2, 3)]
     many = ring(line, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)])
     assert verdict(many)[0] == (
-        "No circuits are enough: there is no EPS, so that a pair needs a circuit of its own; more "
-        "ports, or an EPS rate, help."
+        "No circuits suffice: without an EPS every pair needs a circuit; more ports or an EPS rate "
+        "would help."
     )
     assert "never" in text_of(print_scheduling, many)
     far = ring(line, [(0, 3)])
-    assert "Reconfigure: over the circuits given some pairs have no way at all." in verdict(far)
+    assert "Reconfigure: over the circuits given some pairs have no route at all." in verdict(far)
     for found in (many, far, ring(line, [(0, 2)])):
         assert not re.search(r"\b(nan|inf)\b", " ".join(verdict(found)))
 
@@ -261,8 +261,8 @@ def test_rectangles_have_a_page_without_matrices():
 
 
 @given(st.integers(0, 4095))
-def test_colours_are_light_enough_for_dark_numbers(destination):
-    parts = [int(colour(destination)[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+def test_colors_are_light_enough_for_dark_numbers(destination):
+    parts = [int(color(destination)[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     ink = 0.006  # of #10131a

@@ -53,7 +53,7 @@ def test_results_are_printed(printed):
     ]  # fmt: skip
     assert row_of(text, "mixnet", 0)[3] == "1.025="
     assert row_of(text, "topoopt", 0)[3] == "1.300"
-    assert "~: tied, yet slower in every sample" in text
+    assert "~: tied, but slower in every sample" in text
 
 
 def test_a_tie_that_every_sample_denies_is_marked(printed, make_comparison):

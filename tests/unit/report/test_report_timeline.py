@@ -68,7 +68,7 @@ def test_one_process_per_fabric(write):
 def test_lanes_are_named_by_role(write):
     lanes = lanes_of(write())
     assert lanes[1, 1] == "stage 0 · 8 GPUs of server 0 (replica 0, EP member 0)"
-    assert "stage 1 · beside it (1)" in lanes.values()
+    assert "stage 1 · concurrent (1)" in lanes.values()
     assert "region 0 · circuit server 0 - server 1" in lanes.values()
     assert "region 0 · decisions for EP group 0" in lanes.values()
     assert not any("circuit" in name for (pid, _), name in lanes.items() if pid == 1)

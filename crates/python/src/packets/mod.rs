@@ -297,15 +297,15 @@ impl LinkUseColumns {
     }
 }
 
-/// Queues and utilisation over time.
+/// Queues and utilization over time.
 #[derive(IntoPyObject)]
 struct SampleColumns {
     begin_ps: Py<PyArray1<u64>>,
     end_ps: Py<PyArray1<u64>>,
     layer: Py<PyArray1<u8>>,
     carried_bytes: Py<PyArray1<u64>>,
-    mean_utilisation: Py<PyArray1<f64>>,
-    max_utilisation: Py<PyArray1<f64>>,
+    mean_utilization: Py<PyArray1<f64>>,
+    max_utilization: Py<PyArray1<f64>>,
     busiest: Py<PyArray1<u32>>,
     mean_queue_bytes: Py<PyArray1<f64>>,
     max_queue_bytes: Py<PyArray1<u64>>,
@@ -320,8 +320,8 @@ impl SampleColumns {
             end_ps: column(py, rows.iter().map(|row| row.end.0)),
             layer: column(py, rows.iter().map(|row| row.layer)),
             carried_bytes: column(py, rows.iter().map(|row| row.carried.0)),
-            mean_utilisation: column(py, rows.iter().map(|row| row.mean_utilization)),
-            max_utilisation: column(py, rows.iter().map(|row| row.max_utilization)),
+            mean_utilization: column(py, rows.iter().map(|row| row.mean_utilization)),
+            max_utilization: column(py, rows.iter().map(|row| row.max_utilization)),
             busiest: column(py, rows.iter().map(|row| row.busiest.0)),
             mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
             max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),

@@ -26,7 +26,7 @@ from lightloom.inputs.strict import (
     check,
     quantity,
 )
-from lightloom.models import catalogue
+from lightloom.models import catalog
 from lightloom.packets.scenario import QueueSize, whole_bytes
 
 
@@ -190,7 +190,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     source = text(scenario.demand.source, REGIMES)
     return scenario.model_copy(
         update={
-            "model": text(scenario.model, catalogue()),
+            "model": text(scenario.model, catalog()),
             "fabrics": tuple(fabric(name) for name in scenario.fabrics),
             "fabric_options": {fabric(k): v for k, v in scenario.fabric_options.items()},
             "cluster": scenario.cluster.model_copy(

@@ -31,7 +31,7 @@ Degree = Annotated[int, Field(ge=1)]
 
 
 class _Table(Strict):
-    """A table of a catalogue entry."""
+    """A table of a catalog entry."""
 
     model_config = ConfigDict(strict=True)
 
@@ -78,13 +78,13 @@ def parse_count(text: str) -> tuple[float, float]:
     return round(float(digits) * scale), scale / 10**decimals
 
 
-def catalogue() -> dict[str, Model]:
+def catalog() -> dict[str, Model]:
     """All models known by name, in the order of their names."""
-    return dict(_catalogue())
+    return dict(_catalog())
 
 
 @functools.cache
-def _catalogue() -> tuple[tuple[str, Model], ...]:
+def _catalog() -> tuple[tuple[str, Model], ...]:
     folder = resources.files("lightloom.models") / "data"
     texts = {
         file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def _catalogue() -> tuple[tuple[str, Model], ...]:
 
 
 def entry_model(name: str, text: str) -> Model:
-    """Model of one catalogue entry, from the text of its TOML file.
+    """Model of one catalog entry, from the text of its TOML file.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def entry_model(name: str, text: str) -> Model:
         If the entry is not TOML, lacks a source or date, has an unknown key, or its configuration
         cannot be mapped.
     """
-    where = f"catalogue entry {name}"
+    where = f"catalog entry {name}"
     entry = check(_Entry, parse_toml(text.encode(), where, ModelError), where)
     model = model_from_config(entry.config, name, where)
     sources = {"config": entry.origin.text}
@@ -122,12 +122,12 @@ def entry_model(name: str, text: str) -> Model:
 
 
 def load_model(name_or_path: str) -> Model:
-    """Model of a catalogue name, or of a ``config.json``.
+    """Model of a catalog name, or of a ``config.json``.
 
     Parameters
     ----------
     name_or_path
-        A name of :func:`catalogue`; else a path, if it contains a separator, ends in ``.json`` or
+        A name of :func:`catalog`; else a path, if it contains a separator, ends in ``.json`` or
         exists. A folder stands for the ``config.json`` in it. A name wins over a file of that name
         (write ``./name`` for the file).
 
@@ -142,7 +142,7 @@ def load_model(name_or_path: str) -> Model:
     >>> lightloom.load_model("mixtral-8x7b").num_experts
     8
     """
-    known = catalogue()
+    known = catalog()
     if name_or_path in known:
         return known[name_or_path]
     if not _is_path(name_or_path):

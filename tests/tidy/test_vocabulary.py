@@ -1,0 +1,186 @@
+"""The project speaks the language of its field: docs/glossary.md, and glossary.toml beside it.
+
+Words to avoid are looked for in documentation, help texts, names, docstrings, comments and
+messages; one name of a public type has one meaning.
+"""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from lightloom.cli import build_app
+
+ROOT = Path(__file__).parents[2]
+ENTRIES = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
+
+#: documents that quote words to avoid: the glossary itself, and the old names of the changelog
+QUOTING = {"docs/glossary.md"}
+RENAMED = re.compile(r"^### Renamed$.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "experiments/*/*.md", "benches/*.md")
+    for path in ROOT.glob(pattern)
+    if path.relative_to(ROOT).as_posix() not in QUOTING
+)
+SOURCES = sorted(
+    path
+    for folder in ("python", "crates", "tests", "docs/site", "examples", "experiments", "benches")
+    for pattern in (f"{folder}/**/*.py", f"{folder}/**/*.rs")
+    for path in ROOT.glob(pattern)
+    if path != Path(__file__)
+)
+
+#: folders whose names and comments still have words to avoid; each goes when it is clean
+NOT_YET_CLEAN = {"benches", "crates", "examples", "experiments", "python", "tests"}
+
+#: a type of Rust and the class or alias of the same name through which Python shows it
+MIRRORED: set[str] = set()
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def forbidden_text() -> re.Pattern[str]:
+    """One pattern for all words and phrases; spaces match line breaks and comment signs."""
+    words = [word for entry in ENTRIES for word in entry.get("text", [])]
+    alternatives = (r"[\s/#*]+".join(map(re.escape, word.split())) for word in words)
+    return re.compile(rf"(?<![\w`])({'|'.join(alternatives)})(?![\w`])", re.IGNORECASE)
+
+
+@cache
+def forbidden_names() -> re.Pattern[str]:
+    """One pattern for words of identifiers that were split by ``_``."""
+    words = [word for entry in ENTRIES for word in entry.get("names", [])]
+    allowed = [word for entry in ENTRIES for word in entry.get("allow", [])]
+    guard = "".join(rf"(?!{word}(?:_|$))(?<!{word.rpartition('_')[0]}_)" for word in allowed)
+    return re.compile(rf"(?:^|_){guard}({'|'.join(words)})(?=_|$)")
+
+
+def words_of(identifier: str) -> str:
+    """``PairAsks`` and ``PAIR_ASKS`` as ``pair_asks``."""
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", identifier)
+    return parts.lower()
+
+
+def wrong_text(text: str) -> list[str]:
+    return [" ".join(match.split()) for match in forbidden_text().findall(text)]
+
+
+def wrong_names(identifiers: set[str]) -> list[str]:
+    return sorted(name for name in identifiers if forbidden_names().search(words_of(name)))
+
+
+def python_parts(source: str) -> tuple[str, set[str]]:
+    """Text (comments and strings) and identifiers of a Python file."""
+    text, identifiers = [], set()
+    texts = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in texts:
+            text.append(token.string)
+        elif token.type == tokenize.NAME:
+            identifiers.add(token.string)
+    return "\n".join(text), identifiers
+
+
+def rust_parts(source: str) -> tuple[str, set[str]]:
+    """The same of a Rust file, well enough: ``//`` comments, ordinary strings, the rest."""
+    pattern = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\'', re.DOTALL)
+    text = "\n".join(pattern.findall(source))
+    return text, set(re.findall(r"[A-Za-z_]\w*", pattern.sub(" ", source)))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_documents_use_the_words_of_the_field(path):
+    assert wrong_text(RENAMED.sub("", path.read_text())) == []
+
+
+def help_texts(command: click.Command, path: str) -> dict[str, str]:
+    """Help of a command, its options and its subcommands, by where it is shown."""
+    texts = {path: f"{command.help or ''} {command.epilog or ''}"}
+    for parameter in command.params:
+        names = " ".join([*parameter.opts, *parameter.secondary_opts])
+        text = f"{getattr(parameter, 'help', None) or ''} {parameter.metavar or ''}"
+        texts[f"{path} {names}"] = text
+    for name, child in getattr(command, "commands", {}).items():
+        texts |= help_texts(child, f"{path} {name}")
+    return texts
+
+
+@pytest.mark.skipif("python" in NOT_YET_CLEAN, reason="the commands are not clean yet")
+def test_help_uses_the_words_of_the_field():
+    texts = help_texts(typer.main.get_command(build_app()), "lightloom")
+    found = {place: wrong_text(text) for place, text in texts.items() if wrong_text(text)}
+    assert found == {}
+    options = {word.lstrip("-").replace("-", "_") for place in texts for word in place.split()}
+    assert wrong_names(options) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_code_uses_the_words_of_the_field(path):
+    if any(name_of(path).startswith(f"{folder}/") for folder in NOT_YET_CLEAN):
+        pytest.skip("its folder is not clean yet")
+    parts = python_parts if path.suffix == ".py" else rust_parts
+    text, identifiers = parts(path.read_text())
+    assert (wrong_text(text), wrong_names(identifiers)) == ([], [])
+
+
+def public_types() -> dict[str, list[str]]:
+    """Where each public type is defined: one place per crate or Python package."""
+    found = defaultdict(list)
+    for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        if "tests" not in path.parts:
+            pattern = r"^pub (?:struct|enum|trait|type|union) (\w+)"
+            for name in re.findall(pattern, path.read_text(), re.MULTILINE):
+                found[name].append(name_of(path))
+    for path in sorted((ROOT / "python" / "lightloom").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name_of(path))
+    return found
+
+
+@pytest.mark.skipif("crates" in NOT_YET_CLEAN, reason="the crates are not clean yet")
+def test_one_public_type_name_has_one_meaning():
+    several = {name: places for name, places in public_types().items() if len(places) > 1}
+    for name in MIRRORED & several.keys():
+        crates = [place for place in several[name] if place.startswith("crates")]
+        if len(crates) == 1 and len(several[name]) == 2:
+            del several[name]
+    assert several == {}
+
+
+def test_mirrored_types_are_mirrored():
+    types = public_types()
+    assert {name for name in MIRRORED if len(types.get(name, [])) < 2} == set()
+
+
+def test_the_patterns_find_words():
+    assert wrong_text("what is held\n// beside it") == ["beside"]
+    assert wrong_text("the way\n/// of all-to-alls\n/// ahead") == [
+        "the way /// of",
+        "all-to-alls /// ahead",
+    ]
+    assert wrong_text("besidewise `beside`") == []
+    assert wrong_names({"PairAsks", "at_most", "most_bytes", "compare_exchange"}) == [
+        "PairAsks",
+        "compare_exchange",
+        "most_bytes",
+    ]
+
+
+def test_every_word_to_avoid_has_another():
+    for entry in ENTRIES:
+        assert entry.keys() <= {"text", "names", "use", "allow"}
+        assert entry["use"]
+        assert entry.get("text") or entry.get("names")
