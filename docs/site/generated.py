@@ -1,7 +1,13 @@
 """Parts of the reference that are made from the code and from data; the site's hooks call them."""
 
+import importlib
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+from lightloom import _core
 
 ROOT = Path(__file__).parents[2]
 
@@ -11,8 +17,49 @@ def words_to_avoid() -> str:
     entries = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
     rows = ["| avoid | use |", "|---|---|"]
     for entry in entries:
-        words = dict.fromkeys(
-            [*entry.get("text", []), *(word.replace("_", " ") for word in entry.get("names", []))]
-        )
+        listed = [*entry.get("text", []), *entry.get("names", []), *entry.get("types", [])]
+        words = dict.fromkeys(word.replace("_", " ").lower() for word in listed)
         rows.append(f"| {', '.join(words)} | {entry['use']} |")
     return "\n".join(rows)
+
+
+def output_of(*arguments: str) -> str:
+    """What a command prints, as a block of code."""
+    run = subprocess.run(
+        [sys.executable, "-m", "lightloom", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "96", "NO_COLOR": "1", "TERM": "dumb"},
+    )
+    lines = [line.rstrip() for line in run.stdout.splitlines()]
+    return "\n".join(["```text", *lines, "```"])
+
+
+def command(name: str) -> str:
+    """The complete help of a command."""
+    return output_of(name, "--help")
+
+
+def fabric(kind: str) -> str:
+    """All options of a fabric."""
+    return output_of("fabrics", kind)
+
+
+def choices(key: str) -> str:
+    """The names of a closed set of the core, with their descriptions."""
+    rows = [f"| `{name}` | {text} |" for name, text in _core.choices(key)]
+    return "\n".join(["| name | meaning |", "|---|---|", *rows])
+
+
+def module(name: str) -> str:
+    """The public names of a module, where they are defined; documented by mkdocstrings."""
+    found = importlib.import_module(name)
+    blocks = []
+    for public in sorted(found.__all__, key=str.lower):
+        thing = getattr(found, public)
+        home, qualified = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+        if home and qualified and home.startswith("lightloom.") and not home.endswith("._core"):
+            blocks.append(f"::: {home}.{qualified}")
+    return "\n\n".join(blocks)

@@ -3,7 +3,8 @@
 README, ARCHITECTURE, CONTRIBUTING, CHANGELOG, the experiments and the benchmark results stay where
 a reader of the repository looks for them, and are pages of the site as well. Links are written as
 they work in the repository; this module translates them. A line ``<!-- generated: NAME -->`` in a
-page is replaced by what the function of that name in :mod:`generated` returns.
+page is replaced by what the function of that name in :mod:`generated` returns; a word after the
+name is its argument.
 """
 
 import os
@@ -33,7 +34,7 @@ OUTSIDE = (
 )
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^(?:```|~~~).*?^(?:```|~~~)$", re.MULTILINE | re.DOTALL)
-GENERATED = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+GENERATED = re.compile(r"^<!-- generated: (\w+)(?: (.+))? -->$", re.MULTILINE)
 
 
 def site_path(source: str) -> str:
@@ -77,7 +78,7 @@ def on_files(files: Files, config: object) -> Files:
 
 def on_page_markdown(markdown: str, page: object, config: object, files: Files) -> str:
     """Fill in what is generated and translate links from the repository to the site."""
-    markdown = GENERATED.sub(lambda match: getattr(generated, match[1])(), markdown)
+    markdown = GENERATED.sub(filled_in, markdown)
     here = page.file.src_uri
     kept: list[str] = []
     start = 0
@@ -86,6 +87,12 @@ def on_page_markdown(markdown: str, page: object, config: object, files: Files) 
         kept.append(fence[0])
         start = fence.end()
     return "".join([*kept, translated(markdown[start:], here, files)])
+
+
+def filled_in(match: re.Match[str]) -> str:
+    """The generated text that a line requests."""
+    function = getattr(generated, match[1])
+    return function(match[2]) if match[2] else function()
 
 
 def translated(text: str, here: str, files: Files) -> str:
