@@ -28,7 +28,7 @@ class LightloomError(Exception):
 
 
 class InputError(LightloomError):
-    """Something the user gave cannot be used.
+    """A value of the user cannot be used.
 
     Examples
     --------
@@ -62,7 +62,10 @@ class FabricError(InputError):
 
 
 class StuckError(LightloomError):
-    """Flows of a simulated network will never finish; says why and which, parted by semicolons."""
+    """Flows of a simulated network can never finish.
+
+    The message has the cause and the flows, separated by semicolons.
+    """
 
 
 class OutputError(LightloomError):

@@ -88,7 +88,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "on the packet fabric"),
         ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
          "links; known rates: 100, 200, 400, 800 Gb/s (rates between are not interpolated); add a "
-         "row to a file of your own"),
+         "row to a custom file"),
         (f"{JOB} --prices no.toml", "no.toml: no such file"),
         (f"{JOB} --power no.toml", "no.toml: no such file"),
         # plans
