@@ -31,7 +31,7 @@ def output_of(*arguments: str) -> str:
         text=True,
         check=True,
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "96", "NO_COLOR": "1", "TERM": "dumb"},
+        env={**os.environ, "COLUMNS": "79", "NO_COLOR": "1", "TERM": "dumb"},
     )
     lines = [line.rstrip() for line in run.stdout.splitlines()]
     return "\n".join(["```text", *lines, "```"])
