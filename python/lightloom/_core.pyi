@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.synthetic import DrawRequest
+from lightloom.demand.generator import DrawRequest
 from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest
 from lightloom.packets.requests import TopologyRequest as PacketTopologyRequest
 from lightloom.schedule.permutations import PermutationSchedule

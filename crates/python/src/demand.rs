@@ -16,7 +16,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// `lightloom.demand.synthetic.DrawRequest`: what to draw.
+/// `lightloom.demand.generator.DrawRequest`: what to draw.
 #[derive(FromPyObject)]
 struct DrawRequest {
     ranks: usize,
