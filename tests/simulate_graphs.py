@@ -3,18 +3,9 @@
 import numpy as np
 
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
-from lightloom.workload.task_graph import (
-    FIRST,
-    TRANSPOSED,
-    Category,
-    Kind,
-    Layout,
-    Program,
-    Ring,
-    Scope,
-    TaskGraph,
-    TokenBlocks,
-)
+from lightloom.workload import Block, TaskGraphBuilder
+from lightloom.workload.categories import step_categories
+from lightloom.workload.task_graph import Collective, GroupFamily
 
 GBPS = 1_000_000_000
 #: seconds of one link, and of the start of a local collective
@@ -23,54 +14,65 @@ LINK_S, LOCAL_S = 1e-6, 2e-6
 NIC, GPU = 50e9, 450e9
 
 
-def graph(programs, *, replicas=1, members=1, tokens=None, scopes=(), gpus_per_worker=8):
+#: the family of the groups that exchange tokens, and that of a ring which a test adds
+EXPERTS, RING = 0, 1
+
+
+def graph(programs, *, replicas=1, members=1, tokens=None, rings=(), gpus_per_worker=8):
     """One server per worker; ``tokens`` is (blocks, members, members), the same for all groups."""
     stages = len(programs)
+    workers = np.arange(stages * replicas * members)
+    built = TaskGraphBuilder(workers, gpus_per_worker, step_categories())
+    built.family("ep", workers.reshape(-1, members))
+    for ring in rings:
+        built.add_family(ring)
     blocks = np.zeros((0, members, members)) if tokens is None else np.asarray(tokens)
-    shared = np.broadcast_to(blocks, (stages * replicas, *blocks.shape)).astype(np.uint32)
-    experts = np.zeros(shared.shape[:3], np.uint64)
-    servers = np.arange(stages * replicas * members, dtype=np.uint32)
-    return TaskGraph(
-        Layout(stages, replicas, members, gpus_per_worker, servers),
-        programs,
-        list(scopes),
-        TokenBlocks(shared, experts, experts),
-    )
+    built.demand("tokens", EXPERTS, np.broadcast_to(blocks, (stages * replicas, *blocks.shape)))
+    for stage, own in enumerate(workers.reshape(stages, -1)):
+        programs[stage].write(built.role(f"stage {stage}", own))
+    return built.build()
 
 
-class Steps(Program):
+class Steps:
     """A program that reads like a list."""
 
-    def compute(self, seconds, category=Category.ATTENTION):
-        self.add(Kind.COMPUTE, category, duration_ps=round(seconds * 1e12))
+    def __init__(self):
+        self.calls = []
+
+    def write(self, program):
+        """Write it for a role."""
+        for name, arguments, keywords in self.calls:
+            getattr(program, name)(*arguments, **keywords)
+
+    def add(self, name, *arguments, **keywords):
+        """Append a call of the builder."""
+        self.calls.append((name, arguments, keywords))
         return self
+
+    def compute(self, seconds, category="attention"):
+        return self.add("compute", category, duration_ps=round(seconds * 1e12))
 
     def send(self, peer, tag, size):
-        self.add(Kind.SEND, Category.PP, peer=peer, tag=tag, bytes=size)
-        return self
+        return self.add("send", peer, tag, size, "pp")
 
     def receive(self, peer, tag):
-        self.add(Kind.RECEIVE, Category.PP, peer=peer, tag=tag)
-        return self
+        return self.add("receive", peer, tag, "pp")
 
-    def exchange(self, block=0, *, first=False, transposed=False, size=1):
-        flags = FIRST * first | TRANSPOSED * transposed
-        self.add(Kind.ALL_TO_ALL, Category.EP, block=block, flags=flags, bytes=size)
-        return self
+    def all_to_all(self, block=0, *, first=False, transposed=False, size=1):
+        demand = Block(0, block, size, transposed, first)
+        return self.add("all_to_all", EXPERTS, demand, "ep")
 
-    def ring(self, handle, size, kind=Ring.ALL_REDUCE, local=0):
-        self.add(Kind.RING, Category.DP, tag=handle, bytes=size, flags=kind, local_bytes=local)
-        return self
+    def ring(self, handle, size, kind=Collective.ALL_REDUCE, inside=0):
+        named = {"handle": handle, "asynchronous": True, "inside": inside}
+        return self.add("ring", kind, RING, size, "dp", **named)
 
     def wait(self, handle):
-        self.add(Kind.WAIT, Category.DP, tag=handle)
-        return self
+        return self.add("wait", handle, "dp")
 
 
 def one_ring(workers):
     """All workers in one ring."""
-    ends = np.array([0, workers], np.uint32)
-    return Scope("dp", ends, np.arange(workers, dtype=np.uint32))
+    return GroupFamily.of("dp", [range(workers)])
 
 
 def eps(servers, nics=8, rate_bps=400 * GBPS, **others):

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002 (the fake has the signatures of ComputeModel)
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from lightloom.demand.generator import Balanced
 from lightloom.models.model import Attention, Model
 from lightloom.workload import build, demand_shape
-from lightloom.workload.task_graph import COLUMNS, Kind
+from lightloom.workload.task_graph import COLUMNS, NO_INDEX, Collective, Kind, Program
 
 
 def toy_model(**changes):
@@ -86,8 +87,41 @@ def build_toy(plan, model=None, compute=None, **options):
 
 
 def tasks(program):
-    """A program as one dictionary per task."""
-    return [dict(zip(COLUMNS, row, strict=True)) for row in program.rows]
+    """A program as one dictionary per task; ``what`` tells the tasks of Megatron's step apart."""
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in program.rows()]
+    return [{**task, "what": what(task)} for task in named]
+
+
+def what(task):
+    """Such as ``compute``, ``expert``, ``inside``, ``expert_tp``, ``all_to_all``, ``ring``."""
+    kind, by_table = Kind(task["kind"]), task["table"] != NO_INDEX
+    if kind == Kind.COMPUTE:
+        return "expert" if by_table else "compute"
+    if kind != Kind.COLLECTIVE:
+        return kind.name.lower()
+    if task["family"] == NO_INDEX:
+        return "expert_tp" if by_table else "inside"
+    return "all_to_all" if task["collective"] == Collective.ALL_TO_ALL else "ring"
+
+
+def programs(graph):
+    """The programs of all roles."""
+    return [role.program for role in graph.roles]
+
+
+def with_rows(graph, change):
+    """The graph with every row of its programs changed; rows become ``None`` to be dropped."""
+    roles = []
+    for role in graph.roles:
+        rows = [change(role, dict(zip(COLUMNS, row, strict=True))) for row in role.program.rows()]
+        kept = [tuple(row[name] for name in COLUMNS) for row in rows if row is not None]
+        roles.append(dataclasses.replace(role, program=Program.from_rows(kept)))
+    return dataclasses.replace(graph, roles=tuple(roles))
+
+
+def table(graph, name):
+    """A table by name, ``(workers, entries)``; ``None`` if there is none."""
+    return next((table.values for table in graph.tables if table.name == name), None)
 
 
 def execute(graph):
@@ -95,18 +129,18 @@ def execute(graph):
 
     All workers of a stage are taken to behave alike (balanced demand).
     """
-    programs = [tasks(program) for program in graph.programs]
-    position, clock, arrived = [0] * len(programs), [0] * len(programs), {}
+    listed = [tasks(program) for program in programs(graph)]
+    position, clock, arrived = [0] * len(listed), [0] * len(listed), {}
     before = None
     while before != position:
         before = list(position)
-        for stage, program in enumerate(programs):
+        for stage, program in enumerate(listed):
             while position[stage] < len(program):
                 task = program[position[stage]]
                 if not play(graph, stage, task, clock, arrived):
                     break
                 position[stage] += 1
-    assert position == [len(program) for program in programs], "deadlock"
+    assert position == [len(program) for program in listed], "deadlock"
     return clock
 
 
@@ -119,16 +153,9 @@ def play(graph, stage, task, clock, arrived):
         clock[stage] = max(clock[stage], sent)
     elif task["kind"] == Kind.SEND:
         arrived[stage, task["peer"], task["tag"]] = clock[stage]
-    elif task["kind"] == Kind.COMPUTE:
-        clock[stage] += task["duration_ps"]
-    elif task["kind"] == Kind.EXPERT:
-        clock[stage] += expert_ps(graph, stage, task)
+    elif task["what"] == "compute":
+        clock[stage] += task["size"]
+    elif task["what"] == "expert":
+        times = graph.tables[task["table"]].values[graph.roles[stage].workers, task["entry"]]
+        clock[stage] += int(times.max())
     return True
-
-
-def expert_ps(graph, stage, task):
-    """Time of the slowest worker of a stage."""
-    blocks = graph.blocks
-    table = blocks.expert_backward_ps if task["flags"] else blocks.expert_forward_ps
-    groups = slice(stage * graph.layout.replicas, (stage + 1) * graph.layout.replicas)
-    return int(table[groups, task["block"]].max())

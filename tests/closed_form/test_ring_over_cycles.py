@@ -8,7 +8,7 @@ from tests.simulate_graphs import GBPS, LINK_S, NIC, Steps, graph, one_ring
 
 from lightloom.errors import FabricError
 from lightloom.fabric.network import Direct, Network, NvSwitch
-from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
+from lightloom.schedule import Collective, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
 SIZE = 10**9
@@ -37,7 +37,7 @@ def network(servers, degree, **changes):
 
 def run(servers, fabric):
     programs = [Steps().ring(0, SIZE).wait(0)]
-    return simulate(graph(programs, replicas=servers, scopes=[one_ring(servers)]), fabric)
+    return simulate(graph(programs, replicas=servers, rings=[one_ring(servers)]), fabric)
 
 
 @pytest.mark.parametrize(("servers", "degree"), [(8, 2), (8, 4), (16, 6), (20, 8), (5, 6), (8, 6)])

@@ -16,7 +16,7 @@ from tests.simulate_graphs import (
 )
 
 from lightloom.simulate import simulate
-from lightloom.workload.task_graph import Ring
+from lightloom.workload.task_graph import Collective
 
 exactly = pytest.approx
 
@@ -39,11 +39,11 @@ def test_latency_is_that_of_the_links_crossed(other, links):
 @pytest.mark.parametrize("n", [2, 3, 8])
 @pytest.mark.parametrize(
     ("kind", "passes"),
-    [(Ring.ALL_REDUCE, 2), (Ring.REDUCE_SCATTER, 1), (Ring.ALL_GATHER, 1)],
+    [(Collective.ALL_REDUCE, 2), (Collective.REDUCE_SCATTER, 1), (Collective.ALL_GATHER, 1)],
 )
 def test_a_ring_of_n(n, kind, passes):
     programs = [Steps().ring(0, 10**9, kind).wait(0)]
-    run = simulate(graph(programs, replicas=n, scopes=[one_ring(n)]), packet(n))
+    run = simulate(graph(programs, replicas=n, rings=[one_ring(n)]), packet(n))
     wanted = passes * (n - 1) / n * 1e9 / (8 * NIC) + passes * (n - 1) * 2 * LINK_S
     assert run.step_time_s == exactly(wanted, rel=1e-8)
 
@@ -80,13 +80,13 @@ def test_the_bubble_of_1f1b(stages, batches):
 
 
 def test_an_all_to_all_of_one_pair():
-    run = simulate(graph([Steps().exchange()], members=2, tokens=[[[0, 10**9], [0, 0]]]), packet(2))
+    run = simulate(graph([Steps().all_to_all()], members=2, tokens=[[[0, 10**9], [0, 0]]]), packet(2))
     assert run.step_time_s == exactly(1e9 / (8 * NIC) + 2 * LINK_S, rel=1e-9)
 
 
 def test_the_busiest_server_bounds_an_all_to_all():
     tokens = np.random.default_rng(5).integers(0, 10**8, (1, 6, 6))
-    run = simulate(graph([Steps().exchange()], members=6, tokens=tokens), packet(6))
+    run = simulate(graph([Steps().all_to_all()], members=6, tokens=tokens), packet(6))
     off = tokens[0] * (1 - np.eye(6, dtype=int))
     bound = max(off.sum(0).max(), off.sum(1).max()) / (8 * NIC) + 2 * LINK_S
     # Max-min fair sharing may leave a little over the bound, never below it.
@@ -95,7 +95,7 @@ def test_the_busiest_server_bounds_an_all_to_all():
 
 def test_gather_exchange_scatter():
     """Two delegates for 8 GPUs each take in 3/4 of half of the bytes."""
-    small = graph([Steps().exchange()], members=2, tokens=[[[0, 8 * 10**8], [0, 0]]])
+    small = graph([Steps().all_to_all()], members=2, tokens=[[[0, 8 * 10**8], [0, 0]]])
     run = simulate(small, packet(2, "hierarchical", nics=2))
     hop = LOCAL_S + 3e8 / GPU
     assert run.step_time_s == exactly(2 * hop + 4e8 / NIC + 2 * LINK_S, rel=1e-8)
@@ -112,7 +112,7 @@ def test_a_relay_adds_its_delay_and_carries_the_bytes_again():
     tokens = np.zeros((1, 3, 3))
     tokens[0, 0, 2] = 8 * 10**8
     network = direct(3, [(0, 1, 2), (1, 2, 2)], [(0, 1), (1, 0), (1, 2), (2, 1), (0, 1, 2)])
-    run = simulate(graph([Steps().exchange()], members=3, tokens=tokens), network)
+    run = simulate(graph([Steps().all_to_all()], members=3, tokens=tokens), network)
     hop = LOCAL_S + 3e8 / GPU
     wanted = 2 * hop + 4e8 / NIC + 2 * LINK_S + 3e-6
     assert run.step_time_s == exactly(wanted, rel=1e-8)
@@ -128,7 +128,7 @@ def _pairs(*pairs):
 
 @pytest.mark.parametrize("between_s", [0.0, 0.01, 0.02, 0.03, 0.04])
 def test_switching_is_hidden_as_far_as_compute_reaches(between_s):
-    steps = Steps().exchange(0, first=True).compute(between_s).exchange(1)
+    steps = Steps().all_to_all(0, first=True).compute(between_s).all_to_all(1)
     tokens = [_pairs((0, 1), (2, 3)), _pairs((0, 2), (1, 3))]
     run = simulate(graph([steps], members=4, tokens=tokens), mixnet(4))
     exposed = run.critical_path_s["reconfiguration"]
@@ -141,7 +141,7 @@ def test_switching_is_hidden_as_far_as_compute_reaches(between_s):
 
 def test_blocking_the_first_all_to_all_exposes_the_whole_delay():
     tokens = [_pairs((0, 1), (2, 3))]
-    small = graph([Steps().exchange(0, first=True)], members=4, tokens=tokens)
+    small = graph([Steps().all_to_all(0, first=True)], members=4, tokens=tokens)
     reuse, block = (simulate(small, mixnet(4, first=first)) for first in ("reuse", "block"))
     assert reuse.critical_path_s["reconfiguration"] == 0
     assert block.critical_path_s["reconfiguration"] == exactly(0.025)

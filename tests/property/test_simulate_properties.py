@@ -47,13 +47,13 @@ def step(blocks, work):
         second.receive(0, number)
         for steps in (first, second):
             steps.compute(seconds)
-            steps.exchange(number % 2, first=True, size=2)
+            steps.all_to_all(number % 2, first=True, size=2)
             steps.compute(seconds / 3)
-            steps.exchange(number % 2, transposed=True, size=3)
+            steps.all_to_all(number % 2, transposed=True, size=3)
         first.send(1, number, 10**5)
     for steps in (first, second):
-        steps.ring(0, 10**6, local=1000).wait(0)
-    return graph([first, second], members=MEMBERS, tokens=blocks, scopes=[one_ring(8)])
+        steps.ring(0, 10**6, inside=1000).wait(0)
+    return graph([first, second], members=MEMBERS, tokens=blocks, rings=[one_ring(8)])
 
 
 def ep_bytes(blocks, count):
@@ -88,7 +88,7 @@ def test_bytes_are_conserved_and_runs_repeat(name, blocks, work):
 @given(blocks=tokens)
 def test_twice_the_rate_is_never_slower_for_one_all_to_all(name, blocks):
     network = NETWORKS[name]()
-    small = graph([Steps().exchange(0, first=True)], members=MEMBERS, tokens=blocks)
+    small = graph([Steps().all_to_all(0, first=True)], members=MEMBERS, tokens=blocks)
     parts = {
         part: dataclasses.replace(value, nic_rate_bps=2 * value.nic_rate_bps)
         for part in ("eps", "ocs")

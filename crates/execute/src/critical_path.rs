@@ -1,36 +1,60 @@
 //! The critical path, carried forward instead of walked back.
 //!
-//! Every worker carries how its current time splits into categories *along the chain of causes
-//! that led to it*. Whoever releases a waiting worker hands its own split over, and the waiting
-//! worker drops its own: exactly what walking back through the releasing worker would find, with
+//! Every stream carries how its current time splits into categories *along the chain of causes
+//! that led to it*. Whoever releases a waiting stream hands its own split over, and the waiting
+//! stream drops its own: exactly what walking back through the releasing stream would find, with
 //! nothing stored per task. The parts of a split always sum to the time it explains.
 
-use lightloom_model::{Category, Duration};
+use lightloom_model::{CategoryId, Duration};
+use std::rc::Rc;
 
-/// Number of categories.
-pub const CATEGORIES: usize = Category::ALL.len();
+/// Categories for which there is room from the start.
+const USUAL: usize = 16;
 
 /// A point in time as the sum of what led to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CriticalPath(pub [u64; CATEGORIES]);
+///
+/// Handing a path over shares it; who extends a shared path gets a copy.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CriticalPath(Option<Rc<[u64]>>);
 
 impl CriticalPath {
     /// Extends the path by a span of this category.
-    pub fn charge(&mut self, category: Category, span: Duration) {
-        let part = &mut self.0[category as usize];
-        *part = part.saturating_add(span.0);
+    pub fn charge(&mut self, category: CategoryId, span: Duration) {
+        if span == Duration::ZERO {
+            return;
+        }
+        let index = category.index();
+        if let Some(parts) = self.0.as_mut()
+            && index < parts.len()
+        {
+            let part = &mut Rc::make_mut(parts)[index];
+            *part = part.saturating_add(span.0);
+            return;
+        }
+        let mut parts = vec![0; USUAL.max(index + 1)];
+        parts[..self.parts().len()].copy_from_slice(self.parts());
+        parts[index] = span.0;
+        self.0 = Some(parts.into());
     }
 
     /// This path, extended.
     #[must_use]
-    pub fn extended(mut self, category: Category, span: Duration) -> Self {
-        self.charge(category, span);
-        self
+    pub fn extended(&self, category: CategoryId, span: Duration) -> Self {
+        let mut path = self.clone();
+        path.charge(category, span);
+        path
     }
 
-    /// The time that the path explains, in picoseconds.
-    pub fn total(&self) -> u64 {
-        self.0.iter().fold(0, |sum, part| sum.saturating_add(*part))
+    /// Picoseconds by category; those beyond the end are 0.
+    pub fn parts(&self) -> &[u64] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Picoseconds of each of this many categories.
+    pub fn by_category(&self, categories: usize) -> Vec<u64> {
+        let mut parts = self.parts().to_vec();
+        parts.resize(categories, 0);
+        parts
     }
 }
 
@@ -41,10 +65,28 @@ mod tests {
     #[test]
     fn the_parts_sum_to_the_time() {
         let path = CriticalPath::default()
-            .extended(Category::Expert, Duration(5))
-            .extended(Category::Ep, Duration(7))
-            .extended(Category::Expert, Duration(1));
-        assert_eq!(path.0[Category::Expert as usize], 6);
-        assert_eq!(path.total(), 13);
+            .extended(CategoryId(2), Duration(5))
+            .extended(CategoryId(7), Duration(7))
+            .extended(CategoryId(2), Duration(1));
+        assert_eq!(path.by_category(8), [0, 0, 6, 0, 0, 0, 0, 7]);
+    }
+
+    #[test]
+    fn a_path_that_was_handed_over_stays() {
+        let mut path = CriticalPath::default().extended(CategoryId(1), Duration(5));
+        let handed = path.clone();
+        path.charge(CategoryId(1), Duration(3));
+        path.charge(CategoryId(200), Duration(2));
+        assert_eq!(handed.by_category(3), [0, 5, 0]);
+        assert_eq!(path.by_category(201)[1], 8);
+        assert_eq!(path.by_category(201)[200], 2);
+    }
+
+    #[test]
+    fn no_time_leaves_no_trace() {
+        let mut path = CriticalPath::default();
+        path.charge(CategoryId(9), Duration::ZERO);
+        assert!(path.parts().is_empty());
+        assert_eq!(path.by_category(2), [0, 0]);
     }
 }

@@ -1,19 +1,23 @@
 //! Plays the task graph of a training step over a network.
 //!
-//! Workers play their programs; collectives become flows over the links of the network
-//! ([`lower`], `fabric`); regional circuits follow the demand as
+//! Workers play their programs, stream by stream; collectives become flows over the links of the
+//! network (`collective`, [`lower`], `fabric`); regional circuits follow the demand as
 //! `lightloom-decide` says ([`circuits`]); the outcome says how long the step took and why.
 //!
-//! Assumes one compute stream per worker that collectives do not slow down, and NICs, switches and
+//! Assumes streams of a worker that do not slow each other down, and NICs, switches and
 //! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those
 //! of the routing, and contention on NVSwitch, but for relays.
 
 mod check;
 pub mod circuits;
+mod collective;
 mod critical_path;
+mod demand;
 mod engine;
 mod error;
 mod fabric;
+mod implied;
+mod index;
 mod ledger;
 pub mod lower;
 mod medium;
@@ -29,14 +33,13 @@ mod testing;
 mod tests;
 mod timeline;
 
-pub use check::{ring_edge_bytes, ring_steps};
 pub use circuits::custom::Plugins;
 pub use circuits::record::{DecisionRecord, Decisions};
-pub use critical_path::{CATEGORIES, CriticalPath};
+pub use collective::{ring_edge_bytes, ring_steps};
 pub use error::ExecuteError;
-pub use ledger::{CARRIER_NAMES, Ledger, Purpose};
+pub use ledger::{CARRIER_NAMES, Ledger, PurposeBytes};
 pub use model::Model;
-pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome};
+pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome, RoleTimes};
 pub use packets::PacketOptions;
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};
@@ -65,21 +68,21 @@ pub fn execute(
 /// # Errors
 /// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
 /// observer asks to stop; also if a plug-in refuses, or its circuits cannot be.
-pub fn execute_as<'a>(
-    model: Model<'a>,
-    graph: &'a TaskGraph,
-    network: &'a Network,
+pub fn execute_as(
+    model: Model<'_>,
+    graph: &TaskGraph,
+    network: &Network,
     options: &Options,
     observer: &mut dyn Observer,
-    plugins: Plugins<'a>,
+    mut plugins: Plugins<'_>,
 ) -> Result<Outcome, ExecuteError> {
-    let mut engine = engine::Engine::new(graph, network, options, model)?;
-    engine.plug_in(plugins);
+    let index = check::check(graph, network)?;
+    let mut engine = engine::Engine::new((graph, &index), network, options, model)?;
+    engine.plug_in(plugins.reborrow());
     engine.run(observer)
 }
 
 /// Tasks of a step over all workers: what the observer's count goes up to.
 pub fn total_tasks(graph: &TaskGraph) -> u64 {
-    let per_stage = u64::from(graph.layout.replicas) * u64::from(graph.layout.members);
-    graph.programs.iter().map(|program| program.tasks.len() as u64 * per_stage).sum()
+    graph.roles.iter().map(|role| role.tasks.len() as u64 * role.workers.len() as u64).sum()
 }

@@ -19,68 +19,7 @@
 use crate::fabric::Fabric;
 use crate::fabric::direct::DirectLinks;
 use crate::seats::Seats;
-use lightloom_model::{AllToAll, Carrier, CollectivePlan, TokenBlocks, Transfer, WorkerId};
-
-/// Which all-to-all, of which group.
-#[derive(Debug, Clone, Copy)]
-pub struct Which {
-    /// EP group.
-    pub group: u32,
-    /// Its members are the workers from this one on.
-    pub first_worker: WorkerId,
-    /// Number of members.
-    pub members: u32,
-    /// Token block.
-    pub block: u32,
-    /// Combine: from destination to source.
-    pub transposed: bool,
-    /// Bytes per token copy.
-    pub bytes_per_token: u64,
-}
-
-impl Which {
-    fn cell(&self, blocks: &TokenBlocks) -> usize {
-        self.group as usize * blocks.blocks as usize + self.block as usize
-    }
-
-    /// Bytes from member to member, row-major, into `demand`. The diagonal stays in the server.
-    pub fn demand(&self, blocks: &TokenBlocks, demand: &mut Vec<u64>) {
-        let size = self.members as usize;
-        let begin = self.cell(blocks) * size * size;
-        let tokens = &blocks.tokens[begin..begin + size * size];
-        self.scaled(tokens, size, demand);
-    }
-
-    /// Bytes from rank to rank, as [`Self::demand`].
-    pub fn rank_demand(&self, blocks: &TokenBlocks, demand: &mut Vec<u64>) {
-        let size = (self.members * blocks.ranks_per_member) as usize;
-        let begin = self.cell(blocks) * size * size;
-        let tokens = &blocks.rank_tokens[begin..begin + size * size];
-        self.scaled(tokens, size, demand);
-    }
-
-    /// Bytes from member to member of these token copies, as [`Self::demand`].
-    pub fn of_tokens(&self, tokens: &[u64]) -> Vec<u64> {
-        let mut demand = Vec::with_capacity(tokens.len());
-        self.scaled(tokens, self.members as usize, &mut demand);
-        demand
-    }
-
-    fn scaled<T>(&self, tokens: &[T], size: usize, demand: &mut Vec<u64>)
-    where
-        T: Copy + Into<u64>,
-    {
-        let bytes = |count: T| count.into() * self.bytes_per_token;
-        demand.clear();
-        if self.transposed {
-            for row in 0..size {
-                demand.extend((0..size).map(|column| bytes(tokens[column * size + row])));
-            }
-        } else {
-            demand.extend(tokens.iter().map(|&count| bytes(count)));
-        }
-    }
-}
+use lightloom_model::{AllToAll, Carrier, CollectivePlan, Transfer, WorkerId};
 
 /// Bytes that a delegate takes in (or hands out) when `bytes` are spread over `nics` of them.
 pub fn delegate_share(bytes: u64, nics: u32, gpus: u32, ranks: u32) -> u64 {
@@ -93,10 +32,12 @@ pub fn delegate_share(bytes: u64, nics: u32, gpus: u32, ranks: u32) -> u64 {
 /// The demand of an all-to-all and what is known of its circuits.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
-    /// Which one.
-    pub which: Which,
+    /// Its members, in order.
+    pub members: &'a [WorkerId],
     /// Bytes from member to member, row-major.
     pub demand: &'a [u64],
+    /// Bytes from rank to rank, row-major, where data moves rank by rank; else empty.
+    pub rank_demand: &'a [u64],
     /// Bytes of each pair that go over the EPS, and circuits of each pair; `None` without an OCS.
     pub circuits: Option<(&'a [u64], &'a [u16])>,
     /// Its ways by sender, if servers of its region relay.
@@ -135,7 +76,6 @@ pub struct Planner {
     mode: AllToAll,
     /// NICs on the EPS.
     nics: u32,
-    ranks: Vec<u64>,
     slot_bytes: Vec<u64>,
     bundle_bytes: Vec<u64>,
     used_bundles: Vec<(u32, u32)>,
@@ -147,7 +87,6 @@ impl Planner {
         Self {
             mode,
             nics,
-            ranks: Vec::new(),
             slot_bytes: Vec::new(),
             bundle_bytes: Vec::new(),
             used_bundles: Vec::new(),
@@ -158,21 +97,20 @@ impl Planner {
     pub fn plan(
         &mut self,
         exchange: &Exchange,
-        blocks: &TokenBlocks,
         seats: &Seats,
         fabric: &Fabric,
         plan: &mut CollectivePlan,
     ) {
-        plan.reset(exchange.which.members as usize);
+        plan.reset(exchange.members.len());
         plan_local(exchange, seats, plan);
         if let Some(ways) = exchange.ways {
-            self.plan_ways(ways, exchange.which.members, seats, plan);
+            self.plan_ways(ways, exchange.members.len() as u32, seats, plan);
         } else if let Some((eps_bytes, circuits)) = exchange.circuits {
             self.plan_circuits(exchange, (eps_bytes, circuits), seats, plan);
         } else if let Some(direct) = &fabric.direct {
             self.plan_direct(exchange, direct, seats, plan);
         } else if self.mode != AllToAll::Hierarchical && seats.ranks > 1 {
-            self.plan_ranks(exchange, blocks, seats, plan);
+            self.plan_ranks(exchange, seats, plan);
         } else {
             self.plan_spread(exchange, seats, plan);
         }
@@ -181,7 +119,7 @@ impl Planner {
     /// One flow per pair, over all NICs of the server, or of the worker where `flat` deals them
     /// out.
     fn plan_spread(&self, exchange: &Exchange, seats: &Seats, plan: &mut CollectivePlan) {
-        let members = exchange.which.members;
+        let members = exchange.members.len() as u32;
         let mut received = vec![0; members as usize];
         for from in 0..members {
             let mut sent = 0;
@@ -207,15 +145,8 @@ impl Planner {
 
     /// Rank to rank (`flat`), or over the rail of the destination (`rail`); one flow per pair of
     /// members and pair of NIC slots.
-    fn plan_ranks(
-        &mut self,
-        exchange: &Exchange,
-        blocks: &TokenBlocks,
-        seats: &Seats,
-        plan: &mut CollectivePlan,
-    ) {
-        exchange.which.rank_demand(blocks, &mut self.ranks);
-        let members = exchange.which.members;
+    fn plan_ranks(&mut self, exchange: &Exchange, seats: &Seats, plan: &mut CollectivePlan) {
+        let members = exchange.members.len() as u32;
         let slots = seats.slots as usize;
         for from in 0..members {
             let mut moved = vec![0_u64; slots];
@@ -247,7 +178,7 @@ impl Planner {
     ) {
         let ranks = seats.ranks;
         let slots = seats.slots as usize;
-        let row_length = (exchange.which.members * ranks) as usize;
+        let row_length = exchange.members.len() * ranks as usize;
         let (source, destination) = workers(exchange, from, to);
         self.slot_bytes.clear();
         self.slot_bytes.resize(slots * slots, 0);
@@ -255,7 +186,7 @@ impl Planner {
             let own = seats.slot_of_rank(source, sending) as usize;
             let row = (from * ranks + sending) as usize * row_length;
             for receiving in 0..ranks {
-                let bytes = self.ranks[row + (to * ranks + receiving) as usize];
+                let bytes = exchange.rank_demand[row + (to * ranks + receiving) as usize];
                 let target = seats.slot_of_rank(destination, receiving) as usize;
                 let mut slot = own;
                 if self.mode == AllToAll::Rail {
@@ -276,7 +207,7 @@ impl Planner {
         seats: &Seats,
         plan: &mut CollectivePlan,
     ) {
-        let members = exchange.which.members;
+        let members = exchange.members.len() as u32;
         let mut received = vec![0; members as usize];
         for from in 0..members {
             let mut sent = 0;
@@ -361,11 +292,11 @@ impl Planner {
         seats: &Seats,
         plan: &mut CollectivePlan,
     ) {
-        let members = exchange.which.members;
+        let members = exchange.members.len() as u32;
         for from in 0..members {
             for (to, bytes) in remote(exchange, from) {
                 let ends = workers(exchange, from, to);
-                let servers = (seats.server[ends.0 as usize], seats.server[ends.1 as usize]);
+                let servers = (seats.server[ends.0.index()], seats.server[ends.1.index()]);
                 for (route, bytes) in direct.shares(servers.0, servers.1, bytes) {
                     if bytes > 0 {
                         let carrier = Carrier::Direct { route };
@@ -425,7 +356,7 @@ fn raise((busiest, total): (&mut u64, &mut u64), seats: &Seats, bytes: u64, nics
 }
 
 fn plan_local(exchange: &Exchange, seats: &Seats, plan: &mut CollectivePlan) {
-    let members = exchange.which.members as usize;
+    let members = exchange.members.len();
     for member in 0..members {
         let bytes = exchange.demand[member * members + member];
         plan.local[member] = bytes.div_ceil(u64::from(seats.gpus));
@@ -435,7 +366,7 @@ fn plan_local(exchange: &Exchange, seats: &Seats, plan: &mut CollectivePlan) {
 
 /// Other members that get bytes, and how many.
 fn remote<'a>(exchange: &Exchange<'a>, from: u32) -> impl Iterator<Item = (u32, u64)> + use<'a> {
-    let members = exchange.which.members as usize;
+    let members = exchange.members.len();
     let row = &exchange.demand[from as usize * members..(from as usize + 1) * members];
     row.iter()
         .enumerate()
@@ -444,5 +375,5 @@ fn remote<'a>(exchange: &Exchange<'a>, from: u32) -> impl Iterator<Item = (u32, 
 }
 
 fn workers(exchange: &Exchange, from: u32, to: u32) -> (WorkerId, WorkerId) {
-    (exchange.which.first_worker + from, exchange.which.first_worker + to)
+    (exchange.members[from as usize], exchange.members[to as usize])
 }

@@ -6,7 +6,7 @@
 
 use crate::error::ExecuteError;
 use crate::packets::PacketNetwork;
-use lightloom_flowsim::{FlowNetwork, LinkId, Statistics};
+use lightloom_flowsim::{LinkId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
@@ -51,6 +51,19 @@ pub enum Wire {
     },
 }
 
+/// A transfer over a path of links.
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    /// Size, as the ledger counts it.
+    pub bytes: u64,
+    /// As a fluid it takes this many times as long as its bytes alone would.
+    pub stretch: f64,
+    /// Fluids of a higher one go first.
+    pub priority: u8,
+    /// Comes back when it has ended.
+    pub token: u64,
+}
+
 /// Links and what is on its way over them.
 #[derive(Debug)]
 pub struct Medium {
@@ -61,7 +74,7 @@ pub struct Medium {
 #[derive(Debug)]
 enum Carriage {
     Flows {
-        network: Box<FlowNetwork>,
+        network: Box<PriorityNetwork>,
         /// Per link, by how many bytes flows are smaller than the transfers that they stand for.
         spared: Vec<i64>,
     },
@@ -121,9 +134,9 @@ impl Medium {
         }
     }
 
-    /// Starts a transfer over a path; `token` comes back when it has ended. As a fluid it takes
-    /// `stretch` times as long as its bytes alone would; books count the bytes.
-    pub fn start(&mut self, now: Time, bytes: u64, stretch: f64, path: &[LinkId], token: u64) {
+    /// Starts a transfer over a path.
+    pub fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
+        let Flow { bytes, stretch, priority, token } = flow;
         match &mut self.carriage {
             Carriage::Flows { network, spared } => {
                 let mut size = bytes;
@@ -133,7 +146,7 @@ impl Medium {
                         spared[link.0 as usize] += bytes.wrapping_sub(size).cast_signed();
                     }
                 }
-                network.start(now, Bytes(size), path, token);
+                network.start(now, (Bytes(size), priority), path, token);
             }
             Carriage::Packets(network) => network.start(now, bytes, path, token),
         }
@@ -214,7 +227,8 @@ mod tests {
         let mut medium = Medium::flows();
         let link = medium.add_link(Rate(8_000_000_000), Wire::Switch);
         let mut done = Vec::new();
-        medium.start(Time(0), 1_000_000, 1.25, &[link], 7);
+        let flow = Flow { bytes: 1_000_000, stretch: 1.25, priority: 0, token: 7 };
+        medium.start(Time(0), flow, &[link]);
         let early = Some(Time(1_249_999_999));
         assert_eq!(medium.run_until(early, &mut done, &mut Silent), Ok(None));
         let end = Some(Time(1_250_000_000));

@@ -1,7 +1,6 @@
 //! What a run yields, and what it may be asked for.
 
 use crate::circuits::record::Decisions;
-use crate::critical_path::CriticalPath;
 use crate::ledger::Ledger;
 use crate::timeline::{CircuitTimeline, Snapshot, Timeline};
 use lightloom_model::{Duration, Rate, Time, WorkerId};
@@ -89,6 +88,18 @@ impl CircuitStatistics {
     }
 }
 
+/// What the workers of a role did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoleTimes {
+    /// Name of the role.
+    pub name: String,
+    /// Its workers.
+    pub workers: u32,
+    /// Picoseconds by category on the main streams, added over the workers; they sum to the step
+    /// times the workers.
+    pub spent: Vec<u64>,
+}
+
 /// The result of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -102,13 +113,14 @@ pub struct Outcome {
     pub flows: u64,
     /// Tasks played, over all workers.
     pub tasks: u64,
-    /// Time per category, added over the workers of each stage; each sums to step times workers.
-    pub spent: Vec<CriticalPath>,
-    /// Workers per stage.
-    pub workers_per_stage: u32,
-    /// The chain of causes that ends with the last worker; sums to the step time.
-    pub critical_path: CriticalPath,
-    /// The part of `spent` in all-to-alls during which some member had not yet arrived, added over
+    /// Names of the categories, in the order of the columns below.
+    pub categories: Vec<String>,
+    /// What each role did, in the order of the task graph.
+    pub roles: Vec<RoleTimes>,
+    /// Picoseconds by category along the chain of causes that ends with the last worker; sums to
+    /// the step time.
+    pub critical_path: Vec<u64>,
+    /// The part of all-to-alls during which some member had not yet arrived, added over
     /// all workers.
     pub straggler_wait: u128,
     /// Bytes by purpose and carrier, conserved.

@@ -4,6 +4,7 @@
 //! slot unless the all-to-all moves data rank by rank (`flat`, `rail`); then there is one per rank
 //! of the server, or one per NIC where there are fewer NICs than ranks.
 
+use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
 use lightloom_model::{AllToAll, Network, TaskGraph, WorkerId};
 
@@ -30,11 +31,10 @@ impl Seats {
     /// # Errors
     /// If a server does not exist or is too small, or NICs cannot be dealt out to ranks.
     pub fn new(graph: &TaskGraph, network: &Network) -> Result<Self, ExecuteError> {
-        let layout = &graph.layout;
         let gpus_per_server = network.gpus_per_server;
         let mut taken = vec![0_u32; network.servers as usize];
-        let mut first_gpu = Vec::with_capacity(layout.worker_server.len());
-        for (worker, &server) in layout.worker_server.iter().enumerate() {
+        let mut first_gpu = Vec::with_capacity(graph.worker_server.len());
+        for (worker, &server) in graph.worker_server.iter().enumerate() {
             let Some(taken) = taken.get_mut(server as usize) else {
                 let count = network.servers;
                 return Err(unfit(format!(
@@ -42,28 +42,28 @@ impl Seats {
                 )));
             };
             first_gpu.push(*taken);
-            *taken += layout.gpus_per_worker;
+            *taken += graph.gpus_per_worker;
             if *taken > gpus_per_server {
                 return Err(unfit(format!(
                     "server {server} has {gpus_per_server} GPUs, its workers need {taken}"
                 )));
             }
         }
-        let ranks = graph.blocks.ranks_per_member.max(1);
+        let ranks = ranks_per_worker(graph);
         let slots = slots_per_server(graph, network, ranks)?;
-        let server = layout.worker_server.clone();
-        Ok(Self { server, first_gpu, gpus: layout.gpus_per_worker, ranks, slots, gpus_per_server })
+        let server = graph.worker_server.clone();
+        Ok(Self { server, first_gpu, gpus: graph.gpus_per_worker, ranks, slots, gpus_per_server })
     }
 
     /// The slot of a rank of a worker.
     pub fn slot_of_rank(&self, worker: WorkerId, rank: u32) -> u32 {
-        let gpu = self.first_gpu[worker as usize] + rank * self.gpus / self.ranks;
+        let gpu = self.first_gpu[worker.index()] + rank * self.gpus / self.ranks;
         gpu * self.slots / self.gpus_per_server
     }
 
     /// The slots of a worker.
     pub fn slots_of(&self, worker: WorkerId) -> std::ops::Range<u32> {
-        let first = self.first_gpu[worker as usize];
+        let first = self.first_gpu[worker.index()];
         let begin = first * self.slots / self.gpus_per_server;
         let end = ((first + self.gpus) * self.slots).div_ceil(self.gpus_per_server);
         begin..end
@@ -80,7 +80,7 @@ fn slots_per_server(graph: &TaskGraph, network: &Network, ranks: u32) -> Result<
     if network.all_to_all == AllToAll::Hierarchical {
         return Ok(1);
     }
-    let gpus = graph.layout.gpus_per_worker;
+    let gpus = graph.gpus_per_worker;
     if !gpus.is_multiple_of(ranks) {
         return Err(unfit(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
     }

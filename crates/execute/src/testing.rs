@@ -1,61 +1,115 @@
 //! Small graphs and networks for the tests of this crate.
 
 use lightloom_model::{
-    AllToAll, Allocator, Category, Direct, Duration, Eps, Failures, FirstAllToAll, Layout, Network,
-    NvSwitch, Ocs, Policy, Rate, Reconfigure, RelayChunk, StageProgram, SwitchTiming, Task,
-    TaskGraph, TaskKind, TokenBlocks,
+    AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind,
+    DemandId, DemandTable, Direct, Duration, Eps, Failures, FamilyId, FirstAllToAll, GroupFamily,
+    Inside, Network, NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role,
+    SwitchTiming, Task, TaskGraph, TaskKind, WorkerId,
 };
 
 /// One gigabit per second.
 pub const GBPS: u64 = 1_000_000_000;
 
+pub const WORK: CategoryId = CategoryId(0);
+pub const TP: CategoryId = CategoryId(1);
+pub const EP: CategoryId = CategoryId(2);
+pub const PP: CategoryId = CategoryId(3);
+pub const DP: CategoryId = CategoryId(4);
+pub const RECONFIGURATION: CategoryId = CategoryId(5);
+pub const IDLE: CategoryId = CategoryId(6);
+
+/// The family over which [`with_blocks`] and [`all_to_all`] move data.
+pub const EXPERTS: FamilyId = FamilyId(0);
+
+/// `work`, one category for each of `tp`, `ep`, `pp` and `dp`, and those for waiting.
+fn categories() -> Vec<Category> {
+    let category = |name: &str, used_for| Category { name: name.into(), used_for };
+    let moving = |name: &str| category(name, CategoryUse::Communication(name.into()));
+    let mut all = vec![category("work", CategoryUse::Compute)];
+    all.extend(["tp", "ep", "pp", "dp"].map(moving));
+    all.push(category("reconfiguration", CategoryUse::Reconfiguration));
+    all.push(category("bubble", CategoryUse::Idle));
+    all
+}
+
+/// Groups of these sizes, of workers from 0 on.
+pub fn family(name: &str, sizes: &[u32]) -> GroupFamily {
+    let mut offsets = vec![0];
+    for size in sizes {
+        offsets.push(offsets[offsets.len() - 1] + size);
+    }
+    let workers = (0..offsets[offsets.len() - 1]).map(WorkerId).collect();
+    GroupFamily { name: name.into(), offsets, workers }
+}
+
 /// A graph whose stages do nothing, one server of 8 GPUs per worker.
+///
+/// A stage is a role of `replicas` groups of `members` workers each, which are the family
+/// [`EXPERTS`].
 pub fn empty_graph(stages: u32, replicas: u32, members: u32) -> TaskGraph {
-    let layout = Layout { stages, replicas, members, gpus_per_worker: 8, worker_server: vec![] };
-    let workers = layout.workers() as u32;
+    let per_stage = replicas * members;
+    let role = |stage: u32| Role {
+        name: format!("stage {stage}"),
+        workers: (stage * per_stage..(stage + 1) * per_stage).map(WorkerId).collect(),
+        tasks: vec![],
+    };
     TaskGraph {
-        layout: Layout { worker_server: (0..workers).collect(), ..layout },
-        programs: vec![StageProgram::default(); stages as usize],
-        scopes: vec![],
-        blocks: TokenBlocks::default(),
+        gpus_per_worker: 8,
+        worker_server: (0..stages * per_stage).collect(),
+        categories: categories(),
+        roles: (0..stages).map(role).collect(),
+        families: vec![family("ep", &vec![members; (stages * replicas) as usize])],
+        ..TaskGraph::default()
     }
 }
 
-/// Adds token blocks: each is one matrix that all groups share.
+/// Adds blocks of demand: each is one matrix that all groups share.
 pub fn with_blocks(mut graph: TaskGraph, matrices: &[&[u32]]) -> TaskGraph {
-    let groups = (graph.layout.stages * graph.layout.replicas) as usize;
-    let members = graph.layout.members as usize;
-    let cells = groups * matrices.len();
-    graph.blocks = TokenBlocks {
+    let groups = graph.families[0].groups();
+    graph.demands = vec![DemandTable {
+        name: "tokens".into(),
+        family: EXPERTS,
         blocks: matrices.len() as u32,
-        tokens: (0..groups).flat_map(|_| matrices.concat()).collect(),
-        expert_forward: vec![Duration::ZERO; cells * members],
-        expert_backward: vec![Duration::ZERO; cells * members],
-        ..TokenBlocks::default()
-    };
+        counts: (0..groups).flat_map(|_| matrices.concat()).collect(),
+        ..DemandTable::default()
+    }];
     graph
 }
 
 /// A task without layer and micro-batch.
-pub fn task(kind: TaskKind, category: Category) -> Task {
-    Task { kind, category, layer: u16::MAX, micro_batch: u16::MAX }
+pub fn task(kind: TaskKind, category: CategoryId) -> Task {
+    Task::new(kind, category)
 }
 
 /// Compute for so many picoseconds.
 pub fn compute(duration: u64) -> Task {
-    task(TaskKind::Compute { duration: Duration(duration) }, Category::Attention)
+    task(TaskKind::Compute { duration: Amount::Fixed(duration) }, WORK)
 }
 
-/// An all-to-all of one byte per token copy.
+/// An all-to-all of one byte per count.
 pub fn all_to_all(block: u32, first: bool) -> Task {
-    let kind = TaskKind::AllToAll {
-        block,
-        transposed: false,
-        first,
-        pass: lightloom_model::Pass::Forward,
-        bytes_per_token: 1,
+    let payload =
+        Payload::Block { demand: DemandId(0), block, transposed: false, first, unit_bytes: 1 };
+    let collective = Collective {
+        kind: CollectiveKind::AllToAll,
+        family: Some(EXPERTS),
+        payload,
+        inside: Inside::NONE,
+        asynchronous: false,
     };
-    task(kind, Category::Ep)
+    task(TaskKind::Collective(collective), EP)
+}
+
+/// A collective inside each worker.
+pub fn inside(per_gpu: Amount, total: Option<Amount>) -> Task {
+    let collective = Collective {
+        kind: CollectiveKind::AllReduce,
+        family: None,
+        payload: Payload::Bytes(0),
+        inside: Inside { per_gpu, total },
+        asynchronous: false,
+    };
+    task(TaskKind::Collective(collective), TP)
 }
 
 /// A packet fabric of 8 NICs of 400 Gb/s per server, all under one ToR.

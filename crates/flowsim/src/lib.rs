@@ -8,17 +8,22 @@
 //! Assumes that sources are always ready to send and that sharing adapts at once. Leaves out
 //! propagation delay, packets, queues and congestion control; the caller adds latencies.
 //!
-//! The parts: [`FlowNetwork`] (events and time), `store` (flows, paths, who crosses which link),
+//! Flows of a [`PriorityNetwork`] have strict priorities: each class shares like this what the
+//! higher ones leave.
+//!
+//! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store` (flows, paths, who crosses which link),
 //! `level` (the fair level of one link), `repair` (all links consistent again after a change),
 //! `progress` (bytes sent and finish times).
 
 mod level;
 mod network;
+mod priority;
 mod progress;
 mod repair;
 mod store;
 
 pub use network::{FlowNetwork, Statistics};
+pub use priority::{PriorityFlowId, PriorityNetwork};
 
 /// A link of a [`FlowNetwork`]; numbered from 0 in the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -61,7 +61,21 @@ pub struct FlowNetwork {
     finished: Vec<u64>,
     finished_at: u64,
     next_sequence: u64,
+    /// Links on which rates may have changed, if somebody watches them.
+    pub(crate) changed: Option<Vec<u32>>,
     pub(crate) statistics: Statistics,
+}
+
+impl Statistics {
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            recomputations: self.recomputations + other.recomputations,
+            links_touched: self.links_touched + other.links_touched,
+            flows_touched: self.flows_touched + other.flows_touched,
+            completions: self.completions + other.completions,
+        }
+    }
 }
 
 impl Default for FlowNetwork {
@@ -92,6 +106,7 @@ impl FlowNetwork {
             finished: Vec::new(),
             finished_at: 0,
             next_sequence: 0,
+            changed: None,
             statistics: Statistics::default(),
         }
     }
@@ -112,9 +127,40 @@ impl FlowNetwork {
     /// # Panics
     /// If `now` is earlier than a previous call's.
     pub fn set_rate(&mut self, now: Time, link: LinkId, rate: Rate) {
+        self.set_capacity(now, link, rate.0 as f64);
+    }
+
+    /// As `set_rate`, for what others leave of a link.
+    pub(crate) fn set_capacity(&mut self, now: Time, link: LinkId, capacity: f64) {
         self.step_to(now);
-        self.store.links[link.0 as usize + 1].capacity = rate.0 as f64;
+        self.store.links[link.0 as usize + 1].capacity = capacity;
         self.make_dirty(link.0 + 1);
+        if let Some(changed) = &mut self.changed {
+            changed.push(link.0 + 1);
+        }
+    }
+
+    /// Keeps note of links on which rates change from now on.
+    pub(crate) fn watch(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// Appends the links on which rates may have changed since the last call, each once.
+    pub(crate) fn take_changed(&mut self, into: &mut Vec<LinkId>) {
+        if let Some(changed) = &mut self.changed {
+            changed.sort_unstable();
+            changed.dedup();
+            into.extend(changed.drain(..).map(|link| LinkId(link - 1)));
+        }
+    }
+
+    /// Sum of the rates of the flows on a link, as of the last `next_completion`.
+    pub(crate) fn load_of(&self, link: LinkId) -> f64 {
+        let number = link.0 + 1;
+        let level = self.levels[number as usize];
+        let crossing = &self.store.links[number as usize].crossing;
+        let rate = |entry| level.min(self.store.cap(entry, number, &self.levels));
+        crossing.iter().map(rate).filter(|rate| rate.is_finite()).sum()
     }
 
     /// Starts a flow of `size` over `path`; `token` is given back when it has finished.
@@ -221,6 +267,14 @@ impl FlowNetwork {
         self.now = now.0;
     }
 
+    /// Keeps note of the links of a flow whose rate changes, if somebody watches them.
+    #[inline]
+    pub(crate) fn note_path(&mut self, flow: u32) {
+        if let Some(changed) = &mut self.changed {
+            changed.extend(self.store.path(flow).iter().map(|hop| hop.link));
+        }
+    }
+
     /// Finishes the flows whose finish time is `time`.
     fn finish_at(&mut self, time: u64, done: &mut Vec<u64>) {
         self.now = time;
@@ -242,6 +296,7 @@ impl FlowNetwork {
         for (_, flow) in finishing.drain(..) {
             let Flow { token, size, bottleneck, .. } = self.store.flows[flow as usize];
             done.push(token);
+            self.note_path(flow);
             let rate = self.levels[bottleneck as usize];
             for index in 0..self.store.path(flow).len() {
                 let hop = self.store.path(flow)[index];

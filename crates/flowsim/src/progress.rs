@@ -48,8 +48,12 @@ impl FlowNetwork {
             self.flags[link as usize] &= !TOUCHED;
             self.settle(link);
         }
+        if self.changed.is_some() {
+            self.note_touched();
+        }
         for index in 0..self.fresh.len() {
             let flow = self.fresh[index];
+            self.note_path(flow);
             let Flow { bottleneck, size, .. } = self.store.flows[flow as usize];
             if bottleneck == NO_LINK {
                 let lowest = self.store.lowest(flow, &self.levels);
@@ -69,6 +73,16 @@ impl FlowNetwork {
             }
         }
         self.rekey.clear();
+    }
+
+    /// Keeps note of all links of the flows whose rates follow touched links.
+    fn note_touched(&mut self) {
+        for index in 0..self.touched.len() {
+            let link = self.touched[index] as usize;
+            for entry in 0..self.store.links[link].crossing.len() {
+                self.note_path(self.store.links[link].crossing[entry].flow);
+            }
+        }
     }
 
     /// Settles one link: its flows' bits left as of now, and whose bottleneck it is.

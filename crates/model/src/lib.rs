@@ -18,8 +18,9 @@ pub use ocs::{
 };
 pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{
-    BlockId, Category, Layout, Pass, RingKind, Scope, StageProgram, Task, TaskGraph, TaskKind,
-    TokenBlocks, WorkerId,
+    Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,
+    FamilyId, GroupFamily, GroupId, Handle, Inside, Payload, Peer, Priority, PurposeId, Role,
+    RoleId, StreamIndex, TableId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId, WorkerTable,
 };
 pub use units::{Bytes, Duration, Rate, Time};
 

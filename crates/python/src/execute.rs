@@ -3,23 +3,23 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use crate::allocator::Caller;
+use crate::graph::GraphColumns;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
 use lightloom_decide::CircuitAllocator;
 use lightloom_execute::{
     CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Model, Options, Outcome,
-    Plugins, Purpose, Snapshot, Timeline, execute_as, total_tasks,
+    Plugins, Snapshot, Timeline, execute_as, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
-    Category, Choice, Circuit, Cycle, Direct, Duration, Eps, Failures, Layout, Network, NvSwitch,
-    Ocs, Pass, Policy, Rate, RelayChunk, RingKind, Route, Scope, StageProgram, SwitchTiming, Task,
-    TaskGraph, TaskKind, Time, TokenBlocks,
+    Choice, Circuit, Cycle, Direct, Duration, Eps, Failures, Network, NvSwitch, Ocs, Policy, Rate,
+    RelayChunk, Route, SwitchTiming, Time, WorkerId,
 };
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 
 create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
@@ -38,18 +38,20 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyo3(signature = (graph, network, options, progress, allocator, model))]
 fn execute<'py>(
     py: Python<'py>,
-    graph: &Bound<'py, PyDict>,
+    graph: GraphColumns,
     network: &Bound<'py, PyDict>,
     options: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
     model: Option<PacketModel<'_>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let graph = read_graph(graph)?;
+    let graph = graph.into_graph()?;
     let network = read_network(network)?;
     let model = model.map(|model| model.of(&network)).transpose()?;
     let options = Options {
-        timeline_workers: value(options, "timeline_workers")?,
+        timeline_workers: (value::<Vec<u32>>(options, "timeline_workers")?.into_iter())
+            .map(WorkerId)
+            .collect(),
         share_equal_work: value(options, "share_equal_work")?,
         record_decisions: false,
     };
@@ -139,157 +141,6 @@ pub(crate) fn column<T: Element + Copy>(
         .extract()
         .map_err(|_| PyValueError::new_err(format!("'{key}' as given to the core: wrong type")))?;
     Ok(array.as_array().iter().copied().collect())
-}
-
-fn read_graph(graph: &Bound<'_, PyDict>) -> PyResult<TaskGraph> {
-    let layout = part(graph, "layout")?;
-    let blocks = part(graph, "blocks")?;
-    let durations = |key| -> PyResult<Vec<Duration>> {
-        Ok(column::<u64>(&blocks, key)?.into_iter().map(Duration).collect())
-    };
-    Ok(TaskGraph {
-        layout: Layout {
-            stages: value(&layout, "stages")?,
-            replicas: value(&layout, "replicas")?,
-            members: value(&layout, "members")?,
-            gpus_per_worker: value(&layout, "gpus_per_worker")?,
-            worker_server: column(&layout, "worker_server")?,
-        },
-        programs: dictionaries(graph, "programs")?
-            .iter()
-            .map(read_program)
-            .collect::<Result<_, _>>()?,
-        scopes: dictionaries(graph, "scopes")?.iter().map(read_scope).collect::<Result<_, _>>()?,
-        blocks: TokenBlocks {
-            blocks: value(&blocks, "blocks")?,
-            tokens: column(&blocks, "tokens")?,
-            ranks_per_member: value(&blocks, "ranks_per_member")?,
-            rank_tokens: column(&blocks, "rank_tokens")?,
-            expert_forward: durations("expert_forward_ps")?,
-            expert_backward: durations("expert_backward_ps")?,
-            expert_tp_per_gpu: column(&blocks, "expert_tp_per_gpu")?,
-            expert_tp_total: column(&blocks, "expert_tp_total")?,
-        },
-    })
-}
-
-fn dictionaries<'py>(graph: &Bound<'py, PyDict>, key: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let list = item(graph, key)?.cast_into::<PyList>()?;
-    list.iter().map(|entry| Ok(entry.cast_into::<PyDict>()?)).collect()
-}
-
-fn read_scope(scope: &Bound<'_, PyDict>) -> PyResult<Scope> {
-    Ok(Scope {
-        name: value(scope, "name")?,
-        offsets: column(scope, "offsets")?,
-        workers: column(scope, "workers")?,
-    })
-}
-
-/// The columns of a program, see `lightloom.workload.task_graph.COLUMNS`.
-struct Columns {
-    kind: Vec<u8>,
-    category: Vec<u8>,
-    layer: Vec<u16>,
-    micro_batch: Vec<u16>,
-    flags: Vec<u8>,
-    duration_ps: Vec<u64>,
-    bytes: Vec<u64>,
-    local_bytes: Vec<u64>,
-    block: Vec<u32>,
-    peer: Vec<u32>,
-    tag: Vec<u32>,
-}
-
-const TRANSPOSED: u8 = 1;
-const FIRST: u8 = 2;
-const BACKWARD: u8 = 4;
-
-impl Columns {
-    fn check_lengths(&self) -> PyResult<()> {
-        let lengths = [
-            self.category.len(),
-            self.layer.len(),
-            self.micro_batch.len(),
-            self.flags.len(),
-            self.duration_ps.len(),
-            self.bytes.len(),
-            self.local_bytes.len(),
-            self.block.len(),
-            self.peer.len(),
-            self.tag.len(),
-        ];
-        if lengths.iter().any(|&length| length != self.kind.len()) {
-            return Err(PyValueError::new_err("the columns of a program differ in length"));
-        }
-        Ok(())
-    }
-
-    fn task(&self, row: usize) -> PyResult<Task> {
-        let category = Category::from_u8(self.category[row])
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Task {
-            kind: self.kind(row)?,
-            category,
-            layer: self.layer[row],
-            micro_batch: self.micro_batch[row],
-        })
-    }
-
-    fn kind(&self, row: usize) -> PyResult<TaskKind> {
-        let flags = self.flags[row];
-        let has = |flag: u8| flags & flag != 0;
-        let pass = if has(BACKWARD) { Pass::Backward } else { Pass::Forward };
-        let (bytes, tag) = (self.bytes[row], self.tag[row]);
-        Ok(match self.kind[row] {
-            0 => TaskKind::Compute { duration: Duration(self.duration_ps[row]) },
-            1 => TaskKind::Expert { block: self.block[row], pass },
-            2 => TaskKind::Local { bytes_per_gpu: bytes },
-            3 => TaskKind::AllToAll {
-                block: self.block[row],
-                transposed: has(TRANSPOSED),
-                first: has(FIRST),
-                pass,
-                bytes_per_token: bytes,
-            },
-            4 => TaskKind::Send { peer_stage: self.peer[row], tag, bytes },
-            5 => TaskKind::Receive { peer_stage: self.peer[row], tag },
-            6 => TaskKind::Ring {
-                kind: match flags {
-                    0 => RingKind::AllReduce,
-                    1 => RingKind::ReduceScatter,
-                    2 => RingKind::AllGather,
-                    _ => return Err(PyValueError::new_err(format!("ring kind {flags}"))),
-                },
-                scope: self.peer[row],
-                handle: tag,
-                bytes,
-                local_bytes_per_gpu: self.local_bytes[row],
-            },
-            7 => TaskKind::Wait { handle: tag },
-            8 => TaskKind::ExpertTp { block: self.block[row] },
-            other => return Err(PyValueError::new_err(format!("task kind {other}"))),
-        })
-    }
-}
-
-fn read_program(program: &Bound<'_, PyDict>) -> PyResult<StageProgram> {
-    let columns = Columns {
-        kind: column(program, "kind")?,
-        category: column(program, "category")?,
-        layer: column(program, "layer")?,
-        micro_batch: column(program, "micro_batch")?,
-        flags: column(program, "flags")?,
-        duration_ps: column(program, "duration_ps")?,
-        bytes: column(program, "bytes")?,
-        local_bytes: column(program, "local_bytes")?,
-        block: column(program, "block")?,
-        peer: column(program, "peer")?,
-        tag: column(program, "tag")?,
-    };
-    columns.check_lengths()?;
-    let tasks = (0..columns.kind.len()).map(|row| columns.task(row)).collect::<PyResult<_>>()?;
-    Ok(StageProgram { tasks })
 }
 
 pub(crate) fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
@@ -411,26 +262,24 @@ fn word<T: Choice>(dictionary: &Bound<'_, PyDict>) -> PyResult<T> {
 
 fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
-    let categories: Vec<&str> = Category::ALL.iter().map(|category| category.name()).collect();
-    result.set_item("categories", categories)?;
+    result.set_item("categories", outcome.categories)?;
     result.set_item("step_ps", outcome.step.0)?;
     result.set_item("trace_hash", format!("{:032x}", outcome.trace_hash))?;
     result.set_item("events", outcome.events)?;
     result.set_item("flows", outcome.flows)?;
     result.set_item("packet_hops", outcome.packet_hops)?;
     result.set_item("tasks", outcome.tasks)?;
-    result.set_item("critical_path_ps", outcome.critical_path.0.to_vec())?;
-    let spent: Vec<Vec<u64>> = outcome.spent.iter().map(|stage| stage.0.to_vec()).collect();
-    result.set_item("spent_ps", spent)?;
-    result.set_item("workers_per_stage", outcome.workers_per_stage)?;
+    result.set_item("critical_path_ps", outcome.critical_path)?;
+    let roles = outcome.roles.into_iter().map(|role| (role.name, role.workers, role.spent));
+    result.set_item("roles", roles.collect::<Vec<_>>())?;
     result.set_item("straggler_wait_ps", outcome.straggler_wait)?;
     let bytes = PyDict::new(py);
-    for (purpose, row) in Purpose::NAMES.iter().zip(outcome.ledger.bytes) {
+    for purpose in outcome.ledger.purposes {
         let carried = PyDict::new(py);
-        for (carrier, size) in CARRIER_NAMES.iter().zip(row) {
+        for (carrier, size) in CARRIER_NAMES.iter().zip(purpose.carried) {
             carried.set_item(carrier, size)?;
         }
-        bytes.set_item(purpose, carried)?;
+        bytes.set_item(purpose.name, carried)?;
     }
     result.set_item("bytes", bytes)?;
     result.set_item("circuits", give_circuits(py, &outcome.circuits)?)?;

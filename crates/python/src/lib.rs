@@ -7,6 +7,7 @@ mod arrays;
 mod choices;
 mod demand;
 mod execute;
+mod graph;
 mod packets;
 mod phases;
 mod schedule;

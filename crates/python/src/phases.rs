@@ -1,7 +1,7 @@
 //! Packets as the model of a run, and the book of phases of `lightloom.simulate`.
 
 use crate::execute::{Watcher, read_network, refuse};
-use lightloom_execute::{PacketOptions, PhaseBook as Book, Purpose};
+use lightloom_execute::{PacketOptions, PhaseBook as Book, PhaseCount};
 use lightloom_model::Network;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -92,9 +92,7 @@ impl PhaseBook {
         let options = read_packets(packets, &network)?;
         let mut book = Book::new(&network, &options, sample).map_err(refuse)?;
         if let Some(names) = purposes {
-            let purposes: Result<Vec<_>, _> =
-                names.iter().map(|name| Purpose::from_name(name)).collect();
-            book.choose(&purposes.map_err(|error| refuse(error.into()))?);
+            book.choose(names);
         }
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
@@ -127,9 +125,12 @@ impl PhaseBook {
 
     /// What is known, by purpose.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counts = py.detach(|| *lock(&self.book).counts());
+        let counts: Vec<(String, PhaseCount)> = py.detach(|| {
+            let book = lock(&self.book);
+            book.counts().map(|(name, count)| (name.to_string(), *count)).collect()
+        });
         let given = PyDict::new(py);
-        for (name, count) in Purpose::NAMES.iter().zip(counts) {
+        for (name, count) in counts {
             let row = PyDict::new(py);
             row.set_item("distinct", count.distinct)?;
             row.set_item("simulated", count.simulated)?;

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import FabricError
-from lightloom.workload.task_graph import TRANSPOSED, Kind, Layout, Ring, Scope, TaskGraph
+from lightloom.workload.task_graph import (
+    NO_INDEX,
+    TRANSPOSED,
+    Collective,
+    Kind,
+    Layout,
+    TaskGraph,
+)
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,12 @@ def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
 def context_from_task_graph(graph: TaskGraph) -> FabricContext:
     """Add up what the servers send each other in one step; see :func:`job_context`."""
     src, dst, size = _fold([*_all_to_all_pairs(graph), *_send_pairs(graph)])
-    ranks = max(1, graph.blocks.ranks_per_member)
+    ranks = max([1, *(demand.ranks_per_member for demand in graph.demands)])
+    fine = next((d.rank_counts for d in graph.demands if d.rank_counts is not None), None)
     return FabricContext(
         layout=graph.layout,
         ranks_per_worker=ranks,
-        rank_imbalance=_rank_imbalance(graph.blocks.rank_tokens, ranks),
+        rank_imbalance=_rank_imbalance(fine, ranks),
         demand_src=src,
         demand_dst=dst,
         demand_bytes=size,
@@ -113,42 +121,47 @@ _Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.fl
 
 
 def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
-    layout, tokens = graph.layout, graph.blocks.tokens
-    servers = layout.group_servers()
     pairs: list[_Pairs] = []
-    for stage, program in enumerate(graph.programs):
-        columns = program.columns()
-        task = columns["kind"] == Kind.ALL_TO_ALL
-        if not task.any():
-            continue
-        block, size = columns["block"][task], columns["bytes"][task].astype(np.float64)
-        turned = (columns["flags"][task] & TRANSPOSED) != 0
-        blocks = tokens.shape[1]
-        straight = np.bincount(block[~turned], size[~turned], minlength=blocks)
-        back = np.bincount(block[turned], size[turned], minlength=blocks)
-        groups = slice(stage * layout.replicas, (stage + 1) * layout.replicas)
-        matrix = np.einsum("gbij,b->gij", tokens[groups], straight)
-        matrix += np.einsum("gbji,b->gij", tokens[groups], back)
-        ends = servers[groups]
-        source = np.broadcast_to(ends[:, :, None], matrix.shape)
-        target = np.broadcast_to(ends[:, None, :], matrix.shape)
-        pairs.append((source.ravel(), target.ravel(), matrix.ravel()))
+    for role in graph.roles:
+        program = role.program
+        all_to_alls = program.of(Collective.ALL_TO_ALL)
+        for number, demand in enumerate(graph.demands):
+            task = all_to_alls & (program.demand == number)
+            if not task.any():
+                continue
+            groups = graph.families[demand.family].groups()
+            own = np.isin([group[0] for group in groups], role.workers)
+            block, size = program.entry[task], program.size[task].astype(np.float64)
+            turned = (program.flags[task] & TRANSPOSED) != 0
+            straight = np.bincount(block[~turned], size[~turned], minlength=demand.blocks)
+            back = np.bincount(block[turned], size[turned], minlength=demand.blocks)
+            matrix = np.einsum("gbij,b->gij", demand.counts[own], straight)
+            matrix += np.einsum("gbji,b->gij", demand.counts[own], back)
+            ends = graph.worker_server[np.array(groups)[own]]
+            source = np.broadcast_to(ends[:, :, None], matrix.shape)
+            target = np.broadcast_to(ends[:, None, :], matrix.shape)
+            pairs.append((source.ravel(), target.ravel(), matrix.ravel()))
+        for row in np.flatnonzero(all_to_alls & (program.demand == NO_INDEX)):
+            members = graph.families[int(program.family[row])].groups()
+            for group in (group for group in members if group[0] in role.workers):
+                ends = np.repeat(graph.worker_server[group][:, None], len(group), axis=1)
+                size = np.full(ends.size, program.size[row] / len(group))
+                pairs.append((ends.ravel(), ends.T.ravel(), size))
     return pairs
 
 
 def _send_pairs(graph: TaskGraph) -> list[_Pairs]:
-    layout = graph.layout
-    stages = layout.worker_server.reshape(layout.stages, -1)
     pairs: list[_Pairs] = []
-    for stage, program in enumerate(graph.programs):
-        columns = program.columns()
-        task = columns["kind"] == Kind.SEND
+    for role in graph.roles:
+        program = role.program
+        task = (program.kind == Kind.SEND) & (program.family == NO_INDEX)
         volume = np.bincount(
-            columns["peer"][task], columns["bytes"][task].astype(np.float64), layout.stages
+            program.peer[task], program.size[task].astype(np.float64), len(graph.roles)
         )
+        own = graph.worker_server[role.workers]
         for peer in np.flatnonzero(volume):
-            size = np.full(stages.shape[1], volume[peer])
-            pairs.append((stages[stage], stages[peer], size))
+            size = np.full(len(own), volume[peer])
+            pairs.append((own, graph.worker_server[graph.roles[peer].workers], size))
     return pairs
 
 
@@ -164,36 +177,37 @@ def _fold(pairs: list[_Pairs]) -> _Pairs:
     return (key >> np.uint64(32)).astype(np.uint32), key.astype(np.uint32), total
 
 
-_RING_FACTOR = {Ring.ALL_REDUCE: 2.0, Ring.REDUCE_SCATTER: 1.0, Ring.ALL_GATHER: 1.0}
+_RING_FACTOR = {
+    Collective.ALL_REDUCE: 2.0,
+    Collective.REDUCE_SCATTER: 1.0,
+    Collective.ALL_GATHER: 1.0,
+}
 
 
 def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
-    layout = graph.layout
-    per_stage = layout.replicas * layout.members
-    #: bytes of the buffer times the ring factor, by scope and stage
-    volume = np.zeros((len(graph.scopes), layout.stages))
-    for stage, program in enumerate(graph.programs):
-        columns = program.columns()
-        for row in np.flatnonzero(columns["kind"] == Kind.RING):
-            factor = _RING_FACTOR[Ring(int(columns["flags"][row]))]
-            volume[columns["peer"][row], stage] += factor * float(columns["bytes"][row])
+    role_of = np.zeros(len(graph.worker_server), dtype=np.int64)
+    #: bytes of the buffer times the ring factor, by family and role
+    volume = np.zeros((len(graph.families), len(graph.roles)))
+    for index, role in enumerate(graph.roles):
+        role_of[role.workers] = index
+        program = role.program
+        for row in np.flatnonzero((program.kind == Kind.COLLECTIVE) & (program.size > 0)):
+            factor = _RING_FACTOR.get(Collective(int(program.collective[row])))
+            if factor is not None and program.family[row] != NO_INDEX:
+                volume[program.family[row], index] += factor * float(program.size[row])
     merged: dict[tuple[int, ...], float] = {}
-    for number, scope in enumerate(graph.scopes):
-        for workers in _members(scope):
+    for number, family in enumerate(graph.families):
+        for workers in family.groups():
             if len(workers) < 2:
                 continue
-            buffer = volume[number, workers[0] // per_stage]
-            ring = _without_repeats(layout.worker_server[workers])
+            buffer = volume[number, role_of[workers[0]]]
+            ring = _without_repeats(graph.worker_server[workers])
             if buffer > 0 and len(ring) > 1:
                 edge = buffer * (len(workers) - 1) / len(workers)
                 merged[ring] = merged.get(ring, 0.0) + edge
     return tuple(
         RingDemand(np.array(ring, np.uint32), size) for ring, size in sorted(merged.items())
     )
-
-
-def _members(scope: Scope) -> list[npt.NDArray[np.uint32]]:
-    return np.split(scope.workers, scope.offsets[1:-1].astype(np.int64))
 
 
 def _without_repeats(servers: npt.NDArray[np.uint32]) -> tuple[int, ...]:

@@ -69,9 +69,10 @@ def plan_regions(
 
 def _linked_servers(layout: Layout, servers: int) -> npt.NDArray[np.int64]:
     """Label servers by connected EP groups, ``(servers,)``."""
-    groups = layout.group_servers().astype(np.int64)
-    first = np.repeat(groups[:, 0], groups.shape[1])
-    links = coo_matrix((np.ones(groups.size), (first, groups.ravel())), shape=(servers, servers))
+    groups = [group.astype(np.int64) for group in layout.group_servers() if len(group)]
+    first = np.repeat([group[0] for group in groups], [len(group) for group in groups])
+    every = np.concatenate(groups)
+    links = coo_matrix((np.ones(every.size), (first, every)), shape=(servers, servers))
     _, label = connected_components(links, directed=False)
     return np.asarray(label, np.int64)
 

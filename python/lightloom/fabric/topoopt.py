@@ -150,10 +150,9 @@ def _all_pairs(
 
     A pair that sends nothing on average may send something in one step and then needs a route.
     """
-    servers = np.unique(context.layout.group_servers(), axis=0)
-    shape = (*servers.shape, servers.shape[1])
-    src = np.broadcast_to(servers[:, :, None], shape).ravel()
-    dst = np.broadcast_to(servers[:, None, :], shape).ravel()
+    groups = sorted({tuple(servers.tolist()) for servers in context.layout.group_servers()})
+    ends = [(one, other) for group in groups for one in group for other in group]
+    src, dst = np.array(ends, dtype=np.uint32).reshape(-1, 2).T
     apart = src != dst
     weights = np.where(_sends(context), pp_weight, 1.0)
     # The finder compares bytes and adds them up: 2^63 is as good as more.
@@ -171,9 +170,11 @@ def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
     The last stage is a neighbour of the first, to which it sends if a stage has several chunks of
     the model.
     """
-    stages = context.layout.worker_server.reshape(context.layout.stages, -1)
-    following = np.roll(stages, -1, axis=0)
-    one, other = _key(stages.ravel(), following.ravel()), _key(following.ravel(), stages.ravel())
+    roles = context.layout.role_servers()
+    following = [*roles[1:], *roles[:1]]
+    pairs = [ends for ends in zip(roles, following, strict=True) if len(ends[0]) == len(ends[1])]
+    stages, after = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    one, other = _key(stages, after), _key(after, stages)
     asked = _key(context.demand_src, context.demand_dst)
     return np.isin(asked, np.concatenate([one, other]))
 

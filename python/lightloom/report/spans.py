@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.simulate import Run
-from lightloom.workload.task_graph import NONE, Category
+from lightloom.workload.task_graph import NONE
 
 Ints = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
@@ -29,7 +29,7 @@ class Spans:
     stream: Ints
     start_s: Seconds
     end_s: Seconds
-    category: Ints
+    category: npt.NDArray[np.str_]
     layer: Ints
     micro_batch: Ints
 
@@ -47,8 +47,7 @@ class Spans:
 
     def category_names(self) -> list[str]:
         """Category of each span, as in results."""
-        names = [category.name.lower() for category in Category]
-        return [names[number] for number in self.category.tolist()]
+        return [str(name) for name in self.category]
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def worker_spans(run: Run) -> Spans:
         stream=_ints(timeline.stream),
         start_s=timeline.start_s,
         end_s=timeline.end_s,
-        category=_ints(timeline.category),
+        category=np.array(timeline.categories, dtype=np.str_)[_ints(timeline.category)],
         layer=np.where(layer == NONE, -1, layer),
         micro_batch=np.where(micro_batch == NONE, -1, micro_batch),
     )
@@ -131,7 +130,7 @@ def passes(spans: Spans) -> Passes:
     before: the layers of backward are those of forward. Spans outside micro-batches (optimizer,
     reductions) and pipeline waits belong to no pass.
     """
-    waits = np.isin(spans.category, (Category.BUBBLE, Category.PP))
+    waits = np.isin(spans.category, ("bubble", "pp"))
     own = spans.take((spans.stream == OWN) & (spans.micro_batch >= 0) & ~waits)
     left: set[tuple[int, int]] = set()
     found: list[tuple[int, bool]] = []

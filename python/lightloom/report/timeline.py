@@ -150,14 +150,12 @@ def _roles(workload: Any) -> dict[int, str]:
     """What each worker is, in words."""
     if workload is None:
         return {}
-    layout = workload.graph.layout
-    per_stage = layout.replicas * layout.members
+    servers = workload.workers.server
     names = {}
-    for worker, server in enumerate(np.asarray(layout.worker_server).tolist()):
-        stage, rest = divmod(worker, per_stage)
-        replica, member = divmod(rest, layout.members)
+    for worker, server in enumerate(servers.ravel().tolist()):
+        stage, replica, member = np.unravel_index(worker, servers.shape)
         names[worker] = (
-            f"stage {stage} · {layout.gpus_per_worker} GPUs of server {server} "
+            f"stage {stage} · {workload.workers.gpus_per_worker} GPUs of server {server} "
             f"(replica {replica}, EP member {member})"
         )
     return names

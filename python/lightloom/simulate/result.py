@@ -88,13 +88,16 @@ class Timeline:
     worker
         Worker, ``(n,)``.
     stream
-        0: what the worker does or waits for; 1: sends and ring collectives beside it.
+        Stream of the worker (0: the main one): what it does or waits for. One more than the last
+        stream: messages and asynchronous collectives, which run alongside.
     start_s, end_s
         Seconds since the start of the step.
     category
-        Number of the :class:`~lightloom.workload.task_graph.Category`.
+        Index into ``categories``.
     layer, micro_batch
         Of the task; 65535 where none.
+    categories
+        Names of the categories.
     """
 
     worker: npt.NDArray[np.uint32]
@@ -104,6 +107,7 @@ class Timeline:
     category: npt.NDArray[np.uint8]
     layer: npt.NDArray[np.uint16]
     micro_batch: npt.NDArray[np.uint16]
+    categories: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,8 @@ class Run:
         Seconds per category, mean over workers; sums to the step time. All-to-alls and rings
         include the wait for their members; ``bubble`` is waiting for the pipeline and for the end
         of the step.
-    stage_s
-        The same per pipeline stage, ``(stages,)``.
+    role_s
+        The same per role (pipeline stage), mean over its workers.
     straggler_wait_s
         The part of ``mean_s["ep"]`` (and ``"reconfiguration"``) before the last member arrived.
     purpose_bytes
@@ -197,7 +201,7 @@ class Run:
     step_time_s: float
     critical_path_s: dict[str, float]
     mean_s: dict[str, float]
-    stage_s: tuple[dict[str, float], ...]
+    role_s: dict[str, dict[str, float]]
     straggler_wait_s: float
     purpose_bytes: dict[str, dict[str, int]]
     circuits: CircuitUse
@@ -243,17 +247,16 @@ class Run:
 def run_of(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
     """Convert what the core returned; ``own_allocator`` names a user's."""
     names: list[str] = raw["categories"]
-    spent: list[list[int]] = raw["spent_ps"]
-    per_stage = raw["workers_per_stage"]
-    totals = [sum(column) for column in zip(*spent, strict=True)]
-    workers = per_stage * len(spent)
+    roles: list[tuple[str, int, list[int]]] = raw["roles"]
+    totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
+    workers = sum(count for _, count, _ in roles)
     circuits = dict(raw["circuits"])
     delay, exposed = circuits.pop("delay_ps"), circuits.pop("exposed_ps")
     return Run(
         step_time_s=_seconds(raw["step_ps"]),
         critical_path_s=_by_category(names, raw["critical_path_ps"]),
         mean_s=_by_category(names, totals, workers),
-        stage_s=tuple(_by_category(names, stage, per_stage) for stage in spent),
+        role_s={role: _by_category(names, spent, count) for role, count, spent in roles},
         straggler_wait_s=_seconds(raw["straggler_wait_ps"] / workers),
         purpose_bytes={purpose: dict(row) for purpose, row in raw["bytes"].items()},
         circuits=CircuitUse(delay_s=_seconds(delay), exposed_s=_seconds(exposed), **circuits),
@@ -264,7 +267,7 @@ def run_of(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
         tasks=raw["tasks"],
         packet_hops=raw["packet_hops"],
         flow_work=dict(raw["flow_work"]),
-        timeline=Timeline(**_in_seconds(raw["timeline"])),
+        timeline=Timeline(**_in_seconds(raw["timeline"]), categories=tuple(names)),
         circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
         snapshots=tuple(_snapshot(entry, own_allocator) for entry in raw["snapshots"]),
     )

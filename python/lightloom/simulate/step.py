@@ -10,7 +10,7 @@ from lightloom.fabric.network import Network
 from lightloom.progress import Progress
 from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.allocator import AllocatorCallback, core_errors
-from lightloom.simulate.columns import as_plain, graph_columns
+from lightloom.simulate.columns import as_plain
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
 
@@ -36,8 +36,8 @@ class StepRunner:
             "share_equal_work": self.share_equal_work,
         }
         ask = None if self.allocator is None else AllocatorCallback(self.allocator)
-        graph, network = graph_columns(self.graph), as_plain(self.network)
+        network = as_plain(self.network)
         with core_errors(ask):
-            raw = _core.execute(graph, network, options, progress, ask, model)
+            raw = _core.execute(self.graph, network, options, progress, ask, model)
         own = None if self.allocator is None else getattr(self.allocator, "__name__", "own")
         return run_of(raw, own)

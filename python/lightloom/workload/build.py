@@ -20,13 +20,15 @@ from lightloom.parallel import (
     memory_per_stage,
     place_workers,
 )
-from lightloom.workload.collectives import collectives
+from lightloom.workload.builder import TaskGraphBuilder
+from lightloom.workload.categories import step_categories
+from lightloom.workload.collectives import Collectives, collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expected import expected_bytes
 from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.program import recipe, stage_program
-from lightloom.workload.task_graph import Layout, TaskGraph, TokenBlocks
-from lightloom.workload.tokens import Folded, fold_demand, token_blocks
+from lightloom.workload.program import recipe, write_stage
+from lightloom.workload.task_graph import GroupFamily, TaskGraph
+from lightloom.workload.tokens import Folded, Tables, add_tables, fold_demand
 from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
 
 #: relative difference between bytes sent and bytes implied that rounding to whole bytes explains;
@@ -41,7 +43,7 @@ class Workload:
     Attributes
     ----------
     graph
-        Programs per stage, ring scopes, token blocks.
+        A role per stage, families of EP groups and rings, token counts.
     expected_bytes
         Bytes that all GPUs must send in the step by purpose (``tp ep pp dp cp``), in closed form.
     traffic
@@ -150,16 +152,7 @@ def _assemble(
     if not 0 < scale < float("inf"):
         raise InputError(f"compute scale = {scale}: expected a number above 0")
     groups = collectives(model, RankGrid(plan), workers)
-    blocks = _no_blocks(workers)
-    if folded is not None:
-        blocks = token_blocks(model, plan, compute, scale, folded, options)
-    common = recipe(model, plan, options, compute, scale, groups, workers.gpus_per_worker)
-    graph = TaskGraph(
-        layout=_layout(workers),
-        programs=[stage_program(common, stage) for stage in range(plan.pp)],
-        scopes=groups.scopes,
-        blocks=blocks,
-    )
+    graph = _graph(job, workers, folded, speed, groups)
     recompute = compute.recompute == "full"
     workload = Workload(
         model=model,
@@ -195,26 +188,30 @@ def check_conservation(workload: Workload) -> None:
         )
 
 
-def _layout(workers: Workers) -> Layout:
+def _graph(
+    job: tuple[Model, Plan, WorkloadOptions],
+    workers: Workers,
+    folded: Folded | None,
+    speed: tuple[ComputeModel, float],
+    groups: Collectives,
+) -> TaskGraph:
+    """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
+    model, plan, options = job
     stages, replicas, members = workers.server.shape
-    return Layout(
-        stages=stages,
-        replicas=replicas,
-        members=members,
-        gpus_per_worker=workers.gpus_per_worker,
-        worker_server=workers.server.reshape(-1).astype(np.uint32),
-    )
-
-
-def _no_blocks(workers: Workers) -> TokenBlocks:
-    """Token blocks of a model without experts."""
-    stages, replicas, members = workers.server.shape
-    shape = (stages * replicas, 0, members)
-    return TokenBlocks(
-        tokens=np.zeros((*shape, members), dtype=np.uint32),
-        expert_forward_ps=np.zeros(shape, dtype=np.uint64),
-        expert_backward_ps=np.zeros(shape, dtype=np.uint64),
-    )
+    graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
+    for ring in groups.families:
+        graph.add_family(ring)
+    everyone = np.arange(workers.server.size, dtype=np.uint32)
+    ends = np.arange(0, everyone.size + 1, members, dtype=np.uint32)
+    family = graph.add_family(GroupFamily("ep", ends, everyone))
+    tables = Tables(family)
+    if folded is not None:
+        tables = add_tables(graph, family, job, speed, folded)
+    placed = (groups, tables, workers.gpus_per_worker)
+    common = recipe(model, plan, options, *speed, placed)
+    for stage, own in enumerate(everyone.reshape(stages, replicas * members)):
+        write_stage(common, stage, graph.role(f"stage {stage}", own))
+    return graph.build()
 
 
 def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:

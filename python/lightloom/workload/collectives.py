@@ -9,7 +9,7 @@ import numpy as np
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, RankGrid, Workers
 from lightloom.workload.rings import RingGroups, ring_groups
-from lightloom.workload.task_graph import Scope
+from lightloom.workload.task_graph import GroupFamily
 
 DENSE, EXPERT, CONTEXT, EMBEDDING = "dp-dense", "dp-expert", "cp", "embedding"
 
@@ -21,12 +21,12 @@ class Collectives:
     groups: dict[str, RingGroups]
 
     @property
-    def scopes(self) -> list[Scope]:
-        """Scopes in the order of their numbers."""
-        return [group.scope for group in self.groups.values()]
+    def families(self) -> list[GroupFamily]:
+        """Families in the order of their indices."""
+        return [group.family for group in self.groups.values()]
 
-    def number(self, name: str) -> int:
-        """Index of a scope."""
+    def index(self, name: str) -> int:
+        """Index of a family."""
         return list(self.groups).index(name)
 
 

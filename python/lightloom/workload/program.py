@@ -3,7 +3,7 @@
 Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, combine; backward in
 reverse, where the gradient of combine has the pattern of dispatch and the other way round. TP
 collectives are local to a server. Gradient rings start after a layer's last backward pass and are
-awaited before the optimiser. Not here: the small all-reduces of norms, router losses and the
+awaited before the optimizer. Not here: the small all-reduces of norms, router losses and the
 gradient norm, and communication that frameworks hide behind a matrix product.
 """
 
@@ -21,6 +21,7 @@ from lightloom.parallel.memory import (
 )
 from lightloom.parallel.pipeline import Step, schedule
 from lightloom.units import to_ps
+from lightloom.workload.builder import Block, Entry, ProgramBuilder
 from lightloom.workload.collectives import (
     CONTEXT,
     DENSE,
@@ -32,17 +33,8 @@ from lightloom.workload.collectives import (
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
-from lightloom.workload.task_graph import (
-    BACKWARD,
-    FIRST,
-    NONE,
-    TRANSPOSED,
-    Category,
-    Kind,
-    Program,
-    Ring,
-)
-from lightloom.workload.tokens import gathers_copies
+from lightloom.workload.task_graph import NONE, Collective
+from lightloom.workload.tokens import Tables, gathers_copies
 
 #: handle of the tied embedding's all-reduce, which programs of two stages share
 EMBEDDING_HANDLE = 0
@@ -58,6 +50,7 @@ class Recipe:
     compute: ComputeModel
     compute_scale: float
     collectives: Collectives
+    tables: Tables
     bytes: Sizes
     forward: Times
     backward: Times
@@ -69,10 +62,14 @@ def recipe(
     options: WorkloadOptions,
     compute: ComputeModel,
     compute_scale: float,
-    collectives: Collectives,
-    gpus_per_worker: int,
+    placed: tuple[Collectives, Tables, int],
 ) -> Recipe:
-    """Compute every size and time once."""
+    """Compute every size and time once.
+
+    ``placed`` is how groups lie on servers, where the numbers of each worker are, and the GPUs of a
+    worker.
+    """
+    collectives, tables, gpus_per_worker = placed
     return Recipe(
         model,
         plan,
@@ -80,25 +77,26 @@ def recipe(
         compute,
         compute_scale,
         collectives,
+        tables,
         sizes(model, plan, options, gpus_per_worker),
         times(model, plan, compute, compute_scale, backward=False),
         times(model, plan, compute, compute_scale, backward=True),
     )
 
 
-def stage_program(recipe: Recipe, stage: int) -> Program:
-    """Tasks of one stage, in issue order."""
-    return _Writer(recipe, stage).write()
+def write_stage(recipe: Recipe, stage: int, program: ProgramBuilder) -> None:
+    """Write the tasks of one stage, in issue order."""
+    _Writer(recipe, stage, program).write()
 
 
 class _Writer:
     """Writes one program; its methods are the parts of a step from the outside in."""
 
-    def __init__(self, recipe: Recipe, stage: int) -> None:
+    def __init__(self, recipe: Recipe, stage: int, program: ProgramBuilder) -> None:
         self.recipe = recipe
         self.model, self.plan, self.options = recipe.model, recipe.plan, recipe.options
         self.stage = stage
-        self.program = Program()
+        self.program = program
         self.chunks = self.plan.layers(self.model.num_layers)[stage]
         self.moe_index = {
             layer: index
@@ -112,7 +110,7 @@ class _Writer:
         #: (scope, bytes per GPU, layer) of gradient reductions put off to the end
         self.delayed: list[tuple[str, float, int]] = []
 
-    def write(self) -> Program:
+    def write(self) -> None:
         """Write the whole step."""
         gathers = self._gather_parameters() if self.options.overlap_parameters else {}
         for step in schedule(self.plan, self.stage):
@@ -123,13 +121,12 @@ class _Writer:
         for scope, size, layer in self.delayed:
             self._reduce_now(scope, size, layer)
         for handle in self.reductions:
-            self.program.add(Kind.WAIT, Category.DP, tag=handle)
+            self.program.wait(handle, "dp")
         self._embedding_all_reduce()
         self._optimizer()
         if not self.options.overlap_parameters:
             for handle, layer in self._gather_parameters().values():
-                self._add(Kind.WAIT, Category.DP, layer, NONE, tag=handle)
-        return self.program
+                self.program.wait(handle, "dp", **self._at(layer, NONE))
 
     # One pass of a micro-batch through a chunk
 
@@ -146,7 +143,7 @@ class _Writer:
         micro_batch = step.micro_batch
         if self._is_first(step.chunk):
             self._await_parameters(gathers, -1)
-            self._compute(Category.HEAD, self.recipe.forward.embedding, -1, micro_batch)
+            self._compute("head", self.recipe.forward.embedding, -1, micro_batch)
             self._tp_exit(-1, micro_batch)
         else:
             self._receive(step, self._virtual(step.chunk) - 1)
@@ -156,7 +153,7 @@ class _Writer:
         if self._is_last(step.chunk):
             self._await_parameters(gathers, self.model.num_layers)
             self._tp_entry(-1, micro_batch)
-            self._compute(Category.HEAD, self.recipe.forward.head, -1, micro_batch)
+            self._compute("head", self.recipe.forward.head, -1, micro_batch)
         else:
             self._send(step, self._virtual(step.chunk) + 1)
 
@@ -164,7 +161,7 @@ class _Writer:
         micro_batch = step.micro_batch
         last = micro_batch == self.plan.micro_batches - 1
         if self._is_last(step.chunk):
-            self._compute(Category.HEAD, self.recipe.backward.head, -1, micro_batch)
+            self._compute("head", self.recipe.backward.head, -1, micro_batch)
             self._tp_exit(-1, micro_batch)
             if last:
                 self._reduce(DENSE, output_per_gpu(self.model, self.plan), self.model.num_layers)
@@ -180,7 +177,7 @@ class _Writer:
                 self._reduce(EXPERT, parameters.expert, layer)
         if self._is_first(step.chunk):
             self._tp_entry(-1, micro_batch)
-            self._compute(Category.HEAD, self.recipe.backward.embedding, -1, micro_batch)
+            self._compute("head", self.recipe.backward.embedding, -1, micro_batch)
             if last:
                 self._reduce(DENSE, embedding_per_gpu(self.model, self.plan), -1)
         else:
@@ -190,90 +187,78 @@ class _Writer:
         return (virtual * self.plan.micro_batches + step.micro_batch) * 2 + (not step.forward)
 
     def _send(self, step: Step, to: int) -> None:
-        self.program.add(
-            Kind.SEND,
-            Category.PP,
-            micro_batch=step.micro_batch,
-            bytes=self.recipe.bytes.send,
-            peer=to % self.plan.pp,
-            tag=self._tag(self._virtual(step.chunk), step),
-        )
+        tag = self._tag(self._virtual(step.chunk), step)
+        size = self.recipe.bytes.send
+        self.program.send(to % self.plan.pp, tag, size, "pp", micro_batch=step.micro_batch)
 
     def _receive(self, step: Step, sender: int) -> None:
-        self.program.add(
-            Kind.RECEIVE,
-            Category.PP,
-            micro_batch=step.micro_batch,
-            peer=sender % self.plan.pp,
-            tag=self._tag(sender, step),
-        )
+        tag = self._tag(sender, step)
+        self.program.receive(sender % self.plan.pp, tag, "pp", micro_batch=step.micro_batch)
         if not self.plan.sequence_parallel:
             # every TP rank needs the whole state, of which each received its share
-            self._local(Category.TP, self.recipe.bytes.tp, -1, step.micro_batch)
+            self._inside("tp", self.recipe.bytes.tp, -1, step.micro_batch)
 
     # Layers
 
     def _forward_layer(self, layer: int, micro_batch: int, *, first: bool) -> None:
         times = self.recipe.forward
         self._tp_entry(layer, micro_batch)
-        self._context(Ring.ALL_GATHER, layer, micro_batch)
-        self._compute(Category.ATTENTION, times.attention, layer, micro_batch)
+        self._context(Collective.ALL_GATHER, layer, micro_batch)
+        self._compute("attention", times.attention, layer, micro_batch)
         self._tp_exit(layer, micro_batch)
         if not self.model.moe_layers[layer]:
             self._tp_entry(layer, micro_batch)
-            self._compute(Category.DENSE_FFN, times.dense_ffn, layer, micro_batch)
+            self._compute("dense_ffn", times.dense_ffn, layer, micro_batch)
             self._tp_exit(layer, micro_batch)
             return
-        self._compute(Category.GATE, times.gate, layer, micro_batch)
+        self._compute("gate", times.gate, layer, micro_batch)
         size = self.recipe.bytes
-        self._all_to_all(layer, micro_batch, size.dispatch, FIRST if first else 0)
-        self._experts(layer, micro_batch, 0)
+        self._all_to_all(layer, micro_batch, size.dispatch, first=first)
+        self._experts(layer, micro_batch, backward=False)
         self._shared_experts(times.shared_experts, layer, micro_batch)
-        self._all_to_all(layer, micro_batch, size.combine, TRANSPOSED)
+        self._all_to_all(layer, micro_batch, size.combine, transposed=True)
 
     def _backward_layer(self, layer: int, micro_batch: int) -> None:
         times = self.recipe.backward
         if self.model.moe_layers[layer]:
             size = self.recipe.bytes.backward
-            self._all_to_all(layer, micro_batch, size, BACKWARD)
+            self._all_to_all(layer, micro_batch, size)
             self._shared_experts(times.shared_experts, layer, micro_batch)
-            self._experts(layer, micro_batch, BACKWARD)
-            self._all_to_all(layer, micro_batch, size, BACKWARD | TRANSPOSED)
-            self._compute(Category.GATE, times.gate, layer, micro_batch)
+            self._experts(layer, micro_batch, backward=True)
+            self._all_to_all(layer, micro_batch, size, transposed=True)
+            self._compute("gate", times.gate, layer, micro_batch)
         else:
             self._tp_entry(layer, micro_batch)
-            self._compute(Category.DENSE_FFN, times.dense_ffn, layer, micro_batch)
+            self._compute("dense_ffn", times.dense_ffn, layer, micro_batch)
             self._tp_exit(layer, micro_batch)
         self._tp_entry(layer, micro_batch)
         # keys and values again, and their gradients back: as many bytes as an all-reduce
-        self._context(Ring.ALL_REDUCE, layer, micro_batch)
-        self._compute(Category.ATTENTION, times.attention, layer, micro_batch)
+        self._context(Collective.ALL_REDUCE, layer, micro_batch)
+        self._compute("attention", times.attention, layer, micro_batch)
         self._tp_exit(layer, micro_batch)
 
-    def _experts(self, layer: int, micro_batch: int, flags: int) -> None:
+    def _experts(self, layer: int, micro_batch: int, *, backward: bool) -> None:
+        tables = self.recipe.tables
+        table = tables.backward if backward else tables.forward
         self._expert_tp(layer, micro_batch)
-        self.program.add(
-            Kind.EXPERT,
-            Category.EXPERT,
-            layer=layer,
-            micro_batch=micro_batch,
-            flags=flags,
-            block=self._block(layer, micro_batch),
-        )
+        duration = Entry(table, self._block(layer, micro_batch))
+        self.program.compute("expert", duration, **self._at(layer, micro_batch))
         self._expert_tp(layer, micro_batch)
 
     def _expert_tp(self, layer: int, micro_batch: int) -> None:
         """Gather what the experts need, or scatter what they give, over expert-TP ranks."""
-        if gathers_copies(self.plan, self.options):
-            block = self._block(layer, micro_batch)
-            self._add(Kind.EXPERT_TP, Category.TP, layer, micro_batch, block=block)
-        else:
-            self._local(Category.TP, self.recipe.bytes.expert_tp, layer, micro_batch)
+        if not gathers_copies(self.plan, self.options):
+            self._inside("tp", self.recipe.bytes.expert_tp, layer, micro_batch)
+            return
+        busiest, total = (
+            Entry(table, self._block(layer, micro_batch)) for table in self.recipe.tables.gathered
+        )
+        self.program.inside(busiest, "tp", total=total, **self._at(layer, micro_batch))
 
     def _shared_experts(self, duration_ps: int, layer: int, micro_batch: int) -> None:
         if self.model.shared_expert_ffn_size:
             self._tp_entry(layer, micro_batch)
-            self._compute(Category.EXPERT, duration_ps, layer, micro_batch)
+            self._compute("expert", duration_ps, layer, micro_batch)
             self._tp_exit(layer, micro_batch)
 
     def _block(self, layer: int, micro_batch: int) -> int:
@@ -281,47 +266,54 @@ class _Writer:
 
     # Single tasks
 
-    def _compute(self, category: Category, duration_ps: int, layer: int, micro_batch: int) -> None:
-        self._add(Kind.COMPUTE, category, layer, micro_batch, duration_ps=duration_ps)
+    def _compute(self, category: str, duration_ps: int, layer: int, micro_batch: int) -> None:
+        self.program.compute(category, duration_ps=duration_ps, **self._at(layer, micro_batch))
 
-    def _local(self, category: Category, size_bytes: int, layer: int, micro_batch: int) -> None:
+    def _inside(self, category: str, size_bytes: int, layer: int, micro_batch: int) -> None:
         if size_bytes:
-            self._add(Kind.LOCAL, category, layer, micro_batch, bytes=size_bytes)
+            self.program.inside(size_bytes, category, **self._at(layer, micro_batch))
+
+    def _at(self, layer: int, micro_batch: int) -> dict[str, int]:
+        """Where in the model and the step a task belongs."""
+        known = 0 <= layer < self.model.num_layers
+        return {"layer": layer if known else NONE, "micro_batch": micro_batch}
 
     def _tp_entry(self, layer: int, micro_batch: int) -> None:
         if self.plan.sequence_parallel:
-            self._local(Category.TP, self.recipe.bytes.tp, layer, micro_batch)
+            self._inside("tp", self.recipe.bytes.tp, layer, micro_batch)
 
     def _tp_exit(self, layer: int, micro_batch: int) -> None:
         passes = 1 if self.plan.sequence_parallel else 2
-        self._local(Category.TP, passes * self.recipe.bytes.tp, layer, micro_batch)
+        self._inside("tp", passes * self.recipe.bytes.tp, layer, micro_batch)
 
-    def _all_to_all(self, layer: int, micro_batch: int, size_bytes: int, flags: int) -> None:
+    def _all_to_all(
+        self,
+        layer: int,
+        micro_batch: int,
+        size_bytes: int,
+        *,
+        transposed: bool = False,
+        first: bool = False,
+    ) -> None:
         if self.plan.ep > 1:
+            tables = self.recipe.tables
             block = self._block(layer, micro_batch)
-            values = {"bytes": size_bytes, "flags": flags, "block": block}
-            self._add(Kind.ALL_TO_ALL, Category.EP, layer, micro_batch, **values)
+            demand = Block(tables.demand, block, size_bytes, transposed, first)
+            self.program.all_to_all(tables.family, demand, "ep", **self._at(layer, micro_batch))
 
-    def _context(self, ring: Ring, layer: int, micro_batch: int) -> None:
-        """Exchange keys and values between CP ranks; blocks, unlike gradient rings."""
+    def _context(self, ring: Collective, layer: int, micro_batch: int) -> None:
+        """Pass keys and values between CP ranks; blocks, unlike gradient rings."""
         group = self.recipe.collectives.groups.get(CONTEXT)
         if group is None:
             return
         buffer = self.recipe.bytes.key_value
         if group.servers == 1:
-            self._local(Category.CP, group.local(buffer, ring), layer, micro_batch)
+            self._inside("cp", group.local(buffer, ring), layer, micro_batch)
             return
-        handle = self._ring(CONTEXT, buffer, ring, layer, Category.CP)
-        self._add(Kind.WAIT, Category.CP, layer, micro_batch, tag=handle)
+        handle = self._ring(CONTEXT, buffer, ring, layer, "cp")
+        self.program.wait(handle, "cp", **self._at(layer, micro_batch))
 
-    def _add(
-        self, kind: Kind, category: Category, layer: int, micro_batch: int, **values: int
-    ) -> None:
-        if 0 <= layer < self.model.num_layers:
-            values["layer"] = layer
-        self.program.add(kind, category, micro_batch=micro_batch, **values)
-
-    # Gradients, optimiser, parameters
+    # Gradients, optimizer, parameters
 
     def _reduce(self, scope: str, parameters: float, layer: int) -> None:
         if scope not in self.recipe.collectives.groups or not parameters:
@@ -333,11 +325,11 @@ class _Writer:
             self.delayed.append((scope, size, layer))
 
     def _reduce_now(self, scope: str, size_bytes: float, layer: int) -> None:
-        ring = Ring.REDUCE_SCATTER if self.plan.zero1 else Ring.ALL_REDUCE
-        self.reductions.append(self._ring(scope, size_bytes, ring, layer, Category.DP))
+        ring = Collective.REDUCE_SCATTER if self.plan.zero1 else Collective.ALL_REDUCE
+        self.reductions.append(self._ring(scope, size_bytes, ring, layer, "dp"))
 
     def _ring(
-        self, scope: str, buffer_bytes: float, ring: Ring, layer: int, category: Category
+        self, scope: str, buffer_bytes: float, ring: Collective, layer: int, category: str
     ) -> int:
         """Start a ring over a buffer per GPU; return its handle."""
         handle = self.next_handle
@@ -349,31 +341,30 @@ class _Writer:
         self,
         scope: str,
         buffer_bytes: float,
-        ring: Ring,
+        ring: Collective,
         layer: int,
-        named: tuple[Category, int],
+        named: tuple[str, int],
     ) -> None:
         group = self.recipe.collectives.groups[scope]
         category, handle = named
-        self._add(
-            Kind.RING,
+        self.program.ring(
+            ring,
+            self.recipe.collectives.index(scope),
+            group.crossing(buffer_bytes),
             category,
-            layer,
-            NONE,
-            flags=ring,
-            bytes=group.crossing(buffer_bytes),
-            local_bytes=group.local(buffer_bytes, ring),
-            peer=self.recipe.collectives.number(scope),
-            tag=handle,
+            inside=group.local(buffer_bytes, ring),
+            handle=handle,
+            asynchronous=True,
+            **self._at(layer, NONE),
         )
 
     def _embedding_all_reduce(self) -> None:
         ends = (0, self.plan.pp - 1)
         if shares_embedding(self.model, self.plan) and self.stage in ends:
             size = embedding_per_gpu(self.model, self.plan) * self.options.gradient_bytes
-            named = (Category.DP, EMBEDDING_HANDLE)
-            self._add_ring(EMBEDDING, size, Ring.ALL_REDUCE, -1, named)
-            self.program.add(Kind.WAIT, Category.DP, tag=EMBEDDING_HANDLE)
+            named = ("dp", EMBEDDING_HANDLE)
+            self._add_ring(EMBEDDING, size, Collective.ALL_REDUCE, -1, named)
+            self.program.wait(EMBEDDING_HANDLE, "dp")
 
     def _optimizer(self) -> None:
         held = stage_parameters(self.model, self.plan, self.stage)
@@ -382,7 +373,7 @@ class _Writer:
             updated = held.dense / (self.plan.dense_dp * self.plan.cp)
             updated += held.expert / self.plan.groups_per_stage
         seconds = self.recipe.compute_scale * self.recipe.compute.optimizer(updated)
-        self.program.add(Kind.COMPUTE, Category.OPTIMIZER, duration_ps=to_ps(seconds))
+        self.program.compute("optimizer", duration_ps=to_ps(seconds))
 
     def _gather_parameters(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Start gathering ZeRO-1's parameters; handles and layers in forward order."""
@@ -391,7 +382,7 @@ class _Writer:
         handles = {}
         for scope, layer, parameters in self._sharded():
             size = parameters * self.options.parameter_bytes
-            handle = self._ring(scope, size, Ring.ALL_GATHER, layer, Category.DP)
+            handle = self._ring(scope, size, Collective.ALL_GATHER, layer, "dp")
             handles[scope, layer] = (handle, layer)
         return handles
 
@@ -415,4 +406,4 @@ class _Writer:
         for scope in (DENSE, EXPERT):
             found = gathers.pop((scope, layer), None)
             if found is not None:
-                self._add(Kind.WAIT, Category.DP, layer, NONE, tag=found[0])
+                self.program.wait(found[0], "dp", **self._at(layer, NONE))

@@ -16,7 +16,7 @@ import numpy as np
 from lightloom.errors import PlanError
 from lightloom.parallel import Workers
 from lightloom.parallel.grid import Ranks, servers_of_groups
-from lightloom.workload.task_graph import Ring, Scope
+from lightloom.workload.task_graph import Collective, GroupFamily
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class RingGroups:
 
     Attributes
     ----------
-    scope
+    family
         Rings of workers across servers, servers ascending.
     on_server
         Members of a group that share a server.
@@ -35,7 +35,7 @@ class RingGroups:
         GPUs whose shares one worker carries.
     """
 
-    scope: Scope
+    family: GroupFamily
     on_server: int
     servers: int
     gpus_per_worker: int
@@ -51,9 +51,9 @@ class RingGroups:
             return 0
         return round(buffer_bytes * self.gpus_per_worker / self.on_server)
 
-    def local(self, buffer_bytes: float, ring: Ring) -> int:
+    def local(self, buffer_bytes: float, ring: Collective) -> int:
         """Bytes that each GPU moves inside its server."""
-        passes = 2 if ring == Ring.ALL_REDUCE else 1
+        passes = 2 if ring == Collective.ALL_REDUCE else 1
         return round(passes * buffer_bytes * (self.on_server - 1) / self.on_server)
 
 
@@ -80,9 +80,9 @@ def ring_groups(name: str, groups: Ranks, workers: Workers) -> RingGroups:
             f"the GPUs of a worker are in {name} rings along different servers; keep the rank "
             "order 'tp-cp-ep-dp-pp'"
         )
-    scope = Scope(
+    family = GroupFamily(
         name=name,
         offsets=np.arange(0, kept.size + 1, count, dtype=np.uint32),
         workers=kept.reshape(-1).astype(np.uint32),
     )
-    return RingGroups(scope, on_server, count, workers.gpus_per_worker)
+    return RingGroups(family, on_server, count, workers.gpus_per_worker)

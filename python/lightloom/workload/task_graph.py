@@ -1,166 +1,338 @@
 """The task graph of one step as columns, the form in which it crosses into the Rust core.
 
-Mirrors ``crates/model/src/task_graph.rs``, which says what each task means. A *worker* is the set
-of GPUs of one server that serve one EP group; worker ``(stage, replica, member)`` has the index
-``(stage * replicas + replica) * members + member``; all workers of a stage run one program.
+Mirrors ``crates/model/src/task_graph``, which says what each task means. A *worker* is a set of
+GPUs of one server that move together; the workers of a *role* run one *program*, a list of tasks in
+issue order; workers meet in collectives over the group that each has in a *family* of groups, and in
+messages. :mod:`.builder` writes such graphs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+Bytes8 = npt.NDArray[np.uint8]
+Ints16 = npt.NDArray[np.uint16]
+Ints32 = npt.NDArray[np.uint32]
+Ints64 = npt.NDArray[np.uint64]
 
 
 class Kind(IntEnum):
     """What a task does."""
 
     COMPUTE = 0
-    EXPERT = 1
-    LOCAL = 2
-    ALL_TO_ALL = 3
-    SEND = 4
-    RECEIVE = 5
-    RING = 6
-    WAIT = 7
-    EXPERT_TP = 8
+    COLLECTIVE = 1
+    SEND = 2
+    RECEIVE = 3
+    WAIT = 4
 
 
-class Category(IntEnum):
-    """Where the time of a task is charged; the names in results are these in lower case."""
+class Collective(IntEnum):
+    """Which collective."""
 
-    ATTENTION = 0
-    GATE = 1
-    EXPERT = 2
-    DENSE_FFN = 3
-    HEAD = 4
-    OPTIMIZER = 5
-    TP = 6
-    EP = 7
-    PP = 8
-    DP = 9
-    CP = 10
-    RECONFIGURATION = 11
-    BUBBLE = 12
+    ALL_TO_ALL = 0
+    ALL_REDUCE = 1
+    REDUCE_SCATTER = 2
+    ALL_GATHER = 3
+    BROADCAST = 4
 
 
-class Ring(IntEnum):
-    """Which ring collective; the ``flags`` of a ``RING`` task."""
-
-    ALL_REDUCE = 0
-    REDUCE_SCATTER = 1
-    ALL_GATHER = 2
-
-
-#: ``flags`` of ``ALL_TO_ALL`` and (``BACKWARD`` only) ``EXPERT`` tasks
-TRANSPOSED, FIRST, BACKWARD = 1, 2, 4
+#: ``flags`` of an all-to-all of a demand block: sources and destinations swap; its demand is not
+#: known before it is reached. Of any collective: its stream goes on at once.
+TRANSPOSED, FIRST, ASYNCHRONOUS = 1, 2, 4
 
 #: no layer or no micro-batch
 NONE = 0xFFFF
-
-#: columns of a program and their types:
-#: ``duration_ps`` of COMPUTE; ``bytes`` of LOCAL (per GPU), ALL_TO_ALL (per token copy), SEND and
-#: RING (per worker); ``local_bytes`` of RING (per GPU); ``block`` of EXPERT, EXPERT_TP
-#: and ALL_TO_ALL; ``peer`` is the stage of SEND and RECEIVE, the scope of RING; ``tag`` of SEND and
-#: RECEIVE, the handle of RING and WAIT.
-COLUMNS: dict[str, Any] = {
-    "kind": np.uint8,
-    "category": np.uint8,
-    "layer": np.uint16,
-    "micro_batch": np.uint16,
-    "flags": np.uint8,
-    "duration_ps": np.uint64,
-    "bytes": np.uint64,
-    "local_bytes": np.uint64,
-    "block": np.uint32,
-    "peer": np.uint32,
-    "tag": np.uint32,
-}
+#: no family, table, demand table or handle
+NO_INDEX = 0xFFFF_FFFF
 
 
-@dataclass
+@dataclass(frozen=True)
 class Program:
-    """The tasks of one stage, built row by row."""
+    """The tasks of a role in issue order, one entry per task in every column.
 
-    rows: list[tuple[int, ...]] = field(default_factory=list)
+    Attributes
+    ----------
+    kind, collective
+        :class:`Kind`, and :class:`Collective` of those.
+    category
+        Index into :attr:`TaskGraph.categories`.
+    stream, priority
+        Stream of the worker whose turn the task takes (0 is the main one); strict priority of what
+        it sends, higher first.
+    flags
+        ``TRANSPOSED | FIRST | ASYNCHRONOUS``.
+    layer, micro_batch
+        For circuits and timelines; ``NONE`` where none.
+    family
+        Groups of a collective, ``NO_INDEX`` for the GPUs of the worker alone; of a message, the
+        family of ``peer``, ``NO_INDEX`` where that is a role.
+    peer
+        Role of the other end of a message, or its place in the group.
+    tag
+        Of a message.
+    handle
+        Of a task that a later one waits for, and of that one; ``NO_INDEX`` where none.
+    size
+        Duration in ps of computation; bytes of a message or of a collective's buffer per worker;
+        bytes per count of a demand block.
+    inside
+        Bytes that each GPU moves inside the worker for a collective.
+    demand
+        Demand table of an all-to-all, ``NO_INDEX`` where ``size`` is its buffer.
+    table, total, entry
+        Table with a worker's ``size`` (of computation and messages) or ``inside``, and with the
+        bytes of all its GPUs; ``NO_INDEX`` where all workers have the same. Entry of these tables,
+        or block of the demand table.
+    """
 
-    def add(self, kind: Kind, category: Category, **values: int) -> None:
-        """Append one task; columns not given are 0, ``layer`` and ``micro_batch`` are NONE."""
-        row = {"layer": NONE, "micro_batch": NONE, **values, "kind": kind, "category": category}
-        unknown = row.keys() - COLUMNS.keys()
-        assert not unknown, f"no such columns: {unknown}"
-        self.rows.append(tuple(int(row.get(name, 0)) for name in COLUMNS))
+    kind: Bytes8
+    collective: Bytes8
+    category: Bytes8
+    stream: Bytes8
+    priority: Bytes8
+    flags: Bytes8
+    layer: Ints16
+    micro_batch: Ints16
+    family: Ints32
+    peer: Ints32
+    tag: Ints32
+    handle: Ints32
+    size: Ints64
+    inside: Ints64
+    demand: Ints32
+    table: Ints32
+    total: Ints32
+    entry: Ints32
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Columns as arrays, one entry per task."""
-        transposed = list(zip(*self.rows, strict=True)) or [()] * len(COLUMNS)
-        return {
-            name: np.array(values, dtype=dtype)
-            for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)
-        }
+    def __len__(self) -> int:
+        """Number of tasks."""
+        return len(self.kind)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> Self:
+        """Build the columns of tasks given as one tuple each, in the order of :data:`COLUMNS`."""
+        transposed = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+        return cls(
+            **{
+                name: np.array(values, dtype=dtype)
+                for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)
+            }
+        )
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """Return the tasks as one tuple each, in the order of :data:`COLUMNS`."""
+        return list(zip(*(getattr(self, name).tolist() for name in COLUMNS), strict=True))
+
+    def of(self, collective: Collective) -> npt.NDArray[np.bool_]:
+        """Which tasks are this collective."""
+        return np.asarray((self.kind == Kind.COLLECTIVE) & (self.collective == collective))
+
+
+_TYPES: dict[str, Any] = {
+    "Bytes8": np.uint8,
+    "Ints16": np.uint16,
+    "Ints32": np.uint32,
+    "Ints64": np.uint64,
+}
+#: columns of a program and their types
+COLUMNS: dict[str, Any] = {column.name: _TYPES[str(column.type)] for column in fields(Program)}
+
+
+@dataclass(frozen=True)
+class Category:
+    """Where time is charged.
+
+    Attributes
+    ----------
+    name
+        As in results.
+    used_for
+        ``compute``, ``communication``, ``reconfiguration`` (waiting for circuits) or ``idle``.
+    purpose
+        Of communication: results count its bytes by it.
+    """
+
+    name: str
+    used_for: str = "compute"
+    purpose: str | None = None
+
+
+@dataclass(frozen=True)
+class Role:
+    """Workers that run one program."""
+
+    name: str
+    workers: Ints32
+    program: Program
+
+
+@dataclass(frozen=True)
+class GroupFamily:
+    """Disjoint ordered groups: group ``g`` is ``workers[offsets[g]:offsets[g + 1]]``."""
+
+    name: str
+    offsets: Ints32
+    workers: Ints32
+
+    @classmethod
+    def of(cls, name: str, groups: Iterable[Sequence[int] | Ints32]) -> Self:
+        """Build a family from its groups."""
+        lists = [np.asarray(group, dtype=np.uint32) for group in groups]
+        offsets = np.cumsum([0, *(len(group) for group in lists)])
+        workers = np.concatenate(lists) if lists else np.zeros(0, np.uint32)
+        return cls(name, offsets.astype(np.uint32), workers)
+
+    def groups(self) -> list[Ints32]:
+        """Return the workers of each group."""
+        return np.split(self.workers, self.offsets[1:-1].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class DemandTable:
+    """What the members of each group of a family send each other, block by block.
+
+    Attributes
+    ----------
+    name
+        In messages.
+    family
+        Index of the family; its groups have one size.
+    blocks
+        Blocks per group.
+    counts
+        ``(groups, blocks, members, members)``; the diagonal counts what goes between different GPUs
+        of a member.
+    ranks_per_member, rank_counts
+        ``(groups, blocks, ranks, ranks)`` for fabrics that move data NIC by NIC; 0 and ``None``
+        without.
+    """
+
+    name: str
+    family: int
+    blocks: int
+    counts: Ints32
+    ranks_per_member: int = 0
+    rank_counts: Ints32 | None = None
+
+
+@dataclass(frozen=True)
+class WorkerTable:
+    """Numbers that differ between workers, ``(workers, entries)``: durations in ps, or bytes."""
+
+    name: str
+    entries: int
+    values: Ints64
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which worker sits on which server."""
+    """Where workers sit, and which of them exchange data over circuits.
 
-    stages: int
-    replicas: int
-    members: int
+    Attributes
+    ----------
+    gpus_per_worker
+        GPUs of each worker.
+    worker_server
+        Server of each worker, ``(workers,)``.
+    groups
+        Workers of each group whose all-to-alls circuits follow; each worker alone where there are
+        no all-to-alls.
+    roles
+        Workers of each role.
+    """
+
     gpus_per_worker: int
-    worker_server: npt.NDArray[np.uint32]
+    worker_server: Ints32
+    groups: tuple[Ints32, ...]
+    roles: tuple[Ints32, ...]
+
+    @classmethod
+    def grid(
+        cls,
+        stages: int,
+        replicas: int,
+        members: int,
+        gpus_per_worker: int,
+        worker_server: Ints32,
+    ) -> Self:
+        """Lay out workers as ``[stage][replica][member]``; the members are a group."""
+        workers = np.arange(stages * replicas * members, dtype=np.uint32)
+        groups = tuple(workers.reshape(-1, members)) if members else ()
+        return cls(gpus_per_worker, worker_server, groups, tuple(workers.reshape(stages, -1)))
 
     @property
     def workers(self) -> int:
         """Number of workers."""
-        return self.stages * self.replicas * self.members
+        return len(self.worker_server)
 
     @property
-    def groups(self) -> int:
-        """Number of EP groups."""
-        return self.stages * self.replicas
+    def members(self) -> int:
+        """Workers of the largest group."""
+        return max((len(group) for group in self.groups), default=1)
 
-    def group_servers(self) -> npt.NDArray[np.uint32]:
-        """Servers of each EP group, ``(groups, members)``."""
-        return self.worker_server.reshape(self.groups, self.members)
+    def group_servers(self) -> list[Ints32]:
+        """Return the servers of each group."""
+        return [self.worker_server[group] for group in self.groups]
 
-
-@dataclass(frozen=True)
-class Scope:
-    """Rings for one kind of collective: ring ``g`` is ``workers[offsets[g]:offsets[g + 1]]``."""
-
-    name: str
-    offsets: npt.NDArray[np.uint32]
-    workers: npt.NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class TokenBlocks:
-    """Token counts per EP group and block, and expert times; see the Rust type for the layout.
-
-    ``tokens`` is ``(groups, blocks, members, members)``; the diagonal counts copies between
-    different GPUs of a member. ``rank_tokens`` is ``(groups, blocks, ranks, ranks)`` or ``None``.
-    ``expert_*_ps`` are ``(groups, blocks, members)``, and so are the bytes of one EXPERT_TP task,
-    of each GPU of the member's busiest rank and of all GPUs of the member; ``None`` without them.
-    """
-
-    tokens: npt.NDArray[np.uint32]
-    expert_forward_ps: npt.NDArray[np.uint64]
-    expert_backward_ps: npt.NDArray[np.uint64]
-    ranks_per_member: int = 0
-    rank_tokens: npt.NDArray[np.uint32] | None = None
-    expert_tp_per_gpu: npt.NDArray[np.uint64] | None = None
-    expert_tp_total: npt.NDArray[np.uint64] | None = None
+    def role_servers(self) -> list[Ints32]:
+        """Return the servers of each role's workers."""
+        return [self.worker_server[role] for role in self.roles]
 
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """One step: programs per stage, ring scopes, token blocks."""
+    """One step: who does what, and who meets whom.
 
-    layout: Layout
-    programs: list[Program]
-    scopes: list[Scope]
-    blocks: TokenBlocks
+    Attributes
+    ----------
+    gpus_per_worker, worker_server
+        GPUs of each worker, and its server, ``(workers,)``.
+    categories
+        Where time is charged.
+    roles
+        Workers and their programs.
+    families
+        Groups for collectives and messages.
+    demands, tables
+        Demand of all-to-alls, and numbers that differ between workers.
+    """
+
+    gpus_per_worker: int
+    worker_server: Ints32
+    categories: tuple[Category, ...]
+    roles: tuple[Role, ...]
+    families: tuple[GroupFamily, ...] = ()
+    demands: tuple[DemandTable, ...] = ()
+    tables: tuple[WorkerTable, ...] = field(default=(), repr=False)
+
+    @property
+    def purposes(self) -> tuple[str, ...]:
+        """Names of the purposes of communication, in the order of the categories."""
+        found = (category.purpose for category in self.categories)
+        return tuple(dict.fromkeys(purpose for purpose in found if purpose is not None))
+
+    @cached_property
+    def regional_family(self) -> int | None:
+        """The family whose groups circuits follow: that of the first all-to-all."""
+        for role in self.roles:
+            families = role.program.family[role.program.of(Collective.ALL_TO_ALL)]
+            if len(between := families[families != NO_INDEX]):
+                return int(between[0])
+        return None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the workers sit, as fabrics need to know it."""
+        workers = np.arange(len(self.worker_server), dtype=np.uint32)
+        groups: Iterable[Ints32] = workers[:, None]
+        if self.regional_family is not None:
+            groups = self.families[self.regional_family].groups()
+        roles = tuple(role.workers for role in self.roles)
+        return Layout(self.gpus_per_worker, self.worker_server, tuple(groups), roles)

@@ -23,7 +23,7 @@ from lightloom.parallel import Plan, Workers
 from lightloom.units import PS_PER_S
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.task_graph import TokenBlocks
+from lightloom.workload.builder import TaskGraphBuilder
 
 
 def demand_shape(model: Model, plan: Plan) -> Shape:
@@ -59,7 +59,7 @@ class Folded:
     Attributes
     ----------
     tokens, rank_tokens
-        See :class:`~lightloom.workload.task_graph.TokenBlocks`.
+        Counts of the demand table; see :class:`~lightloom.workload.task_graph.DemandTable`.
     slowest, received
         Token copies that the busiest EP rank of each member computes, and all of the member's
         ranks together, ``(groups, blocks, members)``.
@@ -198,32 +198,70 @@ def gathers_copies(plan: Plan, options: WorkloadOptions) -> bool:
     return plan.etp > 1 and options.moe_tp == "dispatched"
 
 
-def token_blocks(
-    model: Model,
-    plan: Plan,
-    compute: ComputeModel,
-    scale: float,
-    folded: Folded,
-    options: WorkloadOptions,
-) -> TokenBlocks:
-    """The task graph's token blocks: folded counts, and the expert times and bytes that follow.
+@dataclass(frozen=True)
+class Tables:
+    """Where a program finds what differs between groups and workers: indices in the task graph.
 
-    With full recomputation the backward time is without the forward pass that precedes it, which
-    is a task of its own.
+    Attributes
+    ----------
+    family, demand
+        The EP groups, and the token copies between their members.
+    forward, backward
+        Times of the experts.
+    gathered
+        Bytes of one collective of expert-TP ranks: of each GPU of the busiest rank, and of all GPUs
+        of the worker.
     """
-    forward, backward = expert_times(model, plan, compute, folded.slowest)
-    per_gpu, total = None, None
-    if gathers_copies(plan, options):
-        per_gpu, total = expert_tp_bytes(model, plan, options, folded)
-    return TokenBlocks(
-        tokens=folded.tokens,
-        expert_forward_ps=to_ps_array(forward * scale),
-        expert_backward_ps=to_ps_array(backward * scale),
+
+    family: int
+    demand: int = -1
+    forward: int = -1
+    backward: int = -1
+    gathered: tuple[int, int] = (-1, -1)
+
+
+def add_tables(
+    graph: TaskGraphBuilder,
+    family: int,
+    job: tuple[Model, Plan, WorkloadOptions],
+    speed: tuple[ComputeModel, float],
+    folded: Folded,
+) -> Tables:
+    """Add folded counts, and the expert times and bytes that follow, to a task graph.
+
+    An entry of a table is a block of the group. With full recomputation the backward time is
+    without the forward pass that precedes it, which is a task of its own.
+    """
+    (model, plan, options), (compute, scale) = job, speed
+    demand = graph.demand(
+        "tokens",
+        family,
+        folded.tokens,
         ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
-        rank_tokens=folded.rank_tokens,
-        expert_tp_per_gpu=per_gpu,
-        expert_tp_total=total,
+        rank_counts=folded.rank_tokens,
     )
+    forward, backward = (
+        graph.table(name, _by_worker(to_ps_array(seconds * scale)))
+        for name, seconds in zip(
+            ("expert_forward_ps", "expert_backward_ps"),
+            expert_times(model, plan, compute, folded.slowest),
+            strict=True,
+        )
+    )
+    if not gathers_copies(plan, options):
+        return Tables(family, demand, forward, backward)
+    per_gpu, total = expert_tp_bytes(model, plan, options, folded)
+    gathered = (
+        graph.table("expert_tp_per_gpu_bytes", _by_worker(per_gpu)),
+        graph.table("expert_tp_total_bytes", _by_worker(total)),
+    )
+    return Tables(family, demand, forward, backward, gathered)
+
+
+def _by_worker(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """From ``(groups, blocks, members)`` to ``(workers, blocks)``."""
+    groups, blocks, members = values.shape
+    return values.transpose(0, 2, 1).reshape(groups * members, blocks)
 
 
 def expert_tp_bytes(

@@ -5,16 +5,20 @@ Independent of the closed forms in :mod:`.expected`: this module knows the graph
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from lightloom.workload.task_graph import Category, Kind, Layout, Program, Ring, TaskGraph
-
-#: categories that move bytes, by their names in results
-PURPOSES = ("tp", "ep", "pp", "dp", "cp")
+from lightloom.workload.task_graph import (
+    NO_INDEX,
+    Collective,
+    Kind,
+    Program,
+    Role,
+    TaskGraph,
+)
 
 
 @dataclass(frozen=True)
@@ -31,68 +35,87 @@ class Traffic:
 
 
 def sent_traffic(graph: TaskGraph) -> dict[str, Traffic]:
-    """Bytes sent in a step by purpose: ``tp``, ``ep``, ``pp``, ``dp``, ``cp``."""
-    sums: dict[str, list[int]] = {purpose: [0, 0] for purpose in PURPOSES}
-    for stage, program in enumerate(graph.programs):
-        for name, (local, network) in _sent_by_stage(graph, stage, program).items():
+    """Bytes sent in a step by purpose."""
+    sums: dict[str, list[int]] = {purpose: [0, 0] for purpose in graph.purposes}
+    for index, role in enumerate(graph.roles):
+        for name, (local, network) in _sent_by_role(graph, index, role).items():
             sums[name][0] += local
             sums[name][1] += network
     return {name: Traffic(local, network) for name, (local, network) in sums.items()}
 
 
-def _sent_by_stage(graph: TaskGraph, stage: int, program: Program) -> dict[str, tuple[int, int]]:
-    columns = program.columns()
-    layout = graph.layout
-    workers = layout.replicas * layout.members
-    groups = slice(stage * layout.replicas, (stage + 1) * layout.replicas)
-    tokens = graph.blocks.tokens[groups].astype(np.int64).sum(axis=0)
-    inside = np.trace(tokens, axis1=-2, axis2=-1) if tokens.size else tokens
-    across = tokens.sum(axis=(-1, -2)) - inside if tokens.size else tokens
-    gathered = _gathered(graph, groups)
+def _sent_by_role(graph: TaskGraph, index: int, role: Role) -> dict[str, tuple[int, int]]:
+    program, workers = role.program, len(role.workers)
+    gpus = workers * graph.gpus_per_worker
+    demands = [_moved(graph, index, table) for table in range(len(graph.demands))]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for index, kind in enumerate(columns["kind"].tolist()):
-        name = Category(columns["category"][index]).name.lower()
-        size, local = int(columns["bytes"][index]), int(columns["local_bytes"][index])
-        peer = int(columns["peer"][index])
-        if kind == Kind.LOCAL:
-            sums[name][0] += size * workers * layout.gpus_per_worker
-        elif kind == Kind.EXPERT_TP:
-            sums[name][0] += gathered[int(columns["block"][index])]
-        elif kind == Kind.ALL_TO_ALL:
-            block = int(columns["block"][index])
-            sums[name][0] += size * int(inside[block])
-            sums[name][1] += size * int(across[block])
-        elif kind == Kind.SEND:
-            far = _far_sends(layout, stage, peer)
-            sums[name][0] += size * (workers - far)
-            sums[name][1] += size * far
-        elif kind == Kind.RING:
-            sums[name][0] += local * workers * layout.gpus_per_worker
-            sums[name][1] += _ring_bytes(graph, stage, peer, size, int(columns["flags"][index]))
+    for task, kind in enumerate(program.kind.tolist()):
+        if kind not in (Kind.COLLECTIVE, Kind.SEND):
+            continue
+        name = graph.categories[program.category[task]].purpose
+        assert name is not None
+        size, inside = int(program.size[task]), int(program.inside[task])
+        if kind == Kind.SEND:
+            local, network = _send_bytes(graph, role, task, size)
+        elif (table := int(program.demand[task])) != NO_INDEX:
+            block = int(program.entry[task])
+            local, network = (size * int(moved[block]) for moved in demands[table])
+        elif (total := int(program.total[task])) != NO_INDEX:
+            moved = graph.tables[total].values[role.workers, program.entry[task]]
+            local, network = sum(moved.tolist()), 0
+        else:
+            local, network = inside * gpus, _group_bytes(graph, role, task, size)
+        sums[name][0] += local
+        sums[name][1] += network
     return {name: (local, network) for name, (local, network) in sums.items()}
 
 
-def _gathered(graph: TaskGraph, groups: slice) -> list[int]:
-    """Bytes of one expert-TP collective of these groups, by block."""
-    total = graph.blocks.expert_tp_total
-    return [] if total is None else [int(x) for x in total[groups].sum(axis=(0, 2))]
+def _moved(
+    graph: TaskGraph, role: int, table: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Counts of a demand table that stay in members and cross between them, by block.
+
+    Of the groups whose first member has the role.
+    """
+    demand = graph.demands[table]
+    first = np.array([group[0] for group in graph.families[demand.family].groups()])
+    own = np.isin(first, graph.roles[role].workers)
+    counts = demand.counts[own].astype(np.int64).sum(axis=0)
+    inside = np.trace(counts, axis1=-2, axis2=-1) if counts.size else counts
+    across = counts.sum(axis=(-1, -2)) - inside if counts.size else counts
+    return inside, across
 
 
-def _far_sends(layout: Layout, stage: int, peer: int) -> int:
-    """Workers of a stage whose partner in another stage is on another server."""
-    servers = layout.worker_server.reshape(layout.stages, -1)
-    return int((servers[stage] != servers[peer]).sum())
+def _send_bytes(graph: TaskGraph, role: Role, task: int, size: int) -> tuple[int, int]:
+    """Bytes that the workers of a role send to peers on their own and on other servers."""
+    program = role.program
+    table, entry = int(program.table[task]), program.entry[task]
+    sizes = [size] * len(role.workers)
+    if table != NO_INDEX:
+        sizes = graph.tables[table].values[role.workers, entry].tolist()
+    servers = graph.worker_server
+    peers = servers[[_peer(graph, program, task, int(worker)) for worker in role.workers]] if (
+        program.family[task] != NO_INDEX
+    ) else servers[graph.roles[int(program.peer[task])].workers]
+    far = (servers[role.workers] != peers).tolist()
+    network = sum(size for size, is_far in zip(sizes, far, strict=True) if is_far)
+    return sum(sizes) - network, network
 
 
-def _ring_bytes(graph: TaskGraph, stage: int, scope: int, size: int, ring: int) -> int:
-    """Bytes that the workers of a stage send round their rings."""
-    rings = graph.scopes[scope]
+def _group_bytes(graph: TaskGraph, role: Role, task: int, size: int) -> int:
+    """Bytes that the workers of a role send to others of their groups."""
+    family = int(role.program.family[task])
+    if family == NO_INDEX:
+        return 0
+    rings = graph.families[family]
     offsets = rings.offsets.astype(np.int64)
     lengths = offsets[1:] - offsets[:-1]
-    length = np.repeat(lengths, lengths)
-    per_stage = graph.layout.replicas * graph.layout.members
-    length = length[rings.workers // per_stage == stage]
-    passes = 2 if ring == Ring.ALL_REDUCE else 1
+    length = np.repeat(lengths, lengths)[np.isin(rings.workers, role.workers)]
+    collective = role.program.collective[task]
+    if collective == Collective.BROADCAST:
+        # all but the last of each group pass the buffer on
+        return round(size * float(((length - 1) / np.maximum(length, 1)).sum()))
+    passes = 2 if collective == Collective.ALL_REDUCE else 1
     shares = passes * (length - 1) / np.maximum(length, 1)
     return round(size * float(shares.sum()))
 
@@ -111,49 +134,74 @@ def traffic_shares(traffic: dict[str, Traffic], *, network_only: bool = False) -
 
 
 def unmatched(graph: TaskGraph) -> list[str]:
-    """What breaks conservation: bytes sent that nobody receives, rings that not all join.
+    """What breaks conservation: bytes sent that nobody receives, collectives that not all join.
 
     Returns
     -------
-    One line per fault; empty if every send has its receive and the other way round, every ring
-    is joined alike by all its members and awaited once.
+    One line per fault; empty if every send has its receive and the other way round, every
+    collective is joined alike by all its members and every handle awaited once.
     """
     faults = []
     sends: Counter[tuple[int, int, int]] = Counter()
     receives: Counter[tuple[int, int, int]] = Counter()
-    for stage, program in enumerate(graph.programs):
-        columns = program.columns()
-        kinds = columns["kind"]
-        for index in np.flatnonzero(kinds == Kind.SEND):
-            sends[stage, int(columns["peer"][index]), int(columns["tag"][index])] += 1
-        for index in np.flatnonzero(kinds == Kind.RECEIVE):
-            receives[int(columns["peer"][index]), stage, int(columns["tag"][index])] += 1
-        started = Counter(columns["tag"][kinds == Kind.RING].tolist())
-        awaited = Counter(columns["tag"][kinds == Kind.WAIT].tolist())
+    for index, role in enumerate(graph.roles):
+        program = role.program
+        for task in np.flatnonzero(program.kind == Kind.SEND):
+            ends = _message_ends(graph, index, int(task))
+            sends.update((here, there, int(program.tag[task])) for here, there in ends)
+        for task in np.flatnonzero(program.kind == Kind.RECEIVE):
+            ends = _message_ends(graph, index, int(task))
+            receives.update((there, here, int(program.tag[task])) for here, there in ends)
+        named = program.handle != NO_INDEX
+        waits = program.kind == Kind.WAIT
+        started = Counter(program.handle[named & ~waits].tolist())
+        awaited = Counter(program.handle[waits].tolist())
         if started != awaited or any(count > 1 for count in started.values()):
-            faults.append(f"stage {stage}: rings {started} are awaited as {awaited}")
+            faults.append(f"role {role.name}: handles {started} are awaited as {awaited}")
     if sends != receives or any(count > 1 for count in sends.values()):
         faults.append(f"sends {sends - receives} and receives {receives - sends} do not match")
-    return faults + _unequal_rings(graph)
+    return faults + _unequal_collectives(graph)
 
 
-def _unequal_rings(graph: TaskGraph) -> list[str]:
-    """Rings whose members would join with another size, kind or handle."""
-    joined: dict[int, dict[int, tuple[int, ...]]] = defaultdict(dict)
-    for stage, program in enumerate(graph.programs):
-        columns = program.columns()
-        for index in np.flatnonzero(columns["kind"] == Kind.RING):
-            scope, handle = int(columns["peer"][index]), int(columns["tag"][index])
-            size, flags = int(columns["bytes"][index]), int(columns["flags"][index])
-            joined[scope].setdefault(stage, ())
-            joined[scope][stage] += (handle, flags, size)
-    per_stage = graph.layout.replicas * graph.layout.members
+def _message_ends(graph: TaskGraph, role: int, task: int) -> list[tuple[int, int]]:
+    """Who sends to or receives from whom: roles, or workers where a peer is a place in a group.
+
+    Workers are counted from -1 downwards, so that they are no roles.
+    """
+    program = graph.roles[role].program
+    if program.family[task] == NO_INDEX:
+        return [(role, int(program.peer[task]))]
+    workers = graph.roles[role].workers.tolist()
+    return [(-1 - worker, -1 - _peer(graph, program, task, worker)) for worker in workers]
+
+
+def _peer(graph: TaskGraph, program: Program, task: int, worker: int) -> int:
+    """The worker at a message's other end, named by its place in a group."""
+    family = graph.families[int(program.family[task])]
+    position = int(np.flatnonzero(family.workers == worker)[0])
+    group = int(np.searchsorted(family.offsets, position, side="right")) - 1
+    return int(family.workers[int(family.offsets[group]) + int(program.peer[task])])
+
+
+def _unequal_collectives(graph: TaskGraph) -> list[str]:
+    """Families whose members would join another collective, or one of another size."""
+    role_of = np.zeros(len(graph.worker_server), dtype=np.int64)
+    for index, role in enumerate(graph.roles):
+        role_of[role.workers] = index
     faults = []
-    for scope, by_stage in joined.items():
-        offsets = graph.scopes[scope].offsets.tolist()
-        for start, end in itertools.pairwise(offsets):
-            stages = {int(w) // per_stage for w in graph.scopes[scope].workers[start:end]}
-            if len({by_stage.get(stage) for stage in stages}) > 1:
-                faults.append(f"scope {scope}: stages {sorted(stages)} join different rings")
+    for number, family in enumerate(graph.families):
+        joined = [_joined(role.program, number) for role in graph.roles]
+        for group in family.groups():
+            roles = {int(role) for role in role_of[group]}
+            if len({joined[role] for role in roles}) > 1:
+                names = [graph.roles[role].name for role in sorted(roles)]
+                faults.append(f"family {family.name}: roles {names} join different collectives")
                 break
     return faults
+
+
+def _joined(program: Program, family: int) -> tuple[tuple[int, ...], ...]:
+    """What a program joins over a family, in order."""
+    here = (program.kind == Kind.COLLECTIVE) & (program.family == family)
+    columns = (program.collective, program.size, program.inside, program.demand, program.entry)
+    return tuple(zip(*(column[here].tolist() for column in columns), strict=True))

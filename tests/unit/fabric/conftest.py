@@ -18,7 +18,7 @@ def job():
     """A function that lays out EP groups of ``members`` servers, one after another."""
 
     def build(servers, members, **more):
-        layout = Layout(
+        layout = Layout.grid(
             stages=1,
             replicas=servers // members,
             members=members,

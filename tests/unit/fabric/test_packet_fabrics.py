@@ -93,6 +93,6 @@ def test_a_job_laid_out_for_other_servers_is_refused(cluster, job):
     assert str(error.value) == (
         "the job is laid out on 128 servers, the cluster has 64 (1024 GPUs, 16 per server)"
     )
-    small = Layout(1, 1, 2, 8, np.arange(2, dtype=np.uint32))
+    small = Layout.grid(1, 1, 2, 8, np.arange(2, dtype=np.uint32))
     with pytest.raises(FabricError, match="workers of 8 GPUs, servers have 4"):
         FatTree(gpus_per_server=4).network(cluster, FabricContext(small))

@@ -11,7 +11,7 @@ from lightloom.workload.task_graph import Layout
 def layout(groups):
     """One EP group per row, a server per entry."""
     table = np.array(groups, np.uint32)
-    return Layout(1, table.shape[0], table.shape[1], 8, table.ravel())
+    return Layout.grid(1, table.shape[0], table.shape[1], 8, table.ravel())
 
 
 def regions(groups, servers, size=None, most=100):

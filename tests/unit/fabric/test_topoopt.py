@@ -91,7 +91,7 @@ def test_the_topology_follows_the_demand(small, job):
 
 
 def pipeline(servers, stages, **more):
-    layout = Layout(
+    layout = Layout.grid(
         stages=stages,
         replicas=1,
         members=servers // stages,

@@ -8,7 +8,8 @@ import numpy as np
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
 from lightloom.simulate import CircuitTimeline, CircuitUse, Run, Snapshot, Timeline
 from lightloom.study.compare.results import Comparison, FabricResult
-from lightloom.workload.task_graph import NONE, Category, Layout
+from lightloom.workload.categories import StepCategory
+from lightloom.workload.task_graph import NONE
 
 STAGES, MICRO_BATCHES, LAYERS = 4, 6, 2
 FORWARD_S, BACKWARD_S = 1.0, 2.0
@@ -34,23 +35,23 @@ def spans_of_stage(stage):
         layers = range(first, first + LAYERS)
         for layer in reversed(layers) if backward else layers:
             for category, share in (
-                (Category.ATTENTION, 0.5), (Category.EP, 0.2), (Category.EXPERT, 0.3)
+                (StepCategory.ATTENTION, 0.5), (StepCategory.EP, 0.2), (StepCategory.EXPERT, 0.3)
             ):  # fmt: skip
                 rows.append((category, now, now + share * length, layer, micro_batch))
                 now += share * length
         if stage == STAGES - 1 and not backward:
-            rows.append((Category.HEAD, now, now + 0.1, NONE, micro_batch))
+            rows.append((StepCategory.HEAD, now, now + 0.1, NONE, micro_batch))
             now += 0.1
-        rows.append((Category.BUBBLE, now, now + 0.25, NONE, micro_batch))
+        rows.append((StepCategory.BUBBLE, now, now + 0.25, NONE, micro_batch))
         now += 0.25
-    rows.append((Category.OPTIMIZER, now, now + 0.5, NONE, NONE))
+    rows.append((StepCategory.OPTIMIZER, now, now + 0.5, NONE, NONE))
     return rows
 
 
 def make_timeline():
     rows = [(stage * 4, 0, *row) for stage in range(STAGES) for row in spans_of_stage(stage)]
     # two sends at once beside stage 1
-    rows += [(4, 1, Category.PP, 2.0, 3.0, NONE, 0), (4, 1, Category.DP, 2.5, 4.0, 3, NONE)]
+    rows += [(4, 1, StepCategory.PP, 2.0, 3.0, NONE, 0), (4, 1, StepCategory.DP, 2.5, 4.0, 3, NONE)]
     worker, stream, category, start, end, layer, micro_batch = zip(*rows, strict=True)
     return Timeline(
         worker=np.array(worker, dtype=np.uint32),
@@ -60,12 +61,13 @@ def make_timeline():
         category=np.array(category, dtype=np.uint8),
         layer=np.array(layer, dtype=np.uint16),
         micro_batch=np.array(micro_batch, dtype=np.uint16),
+        categories=tuple(category.name.lower() for category in StepCategory),
     )
 
 
 def no_timeline():
     empty = {f.name: np.zeros(0) for f in dataclasses.fields(Timeline)}
-    return Timeline(**empty)
+    return Timeline(**{**empty, "categories": ()})
 
 
 def circuit_timeline(rows):
@@ -98,13 +100,13 @@ def snapshot(number, *, took=0.025):
 
 
 def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=None):
-    names = [category.name.lower() for category in Category]
+    names = [category.name.lower() for category in StepCategory]
     parts = dict.fromkeys(names, 0.0) | (critical or {"expert": step_time_s - 2, "ep": 2.0})
     return Run(
         step_time_s=step_time_s,
         critical_path_s=parts,
         mean_s=parts,
-        stage_s=(parts,) * STAGES,
+        role_s={f"stage {stage}": parts for stage in range(STAGES)},
         straggler_wait_s=0.1,
         purpose_bytes={"ep": {"nvswitch": 0, "eps": 10**12, "ocs": 0, "direct": 0, "relayed": 0}},
         circuits=CircuitUse(
@@ -176,9 +178,9 @@ def make_result(name, kind, run, *, cost, spread=0.1):
 
 
 def make_workload():
-    layout = Layout(STAGES, 1, 4, 8, np.arange(16, dtype=np.uint32))
+    servers = np.arange(16).reshape(STAGES, 1, 4)
     return SimpleNamespace(
-        graph=SimpleNamespace(layout=layout),
+        workers=SimpleNamespace(server=servers, gpus_per_worker=8),
         traffic_shares=lambda *, network_only=False: (
             {"ep": 1.0} if network_only else {"tp": 0.6, "ep": 0.4}
         ),

@@ -11,7 +11,7 @@ from rich.console import Console
 from lightloom.errors import InputError
 from lightloom.output.files import write_json
 from lightloom.report.explain import WORDS, differences, load_results, print_explanation
-from lightloom.workload.task_graph import Category
+from lightloom.workload.categories import StepCategory
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def explained(path, first, second):
 
 
 def test_every_category_has_words():
-    assert set(WORDS) == {category.name.lower() for category in Category}
+    assert set(WORDS) == {category.name.lower() for category in StepCategory}
 
 
 def test_differences_are_largest_first_and_sum_to_the_whole(results):

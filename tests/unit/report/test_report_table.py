@@ -9,7 +9,7 @@ from rich.console import Console
 from lightloom.report.page import render
 from lightloom.report.table import BREAKDOWN, grouped, print_comparison
 from lightloom.study.compare.results import PolicyResult
-from lightloom.workload.task_graph import Category
+from lightloom.workload.categories import StepCategory
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def row_of(text, fabric, table):
 
 def test_every_category_has_one_column():
     names = [name for names in BREAKDOWN.values() for name in names]
-    assert sorted(names) == sorted(category.name.lower() for category in Category)
+    assert sorted(names) == sorted(category.name.lower() for category in StepCategory)
 
 
 def test_groups_sum_to_the_whole():

@@ -14,14 +14,14 @@ from lightloom.workload.task_graph import Category
 
 def pipeline():
     first = Steps().compute(1e-3).send(1, 0, 10**6)
-    second = Steps().receive(0, 0).compute(2e-3, Category.EXPERT)
+    second = Steps().receive(0, 0).compute(2e-3, "expert")
     return graph([first, second])
 
 
 def regional(between_s=0.05):
     tokens = np.zeros((2, 4, 4))
     tokens[0, 0, 1] = tokens[1, 0, 2] = 10**8
-    steps = Steps().exchange(0, first=True).compute(between_s).exchange(1)
+    steps = Steps().all_to_all(0, first=True).compute(between_s).all_to_all(1)
     return graph([steps], members=4, tokens=tokens)
 
 
@@ -151,7 +151,7 @@ def test_graphs_that_cannot_be_played():
     crossed = graph([Steps().receive(1, 0).send(1, 1, 1), Steps().receive(0, 1).send(0, 0, 1)])
     text = refusal(InputError, crossed, packet(2))
     assert text.startswith("deadlock at 0 s: worker 0 (stage 0, replica 0, member 0) waits")
-    short = graph([Steps().exchange(3)], members=2, tokens=np.zeros((1, 2, 2)))
+    short = graph([Steps().all_to_all(3)], members=2, tokens=np.zeros((1, 2, 2)))
     text = "stage 0, task 0: block 3 is not below 1"
     assert refusal(InputError, short, packet(2)) == text
     unasked = refusal(InputError, pipeline(), packet(2), timeline_workers=[7])
@@ -162,8 +162,8 @@ def test_graphs_that_cannot_be_played():
 
 def test_rings_of_several_stages_join_by_handle():
     programs = [Steps().ring(0, 10**6).wait(0), Steps().compute(1e-3).ring(0, 10**6).wait(0)]
-    run = simulate(graph(programs, scopes=[one_ring(2)]), packet(2))
+    run = simulate(graph(programs, rings=[one_ring(2)]), packet(2))
     assert run.critical_path_s["attention"] == pytest.approx(1e-3)
-    other = graph([programs[0], Steps().ring(0, 5).wait(0)], scopes=[one_ring(2)])
+    other = graph([programs[0], Steps().ring(0, 5).wait(0)], rings=[one_ring(2)])
     text = refusal(InputError, other, packet(2))
     assert text.startswith("members of ring handle 0 in scope dp disagree")

@@ -17,8 +17,8 @@ def step(rounds=3):
     tokens = rng.integers(0, 10**7, size=(3, 4, 4))
     steps = Steps()
     for block in range(rounds):
-        steps.compute(0.01).exchange(block % 3, first=True)
-        steps.compute(0.002).exchange(block % 3, transposed=True)
+        steps.compute(0.01).all_to_all(block % 3, first=True)
+        steps.compute(0.002).all_to_all(block % 3, transposed=True)
     return graph([steps], members=4, tokens=tokens)
 
 

@@ -13,7 +13,7 @@ MTU, HEADER = 4096, 64
 
 
 def exchange(tokens):
-    steps = Steps().exchange(first=True)
+    steps = Steps().all_to_all(first=True)
     return graph([steps], members=len(tokens), tokens=[tokens])
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_is_refused():
 
 def test_interrupts_keep_what_was_simulated():
     blocks = [uneven(4, 200_000), uneven(4, 300_000)]
-    step = graph([Steps().exchange(first=True).exchange(1)], members=4, tokens=blocks)
+    step = graph([Steps().all_to_all(first=True).all_to_all(1)], members=4, tokens=blocks)
     phases = Phases(packet(4), Packets("ideal"))
     phases.survey(step, packet(4))
     assert phases.pending[0] == 2

@@ -14,6 +14,16 @@ pub struct Plugins<'a> {
     pub predictor: Option<&'a mut dyn DemandPredictor>,
 }
 
+impl Plugins<'_> {
+    /// The same plug-ins, for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> Plugins<'_> {
+        Plugins {
+            allocator: self.allocator.as_mut().map(|one| &mut **one as &mut dyn CircuitAllocator),
+            predictor: self.predictor.as_mut().map(|one| &mut **one as &mut dyn DemandPredictor),
+        }
+    }
+}
+
 impl fmt::Debug for Plugins<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -18,7 +18,7 @@ use custom::Custom;
 use lightloom_decide::{Decider, Decision, Upcoming};
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Network, Ocs, Rate, TaskGraph, Time, WorkerId};
+use lightloom_model::{Duration, Network, Ocs, Rate, TaskGraph, Time};
 use record::Recorder;
 use region::{Region, Regions};
 use relays::RelayLinks;
@@ -34,8 +34,10 @@ pub struct Circuits<'a> {
     deciders: Vec<Decider>,
     regions: Vec<Region>,
     of_group: Vec<Option<u32>>,
+    /// Of each member of a group, its server's place in the region, group by group.
     place: Vec<u32>,
-    members: usize,
+    /// Where each group begins in `place`.
+    offsets: Vec<u32>,
     relays: Option<RelayLinks>,
     /// What a user supplies.
     pub custom: Custom<'a>,
@@ -80,7 +82,7 @@ impl<'a> Circuits<'a> {
             regions: found.regions,
             of_group: found.of_group,
             place: found.place,
-            members: graph.layout.members as usize,
+            offsets: found.offsets,
             relays,
             custom: Custom::default(),
             statistics: CircuitStatistics::default(),
@@ -149,11 +151,11 @@ impl<'a> Circuits<'a> {
         (eps_bytes, counts)
     }
 
-    /// The link of the circuits from one worker's server to another's.
-    pub fn link(&self, group: u32, from: WorkerId, to: WorkerId) -> Option<LinkId> {
+    /// The link of the circuits from one member's server to another's.
+    pub fn link(&self, group: u32, from: u32, to: u32) -> Option<LinkId> {
         let region = self.region(self.of_group(group)?);
-        let (from, to) = (self.place[from as usize], self.place[to as usize]);
-        region.links[from as usize * region.size() + to as usize]
+        let (from, to) = (self.place_of(group, from), self.place_of(group, to));
+        region.links[from * region.size() + to]
     }
 
     /// Decides on circuits for the upcoming all-to-alls and begins to switch; when the circuits are
@@ -305,10 +307,19 @@ impl<'a> Circuits<'a> {
         self.region(index).size()
     }
 
+    fn members_of(&self, group: u32) -> usize {
+        (self.offsets[group as usize + 1] - self.offsets[group as usize]) as usize
+    }
+
+    /// The place in its region of a member's server.
+    fn place_of(&self, group: u32, member: u32) -> usize {
+        self.place[(self.offsets[group as usize] + member) as usize] as usize
+    }
+
     fn places(&self, group: u32, cell: usize) -> (usize, usize) {
-        let first = group as usize * self.members;
-        let place = |member: usize| self.place[first + member] as usize;
-        (place(cell / self.members), place(cell % self.members))
+        let members = self.members_of(group);
+        let place = |member: usize| self.place_of(group, member as u32);
+        (place(cell / members), place(cell % members))
     }
 }
 

@@ -9,7 +9,7 @@ use super::relays::cost_of;
 use crate::medium::{Medium, Wire};
 use lightloom_decide::{Held, Region as Description};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Failures, Network, Ocs, Rate, TaskGraph, Time};
+use lightloom_model::{Failures, GroupFamily, GroupId, Network, Ocs, Rate, TaskGraph, Time};
 use lightloom_schedule::relay::RelayCost;
 use rustc_hash::FxHashMap;
 
@@ -139,32 +139,35 @@ pub struct Regions {
     pub regions: Vec<Region>,
     /// Region of each group, `None` where its all-to-alls stay in one server.
     pub of_group: Vec<Option<u32>>,
-    /// Place of each worker's server in its group's region.
+    /// Of each member of a group, its server's place in the region, group by group.
     pub place: Vec<u32>,
+    /// Where each group begins in `place`; one entry more than groups.
+    pub offsets: Vec<u32>,
 }
 
 impl Regions {
     /// Finds connected sets of groups.
     pub fn new(graph: &TaskGraph, servers: usize) -> Self {
-        let layout = &graph.layout;
-        let members = layout.members as usize;
-        let groups = layout.workers() / members;
+        let family = graph.regional_family().map(|family| &graph.families[family.index()]);
+        let groups = family.map_or(0, GroupFamily::groups);
         let mut parent: Vec<u32> = (0..servers as u32).collect();
-        let group_servers =
-            |group: usize| &layout.worker_server[group * members..(group + 1) * members];
-        if members > 1 {
-            for group in 0..groups {
-                let first = find(&mut parent, group_servers(group)[0]);
-                for &server in group_servers(group) {
-                    let root = find(&mut parent, server);
-                    parent[root as usize] = first;
-                }
+        let lists_of_groups: Vec<Vec<u32>> = (0..groups as u32)
+            .filter_map(|group| family.map(|family| family.members(GroupId(group))))
+            .map(|members| members.iter().map(|m| graph.worker_server[m.index()]).collect())
+            .collect();
+        let group_servers = |group: usize| lists_of_groups[group].as_slice();
+        let crosses = |group: &usize| group_servers(*group).len() > 1;
+        for group in (0..groups).filter(crosses) {
+            let first = find(&mut parent, group_servers(group)[0]);
+            for &server in group_servers(group) {
+                let root = find(&mut parent, server);
+                parent[root as usize] = first;
             }
         }
         let mut region_of_root: FxHashMap<u32, u32> = FxHashMap::default();
         let mut lists: Vec<Vec<u32>> = Vec::new();
         let mut of_group = vec![None; groups];
-        for group in (0..groups).filter(|_| members > 1) {
+        for group in (0..groups).filter(crosses) {
             let root = find(&mut parent, group_servers(group)[0]);
             let region = *region_of_root.entry(root).or_insert_with(|| {
                 lists.push(Vec::new());
@@ -179,8 +182,9 @@ impl Regions {
             list.dedup();
             regions.push(Region::new(list));
         }
-        let place = places(graph, &regions, &of_group);
-        Self { regions, of_group, place }
+        let place = places(&lists_of_groups, &regions, &of_group);
+        let offsets = family.map_or_else(|| vec![0], |family| family.offsets.clone());
+        Self { regions, of_group, place, offsets }
     }
 
     /// Gives regions that are alike the same decider; what each decider has to know.
@@ -207,20 +211,17 @@ fn find(parent: &mut [u32], mut node: u32) -> u32 {
     node
 }
 
-fn places(graph: &TaskGraph, regions: &[Region], of_group: &[Option<u32>]) -> Vec<u32> {
-    graph
-        .layout
-        .worker_server
-        .iter()
-        .enumerate()
-        .map(|(worker, server)| {
-            let group = graph.layout.group_of(worker as u32);
-            of_group[group as usize].map_or(0, |region| {
+fn places(groups: &[Vec<u32>], regions: &[Region], of_group: &[Option<u32>]) -> Vec<u32> {
+    let mut places = Vec::new();
+    for (servers, region) in groups.iter().zip(of_group) {
+        places.extend(servers.iter().map(|server| {
+            region.map_or(0, |region| {
                 let servers = &regions[region as usize].servers;
                 servers.binary_search(server).expect("a group's servers are in its region") as u32
             })
-        })
-        .collect()
+        }));
+    }
+    places
 }
 
 #[cfg(test)]
@@ -231,7 +232,8 @@ mod tests {
     fn regions(groups: &[&[u32]], switches: &[u32]) -> (Regions, Vec<Description>) {
         let members = groups[0].len() as u32;
         let mut graph = testing::empty_graph(1, groups.len() as u32, members);
-        graph.layout.worker_server = groups.concat();
+        graph.worker_server = groups.concat();
+        graph.roles[0].tasks = vec![testing::all_to_all(0, true)];
         let ocs = Ocs { region_of_server: switches.to_vec(), ..testing::ocs(switches.len()) };
         let mut found = Regions::new(&graph, switches.len());
         let descriptions = found.descriptions(&testing::mixnet(switches.len() as u32), &ocs);

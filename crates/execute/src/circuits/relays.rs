@@ -13,7 +13,7 @@ use crate::medium::{Medium, Wire};
 use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Carrier, Duration, Network, Ocs, Rate, Time, WorkerId};
+use lightloom_model::{Carrier, Duration, Network, Ocs, Rate, Time};
 use lightloom_schedule::relay::{PathKind, RelayCost, RelayPath, RelayVerdict};
 
 /// The links over which relays pass bytes on.
@@ -74,9 +74,8 @@ impl Circuits<'_> {
         }
         self.statistics.relayed += 1;
         let mut member_at = vec![0; size];
-        for member in 0..self.members {
-            let worker = group as usize * self.members + member;
-            member_at[self.place[worker] as usize] = member as u32;
+        for member in 0..self.members_of(group) as u32 {
+            member_at[self.place_of(group, member)] = member;
         }
         let region = self.region(index);
         let mut ways: Vec<RegionWay> =
@@ -97,7 +96,7 @@ impl Circuits<'_> {
     pub fn relay_links(
         &self,
         group: u32,
-        ends: (WorkerId, WorkerId),
+        ends: (u32, u32),
         carrier: Carrier,
         eps: &EpsLinks,
     ) -> Vec<LinkId> {
@@ -106,7 +105,7 @@ impl Circuits<'_> {
         };
         let relays = self.relays.as_ref().expect("servers relay");
         let region = self.region(self.of_group(group).expect("the group crosses servers"));
-        let place = |worker: WorkerId| self.place[worker as usize] as usize;
+        let place = |member: u32| self.place_of(group, member);
         let middle = region.servers.binary_search(&server).expect("a relay is in the region");
         let mut links = Vec::with_capacity(9);
         let hop = |links: &mut Vec<LinkId>, from: usize, to: usize, circuit: bool| {

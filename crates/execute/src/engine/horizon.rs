@@ -6,32 +6,35 @@
 //! that, too, and `predict` leaves it, and what follows from it, to a predictor.
 //!
 //! How long until an all-to-all is reached is estimated from the task graph: for each member the
-//! compute, expert and local tasks that it still has before it, and of the members the last, as the
-//! all-to-all cannot be over before that one has sent. Waits for other stages and for rings count
+//! compute and inside tasks that its stream still has before it, and of the members the last, as the
+//! all-to-all cannot be over before that one has sent. Waits for other workers and for rings count
 //! nothing, so that the estimate is too small rather than too large.
 
-use super::Engine;
-use super::policy::is_first;
-use super::worker::Waiting;
+use super::all_to_all::payload;
+use super::context::Context;
+use super::gate::GroupState;
+use super::streams::Waiting;
 use crate::circuits::Circuits;
+use crate::demand::{estimated_demand, member_demand};
 use lightloom_decide::{
     DemandPredictor, Estimate, History, LastSeen, Prediction, Requested, Upcoming,
 };
 use lightloom_model::{
-    Duration, FirstAllToAll, Invalid, Reconfigure, Task, TaskKind, Time, WorkerId,
+    Duration, FamilyId, FirstAllToAll, GroupId, Invalid, Payload, Reconfigure, Task, TaskIndex,
+    TaskKind, Time, WorkerId,
 };
 
-/// Most upcoming all-to-alls that break-even looks at: a backward pass through four layers.
+/// Maximum upcoming all-to-alls that break-even considers: a backward pass through four layers.
 const MAX_UPCOMING: usize = 8;
 
-/// Most that the oracle does.
+/// Maximum that the oracle does.
 const MAX_UPCOMING_ORACLE: usize = 16;
 
 /// Where the demand of an all-to-all is taken from.
 #[derive(Debug)]
 enum Source {
     /// It is known.
-    Known(Task),
+    Known(Payload),
     /// A prediction: to judge circuits by, and to request circuits for.
     Predicted(Basis, Option<Basis>),
 }
@@ -39,28 +42,42 @@ enum Source {
 /// Where a predicted demand is taken from.
 #[derive(Debug)]
 enum Basis {
-    /// That of a task.
-    Task(Task),
-    /// Token copies, members x members, sent as those of a task are.
-    Tokens(Task, Vec<u64>),
+    /// That of a block.
+    Block(Payload),
+    /// Counts, members x members, sent as those of a block are.
+    Counts(Payload, Vec<u64>),
+}
+
+/// What is upcoming for the groups of one family. All-to-alls of a group are numbered in order.
+#[derive(Clone, Copy)]
+pub(super) struct Horizon<'b, 'a> {
+    pub context: &'b Context<'a>,
+    pub circuits: &'b Circuits<'a>,
+    pub family: FamilyId,
+    pub groups: &'b [GroupState],
+}
+
+/// Whether the demand of an all-to-all is known only when it is reached.
+pub(super) fn is_first(task: &Task) -> bool {
+    matches!(payload(task), Payload::Block { first: true, .. })
 }
 
 /// The first all-to-alls of one layer by one group that are over.
-struct SeenFirsts<'e, 'a> {
-    engine: &'e Engine<'a>,
+struct SeenFirsts<'b, 'a> {
+    horizon: Horizon<'b, 'a>,
     group: u32,
     layer: u16,
 }
 
 impl SeenFirsts<'_, '_> {
-    /// The block of the one seen so many before the latest.
-    fn block(&self, back: usize) -> Option<u32> {
-        let program = self.engine.program(self.group);
-        let over = self.engine.groups[self.group as usize].over as usize;
-        let over = &self.engine.all_positions(self.group)[..over];
-        (over.iter().rev().map(|&position| &program[position as usize]))
+    /// What the one seen so many before the latest moved.
+    fn payload(&self, back: usize) -> Option<Payload> {
+        let Horizon { groups, .. } = self.horizon;
+        (0..groups[self.group as usize].over)
+            .rev()
+            .map(|number| self.horizon.task(self.group, number))
             .filter(|other| is_first(other) && other.layer == self.layer)
-            .map(block_of)
+            .map(payload)
             .nth(back)
     }
 }
@@ -75,37 +92,44 @@ impl History for SeenFirsts<'_, '_> {
     }
 
     fn has(&self, back: usize) -> bool {
-        self.block(back).is_some()
+        self.payload(back).is_some()
     }
 
     fn demand(&self, back: usize, demand: &mut Vec<u64>) {
-        let block = self.block(back).expect("as many were seen");
-        let (blocks, members) = (&self.engine.graph.blocks, self.engine.graph.layout.members);
-        let size = (members * members) as usize;
-        let begin = (self.group * blocks.blocks + block) as usize * size;
-        demand.clear();
-        demand.extend(blocks.tokens[begin..][..size].iter().map(|&tokens| u64::from(tokens)));
+        let seen = self.payload(back).expect("as many were seen");
+        let Payload::Block { demand: table, block, .. } = seen else {
+            unreachable!("first all-to-alls are of blocks")
+        };
+        let (graph, members) = (self.horizon.context.graph, self.horizon.members(self.group).len());
+        let counts =
+            Payload::Block { demand: table, block, transposed: false, first: true, unit_bytes: 1 };
+        member_demand(graph, counts, GroupId(self.group), members, demand);
     }
 }
 
-impl<'a> Engine<'a> {
-    /// What a decision for these groups, which share a region, starts from.
+impl<'a> Horizon<'_, 'a> {
+    /// What a decision for these groups, which share a region, starts from, given predictions for
+    /// [`Self::unknown`].
     ///
     /// Demand is added up over groups, all-to-all by all-to-all, as far as all of them look ahead.
-    pub(super) fn upcoming(&mut self, region: u32, groups: &[u32]) -> Vec<Upcoming> {
-        let circuits = self.circuits.as_ref().expect("only circuits are decided");
-        let size = circuits.region(region).size();
-        let mut predictions = self.predictions(groups).into_iter();
+    pub fn upcoming(
+        &self,
+        region: u32,
+        groups: &[u32],
+        predictions: Vec<Prediction>,
+    ) -> Vec<Upcoming> {
+        let size = self.circuits.region(region).size();
+        let mut predictions = predictions.into_iter();
         let mut found: Vec<Upcoming> = Vec::new();
         for (place, &group) in groups.iter().enumerate() {
-            let positions = self.positions_ahead(group);
+            let numbers = self.numbers(group);
             if place > 0 {
-                found.truncate(positions.len());
+                found.truncate(numbers.len());
             }
-            let sources = self.sources(group, positions, &mut predictions);
-            for (index, (&position, source)) in positions.iter().zip(sources).enumerate() {
-                let from = index.checked_sub(1).map(|before| positions[before]);
-                let hidden = self.until(group, from, position);
+            let sources = self.sources(group, numbers.clone(), &mut predictions);
+            for (index, (number, source)) in numbers.zip(sources).enumerate() {
+                let from = (index > 0).then(|| number - 1);
+                let hidden = self.until(group, from, number);
                 if place == 0 {
                     found.push(Upcoming::known(vec![0; size * size], hidden));
                 }
@@ -120,10 +144,10 @@ impl<'a> Engine<'a> {
     /// Adds a group's demand to an upcoming all-to-all.
     fn add_source(&self, group: u32, source: &Source, next: &mut Upcoming) {
         match source {
-            Source::Known(task) => {
-                self.add_demand(group, task, &mut next.demand);
+            Source::Known(payload) => {
+                self.add_demand(group, *payload, &mut next.demand);
                 if let Requested::Other(total) = &mut next.requested {
-                    self.add_demand(group, task, total);
+                    self.add_demand(group, *payload, total);
                 }
             }
             Source::Predicted(judged, requested) => {
@@ -143,20 +167,19 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn add_demand(&self, group: u32, task: &Task, total: &mut [u64]) {
+    fn add_demand(&self, group: u32, payload: Payload, total: &mut [u64]) {
         let mut demand = Vec::new();
-        let which = self.which(group * self.graph.layout.members, task);
-        which.demand(&self.graph.blocks, &mut demand);
-        self.circuits.as_ref().expect("only circuits are decided").fold(group, &demand, total);
+        let members = self.members(group).len();
+        member_demand(self.context.graph, payload, GroupId(group), members, &mut demand);
+        self.circuits.fold(group, &demand, total);
     }
 
     fn add_basis(&self, group: u32, basis: &Basis, total: &mut [u64]) {
         match basis {
-            Basis::Task(task) => self.add_demand(group, task, total),
-            Basis::Tokens(task, tokens) => {
-                let which = self.which(group * self.graph.layout.members, task);
-                let circuits = self.circuits.as_ref().expect("only circuits are decided");
-                circuits.fold(group, &which.of_tokens(tokens), total);
+            Basis::Block(payload) => self.add_demand(group, *payload, total),
+            Basis::Counts(payload, counts) => {
+                let members = self.members(group).len();
+                self.circuits.fold(group, &estimated_demand(*payload, counts, members), total);
             }
         }
     }
@@ -166,180 +189,233 @@ impl<'a> Engine<'a> {
     fn sources(
         &self,
         group: u32,
-        positions: &[u32],
+        numbers: std::ops::Range<u32>,
         predictions: &mut impl Iterator<Item = Prediction>,
     ) -> Vec<Source> {
-        let program = self.program(group);
         let mut unknown: Vec<(u32, Prediction)> = Vec::new();
-        let source = |&position: &u32| {
-            let task = program[position as usize];
-            if is_first(&task) && self.predicts() {
+        let source = |number: u32| {
+            let task = self.task(group, number);
+            let own = payload(task);
+            let Payload::Block { block, .. } = own else { return Source::Known(own) };
+            if is_first(task) && self.predicts() {
                 let prediction = predictions.next().expect("one prediction per unknown demand");
-                unknown.push((block_of(&task), prediction));
+                unknown.push((block, prediction));
             }
-            let seen = unknown.iter().rev().find(|(block, _)| *block == block_of(&task));
+            let seen = unknown.iter().rev().find(|(other, _)| *other == block);
             let Some((_, Prediction { judged, requested })) = seen else {
-                return Source::Known(task);
+                return Source::Known(own);
             };
             let basis = |estimate: &Estimate| self.basis(group, task, estimate);
-            let judged = judged.as_ref().map_or(Basis::Task(task), basis);
+            let judged = judged.as_ref().map_or(Basis::Block(own), basis);
             Source::Predicted(judged, requested.as_ref().map(basis))
         };
-        positions.iter().map(source).collect()
+        numbers.map(source).collect()
     }
 
-    fn basis(&self, group: u32, task: Task, estimate: &Estimate) -> Basis {
+    fn basis(&self, group: u32, task: &Task, estimate: &Estimate) -> Basis {
+        let own = payload(task);
         match estimate {
-            Estimate::Demand(tokens) => Basis::Tokens(task, tokens.clone()),
+            Estimate::Demand(counts) => Basis::Counts(own, counts.clone()),
             Estimate::Seen(back) => {
-                let block = self.seen_firsts(group, task.layer).block(*back);
-                Basis::Task(with_block(task, block.expect("predicted from what was seen")))
+                let seen = self.seen_firsts(group, task.layer).payload(*back);
+                Basis::Block(with_block_of(own, seen.expect("predicted from what was seen")))
             }
         }
     }
 
-    /// Predictions for all upcoming all-to-alls of these groups whose demand is not known, in
-    /// order.
-    fn predictions(&mut self, groups: &[u32]) -> Vec<Prediction> {
+    /// Group and layer of all upcoming all-to-alls of these groups whose demand is to be predicted,
+    /// in order.
+    pub fn unknown(&self, groups: &[u32]) -> Vec<(u32, u16)> {
         if !self.predicts() {
             return Vec::new();
         }
         let mut unknown: Vec<(u32, u16)> = Vec::new();
         for &group in groups {
-            let program = self.program(group);
-            let tasks = self.positions_ahead(group).iter().map(|&at| &program[at as usize]);
+            let tasks = self.numbers(group).map(|number| self.task(group, number));
             unknown.extend(tasks.filter(|task| is_first(task)).map(|task| (group, task.layer)));
         }
-        if unknown.is_empty() {
-            return Vec::new();
-        }
-        let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let mut custom = circuits.custom.plugins.predictor.take();
+        unknown
+    }
+
+    /// Predictions for these, by a user's predictor if there is one.
+    ///
+    /// # Errors
+    /// If the predictor refuses, or its predictions cannot be used.
+    pub fn predict(
+        &self,
+        unknown: &[(u32, u16)],
+        custom: Option<&mut (dyn DemandPredictor + 'a)>,
+    ) -> Result<Vec<Prediction>, Invalid> {
         let seen: Vec<SeenFirsts<'_, '_>> =
             unknown.iter().map(|&(group, layer)| self.seen_firsts(group, layer)).collect();
         let histories: Vec<&dyn History> = seen.iter().map(|one| one as &dyn History).collect();
-        let found = match &mut custom {
+        let found = match custom {
             Some(predictor) => predictor.predict(&histories),
             None => LastSeen.predict(&histories),
-        };
-        let members = self.graph.layout.members as usize;
-        let found = found.and_then(|found| check_predictions(found, &histories, members));
-        let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        circuits.custom.plugins.predictor = custom;
-        found.unwrap_or_else(|error| {
-            circuits.custom.fail(error);
-            vec![Prediction::default(); unknown.len()]
-        })
+        }?;
+        self.check_predictions(&found, &histories)?;
+        Ok(found)
+    }
+
+    /// Refuses predictions that cannot be used.
+    fn check_predictions(
+        &self,
+        found: &[Prediction],
+        histories: &[&dyn History],
+    ) -> Result<(), Invalid> {
+        if found.len() != histories.len() {
+            let (given, wanted) = (found.len(), histories.len());
+            return Err(Invalid(format!("predictor: {given} predictions for {wanted} histories")));
+        }
+        for (prediction, history) in found.iter().zip(histories) {
+            let members = self.members(history.group()).len();
+            for estimate in [&prediction.judged, &prediction.requested].into_iter().flatten() {
+                let wrong = match estimate {
+                    Estimate::Seen(back) if !history.has(*back) => {
+                        format!("{back} before the latest")
+                    }
+                    Estimate::Demand(counts) if counts.len() != members * members => {
+                        format!("{} entries for {members} members", counts.len())
+                    }
+                    _ => continue,
+                };
+                let (group, layer) = (history.group(), history.layer());
+                return Err(Invalid(format!(
+                    "predictor: layer {layer} of group {group} cannot be predicted by {wrong}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn seen_firsts(&self, group: u32, layer: u16) -> SeenFirsts<'_, 'a> {
-        SeenFirsts { engine: self, group, layer }
+        SeenFirsts { horizon: *self, group, layer }
     }
 
     /// Whether first all-to-alls are decided on what was seen before.
     fn predicts(&self) -> bool {
-        let predict = |c: &Circuits<'_>| c.ocs.policy.first == FirstAllToAll::Predict;
-        self.policy() != Reconfigure::Oracle && self.circuits.as_ref().is_some_and(predict)
+        let policy = self.circuits.ocs.policy;
+        policy.when != Reconfigure::Oracle && policy.first == FirstAllToAll::Predict
     }
 
     /// Whether something is known of an all-to-all before it is reached: its demand, or enough for
     /// a prediction.
-    pub(super) fn foreseen(&self, group: u32, task: &Task) -> bool {
+    pub fn is_foreseen(&self, group: u32, task: &Task) -> bool {
         let predictable = || {
-            let custom = self.circuits.as_ref().map(|circuits| circuits.custom.predictor());
-            custom.is_some_and(|one| one.can_predict(&self.seen_firsts(group, task.layer)))
+            let predictor = self.circuits.custom.predictor();
+            predictor.can_predict(&self.seen_firsts(group, task.layer))
         };
-        let known = !is_first(task) || self.policy() == Reconfigure::Oracle;
+        let known = !is_first(task) || self.circuits.ocs.policy.when == Reconfigure::Oracle;
         known || (self.predicts() && predictable())
     }
 
-    /// The tasks of a group's stage.
-    pub(super) fn program(&self, group: u32) -> &[Task] {
-        &self.graph.programs[(group / self.graph.layout.replicas) as usize].tasks
+    fn members(&self, group: u32) -> &'a [WorkerId] {
+        self.context.graph.families[self.family.index()].members(GroupId(group))
     }
 
-    /// The positions of all all-to-alls of a group.
-    pub(super) fn all_positions(&self, group: u32) -> &[u32] {
-        &self.index.exchanges[(group / self.graph.layout.replicas) as usize]
+    /// Where the all-to-alls of a worker's program are.
+    fn positions(&self, worker: WorkerId) -> &'a [TaskIndex] {
+        let index = self.context.index;
+        &index.roles[index.role_of[worker.index()].index()].all_to_alls
     }
 
-    /// The positions of the upcoming all-to-alls that a decision starts from; at least one.
-    fn positions_ahead(&self, group: u32) -> &[u32] {
-        let all = self.all_positions(group);
-        let over = self.groups[group as usize].over as usize;
-        let program = self.program(group);
-        let next = &all[over..];
-        let limit = match self.policy() {
+    /// All-to-alls of a group in a step.
+    fn count(&self, group: u32) -> u32 {
+        self.positions(self.members(group)[0]).len() as u32
+    }
+
+    /// An all-to-all of a group.
+    pub fn task(&self, group: u32, number: u32) -> &'a Task {
+        let worker = self.members(group)[0];
+        let (graph, role) = (self.context.graph, self.context.index.role_of[worker.index()]);
+        &graph.roles[role.index()].tasks[self.positions(worker)[number as usize].index()]
+    }
+
+    /// The next all-to-all of a group after those that are over, if there is one.
+    pub fn next(&self, group: u32) -> Option<u32> {
+        let over = self.groups[group as usize].over;
+        (over < self.count(group)).then_some(over)
+    }
+
+    /// The upcoming all-to-alls of a group that a decision starts from; at least one.
+    fn numbers(&self, group: u32) -> std::ops::Range<u32> {
+        let over = self.groups[group as usize].over;
+        let next = over..self.count(group);
+        let limit = match self.circuits.ocs.policy.when {
             Reconfigure::Never | Reconfigure::Always => 1,
             Reconfigure::PerLayer => {
                 let first = self.first_of_layer(group);
-                let same = |&&position: &&u32| self.same_layer(group, first, position);
-                return &next[..next.iter().take_while(same).count()];
+                let same = |&number: &u32| self.same_layer(group, first, number);
+                return over..over + next.take_while(same).count() as u32;
             }
             Reconfigure::BreakEven => MAX_UPCOMING,
-            Reconfigure::Oracle => return &next[..next.len().min(MAX_UPCOMING_ORACLE)],
+            Reconfigure::Oracle => return over..over + next.len().min(MAX_UPCOMING_ORACLE) as u32,
         };
-        let known = |&&position: &&u32| self.foreseen(group, &program[position as usize]);
-        let count = 1 + next.iter().skip(1).take_while(known).count();
-        &next[..count.min(limit)]
+        let known = |&number: &u32| self.is_foreseen(group, self.task(group, number));
+        let count = 1 + next.skip(1).take_while(known).count();
+        over..over + count.min(limit) as u32
     }
 
     /// Where the run of all-to-alls of one layer and micro-batch began that the next one is of.
     ///
     /// It begins anew with each first all-to-all of a forward pass.
-    pub(super) fn first_of_layer(&self, group: u32) -> u32 {
-        let all = self.all_positions(group);
-        let mut start = self.groups[group as usize].over as usize;
-        while start > 0 && self.same_layer(group, all[start - 1], all[start]) {
+    pub fn first_of_layer(&self, group: u32) -> u32 {
+        let mut start = self.groups[group as usize].over;
+        while start > 0 && self.same_layer(group, start - 1, start) {
             start -= 1;
         }
-        all[start]
+        start
     }
 
     /// Whether an all-to-all belongs to the run that another, before it or the same, is of.
-    fn same_layer(&self, group: u32, first: u32, position: u32) -> bool {
-        let program = self.program(group);
-        let (one, other) = (program[first as usize], program[position as usize]);
+    fn same_layer(&self, group: u32, first: u32, number: u32) -> bool {
+        let (one, other) = (self.task(group, first), self.task(group, number));
         let same = one.layer == other.layer && one.micro_batch == other.micro_batch;
-        first == position || (same && !is_first(&other))
+        first == number || (same && !is_first(other))
     }
 
     /// From an all-to-all, or from now, until the last member reaches another.
-    fn until(&self, group: u32, from: Option<u32>, position: u32) -> Duration {
-        let members = self.graph.layout.members;
-        let workers = group * members..(group + 1) * members;
-        let time = |id: WorkerId| match from {
-            Some(from) => self.work_ahead(id, from + 1, position),
-            None => self.until_reached(id, position),
-        };
-        workers.map(time).max().unwrap_or(Duration::ZERO)
+    fn until(&self, group: u32, from: Option<u32>, number: u32) -> Duration {
+        let time = |&worker: &WorkerId| self.until_reached(worker, from, number);
+        self.members(group).iter().map(time).max().unwrap_or(Duration::ZERO)
     }
 
-    /// From now until a worker reaches a task, as far as its own tasks tell.
-    fn until_reached(&self, id: WorkerId, position: u32) -> Duration {
-        let worker = &self.workers[id as usize];
-        if worker.next >= position {
-            return worker.at.since(self.now);
+    /// The same for one member, as far as the tasks of its own stream tell.
+    fn until_reached(&self, worker: WorkerId, from: Option<u32>, number: u32) -> Duration {
+        let (graph, index) = (self.context.graph, self.context.index);
+        let role = index.role_of[worker.index()];
+        let tasks = &graph.roles[role.index()].tasks;
+        let positions = self.positions(worker);
+        let target = positions[number as usize];
+        let lane = tasks[target.index()].stream;
+        let turns = index.stream(role, lane.index());
+        let turn = |position: TaskIndex| turns.partition_point(|&other| other < position);
+        let work = |from: usize| self.work(worker, tasks, &turns[from..turn(target)]);
+        if let Some(from) = from {
+            return work(turn(TaskIndex(positions[from as usize].0 + 1)));
         }
-        let (at, next) = match worker.waiting {
-            Waiting::No => (worker.at.max(self.now), worker.next),
-            _ => (self.now, worker.next + 1),
+        let now = self.context.now;
+        let stream = &self.context.streams[self.context.streams.of(worker, lane.0)];
+        if stream.next as usize >= turn(target) {
+            return stream.at.since(now);
+        }
+        let (at, next) = match stream.waiting {
+            Waiting::No => (stream.at.max(now), stream.next),
+            Waiting::Task | Waiting::Done => (now, stream.next + 1),
         };
-        (at + self.work_ahead(id, next, position)).since(self.now)
+        (at + work(next as usize)).since(now)
     }
 
-    /// How long a worker's own tasks from one place to another take, without any waiting.
-    fn work_ahead(&self, id: WorkerId, from: u32, to: u32) -> Duration {
-        let tasks = &self.program(self.graph.layout.group_of(id))[from as usize..to as usize];
+    /// How long a worker's own tasks at these places take, without any waiting.
+    fn work(&self, worker: WorkerId, tasks: &[Task], turns: &[TaskIndex]) -> Duration {
         let mut total = Time::ZERO;
-        for task in tasks {
-            total += match task.kind {
-                TaskKind::Compute { duration } => duration,
-                TaskKind::Expert { block, pass } => self.expert_time(id, block, pass),
-                TaskKind::Local { bytes_per_gpu } => self.fabric.local_time(bytes_per_gpu),
-                TaskKind::ExpertTp { block } => {
-                    let busiest = self.graph.blocks.expert_tp_per_gpu[self.place(id, block)];
-                    self.fabric.local_time(busiest)
+        for position in turns {
+            total += match &tasks[position.index()].kind {
+                TaskKind::Compute { duration } => {
+                    Duration(self.context.graph.amount(*duration, worker))
+                }
+                TaskKind::Collective(collective) if collective.family.is_none() => {
+                    self.context.inside_time(collective.inside, worker)
                 }
                 _ => Duration::ZERO,
             };
@@ -348,44 +424,12 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Refuses predictions that cannot be used.
-fn check_predictions(
-    found: Vec<Prediction>,
-    histories: &[&dyn History],
-    members: usize,
-) -> Result<Vec<Prediction>, Invalid> {
-    if found.len() != histories.len() {
-        let (given, wanted) = (found.len(), histories.len());
-        return Err(Invalid(format!("predictor: {given} predictions for {wanted} histories")));
+/// An all-to-all's payload with the block of another.
+fn with_block_of(mut payload: Payload, other: Payload) -> Payload {
+    if let (Payload::Block { block, .. }, Payload::Block { block: seen, .. }) =
+        (&mut payload, other)
+    {
+        *block = seen;
     }
-    for (prediction, history) in found.iter().zip(histories) {
-        for estimate in [&prediction.judged, &prediction.requested].into_iter().flatten() {
-            let wrong = match estimate {
-                Estimate::Seen(back) if !history.has(*back) => format!("{back} before the latest"),
-                Estimate::Demand(tokens) if tokens.len() != members * members => {
-                    format!("{} entries for {members} members", tokens.len())
-                }
-                _ => continue,
-            };
-            let (group, layer) = (history.group(), history.layer());
-            return Err(Invalid(format!(
-                "predictor: layer {layer} of group {group} cannot be predicted by {wrong}"
-            )));
-        }
-    }
-    Ok(found)
-}
-
-fn block_of(task: &Task) -> u32 {
-    match task.kind {
-        TaskKind::AllToAll { block, .. } => block,
-        _ => unreachable!("only all-to-alls have demand"),
-    }
-}
-
-fn with_block(mut task: Task, other: u32) -> Task {
-    if let TaskKind::AllToAll { block, .. } = &mut task.kind {
-        *block = other;
-    }
-    task
+    payload
 }

@@ -1,149 +1,210 @@
-//! Pipeline sends: asynchronous transfers from a worker to the same one of another stage.
+//! Messages: asynchronous transfers from one worker to another.
 //!
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken. A
-//! receiver that waits spends the time until the send on the bubble, the rest on the transfer.
+//! receiver that waits is idle until the message is sent; the rest it spends on the transfer.
 
-use super::worker::{Step, Waiting};
-use super::{Engine, Owner, trace};
+use super::context::{Context, PhaseTransfer, Step, record};
+use super::owner::Owner;
+use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
 use crate::fabric::Piece;
-use crate::ledger::Purpose;
-use lightloom_model::{Carrier, Category, Duration, Task, Time, WorkerId};
+use crate::slab::Slab;
+use lightloom_model::{Amount, Carrier, Duration, Peer, PurposeId, Tag, Task, Time, WorkerId};
+use rustc_hash::FxHashMap;
 
 /// A message that was sent or is waited for.
-#[derive(Debug, Clone, Default)]
-pub struct Message {
-    from: WorkerId,
-    to: WorkerId,
-    tag: u32,
+#[derive(Debug, Default)]
+struct Message<'a> {
+    key: MessageKey,
     bytes: u64,
-    purpose: Option<Purpose>,
-    /// When it was sent, and what led to that.
-    sent: Option<Time>,
+    /// When it was sent, by which task, and what led to that.
+    sent: Option<(Time, &'a Task)>,
     path: CriticalPath,
-    category: Option<Category>,
     pieces_left: u32,
     latency: Duration,
     arrival: Option<Time>,
-    /// Receiver, and its task, if it waits already.
-    waiting: Option<Task>,
+    /// The stream that waits already, at this task.
+    waiting: Option<(StreamId, &'a Task)>,
 }
 
-impl Engine<'_> {
+/// Which message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct MessageKey {
+    from: WorkerId,
+    to: WorkerId,
+    tag: Tag,
+}
+
+/// All messages on their way.
+#[derive(Debug, Default)]
+pub(super) struct Messages<'a> {
+    entries: Slab<Message<'a>>,
+    known: FxHashMap<MessageKey, u32>,
+}
+
+impl<'a> Messages<'a> {
     /// Starts a send.
-    pub(super) fn send(&mut self, from: WorkerId, task: &Task, peer: (u32, u32), bytes: u64) {
-        let to = self.counterpart(from, peer.0);
-        let id = self.message(from, to, peer.1);
-        let purpose = Purpose::of(task.category).expect("checked");
-        let pieces = self.fabric.pieces(&self.seats, (from, to), bytes);
-        let servers = (self.seats.server[from as usize], self.seats.server[to as usize]);
-        let mut message = std::mem::take(&mut self.messages[id]);
+    pub fn send(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        task: &'a Task,
+        (peer, tag, amount): (Peer, Tag, Amount),
+    ) {
+        let from = context.streams[id].worker;
+        let bytes = context.graph.amount(amount, from);
+        let to = context.index.peer(context.graph, from, peer).expect("checked");
+        let number = self.find(MessageKey { from, to, tag });
+        let path = context.streams[id].path.clone();
+        let message = &mut self.entries[number];
         message.bytes = bytes;
-        message.purpose = Some(purpose);
-        message.sent = Some(self.now);
-        message.path = self.workers[from as usize].path;
-        message.category = Some(task.category);
+        message.sent = Some((context.now, task));
+        message.path = path;
         message.latency = Duration::ZERO;
-        let propagation = |piece: &Piece| self.fabric.propagation(servers, piece.carrier);
-        let latency = pieces.iter().map(propagation).max().unwrap_or(Duration::ZERO);
-        let is_phase = |piece: &&Piece| piece.carrier != Carrier::Local && piece.bytes > 0;
-        let phase = pieces.iter().filter(is_phase);
-        let phase =
-            phase.map(|piece| (self.fabric.way(servers, piece.carrier), piece.bytes, latency));
-        let phase: Vec<_> = phase.collect();
-        let stretch = self.stretch(purpose, &phase);
+        message.pieces_left = 0;
+        let pieces = context.fabric.pieces(&context.seats, (from, to), bytes);
+        let stretch = phase_stretch(context, task, (from, to), &pieces);
+        self.start_pieces(context, number, &pieces, stretch);
+        if self.entries[number].pieces_left == 0 {
+            self.arrive(context, number);
+        }
+    }
+
+    fn start_pieces(
+        &mut self,
+        context: &mut Context<'a>,
+        number: u32,
+        pieces: &[Piece],
+        stretch: f64,
+    ) {
+        let message = &mut self.entries[number];
+        let (_, task) = message.sent.expect("sent");
+        let purpose = context.purpose(task);
+        let servers = context.servers((message.key.from, message.key.to));
         for piece in pieces {
-            self.ledger.send(purpose, piece.carrier, piece.bytes);
-            self.ledger.relay(purpose, piece.bytes * self.fabric.relays(piece.carrier));
+            context.note_sent(purpose, piece.carrier, piece.bytes);
             let latency = if piece.carrier == Carrier::Local {
-                self.fabric.local_time(bytes.div_ceil(u64::from(self.seats.gpus)))
+                let gpus = u64::from(context.seats.gpus);
+                context.fabric.local_time(message.bytes.div_ceil(gpus))
             } else {
                 if piece.bytes > 0 {
-                    let token = Owner::Message(id).token();
-                    let way = self.fabric.way(servers, piece.carrier);
-                    self.fabric.start(self.now, piece.bytes, stretch, &way, token);
+                    let way = context.fabric.way(servers, piece.carrier);
+                    let owner = Owner::Message(number);
+                    context.start((&way, piece.bytes), stretch, task.priority, owner);
                     message.pieces_left += 1;
                 }
-                self.fabric.latency(servers, piece.carrier)
+                context.fabric.latency(servers, piece.carrier)
             };
             message.latency = message.latency.max(latency);
-        }
-        let on_its_way = message.pieces_left > 0;
-        self.messages[id] = message;
-        if !on_its_way {
-            self.message_arrives(id);
         }
     }
 
     /// A part of a message has left.
-    pub(super) fn message_piece_done(&mut self, id: u32) {
-        self.messages[id].pieces_left -= 1;
-        if self.messages[id].pieces_left == 0 {
-            self.message_arrives(id);
+    pub fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
+        self.entries[number].pieces_left -= 1;
+        if self.entries[number].pieces_left == 0 {
+            self.arrive(context, number);
         }
     }
 
-    fn message_arrives(&mut self, id: u32) {
-        let message = &mut self.messages[id];
-        let arrival = self.now + message.latency;
+    fn arrive(&mut self, context: &mut Context<'a>, number: u32) {
+        let message = &mut self.entries[number];
+        let arrival = context.now + message.latency;
         message.arrival = Some(arrival);
-        let ends = [u64::from(message.from), u64::from(message.to), u64::from(message.tag)];
-        self.trace.record(arrival, trace::MESSAGE, &ends);
-        self.ledger.receive(message.purpose.expect("sent"), message.bytes);
-        if let Some(task) = message.waiting.take() {
-            let to = message.to;
-            let path = self.take_message(to, &task, id);
-            let at = self.workers[to as usize].at;
-            self.release(to, at, path);
+        let MessageKey { from, to, tag } = message.key;
+        let ids = [u64::from(from.0), u64::from(to.0), u64::from(tag.0)];
+        context.hash.record(arrival, record::MESSAGE, &ids);
+        let purpose: PurposeId = context.purpose(message.sent.expect("sent").1);
+        context.ledger.receive(purpose, message.bytes);
+        if let Some((stream, task)) = message.waiting.take() {
+            let path = self.take(context, stream, task, number);
+            let at = context.streams[stream].at;
+            context.release(stream, at, path);
         }
     }
 
     /// Waits for a message, unless it is there.
-    pub(super) fn receive(&mut self, to: WorkerId, task: &Task, stage: u32, tag: u32) -> Step {
-        let from = self.counterpart(to, stage);
-        let id = self.message(from, to, tag);
-        if self.messages[id].arrival.is_none() {
-            self.messages[id].waiting = Some(*task);
-            self.workers[to as usize].waiting = Waiting::Message { stage, tag };
-            return Step::Wait;
+    pub fn receive(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        task: &'a Task,
+        (peer, tag): (Peer, Tag),
+    ) -> Step {
+        let to = context.streams[id].worker;
+        let from = context.index.peer(context.graph, to, peer).expect("checked");
+        let number = self.find(MessageKey { from, to, tag });
+        if self.entries[number].arrival.is_none() {
+            self.entries[number].waiting = Some((id, task));
+            return context.wait(id);
         }
-        self.workers[to as usize].path = self.take_message(to, task, id);
+        context.streams[id].path = self.take(context, id, task, number);
         Step::Next
     }
 
     /// Moves the receiver's clock to the arrival, if that is later; returns what led there.
-    fn take_message(&mut self, to: WorkerId, task: &Task, id: u32) -> CriticalPath {
-        let message = std::mem::take(&mut self.messages[id]);
-        self.messages.free(id);
-        self.message_of.remove(&(message.from, message.to, message.tag));
-        let sent = message.sent.expect("only sent messages arrive");
+    fn take(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        task: &Task,
+        number: u32,
+    ) -> CriticalPath {
+        let message = std::mem::take(&mut self.entries[number]);
+        self.entries.free(number);
+        self.known.remove(&message.key);
+        let (sent, sender) = message.sent.expect("only sent messages arrive");
         let arrival = message.arrival.expect("arrived");
-        self.record_beside(to, task, (sent, arrival));
-        let at = self.workers[to as usize].at;
+        context.accounts.record_alongside(message.key.to, task, (sent, arrival));
+        let at = context.streams[id].at;
         if arrival <= at {
-            return self.workers[to as usize].path;
+            return std::mem::take(&mut context.streams[id].path);
         }
-        let category = message.category.expect("sent");
         let turn = sent.max(at);
-        self.spend(to, task, Category::Bubble, (at, turn));
-        self.spend(to, task, category, (turn, arrival));
-        self.workers[to as usize].at = arrival;
-        message.path.extended(category, arrival.since(sent))
+        context.spend(id, task, context.index.idle, (at, turn));
+        context.spend(id, task, sender.category, (turn, arrival));
+        context.streams[id].at = arrival;
+        let mut path = message.path;
+        path.charge(sender.category, arrival.since(sent));
+        path
     }
 
-    /// The worker with the same replica and member in another stage.
-    fn counterpart(&self, id: WorkerId, stage: u32) -> WorkerId {
-        let layout = &self.graph.layout;
-        let per_stage = layout.replicas * layout.members;
-        stage * per_stage + id % per_stage
+    /// Messages in use.
+    pub fn in_use(&self) -> usize {
+        self.entries.in_use()
     }
 
-    fn message(&mut self, from: WorkerId, to: WorkerId, tag: u32) -> u32 {
-        let messages = &mut self.messages;
-        *self.message_of.entry((from, to, tag)).or_insert_with(|| {
-            let id = messages.take();
-            messages[id] = Message { from, to, tag, ..Message::default() };
-            id
+    fn find(&mut self, key: MessageKey) -> u32 {
+        let entries = &mut self.entries;
+        *self.known.entry(key).or_insert_with(|| {
+            let number = entries.take();
+            entries[number] = Message { key, ..Message::default() };
+            number
         })
     }
+}
+
+/// How much longer the pieces of a message take as packets than as fluids.
+fn phase_stretch(
+    context: &mut Context<'_>,
+    task: &Task,
+    ends: (WorkerId, WorkerId),
+    pieces: &[Piece],
+) -> f64 {
+    if !context.stretches() {
+        return 1.0;
+    }
+    let servers = context.servers(ends);
+    let propagation = |piece: &Piece| context.fabric.propagation(servers, piece.carrier);
+    let latency = pieces.iter().map(propagation).max().unwrap_or(Duration::ZERO);
+    let is_phase = |piece: &&Piece| piece.carrier != Carrier::Local && piece.bytes > 0;
+    let transfers: Vec<PhaseTransfer> = (pieces.iter().filter(is_phase))
+        .map(|piece| PhaseTransfer {
+            way: context.fabric.way(servers, piece.carrier),
+            bytes: piece.bytes,
+            latency,
+        })
+        .collect();
+    let purpose = context.purpose(task);
+    context.stretch(purpose, &transfers)
 }

@@ -1,40 +1,55 @@
 //! The run: one loop over events and completions of flows, in the order of time.
 //!
-//! At one instant, flows finish first, then events happen by priority and sequence, then workers
-//! that these released go on; a worker plays its program until it must wait for something later.
+//! At one instant, flows finish first, then events are processed by priority and sequence, then
+//! streams that these released resume; a stream plays its tasks until it must wait for something
+//! later. Each part of a run owns its state and is given the [`Context`] that all of them share:
+//!
+//! - `streams`: how far each stream of each worker has come;
+//! - `accounts`: where time went;
+//! - `completion`: ends of tasks that other streams wait for;
+//! - `message`, `rings`, `all_to_all`: what is under way between workers;
+//! - `policy` (with `gate` and `horizon`): circuits, and when all-to-alls may begin on them.
 
-mod exchange;
+mod accounts;
+mod all_to_all;
+mod completion;
+mod context;
+mod gate;
 mod horizon;
 mod message;
+mod owner;
 mod policy;
-mod ring;
-mod worker;
+mod rings;
+mod streams;
 
-use crate::check::{Index, check, implied_bytes};
 use crate::circuits::Circuits;
 use crate::circuits::custom::Plugins;
-use crate::circuits::record::Decisions;
-use crate::critical_path::CriticalPath;
+use crate::demand::member_demand;
 use crate::error::{ExecuteError, invalid};
-use crate::fabric::{Fabric, Way};
+use crate::fabric::Fabric;
+use crate::implied;
+use crate::index::Index;
 use crate::ledger::Ledger;
-use crate::ledger::Purpose;
 use crate::lower::Planner;
 use crate::medium::Medium;
 use crate::model::Model;
-use crate::outcome::{Options, Outcome};
+use crate::outcome::{Options, Outcome, RoleTimes};
 use crate::packets::{PacketNetwork, Place};
-use crate::phases::PhaseBook;
 use crate::seats::Seats;
-use crate::slab::Slab;
-use crate::timeline::{Snapshot, Timeline};
-use exchange::{Exchange, Group};
+use accounts::Accounts;
+use all_to_all::AllToAlls;
+use completion::{Completions, End};
+use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
-use lightloom_model::{AllToAll, Category, Duration, Network, TaskGraph, Time, WorkerId};
-use message::Message;
-use ring::Ring;
-use rustc_hash::FxHashMap;
-use worker::{Waiting, Worker};
+use lightloom_model::{
+    AllToAll, Collective, CollectiveKind, Duration, Network, Priority, Role, Task, TaskGraph,
+    TaskIndex, TaskKind, Time, WorkerId,
+};
+use message::Messages;
+use owner::{Event, Owner};
+use policy::Gating;
+use rings::Rings;
+use streams::{Stream, StreamId, Streams, Waiting};
 
 /// No step may take longer: 53 days, a quarter of what 64 bits hold.
 const LONGEST: Time = Time(1 << 62);
@@ -42,212 +57,120 @@ const LONGEST: Time = Time(1 << 62);
 /// Events between two looks at the observer.
 const CHECK_EVERY: u64 = 50_000;
 
-/// What happens at a time known beforehand.
-#[derive(Debug, Clone, Copy)]
-pub enum Event {
-    /// A worker reaches a task that others may notice.
-    Resume(WorkerId),
-    /// A member of an all-to-all has gathered: its flows start.
-    Dispatch { exchange: u32, member: u32 },
-    /// The local half of a ring collective is done: its flows start.
-    RingFlows(u32),
-    /// New circuits of a region are up.
-    CircuitsUp(u32),
-}
-
-/// Circuits come up before anything that waits for them.
-const FIRST: u8 = 0;
-const NORMAL: u8 = 1;
-
-/// Kinds of trace records.
-mod trace {
-    pub const TASK: u32 = 0;
-    pub const EXCHANGE: u32 = 1;
-    pub const MESSAGE: u32 = 2;
-    pub const RING: u32 = 3;
-    pub const CIRCUITS: u32 = 4;
-    pub const WORKER: u32 = 5;
-}
-
-/// Who gets to know that a flow has finished, packed into the flow's token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// An all-to-all, and the number of the transfer in its plan.
-    Exchange(u32, u32),
-    /// A pipeline send.
-    Message(u32),
-    /// A ring collective.
-    Ring(u32),
-}
-
-impl Owner {
-    fn token(self) -> u64 {
-        let pack = |kind: u64, id: u32, part: u32| {
-            assert!(id < 1 << 30, "2^30 collectives at once");
-            kind << 62 | u64::from(id) << 32 | u64::from(part)
-        };
-        match self {
-            Self::Exchange(id, transfer) => pack(0, id, transfer),
-            Self::Message(id) => pack(1, id, 0),
-            Self::Ring(id) => pack(2, id, 0),
-        }
-    }
-
-    fn of(token: u64) -> Self {
-        let id = (token >> 32) as u32 & ((1 << 30) - 1);
-        match token >> 62 {
-            0 => Self::Exchange(id, token as u32),
-            1 => Self::Message(id),
-            _ => Self::Ring(id),
-        }
-    }
-}
-
 /// Everything that changes during a run.
 #[derive(Debug)]
-pub struct Engine<'a> {
-    graph: &'a TaskGraph,
-    index: Index,
-    seats: Seats,
-    fabric: Fabric,
-    circuits: Option<Circuits<'a>>,
-    /// What is known of packets, where flows stand for them.
-    phases: Option<&'a mut PhaseBook>,
-    planner: Planner,
-    queue: EventQueue<Event>,
-    now: Time,
-    pub(crate) workers: Vec<Worker>,
-    /// Workers that may go on.
-    released: Vec<WorkerId>,
-    groups: Vec<Group>,
-    exchanges: Slab<Exchange>,
-    messages: Slab<Message>,
-    message_of: FxHashMap<(WorkerId, u32, u32), u32>,
-    rings: Slab<Ring>,
-    ring_of: FxHashMap<(u32, u32, u32), u32>,
-    ledger: Ledger,
-    pub(crate) timeline: Timeline,
-    snapshots: Vec<Snapshot>,
-    straggler_wait: u128,
-    exposed: u128,
-    trace: RunHash,
+pub(crate) struct Engine<'a> {
+    context: Context<'a>,
+    completions: Completions<'a>,
+    messages: Messages<'a>,
+    rings: Rings<'a>,
+    all_to_alls: AllToAlls<'a>,
+    gating: Gating<'a>,
     events: u64,
 }
 
 impl<'a> Engine<'a> {
-    /// Checks the input and sets everything up.
+    /// Sets everything up for a graph that was checked.
     pub(crate) fn new(
-        graph: &'a TaskGraph,
+        (graph, index): (&'a TaskGraph, &'a Index),
         network: &'a Network,
         options: &Options,
         model: Model<'a>,
     ) -> Result<Self, ExecuteError> {
-        let index = check(graph, network)?;
         let seats = Seats::new(graph, network)?;
-        let medium = match &model {
-            Model::Packets(packets) => {
-                let eps = network.eps.as_ref();
-                let places: Vec<_> =
-                    (0..network.servers).map(|server| Place::of(server, eps)).collect();
-                Medium::packets(PacketNetwork::new(network, &places, packets)?)
-            }
-            Model::Flows | Model::Phases(_) => Medium::flows(),
-        };
+        let medium = medium(graph, network, &model)?;
         let mut fabric = Fabric::new(network, &seats, medium)?;
         let by_rank = network.all_to_all != AllToAll::Hierarchical;
-        let implied = implied_bytes(graph, &seats, &fabric, by_rank)?;
-        let mut circuits = Circuits::new(graph, network, options, &mut fabric.medium)?;
+        let step = implied::Step { graph, index, seats: &seats, fabric: &fabric, by_rank };
+        let implied = step.implied_bytes()?;
+        let circuits = Circuits::new(graph, network, options, &mut fabric.medium)?;
         fabric.medium.seal()?;
-        let mut workers = vec![Worker::default(); graph.layout.workers()];
-        for &worker in &options.timeline_workers {
-            let Some(entry) = workers.get_mut(worker as usize) else {
-                let count = graph.layout.workers();
-                return Err(invalid(format!(
-                    "a timeline is asked for worker {worker}, there are {count}"
-                )));
-            };
-            entry.recorded = true;
-            if let Some(circuits) = &mut circuits {
-                circuits.record(graph.layout.group_of(worker));
-            }
-        }
         let nics = network.eps.as_ref().map_or(1, |eps| eps.nics);
-        let groups = graph.layout.workers() / graph.layout.members as usize;
-        Ok(Self {
+        let planner = Planner::new(network.all_to_all, nics);
+        let context = Context {
             graph,
             index,
             seats,
             fabric,
-            circuits,
-            phases: match model {
-                Model::Phases(book) => Some(book),
+            now: Time::ZERO,
+            streams: Streams::new(index),
+            accounts: Accounts::new(graph.workers(), graph.categories.len(), index.streams),
+            ledger: Ledger::new(&index.purposes, &implied),
+            hash: RunHash::new(),
+            queue: EventQueue::new(),
+            stretching: match model {
+                Model::Phases(book) => {
+                    let purposes = book.enter_purposes(&index.purposes)?;
+                    Some(Stretching { book, purposes })
+                }
                 Model::Flows | Model::Packets(_) => None,
             },
-            planner: Planner::new(network.all_to_all, nics),
-            queue: EventQueue::new(),
-            now: Time::ZERO,
-            workers,
-            released: Vec::new(),
-            groups: vec![Group::default(); groups],
-            exchanges: Slab::default(),
-            messages: Slab::default(),
-            message_of: FxHashMap::default(),
-            rings: Slab::default(),
-            ring_of: FxHashMap::default(),
-            ledger: Ledger { implied, ..Ledger::default() },
-            timeline: Timeline::default(),
-            snapshots: Vec::new(),
-            straggler_wait: 0,
-            exposed: 0,
-            trace: RunHash::new(),
+        };
+        let mut engine = Self {
+            completions: Completions::default(),
+            messages: Messages::default(),
+            rings: Rings::default(),
+            all_to_alls: AllToAlls::new(graph, planner, by_rank),
+            gating: Gating::new(&context, circuits),
+            context,
             events: 0,
-        })
+        };
+        engine.record_workers(options)?;
+        Ok(engine)
+    }
+
+    fn record_workers(&mut self, options: &Options) -> Result<(), ExecuteError> {
+        for &worker in &options.timeline_workers {
+            if !self.context.accounts.record(worker) {
+                let count = self.context.graph.workers();
+                return Err(invalid(format!(
+                    "a timeline is wanted of worker {worker}, there are {count}"
+                )));
+            }
+            self.gating.record(&self.context, worker);
+        }
+        Ok(())
     }
 
     /// Uses what a user supplies instead of the built-in allocators and predictor.
     pub(crate) fn plug_in(&mut self, plugins: Plugins<'a>) {
-        if let Some(circuits) = &mut self.circuits {
+        if let Some(circuits) = &mut self.gating.circuits {
             circuits.custom.plugins = plugins;
         }
     }
 
     /// Plays the step.
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Outcome, ExecuteError> {
-        for group in 0..self.groups.len() as u32 {
-            self.decide_next(group, CriticalPath::default());
-        }
-        for worker in 0..self.workers.len() as u32 {
-            self.released.push(worker);
-        }
-        self.go_on()?;
+        self.gating.begin(&mut self.context, &mut self.all_to_alls);
+        self.resume();
         let mut done = Vec::new();
         let mut next_check = CHECK_EVERY;
         let mut tasks = 0;
         loop {
-            let event = self.queue.peek().map(|(time, _)| time);
+            let event = self.context.queue.peek().map(|(time, _)| time);
             let mut watch = |now: Time, _: u64| observer.progress(now, tasks);
-            match (self.fabric.medium.run_until(event, &mut done, &mut watch)?, event) {
+            match (self.context.fabric.medium.run_until(event, &mut done, &mut watch)?, event) {
                 (Some(end), _) => {
-                    self.now = end;
+                    self.context.now = end;
                     for token in done.drain(..) {
                         self.events += 1;
                         self.flow_done(Owner::of(token));
                     }
-                    self.go_on()?;
+                    self.resume();
                 }
-                (None, Some(event)) => self.happen(event)?,
+                (None, Some(event)) => self.process_events(event),
                 (None, None) => break,
             }
-            if self.now > LONGEST {
+            if self.context.now > LONGEST {
                 return Err(too_long());
             }
             self.check_plugins()?;
             if self.events >= next_check {
                 next_check = self.events + CHECK_EVERY;
-                tasks = self.tasks_done();
-                if observer.progress(self.now, tasks).is_break() {
-                    let stopped = Interrupted { now: self.now, done: tasks };
-                    return Err(ExecuteError::Interrupted(stopped));
+                tasks = self.context.streams.tasks_done();
+                let now = self.context.now;
+                if observer.progress(now, tasks).is_break() {
+                    return Err(ExecuteError::Interrupted(Interrupted { now, done: tasks }));
                 }
             }
         }
@@ -256,169 +179,332 @@ impl<'a> Engine<'a> {
 
     /// Ends the run if a custom allocator or predictor has failed.
     fn check_plugins(&mut self) -> Result<(), ExecuteError> {
-        let failure = self.circuits.as_mut().and_then(|circuits| circuits.custom.failure.take());
+        let circuits = self.gating.circuits.as_mut();
+        let failure = circuits.and_then(|circuits| circuits.custom.failure.take());
         failure.map_or(Ok(()), Err)
     }
 
-    /// Handles all events of an instant.
-    fn happen(&mut self, time: Time) -> Result<(), ExecuteError> {
-        self.now = time;
-        while let Some(event) = self.queue.pop_until(time) {
+    /// Processes all events of an instant.
+    fn process_events(&mut self, time: Time) {
+        self.context.now = time;
+        while let Some(event) = self.context.queue.pop_until(time) {
             self.events += 1;
+            let context = &mut self.context;
             match event.payload {
-                Event::Resume(worker) => self.released.push(worker),
-                Event::Dispatch { exchange, member } => self.dispatch(exchange, member),
-                Event::RingFlows(ring) => self.start_ring_flows(ring),
-                Event::CircuitsUp(region) => {
-                    let circuits = self.circuits.as_mut().expect("only circuits come up");
-                    circuits.finish(region, time, &mut self.fabric.medium);
-                    self.trace.record(time, trace::CIRCUITS, &[u64::from(region)]);
-                    self.decide_pending(region);
+                Event::Resume(stream) => context.streams.released.push(stream),
+                Event::Dispatch { all_to_all, place } => {
+                    let circuits = self.gating.circuits.as_ref();
+                    self.all_to_alls.dispatch(context, circuits, all_to_all, place);
+                    self.gating.process_over(context, &mut self.all_to_alls);
                 }
+                Event::RingFlows(ring) => self.rings.start_flows(context, ring),
+                Event::CircuitsUp(region) => self.gating.circuits_up(context, region),
             }
-            self.go_on()?;
+            self.resume();
         }
-        Ok(())
     }
 
-    /// Lets released workers play on, in the order in which they were released.
-    fn go_on(&mut self) -> Result<(), ExecuteError> {
+    /// Has released streams resume, in the order in which they were released.
+    fn resume(&mut self) {
         let mut index = 0;
-        while index < self.released.len() {
-            self.play(self.released[index])?;
+        while index < self.context.streams.released.len() {
+            self.play(self.context.streams.released[index]);
             index += 1;
         }
-        self.released.clear();
-        Ok(())
-    }
-
-    /// How much longer transfers of packets that begin together take than as fluids; 1 unless it
-    /// is known or asked for.
-    fn stretch(&mut self, purpose: Purpose, transfers: &[(Way, u64, Duration)]) -> f64 {
-        let Some(book) = &mut self.phases else { return 1.0 };
-        let fabric = &self.fabric;
-        let links =
-            transfers.iter().map(|(way, bytes, latency)| (fabric.links(way), *bytes, *latency));
-        book.stretch(purpose, &fabric.medium, links)
+        self.context.streams.released.clear();
     }
 
     fn flow_done(&mut self, owner: Owner) {
+        let context = &mut self.context;
         match owner {
-            Owner::Exchange(exchange, transfer) => self.transfer_done(exchange, transfer),
-            Owner::Message(message) => self.message_piece_done(message),
-            Owner::Ring(ring) => self.ring_piece_done(ring),
+            Owner::AllToAll(number, transfer) => {
+                self.all_to_alls.transfer_done(context, number, transfer);
+                self.gating.process_over(context, &mut self.all_to_alls);
+            }
+            Owner::Message(message) => self.messages.piece_done(context, message),
+            Owner::Ring(ring) => self.rings.piece_done(context, ring),
         }
     }
 
-    fn tasks_done(&self) -> u64 {
-        self.workers.iter().map(|worker| u64::from(worker.next)).sum()
+    /// Plays the tasks of a stream as far as they go.
+    ///
+    /// Tasks that nobody else notices only move the stream's own clock; tasks that start something
+    /// are played at their time, so that everybody sees them in order.
+    fn play(&mut self, id: StreamId) {
+        let index = self.context.index;
+        let tasks = self.context.tasks(id);
+        loop {
+            let stream = &mut self.context.streams[id];
+            let Some(position) = stream.turn(index) else {
+                stream.waiting = Waiting::Done;
+                return;
+            };
+            let task = &tasks[position.index()];
+            if stream.at > self.context.now && starts_something(task) {
+                let at = stream.at;
+                self.context.schedule(at, Event::Resume(id));
+                return;
+            }
+            if self.play_task(id, (position, task)) == Step::Wait {
+                return;
+            }
+            self.context.streams[id].next += 1;
+        }
+    }
+
+    fn play_task(&mut self, id: StreamId, (position, task): (TaskIndex, &'a Task)) -> Step {
+        let context = &mut self.context;
+        match &task.kind {
+            TaskKind::Compute { duration } => {
+                let worker = context.streams[id].worker;
+                let duration = Duration(context.graph.amount(*duration, worker));
+                self.do_alone(id, (position, task), duration);
+                Step::Next
+            }
+            TaskKind::Collective(collective) => match meeting(context, id, collective) {
+                Meeting::Nobody => {
+                    let duration = inside(context, id, task, collective);
+                    self.do_alone(id, (position, task), duration);
+                    Step::Next
+                }
+                Meeting::AllToAll => {
+                    let all_to_alls = &mut self.all_to_alls;
+                    self.gating.arrive(context, all_to_alls, id, (position, task))
+                }
+                Meeting::Ring => self.rings.join(context, id, (position, task)),
+            },
+            TaskKind::Send { peer, tag, bytes } => {
+                self.messages.send(context, id, task, (*peer, *tag, *bytes));
+                Step::Next
+            }
+            TaskKind::Receive { peer, tag } => {
+                self.messages.receive(context, id, task, (*peer, *tag))
+            }
+            TaskKind::Wait { .. } => self.wait(id, (position, task)),
+        }
+    }
+
+    /// Waits for the task of a handle.
+    fn wait(&mut self, id: StreamId, (position, waits): (TaskIndex, &'a Task)) -> Step {
+        let context = &mut self.context;
+        let role = context.streams[id].role;
+        let awaited = context.index.roles[role.index()].awaited[position.index()];
+        let ended = &context.tasks(id)[awaited.index()];
+        match ended.collective().map(|collective| meeting(context, id, collective)) {
+            Some(Meeting::AllToAll) => self.all_to_alls.wait(context, id, waits, (awaited, ended)),
+            Some(Meeting::Ring) => self.rings.wait(context, id, waits, (awaited, ended)),
+            Some(Meeting::Nobody) | None => {
+                self.completions.wait(context, id, waits, (awaited, ended))
+            }
+        }
+    }
+
+    /// A stream does a task for which it needs nobody else.
+    fn do_alone(
+        &mut self,
+        id: StreamId,
+        (position, task): (TaskIndex, &'a Task),
+        duration: Duration,
+    ) {
+        let context = &mut self.context;
+        let began = context.streams[id].at;
+        let is_alongside = task.collective().is_some_and(|collective| collective.asynchronous);
+        if !is_alongside {
+            context.work(id, task, duration);
+        }
+        if task.handle.is_some() {
+            let mut path = context.streams[id].path.clone();
+            if is_alongside {
+                path.charge(task.category, duration);
+            }
+            let end = End { began, done: began + duration, path };
+            self.completions.complete(context, id, (position, task), end);
+        }
     }
 
     /// Checks that everything is done and adds it up.
     fn finish(mut self) -> Result<Outcome, ExecuteError> {
         self.check_plugins()?;
         self.check_all_done()?;
-        self.ledger.check()?;
-        let end = self.workers.iter().map(|worker| worker.at).max().unwrap_or(Time::ZERO);
+        self.context.ledger.check()?;
+        let streams = &self.context.streams;
+        let end = streams.iter().map(|stream| stream.at).max().unwrap_or(Time::ZERO);
         if end > LONGEST {
             return Err(too_long());
         }
-        let last = self.workers.iter().find(|worker| worker.at == end);
-        let critical_path = last.map(|worker| worker.path).unwrap_or_default();
-        assert_eq!(critical_path.total(), end.0, "the critical path explains the step time");
-        let stages = self.graph.programs.len();
-        let per_stage = self.workers.len() / stages;
-        let mut spent = vec![CriticalPath::default(); stages];
-        for (id, worker) in self.workers.iter().enumerate() {
-            let mut own = worker.spent;
-            own.charge(Category::Bubble, end.since(worker.at));
-            assert_eq!(own.total(), end.0, "worker {id}: every moment is spent on something");
-            for (sum, part) in spent[id / per_stage].0.iter_mut().zip(own.0) {
-                *sum += part;
-            }
-            self.trace.record(worker.at, trace::WORKER, &[id as u64, u64::from(worker.next)]);
-        }
-        let mut links = self.fabric.link_use(end);
-        let mut circuit_statistics = crate::outcome::CircuitStatistics::default();
-        let mut circuit_timeline = crate::timeline::CircuitTimeline::default();
-        let mut decisions = Decisions::default();
-        if let Some(mut circuits) = self.circuits.take() {
-            links.push(circuits.end(end, &self.fabric.medium));
-            links.extend(circuits.relay_use(end, &self.fabric.medium));
-            circuit_statistics = circuits.statistics;
-            let members = u128::from(self.graph.layout.members);
-            circuit_statistics.exposed.0 = (self.exposed / members) as u64;
-            circuit_timeline = std::mem::take(&mut circuits.timeline);
-            decisions = circuits.take_records();
-        }
+        let categories = self.context.graph.categories.len();
+        let last = streams.iter().find(|stream| stream.at == end);
+        let critical_path = last.map(|stream| stream.path.by_category(categories));
+        let critical_path = critical_path.unwrap_or_else(|| vec![0; categories]);
+        let explained: u64 = critical_path.iter().sum();
+        assert_eq!(explained, end.0, "the critical path explains the step time");
+        let roles = self.role_times(end);
+        let mut links = self.context.fabric.link_use(end);
+        let members = self.gating.members(&self.context) as u128;
+        let mut circuits = self.gating.end(&self.context, end);
+        links.append(&mut circuits.links);
+        circuits.statistics.exposed.0 = (self.all_to_alls.exposed / members) as u64;
+        let context = self.context;
         Ok(Outcome {
             step: end.since(Time::ZERO),
-            trace_hash: self.trace.digest(),
+            trace_hash: context.hash.digest(),
             events: self.events,
-            flows: self.fabric.started,
-            tasks: self.tasks_done(),
-            spent,
-            workers_per_stage: per_stage as u32,
+            flows: context.fabric.started,
+            tasks: context.streams.tasks_done(),
+            categories: context.graph.categories.iter().map(|one| one.name.clone()).collect(),
+            roles,
             critical_path,
-            straggler_wait: self.straggler_wait,
-            ledger: self.ledger,
-            circuits: circuit_statistics,
+            straggler_wait: self.all_to_alls.straggler_wait,
+            ledger: context.ledger,
+            circuits: circuits.statistics,
             links,
-            timeline: self.timeline,
-            circuit_timeline,
-            snapshots: self.snapshots,
-            decisions,
-            packet_hops: self.fabric.medium.packet_hops(),
-            flow_statistics: self.fabric.medium.flow_statistics(),
+            timeline: context.accounts.timeline,
+            circuit_timeline: circuits.timeline,
+            snapshots: self.gating.snapshots,
+            decisions: circuits.decisions,
+            packet_hops: context.fabric.medium.packet_hops(),
+            flow_statistics: context.fabric.medium.flow_statistics(),
         })
     }
 
+    /// Adds up by role what the main streams of its workers did until the end of the step.
+    fn role_times(&mut self, end: Time) -> Vec<RoleTimes> {
+        let context = &mut self.context;
+        let empty = |role: &Role| RoleTimes {
+            name: role.name.clone(),
+            workers: role.workers.len() as u32,
+            spent: vec![0; context.graph.categories.len()],
+        };
+        let mut roles: Vec<RoleTimes> = context.graph.roles.iter().map(empty).collect();
+        for (worker, streams) in context.streams.by_worker().enumerate() {
+            let main = &streams[0];
+            let own = context.accounts.of(main.worker);
+            let rest = end.since(main.at).0;
+            let total = own.iter().sum::<u64>() + rest;
+            assert_eq!(total, end.0, "worker {worker}: every moment is spent on something");
+            let sums = &mut roles[main.role.index()].spent;
+            for (sum, part) in sums.iter_mut().zip(own) {
+                *sum = sum.saturating_add(*part);
+            }
+            let idle = &mut sums[context.index.idle.index()];
+            *idle = idle.saturating_add(rest);
+            let done: u64 = streams.iter().map(|stream| u64::from(stream.next)).sum();
+            let at = streams.iter().map(|stream| stream.at).max().expect("a main stream");
+            context.hash.record(at, record::WORKER, &[worker as u64, done]);
+        }
+        roles
+    }
+
     fn check_all_done(&self) -> Result<(), ExecuteError> {
-        let stuck = |worker: &&Worker| worker.waiting != Waiting::Done;
-        let Some(first) = self.workers.iter().find(stuck) else {
-            let left = self.messages.in_use() + self.rings.in_use() + self.exchanges.in_use();
-            assert_eq!(left, 0, "collectives are left over although all workers are done");
+        let streams = &self.context.streams;
+        let is_stuck = |stream: &&Stream| stream.waiting != Waiting::Done;
+        let Some(first) = streams.iter().find(is_stuck) else {
+            let collectives = self.rings.in_use() + self.all_to_alls.in_use();
+            let left = self.messages.in_use() + self.completions.in_use() + collectives;
+            assert_eq!(left, 0, "something is left over although all workers are done");
             return Ok(());
         };
-        if self.fabric.medium.is_busy() {
+        if self.context.fabric.medium.is_busy() {
             // Flows that would end beyond the largest time never do.
             return Err(too_long());
         }
-        let count = self.workers.iter().filter(stuck).count();
-        let id = self.workers.iter().position(|worker| std::ptr::eq(worker, first)).unwrap_or(0);
-        let layout = &self.graph.layout;
-        let stage = layout.stage_of(id as u32);
-        let place = id as u32 % (layout.replicas * layout.members);
+        let (graph, index) = (self.context.graph, self.context.index);
+        let role = &graph.roles[first.role.index()];
+        let position = first.turn(index).expect("a stuck stream is at a task");
+        let count = streams.by_worker().filter(|all| all.iter().any(|s| is_stuck(&s))).count();
+        let stream = match index.streams {
+            1 => String::new(),
+            _ => format!(", stream {}", first.number),
+        };
         Err(ExecuteError::Deadlock(format!(
-            "deadlock at {} s: worker {id} (stage {stage}, replica {}, member {}) waits at task \
-             {}, {}; {count} of {} workers are stuck",
-            self.now.as_seconds(),
-            place / layout.members,
-            place % layout.members,
-            first.next,
-            first.waiting.describe(),
-            self.workers.len(),
+            "deadlock at {} s: worker {} (role '{}'{stream}) waits at task {position}, {}; {count} \
+             of {} workers are stuck",
+            self.context.now.as_seconds(),
+            first.worker,
+            role.name,
+            self.describe(first.worker, &role.tasks[position.index()]),
+            graph.workers(),
         )))
     }
+
+    /// What a task waits for.
+    fn describe(&self, worker: WorkerId, task: &Task) -> String {
+        let (graph, index) = (self.context.graph, self.context.index);
+        match task.kind {
+            TaskKind::Receive { peer, tag } => {
+                let from = index.peer(graph, worker, peer).expect("checked");
+                format!("the receive of tag {tag} from worker {from}")
+            }
+            TaskKind::Wait { handle } => format!("the wait for handle {handle}"),
+            TaskKind::Collective(Collective { kind, family: Some(family), .. }) => {
+                let (kind, family) = (kind.name(), &graph.families[family.index()].name);
+                format!("{kind} over family '{family}' that not all members reach")
+            }
+            _ => "ready to resume".into(),
+        }
+    }
+}
+
+/// Whom a collective joins.
+enum Meeting {
+    /// Only the GPUs of the worker.
+    Nobody,
+    /// The members of an all-to-all.
+    AllToAll,
+    /// The members of a ring.
+    Ring,
+}
+
+fn meeting(context: &Context<'_>, id: StreamId, collective: &Collective) -> Meeting {
+    let Some(family) = collective.family else { return Meeting::Nobody };
+    if collective.kind != CollectiveKind::AllToAll {
+        return Meeting::Ring;
+    }
+    let here = context.index.membership(family, context.streams[id].worker).expect("checked");
+    match context.graph.families[family.index()].members(here.group).len() {
+        1 => Meeting::Nobody,
+        _ => Meeting::AllToAll,
+    }
+}
+
+/// How long a collective among the GPUs of a worker takes; notes its bytes.
+fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective) -> Duration {
+    let worker = context.streams[id].worker;
+    let (bytes, duration) = match own.family {
+        None => (context.inside_bytes(own.inside, worker), context.inside_time(own.inside, worker)),
+        Some(family) => {
+            let here = context.index.membership(family, worker).expect("checked");
+            let mut demand = Vec::new();
+            member_demand(context.graph, own.payload, here.group, 1, &mut demand);
+            let gpus = u64::from(context.seats.gpus);
+            (demand[0], context.fabric.local_time(demand[0].div_ceil(gpus)))
+        }
+    };
+    context.ledger.inside(context.purpose(task), bytes);
+    duration
+}
+
+/// Whether others may notice that a task starts.
+fn starts_something(task: &Task) -> bool {
+    match &task.kind {
+        TaskKind::Send { .. } => true,
+        TaskKind::Collective(collective) => collective.family.is_some(),
+        TaskKind::Compute { .. } | TaskKind::Receive { .. } | TaskKind::Wait { .. } => false,
+    }
+}
+
+/// What carries bytes between servers in this model.
+fn medium(graph: &TaskGraph, network: &Network, model: &Model<'_>) -> Result<Medium, ExecuteError> {
+    let Model::Packets(packets) = model else { return Ok(Medium::flows()) };
+    let mut tasks = graph.roles.iter().flat_map(|role| &role.tasks);
+    if tasks.any(|task| task.priority != Priority(0)) {
+        return Err(invalid("packets have no priorities: simulate the step as flows"));
+    }
+    let eps = network.eps.as_ref();
+    let places: Vec<_> = (0..network.servers).map(|server| Place::of(server, eps)).collect();
+    Ok(Medium::packets(PacketNetwork::new(network, &places, packets)?))
 }
 
 fn too_long() -> ExecuteError {
     invalid("the step takes over 53 days of simulated time: check rates, sizes and durations")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_name_their_owner() {
-        for owner in [
-            Owner::Exchange(7, u32::MAX),
-            Owner::Exchange((1 << 30) - 1, 0),
-            Owner::Message(9),
-            Owner::Ring(11),
-        ] {
-            assert_eq!(Owner::of(owner.token()), owner);
-        }
-    }
 }

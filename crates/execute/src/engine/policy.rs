@@ -17,56 +17,158 @@
 //! decision is put off until then, for the demand of all groups that wait for one, and given up
 //! when a member of the all-to-all arrives before.
 
-use super::exchange::Exchange;
-use super::{Engine, Event, FIRST};
+use super::all_to_all::{AllToAlls, Over};
+use super::context::{Context, Step};
+use super::gate::{Gate, GroupState, Opening};
+use super::horizon::{Horizon, is_first};
+use super::owner::{Event, FIRST};
+use super::streams::StreamId;
+use crate::circuits::Circuits;
+use crate::circuits::record::Decisions;
 use crate::critical_path::CriticalPath;
 use crate::timeline::Snapshot;
-use lightloom_decide::Decision;
-use lightloom_model::{FirstAllToAll, Reconfigure, Task, TaskKind, Time};
+use lightloom_decide::{Decision, Prediction};
+use lightloom_model::{
+    FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, TaskIndex, Time, WorkerId,
+};
 
-/// When the members of an all-to-all may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gate {
-    /// Not known until the previous all-to-all is over.
-    #[default]
-    Undecided,
-    /// A decision waits until nobody uses the circuits.
-    Pending,
-    /// To be decided when all members have arrived.
-    AllArrived,
-    /// From `ready` on.
-    Open {
-        /// When the decision was taken.
-        from: Time,
-        /// When the circuits are up.
-        ready: Time,
-        /// What led to the decision.
-        path: CriticalPath,
-    },
+/// The circuits, and when the all-to-alls that use them may begin.
+#[derive(Debug)]
+pub(super) struct Gating<'a> {
+    /// The circuits, if the network has some.
+    pub circuits: Option<Circuits<'a>>,
+    /// Decisions for recorded groups.
+    pub snapshots: Vec<Snapshot>,
+    /// The family whose groups circuits follow.
+    family: Option<FamilyId>,
+    groups: Vec<GroupState>,
 }
 
-impl Gate {
-    /// Open from the start.
-    const FREE: Self =
-        Self::Open { from: Time::ZERO, ready: Time::ZERO, path: CriticalPath([0; 13]) };
-}
+impl<'a> Gating<'a> {
+    /// At the start of a run.
+    pub fn new(context: &Context<'a>, circuits: Option<Circuits<'a>>) -> Self {
+        let family = context.index.regional;
+        let groups = family.map_or(0, |family| context.graph.families[family.index()].groups());
+        let groups = vec![GroupState::default(); groups];
+        Self { circuits, snapshots: Vec::new(), family, groups }
+    }
 
-/// Whether the demand of an all-to-all is known only when it is reached.
-pub(super) fn is_first(task: &Task) -> bool {
-    matches!(task.kind, TaskKind::AllToAll { first: true, .. })
-}
+    /// Records the circuits and decisions of a worker's group.
+    pub fn record(&mut self, context: &Context<'a>, worker: WorkerId) {
+        if let (Some(circuits), Some(family)) = (&mut self.circuits, self.family)
+            && let Some(here) = context.index.membership(family, worker)
+        {
+            circuits.record(here.group.0);
+        }
+    }
 
-impl Engine<'_> {
+    /// Decides for the first all-to-all of every group.
+    pub fn begin(&mut self, context: &mut Context<'a>, all_to_alls: &mut AllToAlls<'a>) {
+        for group in 0..self.groups.len() as u32 {
+            self.decide_next(context, all_to_alls, group, CriticalPath::default());
+        }
+    }
+
+    /// A stream reaches an all-to-all.
+    pub fn arrive(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+        id: StreamId,
+        (position, task): (TaskIndex, &'a Task),
+    ) -> Step {
+        let collective = task.collective().expect("an all-to-all is a collective");
+        let family = collective.family.expect("an all-to-all is over a family");
+        let (worker, role) = (context.streams[id].worker, context.streams[id].role);
+        let here = context.index.membership(family, worker).expect("checked");
+        let group = (family, here.group);
+        let sequence = context.index.roles[role.index()].sequence[position.index()];
+        let number = all_to_alls.reached(group, sequence).unwrap_or_else(|| {
+            let gate = self.gate_for(context, group, task);
+            all_to_alls.set_up(context.graph, group, sequence, (task, gate))
+        });
+        let is_last = all_to_alls.arrive(context, number, here.place, id);
+        // A blocking one is released when its part is done, which may be now.
+        let step = if collective.asynchronous { Step::Next } else { context.wait(id) };
+        match all_to_alls.get(number).gate {
+            Gate::AllArrived if is_last => self.decide_blocked(context, all_to_alls, number),
+            Gate::Open(_) => self.begin_member(context, all_to_alls, number, here.place),
+            _ => {}
+        }
+        step
+    }
+
+    fn begin_member(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+        number: u32,
+        place: u32,
+    ) {
+        let circuits = if Some(all_to_alls.get(number).group.0) == self.family {
+            self.circuits.as_mut()
+        } else {
+            None
+        };
+        all_to_alls.begin(context, circuits, number, place);
+        self.process_over(context, all_to_alls);
+    }
+
+    /// Decides what comes after the all-to-alls that are over.
+    pub fn process_over(&mut self, context: &mut Context<'a>, all_to_alls: &mut AllToAlls<'a>) {
+        while let Some(Over { group: (family, group), sequence, path }) = all_to_alls.over.pop() {
+            if Some(family) != self.family {
+                continue;
+            }
+            let Some(circuits) = &mut self.circuits else { continue };
+            let region = circuits.of_group(group.0).expect("the group crosses servers");
+            circuits.leave(region);
+            let role = context.index.role_of_group(context.graph, family, group);
+            let role = &context.index.roles[role.index()];
+            let number = (role.all_to_alls)
+                .partition_point(|position| role.sequence[position.index()] < sequence);
+            self.groups[group.index()].finish(number as u32);
+            self.decide_next(context, all_to_alls, group.0, path);
+            self.decide_pending(context, region);
+        }
+    }
+
+    /// New circuits of a region are up.
+    pub fn circuits_up(&mut self, context: &mut Context<'a>, region: u32) {
+        let circuits = self.circuits.as_mut().expect("only circuits come up");
+        circuits.finish(region, context.now, &mut context.fabric.medium);
+        context.hash.record(context.now, super::context::record::CIRCUITS, &[u64::from(region)]);
+        self.decide_pending(context, region);
+    }
+
+    fn horizon<'b>(&'b self, context: &'b Context<'a>) -> Horizon<'b, 'a> {
+        Horizon {
+            context,
+            circuits: self.circuits.as_ref().expect("only circuits are decided"),
+            family: self.family.expect("only groups with all-to-alls are decided for"),
+            groups: &self.groups,
+        }
+    }
+
     /// The gate of an all-to-all that its first member reaches now.
-    pub(super) fn gate_for(&mut self, group: u32, task: &Task) -> Gate {
-        let Some(circuits) = &self.circuits else { return Gate::FREE };
+    fn gate_for(
+        &mut self,
+        context: &Context<'a>,
+        (family, group): (FamilyId, GroupId),
+        task: &Task,
+    ) -> Gate {
+        let Some(circuits) = &self.circuits else { return Gate::free() };
+        if Some(family) != self.family {
+            return Gate::free();
+        }
+        let group = group.0;
         let region = circuits.of_group(group).expect("the group crosses servers");
         // Another group of these servers may be switching.
-        let present = Gate::Open {
-            from: self.now,
-            ready: circuits.region(region).ready.max(self.now),
+        let present = Gate::Open(Opening {
+            from: context.now,
+            ready: circuits.region(region).ready.max(context.now),
             path: CriticalPath::default(),
-        };
+        });
         let policy = circuits.ocs.policy.when;
         if policy == Reconfigure::Never {
             return present;
@@ -75,7 +177,9 @@ impl Engine<'_> {
             match circuits.ocs.policy.first {
                 FirstAllToAll::Reuse => return present,
                 FirstAllToAll::Block => return Gate::AllArrived,
-                FirstAllToAll::Predict if !self.foreseen(group, task) => return present,
+                FirstAllToAll::Predict if !self.horizon(context).is_foreseen(group, task) => {
+                    return present;
+                }
                 FirstAllToAll::Predict => {}
             }
         }
@@ -91,118 +195,149 @@ impl Engine<'_> {
         }
     }
 
-    /// When circuits follow the demand.
-    pub(super) fn policy(&self) -> Reconfigure {
-        self.circuits.as_ref().map_or(Reconfigure::Never, |circuits| circuits.ocs.policy.when)
-    }
-
-    /// The next all-to-all of a group after the last that is over.
-    fn next_exchange(&self, group: u32) -> Option<(u32, Task)> {
-        let over = self.groups[group as usize].over as usize;
-        let position = *self.all_positions(group).get(over)?;
-        Some((position, self.program(group)[position as usize]))
-    }
-
     /// Decides for the next all-to-all of a group, if its demand is known.
-    pub(super) fn decide_next(&mut self, group: u32, path: CriticalPath) {
-        let Some(circuits) = &mut self.circuits else { return };
+    fn decide_next(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+        group: u32,
+        path: CriticalPath,
+    ) {
+        let Some(circuits) = &self.circuits else { return };
         let Some(region) = circuits.of_group(group) else { return };
-        let policy = circuits.ocs.policy.when;
-        if policy == Reconfigure::Never {
+        if circuits.ocs.policy.when == Reconfigure::Never {
             return;
         }
-        let busy = circuits.region(region).active > 0 || circuits.region(region).ready > self.now;
-        let Some((position, task)) = self.next_exchange(group) else { return };
-        if !self.foreseen(group, &task) {
+        let state = circuits.region(region);
+        let busy = state.active > 0 || state.ready > context.now;
+        let horizon = self.horizon(context);
+        let Some(number) = horizon.next(group) else { return };
+        if !horizon.is_foreseen(group, horizon.task(group, number)) {
             return;
         }
-        let reached = self.reached(group, position);
+        let reached = self.reached(context, all_to_alls, group, number);
         let gate = if !busy {
-            self.decide_with_pending(region, group, path)
+            self.decide_with_pending(context, region, group, path)
         } else if reached.is_some() {
-            self.keep_present(region, path)
+            self.keep_present(context, region, path)
         } else {
             let circuits = self.circuits.as_mut().expect("checked above");
             circuits.region_mut(region).pending.push(group);
             Gate::Pending
         };
-        self.set_gate(group, reached, gate);
+        self.set_gate(context, all_to_alls, (group, reached), gate);
     }
 
     /// Decides for the groups that have waited, if nobody uses their circuits any more.
-    pub(super) fn decide_pending(&mut self, region: u32) {
+    fn decide_pending(&mut self, context: &mut Context<'a>, region: u32) {
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
         let state = circuits.region_mut(region);
         if state.active == 0
-            && state.ready <= self.now
+            && state.ready <= context.now
             && let Some(group) = state.pending.pop()
         {
-            let gate = self.decide_with_pending(region, group, CriticalPath::default());
+            let gate = self.decide_with_pending(context, region, group, CriticalPath::default());
             self.groups[group as usize].gate = Some(gate);
         }
     }
 
     /// Decides for a first all-to-all whose last member has arrived.
-    pub(super) fn decide_blocked(&mut self, number: u32) {
-        let exchange = &self.exchanges[number];
-        let group = exchange.group;
-        let path = exchange.members[exchange.latest as usize].path;
+    fn decide_blocked(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+        number: u32,
+    ) {
+        let entry = all_to_alls.get(number);
+        let group = entry.group.1.0;
+        let path = entry.members[entry.latest as usize].path.clone();
         let circuits = self.circuits.as_ref().expect("only circuits block");
         let region = circuits.of_group(group).expect("the group crosses servers");
         let state = circuits.region(region);
-        let gate = if state.active > 0 || state.ready > self.now {
-            self.keep_present(region, path)
+        let gate = if state.active > 0 || state.ready > context.now {
+            self.keep_present(context, region, path)
         } else {
-            self.decide_with_pending(region, group, path)
+            self.decide_with_pending(context, region, group, path)
         };
-        self.set_gate(group, Some(number), gate);
+        self.set_gate(context, all_to_alls, (group, Some(number)), gate);
     }
 
     /// Decides for a group, and for those that have waited until nobody used their circuits.
-    fn decide_with_pending(&mut self, region: u32, group: u32, path: CriticalPath) -> Gate {
+    fn decide_with_pending(
+        &mut self,
+        context: &mut Context<'a>,
+        region: u32,
+        group: u32,
+        path: CriticalPath,
+    ) -> Gate {
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
         let mut groups = std::mem::take(&mut circuits.region_mut(region).pending);
         groups.push(group);
-        let gate = self.decide(region, &groups, path);
+        let gate = self.decide(context, region, &groups, path);
         for other in groups.into_iter().filter(|&other| other != group) {
-            self.groups[other as usize].gate = Some(gate);
+            self.groups[other as usize].gate = Some(gate.clone());
         }
         gate
     }
 
     /// No decision: the circuits of other groups are in use.
-    fn keep_present(&mut self, region: u32, path: CriticalPath) -> Gate {
+    fn keep_present(&mut self, context: &Context<'a>, region: u32, path: CriticalPath) -> Gate {
         let circuits = self.circuits.as_mut().expect("only circuits are kept");
         circuits.statistics.skipped += 1;
-        let ready = circuits.region(region).ready.max(self.now);
-        Gate::Open { from: self.now, ready, path }
+        let ready = circuits.region(region).ready.max(context.now);
+        Gate::Open(Opening { from: context.now, ready, path })
     }
 
-    /// Decides for what is upcoming for these groups and begins to switch.
-    fn decide(&mut self, region: u32, groups: &[u32], path: CriticalPath) -> Gate {
-        if self.policy() == Reconfigure::PerLayer && !self.new_layer(groups) {
-            return Gate::Open { from: self.now, ready: self.now, path };
+    /// Decides for what is ahead of these groups and begins to switch.
+    fn decide(
+        &mut self,
+        context: &mut Context<'a>,
+        region: u32,
+        groups: &[u32],
+        path: CriticalPath,
+    ) -> Gate {
+        let now = context.now;
+        let policy = self.circuits.as_ref().map(|circuits| circuits.ocs.policy.when);
+        if policy == Some(Reconfigure::PerLayer) && !self.new_layer(context, groups) {
+            return Gate::Open(Opening { from: now, ready: now, path });
         }
-        let upcoming = self.upcoming(region, groups);
+        let predictions = self.predictions(context, groups);
+        let upcoming = self.horizon(context).upcoming(region, groups, predictions);
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let (ready, decision) =
-            circuits.decide(region, &upcoming, self.now, &mut self.fabric.medium);
+        let (ready, decision) = circuits.decide(region, &upcoming, now, &mut context.fabric.medium);
         for _ in groups {
-            circuits.count_delay(ready.since(self.now));
+            circuits.count_delay(ready.since(now));
         }
         if decision.pairs > 0 {
-            self.queue.push(ready, FIRST, Event::CircuitsUp(region));
+            context.queue.push(ready, FIRST, Event::CircuitsUp(region));
         }
-        self.take_snapshot(region, groups[0], ready, decision);
-        Gate::Open { from: self.now, ready, path }
+        self.take_snapshot(context, (region, groups[0]), ready, decision);
+        Gate::Open(Opening { from: now, ready, path })
+    }
+
+    /// Predictions for the upcoming all-to-alls of these groups whose demand is not known.
+    fn predictions(&mut self, context: &Context<'a>, groups: &[u32]) -> Vec<Prediction> {
+        let unknown = self.horizon(context).unknown(groups);
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        let mut custom = circuits.custom.plugins.predictor.take();
+        let found = self.horizon(context).predict(&unknown, custom.as_deref_mut());
+        let circuits = self.circuits.as_mut().expect("only circuits are decided");
+        circuits.custom.plugins.predictor = custom;
+        found.unwrap_or_else(|error| {
+            circuits.custom.fail(error);
+            vec![Prediction::default(); unknown.len()]
+        })
     }
 
     /// Whether any of these groups has not had its decision for the upcoming layer and pass; notes
     /// that all have it now.
-    fn new_layer(&mut self, groups: &[u32]) -> bool {
+    fn new_layer(&mut self, context: &Context<'a>, groups: &[u32]) -> bool {
         let mut any = false;
         for &group in groups {
-            let first = Some(self.first_of_layer(group));
+            let first = Some(self.horizon(context).first_of_layer(group));
             let decided = &mut self.groups[group as usize].decided;
             any |= *decided != first;
             *decided = first;
@@ -210,19 +345,28 @@ impl Engine<'_> {
         any
     }
 
-    fn take_snapshot(&mut self, region: u32, group: u32, ready: Time, decision: Decision) {
-        let (_, task) = self.next_exchange(group).expect("a decision is for an all-to-all");
-        let circuits = self.circuits.as_ref().expect("only circuits are recorded");
-        if !circuits.region(region).recorded {
+    fn take_snapshot(
+        &mut self,
+        context: &Context<'a>,
+        (region, group): (u32, u32),
+        ready: Time,
+        decision: Decision,
+    ) {
+        let horizon = self.horizon(context);
+        let number = horizon.next(group).expect("a decision is for an all-to-all");
+        let task = horizon.task(group, number);
+        let region = horizon.circuits.region(region);
+        if !region.recorded {
             return;
         }
+        let servers = region.servers.clone();
         self.snapshots.push(Snapshot {
-            time: self.now,
+            time: context.now,
             ready,
             group,
             layer: task.layer,
             micro_batch: task.micro_batch,
-            servers: circuits.region(region).servers.clone(),
+            servers,
             demand: decision.demand,
             circuits: decision.held.circuits,
             makespan: decision.makespan,
@@ -231,24 +375,64 @@ impl Engine<'_> {
     }
 
     /// Opens an all-to-all, or notes the gate for when somebody reaches it.
-    fn set_gate(&mut self, group: u32, reached: Option<u32>, gate: Gate) {
+    fn set_gate(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+        (group, reached): (u32, Option<u32>),
+        gate: Gate,
+    ) {
         let Some(number) = reached else {
             self.groups[group as usize].gate = Some(gate);
             return;
         };
-        self.exchanges[number].gate = gate;
-        let here = |exchange: &Exchange| -> Vec<u32> {
-            let members = exchange.members.iter().enumerate();
-            members.filter(|(_, m)| m.arrived.is_some()).map(|(place, _)| place as u32).collect()
-        };
-        for place in here(&self.exchanges[number]) {
-            self.begin(number, place);
+        all_to_alls.set_gate(number, gate);
+        for place in all_to_alls.present(number) {
+            self.begin_member(context, all_to_alls, number, place);
         }
     }
 
-    /// The all-to-all at a position of a group's program, if somebody has reached it.
-    fn reached(&self, group: u32, position: u32) -> Option<u32> {
-        let active = &self.groups[group as usize].active;
-        active.iter().copied().find(|&number| self.exchanges[number].position == position)
+    /// An all-to-all of a group, if somebody has reached it.
+    fn reached(
+        &self,
+        context: &Context<'a>,
+        all_to_alls: &AllToAlls<'a>,
+        group: u32,
+        number: u32,
+    ) -> Option<u32> {
+        let family = self.family?;
+        let role = context.index.role_of_group(context.graph, family, GroupId(group));
+        let role = &context.index.roles[role.index()];
+        let sequence = role.sequence[role.all_to_alls[number as usize].index()];
+        all_to_alls.reached((family, GroupId(group)), sequence)
     }
+
+    /// Accounts of the circuits at the end of the step.
+    pub fn end(&mut self, context: &Context<'a>, end: Time) -> CircuitAccounts {
+        let Some(mut circuits) = self.circuits.take() else { return CircuitAccounts::default() };
+        let medium = &context.fabric.medium;
+        let mut links = vec![circuits.end(end, medium)];
+        links.extend(circuits.relay_use(end, medium));
+        CircuitAccounts {
+            links,
+            statistics: circuits.statistics,
+            timeline: std::mem::take(&mut circuits.timeline),
+            decisions: circuits.take_records(),
+        }
+    }
+
+    /// Members of the groups that use circuits.
+    pub fn members(&self, context: &Context<'a>) -> usize {
+        let family = self.family.map(|family| &context.graph.families[family.index()]);
+        family.and_then(|family| family.iter().next()).map_or(1, |(_, members)| members.len())
+    }
+}
+
+/// What the circuits did.
+#[derive(Debug, Default)]
+pub(super) struct CircuitAccounts {
+    pub links: Vec<crate::outcome::LinkUse>,
+    pub statistics: crate::outcome::CircuitStatistics,
+    pub timeline: crate::timeline::CircuitTimeline,
+    pub decisions: Decisions,
 }

@@ -6,7 +6,7 @@ pub mod rings;
 
 use crate::circuits::relays::relay_delay;
 use crate::error::ExecuteError;
-use crate::medium::Medium;
+use crate::medium::{Flow, Medium};
 use crate::outcome::LinkUse;
 use crate::seats::Seats;
 use direct::DirectLinks;
@@ -110,9 +110,9 @@ impl Fabric {
     }
 
     /// Starts a transfer; see [`Medium::start`].
-    pub fn start(&mut self, now: Time, bytes: u64, stretch: f64, way: &Way, token: u64) {
+    pub fn start(&mut self, now: Time, flow: Flow, way: &Way) {
         self.started += 1;
-        self.medium.start(now, bytes, stretch, links(self.direct.as_ref(), way), token);
+        self.medium.start(now, flow, links(self.direct.as_ref(), way));
     }
 
     /// Time from the end of a transfer to the arrival of its last byte.
@@ -157,7 +157,7 @@ impl Fabric {
     /// The ways of a transfer between two workers outside all-to-alls: all NICs of both evenly,
     /// or the routes of the pair in proportion to their circuits.
     pub fn pieces(&self, seats: &Seats, ends: (WorkerId, WorkerId), bytes: u64) -> Vec<Piece> {
-        let (from, to) = (seats.server[ends.0 as usize], seats.server[ends.1 as usize]);
+        let (from, to) = (seats.server[ends.0.index()], seats.server[ends.1.index()]);
         if from == to {
             return vec![Piece { carrier: Carrier::Local, bytes }];
         }

@@ -37,7 +37,7 @@ impl Fabric {
         };
         let mut by_server: FxHashMap<u32, Vec<WorkerId>> = FxHashMap::default();
         for &worker in members {
-            by_server.entry(seats.server[worker as usize]).or_default().push(worker);
+            by_server.entry(seats.server[worker.index()]).or_default().push(worker);
         }
         let mut servers: Vec<u32> = by_server.keys().copied().collect();
         servers.sort_unstable();
@@ -66,7 +66,7 @@ impl Fabric {
         way: &RingWay,
     ) -> Vec<Piece> {
         if let (true, Some(direct)) = (way.cycle, &self.direct) {
-            let (from, to) = (seats.server[ends.0 as usize], seats.server[ends.1 as usize]);
+            let (from, to) = (seats.server[ends.0.index()], seats.server[ends.1.index()]);
             if let Some(route) = direct.own_route(from, to) {
                 return vec![Piece { carrier: Carrier::Direct { route }, bytes: way.bytes }];
             }

@@ -17,7 +17,6 @@
 mod phase;
 
 use crate::error::{ExecuteError, invalid};
-use crate::ledger::Purpose;
 use crate::medium::Medium;
 use crate::packets::PacketOptions;
 use lightloom_flowsim::LinkId;
@@ -29,8 +28,6 @@ use std::collections::BTreeMap;
 
 /// Bytes of phases that are kept until they are simulated.
 const MOST_BYTES: usize = 2 << 30;
-
-const PURPOSES: usize = Purpose::NAMES.len();
 
 /// What is known of the phases of one purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -80,8 +77,10 @@ pub struct PhaseBook {
     options: PacketOptions,
     /// How many distinct phases of each purpose are simulated; all if none.
     sample: Option<usize>,
-    /// The purposes whose phases are simulated.
-    chosen: [bool; PURPOSES],
+    /// The purposes that were met, by index.
+    purposes: Vec<String>,
+    /// The purposes whose phases are simulated; all if none.
+    chosen: Option<Vec<String>>,
     /// The phases that were met.
     known: FxHashMap<u128, Known>,
     /// About how many packet-hops everything that was met is, equal phases included.
@@ -89,7 +88,7 @@ pub struct PhaseBook {
     /// Phases that are to be simulated, by purpose and digest, with their packet-hops.
     pending: BTreeMap<(usize, u128), (Phase, u64)>,
     pending_bytes: usize,
-    counts: [PhaseCount; PURPOSES],
+    counts: Vec<PhaseCount>,
     /// Whether new phases are still chosen for simulation.
     is_open: bool,
 }
@@ -114,22 +113,40 @@ impl PhaseBook {
             network: network.clone(),
             options: *options,
             sample,
-            chosen: [true; PURPOSES],
+            purposes: Vec::new(),
+            chosen: None,
             known: FxHashMap::default(),
             all_hops: 0,
             pending: BTreeMap::new(),
             pending_bytes: 0,
-            counts: [PhaseCount::default(); PURPOSES],
+            counts: Vec::new(),
             is_open: true,
         })
     }
 
     /// Phases of other purposes than these stay flows.
-    pub fn choose(&mut self, purposes: &[Purpose]) {
-        self.chosen = [false; PURPOSES];
-        for &purpose in purposes {
-            self.chosen[purpose as usize] = true;
+    pub fn choose(&mut self, purposes: Vec<String>) {
+        self.chosen = Some(purposes);
+    }
+
+    /// The indices of a graph's purposes; new ones are added.
+    ///
+    /// # Errors
+    /// If a purpose whose phases are to be simulated is none of the graph's.
+    pub(crate) fn enter_purposes(&mut self, names: &[String]) -> Result<Vec<usize>, ExecuteError> {
+        let mut chosen = self.chosen.iter().flatten();
+        if let Some(unknown) = chosen.find(|chosen| !names.contains(chosen)) {
+            let known = names.join(", ");
+            return Err(invalid(format!("purpose '{unknown}': expected {known}")));
         }
+        let mut index = |name: &String| {
+            self.purposes.iter().position(|known| known == name).unwrap_or_else(|| {
+                self.purposes.push(name.clone());
+                self.counts.push(PhaseCount::default());
+                self.purposes.len() - 1
+            })
+        };
+        Ok(names.iter().map(&mut index).collect())
     }
 
     /// How packets are sent.
@@ -138,8 +155,8 @@ impl PhaseBook {
     }
 
     /// What is known, by purpose.
-    pub fn counts(&self) -> &[PhaseCount; PURPOSES] {
-        &self.counts
+    pub fn counts(&self) -> impl Iterator<Item = (&str, &PhaseCount)> {
+        self.purposes.iter().map(String::as_str).zip(&self.counts)
     }
 
     /// Phases still to be simulated, and about how many packet-hops these are.
@@ -162,7 +179,7 @@ impl PhaseBook {
     /// The stretch of a phase; 1 while nothing of its purpose is known.
     pub(crate) fn stretch<'a>(
         &mut self,
-        purpose: Purpose,
+        kind: usize,
         medium: &Medium,
         transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
     ) -> f64 {
@@ -170,7 +187,7 @@ impl PhaseBook {
         if phase.is_empty() {
             return 1.0;
         }
-        let (kind, digest) = (purpose as usize, phase.digest());
+        let digest = phase.digest();
         let mean = self.counts[kind].mean();
         if let Some(known) = self.known.get(&digest) {
             self.all_hops = self.all_hops.saturating_add(known.hops);
@@ -182,7 +199,9 @@ impl PhaseBook {
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
         self.all_hops = self.all_hops.saturating_add(hops);
         self.known.insert(digest, Known { stretch: None, hops });
-        if self.is_open && self.chosen[kind] && !self.is_full() {
+        let is_chosen =
+            (self.chosen.as_ref()).is_none_or(|chosen| chosen.contains(&self.purposes[kind]));
+        if self.is_open && is_chosen && !self.is_full() {
             self.keep((kind, digest), phase, hops);
         }
         mean

@@ -7,7 +7,7 @@
 //! hashes that spread flows over equal paths.
 
 use crate::error::ExecuteError;
-use crate::medium::{Medium, Wire};
+use crate::medium::{Flow, Medium, Wire};
 use crate::packets::{PacketNetwork, PacketOptions, Place, links_between};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Observer, RunHash, Silent};
@@ -238,7 +238,9 @@ impl Phase {
         }
         medium.seal()?;
         for (number, (path, transfer)) in self.each().enumerate() {
-            medium.start(Time::ZERO, transfer.bytes, 1.0, &path, number as u64);
+            let flow =
+                Flow { bytes: transfer.bytes, stretch: 1.0, priority: 0, token: number as u64 };
+            medium.start(Time::ZERO, flow, &path);
         }
         let mut ends = vec![Time::ZERO; self.transfers.len()];
         let mut done = Vec::new();

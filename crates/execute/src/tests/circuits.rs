@@ -1,12 +1,13 @@
 //! Regional circuits: what is hidden and what is exposed.
 
-use super::{NIC, US, compute, play, spent};
+use super::{NIC, US, carried, compute, play, spent};
 use crate::testing::{
-    all_to_all, empty_graph, mixnet, ocs, ocs_when, packet, with_blocks, with_first,
+    RECONFIGURATION, all_to_all, empty_graph, mixnet, ocs, ocs_when, packet, with_blocks,
+    with_first,
 };
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, Category, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph};
+use lightloom_model::{AllToAll, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph, WorkerId};
 
 const MS: u64 = 1000 * US;
 
@@ -21,7 +22,7 @@ fn graph(between: u64) -> TaskGraph {
     };
     let (first, second) = (pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]));
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
-    graph.programs[0].tasks = vec![all_to_all(0, true), compute(between), all_to_all(1, false)];
+    graph.roles[0].tasks = vec![all_to_all(0, true), compute(between), all_to_all(1, false)];
     graph
 }
 
@@ -32,8 +33,8 @@ fn with(policy: Ocs) -> Network {
 #[test]
 fn enough_compute_hides_the_switching() {
     let outcome = play(&graph(40 * MS), &mixnet(4));
-    assert_eq!(spent(&outcome, 0, Category::Reconfiguration), 0);
-    assert_eq!(outcome.critical_path.0[Category::Reconfiguration as usize], 0);
+    assert_eq!(spent(&outcome, 0, RECONFIGURATION), 0);
+    assert_eq!(outcome.critical_path[RECONFIGURATION.index()], 0);
     assert_eq!(outcome.circuits.reconfigurations, 1);
     assert_eq!(outcome.circuits.hidden().0, 25 * MS);
 }
@@ -44,10 +45,10 @@ fn too_little_compute_exposes_the_rest() {
     let outcome = play(&graph(10 * MS), &mixnet(4));
     assert_eq!(outcome.circuits.delay.0, 25 * MS);
     assert!(outcome.circuits.exposed.0 > 14 * MS && outcome.circuits.exposed.0 < 16 * MS);
-    let exposed = outcome.critical_path.0[Category::Reconfiguration as usize];
+    let exposed = outcome.critical_path[RECONFIGURATION.index()];
     // The step is longer by what is exposed than if all had been hidden.
     assert_eq!(outcome.step.0 - (hidden.step.0 - 30 * MS), exposed);
-    assert_eq!(outcome.step.0, outcome.critical_path.total());
+    assert_eq!(outcome.step.0, outcome.critical_path.iter().sum::<u64>());
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn the_first_one_may_block() {
     let reuse = play(&graph(40 * MS), &mixnet(4));
     let block = play(&graph(40 * MS), &network);
     assert_eq!(block.circuits.reconfigurations, 2);
-    assert_eq!(spent(&block, 0, Category::Reconfiguration), 4 * 25 * MS);
+    assert_eq!(spent(&block, 0, RECONFIGURATION), 4 * 25 * MS);
     // The tailored circuits of the first all-to-all are faster, but not by 25 ms.
     assert!(block.step.0 > reuse.step.0 + 20 * MS && block.step.0 < reuse.step.0 + 25 * MS);
 }
@@ -74,23 +75,23 @@ fn never_means_the_circuits_of_the_start() {
 fn an_all_to_all_over_circuits_has_a_closed_form() {
     // All of the six circuits join the two servers: 2 + 6 NICs at both ends, split evenly.
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 8_000_000, 0, 0]]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = Network { ocs: Some(ocs(2)), ..mixnet(2) };
     let outcome = play(&graph, &network);
     // Each delegate carries 1 MB. Six circuit delegates hold 6/8 of their part already, two on the
     // packet fabric 2/8, so these take in most: 750 kB.
     let hop = 2 * US + (750_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 1_000_000 * NIC + 2 * US + hop);
-    assert_eq!(outcome.ledger.bytes[1][1..3], [2_000_000, 6_000_000]);
+    assert_eq!(carried(&outcome, "ep")[1..3], [2_000_000, 6_000_000]);
 }
 
 #[test]
 fn servers_of_other_regions_use_the_packet_fabric() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 8_000_000, 0, 0]]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let apart = Ocs { region_of_server: vec![0, 1], ..ocs(2) };
     let outcome = play(&graph, &Network { ocs: Some(apart), ..mixnet(2) });
-    assert_eq!(outcome.ledger.bytes[1][1..3], [8_000_000, 0]);
+    assert_eq!(carried(&outcome, "ep")[1..3], [8_000_000, 0]);
     let packets = Network { ocs: None, ..mixnet(2) };
     assert_eq!(outcome.step, play(&graph, &packets).step);
 }
@@ -98,14 +99,14 @@ fn servers_of_other_regions_use_the_packet_fabric() {
 #[test]
 fn groups_that_share_servers_share_the_circuits() {
     let mut graph = with_blocks(empty_graph(1, 2, 4), &[&[0; 16], &[0; 16]]);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
-    let cells = graph.blocks.tokens.len();
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
+    let cells = graph.demands[0].counts.len();
     for cell in 0..cells {
-        graph.blocks.tokens[cell] = (cell as u32 % 7) * 1_000_000 * u32::from(cell % 5 != 0);
+        graph.demands[0].counts[cell] = (cell as u32 % 7) * 1_000_000 * u32::from(cell % 5 != 0);
     }
     let tasks = vec![all_to_all(0, true), compute(40 * MS), all_to_all(1, false)];
-    graph.programs[0].tasks = tasks;
+    graph.roles[0].tasks = tasks;
     let outcome = play(&graph, &mixnet(4));
     // One decision for both, as the first group to be done waits for the other.
     assert_eq!(outcome.circuits.decisions + outcome.circuits.skipped, 1);
@@ -115,9 +116,9 @@ fn groups_that_share_servers_share_the_circuits() {
 #[test]
 fn sharing_equal_work_changes_nothing() {
     let mut graph = graph(40 * MS);
-    let tasks = graph.programs[0].tasks.clone();
+    let tasks = graph.roles[0].tasks.clone();
     for _ in 0..3 {
-        graph.programs[0].tasks.extend(tasks.iter().copied());
+        graph.roles[0].tasks.extend(tasks.iter().copied());
     }
     let run = |share_equal_work| {
         let options = Options { share_equal_work, ..Options::default() };
@@ -131,8 +132,11 @@ fn sharing_equal_work_changes_nothing() {
 
 #[test]
 fn circuits_are_up_but_for_the_switching() {
-    let options =
-        Options { timeline_workers: vec![0], share_equal_work: true, ..Options::default() };
+    let options = Options {
+        timeline_workers: vec![WorkerId(0)],
+        share_equal_work: true,
+        ..Options::default()
+    };
     let outcome = execute(&graph(40 * MS), &mixnet(4), &options, &mut Silent).unwrap();
     let lines = &outcome.circuit_timeline;
     let snapshot = &outcome.snapshots[0];

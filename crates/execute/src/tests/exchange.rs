@@ -1,15 +1,15 @@
 //! All-to-alls over packet fabrics and direct circuits.
 
-use super::{NIC, US, compute, play, spent};
-use crate::testing::{all_to_all, direct, empty_graph, packet, with_blocks};
+use super::{NIC, US, carried, compute, play, spent};
+use crate::testing::{EP, IDLE, WORK, all_to_all, direct, empty_graph, packet, task, with_blocks};
 use lightloom_model::{
-    AllToAll, Category, Circuit, Direct, Duration, Eps, Network, Rate, Route, Task, TaskGraph,
-    TaskKind,
+    AllToAll, Amount, Circuit, Direct, Duration, Eps, Network, Payload, Rate, Route, TableId,
+    TaskGraph, TaskKind, WorkerTable,
 };
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
     let mut graph = with_blocks(empty_graph(1, 1, members), &[tokens]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     graph
 }
 
@@ -18,21 +18,23 @@ fn one_pair_takes_size_over_rate_plus_latency() {
     let graph = one(&[0, 800_000, 0, 0], 2);
     let outcome = play(&graph, &packet(2));
     assert_eq!(outcome.step.0, 100_000 * NIC + 2 * US);
-    assert_eq!(outcome.critical_path.0[Category::Ep as usize], outcome.step.0);
-    assert_eq!(outcome.ledger.bytes[1], [0, 800_000, 0, 0, 0]);
+    assert_eq!(outcome.critical_path[EP.index()], outcome.step.0);
+    assert_eq!(carried(&outcome, "ep"), [0, 800_000, 0, 0, 0]);
     // The sender hears of the receiver at once and goes on.
-    assert_eq!(spent(&outcome, 0, Category::Bubble), outcome.step.0);
+    assert_eq!(spent(&outcome, 0, IDLE), outcome.step.0);
 }
 
 #[test]
 fn the_transpose_swaps_the_directions() {
     let mut graph = one(&[0, 800_000, 0, 0], 2);
-    if let TaskKind::AllToAll { transposed, .. } = &mut graph.programs[0].tasks[0].kind {
+    if let TaskKind::Collective(collective) = &mut graph.roles[0].tasks[0].kind
+        && let Payload::Block { transposed, .. } = &mut collective.payload
+    {
         *transposed = true;
     }
-    graph.programs[0].tasks.push(compute(7));
-    graph.blocks.tokens[1] = 400_000;
-    graph.blocks.tokens[2] = 0;
+    graph.roles[0].tasks.push(compute(7));
+    graph.demands[0].counts[1] = 400_000;
+    graph.demands[0].counts[2] = 0;
     let outcome = play(&graph, &packet(2));
     assert_eq!(outcome.step.0, 50_000 * NIC + 2 * US + 7);
 }
@@ -54,7 +56,7 @@ fn gather_and_scatter_of_the_hierarchical_exchange() {
     let outcome = play(&one(&[0, 800_000, 0, 0], 2), &network);
     let hop = 2 * US + (300_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 400_000 * NIC + 2 * US + hop);
-    assert_eq!(outcome.ledger.bytes[1], [1_200_000, 800_000, 0, 0, 0]);
+    assert_eq!(carried(&outcome, "ep"), [1_200_000, 800_000, 0, 0, 0]);
 }
 
 #[test]
@@ -69,20 +71,21 @@ fn the_local_part_overlaps() {
     let mut graph = one(&[7_200_000, 800_000, 0, 0], 2);
     // 900 kB per GPU at 450 GB/s after 2 us: as long as the exchange, to the picosecond.
     assert_eq!(play(&graph, &packet(2)).step.0, 4 * US);
-    graph.blocks.tokens[0] = 14_400_000;
+    graph.demands[0].counts[0] = 14_400_000;
     assert_eq!(play(&graph, &packet(2)).step.0, 6 * US);
 }
 
 #[test]
 fn a_straggler_delays_only_who_waits_for_it() {
     let mut graph = one(&[0, 800_000, 800_000, 0, 0, 800_000, 800_000, 0, 0], 3);
-    graph.blocks.expert_forward = vec![Duration(0), Duration(50 * US), Duration(0)];
-    let expert = TaskKind::Expert { block: 0, pass: lightloom_model::Pass::Forward };
-    graph.programs[0].tasks.insert(0, Task { kind: expert, ..compute(0) });
+    let values = vec![0, 50 * US, 0];
+    graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+    let duration = Amount::Entry { table: TableId(0), entry: 0 };
+    graph.roles[0].tasks.insert(0, task(TaskKind::Compute { duration }, WORK));
     let outcome = play(&graph, &packet(3));
     // Member 1's flow starts at 50 us and has the links for itself.
     assert_eq!(outcome.step.0, 50 * US + 100_000 * NIC + 2 * US);
-    assert_eq!(outcome.critical_path.0[Category::Attention as usize], 50 * US);
+    assert_eq!(outcome.critical_path[WORK.index()], 50 * US);
     assert_eq!(outcome.straggler_wait, u128::from(2 * 50 * US));
 }
 
@@ -90,9 +93,9 @@ fn a_straggler_delays_only_who_waits_for_it() {
 fn ranks_of_a_worker_use_their_own_nics() {
     // Two ranks of four GPUs per member; rank 0 of member 0 sends to rank 1 of member 1.
     let mut graph = one(&[0, 800_000, 0, 0], 2);
-    graph.blocks.ranks_per_member = 2;
-    graph.blocks.rank_tokens = vec![0; 16];
-    graph.blocks.rank_tokens[3] = 800_000;
+    graph.demands[0].ranks_per_member = 2;
+    graph.demands[0].rank_counts = vec![0; 16];
+    graph.demands[0].rank_counts[3] = 800_000;
     let flat = play(&graph, &packet(2));
     assert_eq!(flat.step.0, 200_000 * NIC + 2 * US);
     let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
@@ -107,9 +110,9 @@ fn ranks_of_a_worker_use_their_own_nics() {
 #[test]
 fn rails_are_joined_above_the_tors() {
     let mut graph = one(&[0, 800_000, 0, 0], 2);
-    graph.blocks.ranks_per_member = 2;
-    graph.blocks.rank_tokens = vec![0; 16];
-    graph.blocks.rank_tokens[3] = 800_000;
+    graph.demands[0].ranks_per_member = 2;
+    graph.demands[0].rank_counts = vec![0; 16];
+    graph.demands[0].rank_counts[3] = 800_000;
     let rails = Eps { rail: true, ..packet(2).eps.unwrap() };
     let flat = Network { eps: Some(rails), ..packet(2) };
     assert_eq!(play(&graph, &flat).step.0, 200_000 * NIC + 4 * US);
@@ -137,7 +140,7 @@ fn relayed_bytes_take_both_links_and_the_relays_delay() {
     let outcome = play(&graph, &direct(3, line()));
     let hop = 2 * US + (300_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 400_000 * NIC + 2 * US + 3 * US + hop);
-    assert_eq!(outcome.ledger.bytes[1][1..], [0, 0, 800_000, 800_000]);
+    assert_eq!(carried(&outcome, "ep")[1..], [0, 0, 800_000, 800_000]);
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn routes_of_a_pair_share_its_bytes() {
     // Half of the bytes on each way: over the relay they arrive last.
     let hop = 2 * US + (150_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 200_000 * NIC + 5 * US + hop);
-    assert_eq!(outcome.ledger.bytes[1][3..], [800_000, 400_000]);
+    assert_eq!(carried(&outcome, "ep")[3..], [800_000, 400_000]);
 }
 
 #[test]
@@ -164,5 +167,5 @@ fn a_route_of_more_circuits_gets_more() {
     // take as long, and each delegate of the relayed part takes in 3/4 of half of it.
     let hop = 2 * US + (75_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 100_000 * NIC + 5 * US + hop);
-    assert_eq!(outcome.ledger.bytes[1][3..], [800_000, 200_000]);
+    assert_eq!(carried(&outcome, "ep")[3..], [800_000, 200_000]);
 }

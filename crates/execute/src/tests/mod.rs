@@ -12,10 +12,13 @@ mod relaying;
 mod ring;
 mod whole;
 
-use crate::testing::{compute, task};
+use crate::testing::{DP, PP, compute, family, task};
 use crate::{Options, Outcome, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{Category, Network, RingKind, Scope, Task, TaskGraph, TaskKind};
+use lightloom_model::{
+    Amount, CategoryId, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Inside, Network,
+    Payload, Peer, RoleId, Tag, Task, TaskGraph, TaskKind,
+};
 
 /// Picoseconds per microsecond.
 const US: u64 = 1_000_000;
@@ -32,26 +35,44 @@ fn refuse(graph: &TaskGraph, network: &Network) -> String {
     execute(graph, network, &Options::default(), &mut Silent).expect_err("invalid").to_string()
 }
 
-fn spent(outcome: &Outcome, stage: usize, category: Category) -> u64 {
-    outcome.spent[stage].0[category as usize]
+fn spent(outcome: &Outcome, role: usize, category: CategoryId) -> u64 {
+    outcome.roles[role].spent[category.index()]
 }
 
-fn send(peer_stage: u32, tag: u32, bytes: u64) -> Task {
-    task(TaskKind::Send { peer_stage, tag, bytes }, Category::Pp)
+/// Bytes by carrier that were moved for a category's purpose.
+fn carried(outcome: &Outcome, purpose: &str) -> [u64; 5] {
+    let found = outcome.ledger.purposes.iter().find(|found| found.name == purpose);
+    found.expect("a purpose of the graph").carried
 }
 
-fn receive(peer_stage: u32, tag: u32) -> Task {
-    task(TaskKind::Receive { peer_stage, tag }, Category::Pp)
+fn send(role: u32, tag: u32, bytes: u64) -> Task {
+    let peer = Peer::Role(RoleId(role));
+    task(TaskKind::Send { peer, tag: Tag(tag), bytes: Amount::Fixed(bytes) }, PP)
 }
 
-fn ring(kind: RingKind, handle: u32, bytes: u64, local_bytes_per_gpu: u64) -> Task {
-    task(TaskKind::Ring { kind, scope: 0, handle, bytes, local_bytes_per_gpu }, Category::Dp)
+fn receive(role: u32, tag: u32) -> Task {
+    task(TaskKind::Receive { peer: Peer::Role(RoleId(role)), tag: Tag(tag) }, PP)
+}
+
+/// The family of [`ring`], which tests add to a graph.
+const RING: FamilyId = FamilyId(1);
+
+/// An asynchronous collective over the family that a test has added.
+fn ring(kind: CollectiveKind, handle: u32, bytes: u64, inside_per_gpu: u64) -> Task {
+    let collective = Collective {
+        kind,
+        family: Some(RING),
+        payload: Payload::Bytes(bytes),
+        inside: Inside { per_gpu: Amount::Fixed(inside_per_gpu), total: None },
+        asynchronous: true,
+    };
+    Task { handle: Some(Handle(handle)), ..task(TaskKind::Collective(collective), DP) }
 }
 
 fn wait(handle: u32) -> Task {
-    task(TaskKind::Wait { handle }, Category::Dp)
+    task(TaskKind::Wait { handle: Handle(handle) }, DP)
 }
 
-fn one_ring(workers: u32) -> Scope {
-    Scope { name: "dp".into(), offsets: vec![0, workers], workers: (0..workers).collect() }
+fn one_ring(workers: u32) -> GroupFamily {
+    family("dp", &[workers])
 }

@@ -1,14 +1,14 @@
 //! Whole steps of packets against closed forms and against flows.
 
-use super::{NIC, US, compute, one_ring, play, receive, ring, send, wait};
+use super::{NIC, US, carried, compute, one_ring, play, receive, ring, send, wait};
 use crate::testing::{
     all_to_all, direct, empty_graph, mixnet, ocs_when, packet, with_blocks, with_relays,
 };
 use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Circuit, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure, RelayChunk,
-    RingKind, Route, TaskGraph,
+    AllToAll, Circuit, CollectiveKind, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure,
+    RelayChunk, Route, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -34,7 +34,7 @@ fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
     let mut graph = with_blocks(empty_graph(1, 1, members), &[tokens]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     graph
 }
 
@@ -50,7 +50,7 @@ fn one_pair_takes_what_store_and_forward_takes() {
     for name in ["ideal", "roce"] {
         let outcome = play_packets(&graph, &packet(2), name);
         assert_eq!(outcome.step.0, (packets + links - 1) * WIRE * NIC + links * US, "{name}");
-        assert_eq!(outcome.ledger.bytes[1], [0, 8 * packets * MTU, 0, 0, 0]);
+        assert_eq!(carried(&outcome, "ep"), [0, 8 * packets * MTU, 0, 0, 0]);
         assert_eq!(outcome.links[0].carried_bytes, 8 * packets * MTU);
         // Eight flows over two links, and what was acknowledged until the last byte arrived.
         assert!(outcome.packet_hops > 8 * packets * links);
@@ -62,9 +62,9 @@ fn one_pair_takes_what_store_and_forward_takes() {
 fn every_rail_has_its_tor() {
     // Rank 0 of member 0 to rank 1 of member 1: slots of four NICs, over the layer above.
     let mut graph = one(&[0, 4 * 10 * MTU as u32, 0, 0], 2);
-    graph.blocks.ranks_per_member = 2;
-    graph.blocks.rank_tokens = vec![0; 16];
-    graph.blocks.rank_tokens[3] = 4 * 10 * MTU as u32;
+    graph.demands[0].ranks_per_member = 2;
+    graph.demands[0].rank_counts = vec![0; 16];
+    graph.demands[0].rank_counts[3] = 4 * 10 * MTU as u32;
     let rails = Eps { rail: true, ..packet(2).eps.unwrap() };
     let outcome = play_packets(&graph, &Network { eps: Some(rails), ..packet(2) }, "ideal");
     assert_eq!(outcome.step.0, (10 + 3) * WIRE * NIC + 4 * US);
@@ -114,7 +114,7 @@ fn relays_pass_packets_on_over_their_nvswitch() {
     let scattering = flows.step.0 - (50 * MTU * NIC + 5 * US);
     let expected = exchange + scattering;
     assert!(outcome.step.0.abs_diff(expected) <= 2 * crossing, "{} {expected}", outcome.step.0);
-    assert_eq!(outcome.ledger.bytes[1][1..], [0, 0, bytes, bytes]);
+    assert_eq!(carried(&outcome, "ep")[1..], [0, 0, bytes, bytes]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn circuits_go_dark_and_come_up() {
     let (first, second) = (pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]));
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
     let between = compute(40_000 * US);
-    graph.programs[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];
+    graph.roles[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];
     let policy = ocs_when(4, Reconfigure::Always);
     let network = Network { ocs: Some(policy), ..mixnet(4) };
     for name in ["ideal", "roce", "dctcp"] {
@@ -175,11 +175,11 @@ fn as_packets_shrink_times_become_those_of_flows() {
     let tokens: Vec<u32> = (0..9).map(|cell| if cell % 4 == 0 { 0 } else { 4_000_000 }).collect();
     let exchange = one(&tokens, 3);
     let mut sends = empty_graph(2, 1, 1);
-    sends.programs[0].tasks = vec![send(1, 1, 8_000_000)];
-    sends.programs[1].tasks = vec![receive(0, 1)];
+    sends.roles[0].tasks = vec![send(1, 1, 8_000_000)];
+    sends.roles[1].tasks = vec![receive(0, 1)];
     let mut rings = empty_graph(1, 1, 3);
-    rings.scopes = vec![one_ring(3)];
-    rings.programs[0].tasks = vec![ring(RingKind::AllReduce, 1, 8_000_000, 0), wait(1)];
+    rings.families.push(one_ring(3));
+    rings.roles[0].tasks = vec![ring(CollectiveKind::AllReduce, 1, 8_000_000, 0), wait(1)];
     for (graph, servers) in [(&exchange, 3), (&sends, 2), (&rings, 3)] {
         let flows = play(graph, &packet(servers));
         let excess = |mtu: u32| {

@@ -2,9 +2,9 @@
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::testing::{all_to_all, empty_graph, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, Plugins, Purpose, execute_as};
+use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, PhaseCount, Plugins, execute_as};
 use lightloom_kernel::Silent;
-use lightloom_model::{Eps, Network, Rate, RingKind, TaskGraph};
+use lightloom_model::{CollectiveKind, Eps, Network, Rate, TaskGraph};
 
 fn options(name: &str) -> PacketOptions {
     PacketOptions::new(name, &packet(1)).expect("a transport")
@@ -53,13 +53,18 @@ fn rounding(transfers: u64) -> u64 {
     transfers * 20 + 1
 }
 
+fn of_all_to_alls(book: &PhaseBook) -> PhaseCount {
+    let found = book.counts().find(|(name, _)| *name == "ep");
+    *found.expect("a purpose of every graph here").1
+}
+
 #[test]
 fn where_phases_do_not_overlap_nothing_is_lost() {
     // Three exchanges, of which two are equal, with compute of equal length between.
     let (first, second) = (uneven(6, 100_000), uneven(6, 30_000));
     let mut graph = with_blocks(empty_graph(1, 1, 6), &[&first, &second]);
     let between = compute(1000 * US);
-    graph.programs[0].tasks =
+    graph.roles[0].tasks =
         vec![all_to_all(0, true), between, all_to_all(1, true), between, all_to_all(0, true)];
     for (name, network) in
         [("ideal", packet(6)), ("roce", oversubscribed()), ("dctcp", oversubscribed())]
@@ -68,7 +73,11 @@ fn where_phases_do_not_overlap_nothing_is_lost() {
         // for one another: the compute is long enough for the last to be first.
         let flows = play(&graph, &network);
         let (found, book) = substituted(&graph, &network, name);
-        assert_eq!((book.counts()[1].distinct, book.counts()[1].simulated), (2, 2), "{name}");
+        assert_eq!(
+            (of_all_to_alls(&book).distinct, of_all_to_alls(&book).simulated),
+            (2, 2),
+            "{name}"
+        );
         assert!(found.step > flows.step, "{name}");
         assert_eq!(found.ledger, flows.ledger, "books count bytes, not what stands for them");
         assert_eq!(found.links[0].carried_bytes, flows.links[0].carried_bytes);
@@ -77,7 +86,7 @@ fn where_phases_do_not_overlap_nothing_is_lost() {
         [("ideal", packet(6)), ("roce", oversubscribed()), ("dctcp", oversubscribed())]
     {
         let mut alone = graph.clone();
-        alone.programs[0].tasks.truncate(1);
+        alone.roles[0].tasks.truncate(1);
         let (found, _) = substituted(&alone, &network, name);
         let exact = whole(&alone, &network, name);
         let error = found.step.0.abs_diff(exact.step.0);
@@ -88,16 +97,16 @@ fn where_phases_do_not_overlap_nothing_is_lost() {
 #[test]
 fn sends_and_rings_are_phases_too() {
     let mut graph = empty_graph(2, 1, 3);
-    graph.scopes = vec![one_ring(3)];
-    let reduce = ring(RingKind::AllReduce, 1, 3_000_000, 0);
-    graph.programs[0].tasks = vec![reduce, wait(1), send(1, 7, 2_000_000)];
-    graph.programs[1].tasks = vec![receive(0, 7)];
+    graph.families.push(one_ring(3));
+    let reduce = ring(CollectiveKind::AllReduce, 1, 3_000_000, 0);
+    graph.roles[0].tasks = vec![reduce, wait(1), send(1, 7, 2_000_000)];
+    graph.roles[1].tasks = vec![receive(0, 7)];
     for name in ["ideal", "dctcp"] {
         let (found, book) = substituted(&graph, &packet(6), name);
         let exact = whole(&graph, &packet(6), name);
         // The ring is one phase; three sends from server to server of one ToR are one, too.
-        let distinct: Vec<u64> = book.counts().iter().map(|count| count.distinct).collect();
-        assert_eq!(distinct, [0, 0, 1, 1, 0], "{name}");
+        let distinct: Vec<u64> = book.counts().map(|(_, count)| count.distinct).collect();
+        assert_eq!(distinct, [0, 0, 1, 1], "{name}");
         let error = found.step.0.abs_diff(exact.step.0);
         assert!(error <= 2 * rounding(8), "{name}: {error} ps of {}", exact.step.0);
         assert!(found.step > play(&graph, &packet(6)).step);
@@ -111,14 +120,14 @@ fn equal_phases_are_simulated_once_wherever_they_are() {
     let network = Network { eps: Some(eps), ..packet(6) };
     let groups = |servers: &[u32]| {
         let mut graph = with_blocks(empty_graph(1, 3, 2), &[&[0, 400_000, 200_000, 0]]);
-        graph.layout.worker_server = servers.to_vec();
-        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        graph.worker_server = servers.to_vec();
+        graph.roles[0].tasks = vec![all_to_all(0, true)];
         graph
     };
     let distinct = |servers: &[u32]| {
         let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
         run(Model::Phases(&mut book), &groups(servers), &network);
-        book.counts()[1].distinct
+        of_all_to_alls(&book).distinct
     };
     // All under their own ToRs; one across ToRs; one across ToRs and two across pods.
     assert_eq!(distinct(&[0, 1, 2, 3, 4, 5]), 1);
@@ -128,8 +137,8 @@ fn equal_phases_are_simulated_once_wherever_they_are() {
     // What is equal takes as long wherever it is: each group alone, as packets of the whole.
     let alone = |servers: [u32; 2]| {
         let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 400_000, 200_000, 0]]);
-        graph.layout.worker_server = servers.to_vec();
-        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        graph.worker_server = servers.to_vec();
+        graph.roles[0].tasks = vec![all_to_all(0, true)];
         whole(&graph, &network, "ideal").step
     };
     assert_eq!(alone([0, 1]), alone([4, 5]));
@@ -142,8 +151,8 @@ fn where_phases_overlap_the_error_is_what_their_queues_add() {
     // Two groups across the same two ToRs: their flows meet on the uplinks.
     let tokens = uneven(3, 300_000);
     let mut graph = with_blocks(empty_graph(1, 2, 3), &[&tokens]);
-    graph.layout.worker_server = vec![0, 2, 4, 1, 3, 5];
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.worker_server = vec![0, 2, 4, 1, 3, 5];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = oversubscribed();
     for name in ["roce", "dctcp"] {
         let (found, _) = substituted(&graph, &network, name);
@@ -161,16 +170,16 @@ fn a_sample_stands_for_the_rest() {
     let matrices: Vec<Vec<u32>> = (1..=8).map(|scale| uneven(4, 20_000 * scale)).collect();
     let blocks: Vec<&[u32]> = matrices.iter().map(Vec::as_slice).collect();
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
-    graph.programs[0].tasks = (0..8).map(|block| all_to_all(block, true)).collect();
+    graph.roles[0].tasks = (0..8).map(|block| all_to_all(block, true)).collect();
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), Some(3)).unwrap();
     let flows = run(Model::Phases(&mut book), &graph, &network);
     let (pending, hops) = book.pending();
-    assert_eq!((pending, book.counts()[1].distinct), (3, 8));
+    assert_eq!((pending, of_all_to_alls(&book).distinct), (3, 8));
     assert!(hops > 0 && hops < book.all_hops());
     book.simulate(&mut Silent).unwrap();
     let sampled = run(Model::Phases(&mut book), &graph, &network);
-    let count = book.counts()[1];
+    let count = of_all_to_alls(&book);
     assert_eq!((count.simulated, book.pending().0), (3, 0), "a sample is drawn once");
     assert!(count.least <= count.mean() && count.mean() <= count.greatest);
     let (all, _) = substituted(&graph, &network, "ideal");
@@ -182,12 +191,12 @@ fn a_sample_stands_for_the_rest() {
 fn purposes_that_are_not_chosen_stay_flows() {
     let matrix = uneven(4, 20_000);
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&matrix]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
-    book.choose(&[Purpose::Pp, Purpose::Dp]);
+    book.choose(vec!["pp".into(), "dp".into()]);
     let flows = run(Model::Phases(&mut book), &graph, &network);
-    assert_eq!((book.pending().0, book.counts()[1].distinct), (0, 1));
+    assert_eq!((book.pending().0, of_all_to_alls(&book).distinct), (0, 1));
     book.simulate(&mut Silent).unwrap();
     assert_eq!(run(Model::Phases(&mut book), &graph, &network).step, flows.step);
 }
@@ -196,7 +205,7 @@ fn purposes_that_are_not_chosen_stay_flows() {
 fn predictions_are_near_what_is_simulated() {
     let tokens = uneven(6, 500_000);
     let mut graph = with_blocks(empty_graph(1, 1, 6), &[&tokens]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = oversubscribed();
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
     run(Model::Phases(&mut book), &graph, &network);
@@ -207,7 +216,7 @@ fn predictions_are_near_what_is_simulated() {
         std::ops::ControlFlow::Continue(())
     };
     book.simulate(&mut watch).unwrap();
-    let hops = book.counts()[1].packet_hops;
+    let hops = of_all_to_alls(&book).packet_hops;
     assert!(hops.abs_diff(predicted) < predicted / 20, "{hops} instead of {predicted}");
     assert!(seen <= predicted);
     assert_eq!(book.all_hops(), predicted);
@@ -217,7 +226,7 @@ fn predictions_are_near_what_is_simulated() {
 fn what_was_simulated_stays_known_after_an_interrupt() {
     let (first, second) = (uneven(4, 400_000), uneven(4, 300_000));
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
-    graph.programs[0].tasks = vec![all_to_all(0, true), all_to_all(1, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true), all_to_all(1, true)];
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
     run(Model::Phases(&mut book), &graph, &network);
@@ -232,9 +241,9 @@ fn what_was_simulated_stays_known_after_an_interrupt() {
     };
     let stopped = book.simulate(&mut stop);
     assert!(matches!(stopped, Err(crate::ExecuteError::Interrupted(_))), "{stopped:?}");
-    assert_eq!((book.counts()[1].simulated, book.pending().0), (1, 1));
+    assert_eq!((of_all_to_alls(&book).simulated, book.pending().0), (1, 1));
     book.simulate(&mut Silent).unwrap();
-    assert_eq!(book.counts()[1].simulated, 2);
+    assert_eq!(of_all_to_alls(&book).simulated, 2);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Sends, receives and the bubble.
 
-use super::{NIC, US, compute, play, receive, send, spent};
-use crate::testing::{empty_graph, packet};
-use lightloom_model::{Category, Eps, Network};
+use super::{NIC, US, carried, compute, play, receive, send, spent};
+use crate::testing::{IDLE, PP, WORK, empty_graph, packet};
+use lightloom_model::{Eps, Network};
 
 /// Picoseconds of 1 MB over 8 NICs of 400 Gb/s.
 const MEGABYTE: u64 = 1_000_000 * NIC / 8;
@@ -10,24 +10,24 @@ const MEGABYTE: u64 = 1_000_000 * NIC / 8;
 #[test]
 fn a_send_takes_size_over_rate_plus_latency() {
     let mut graph = empty_graph(2, 1, 1);
-    graph.programs[0].tasks = vec![compute(100), send(1, 0, 1_000_000)];
-    graph.programs[1].tasks = vec![receive(0, 0)];
+    graph.roles[0].tasks = vec![compute(100), send(1, 0, 1_000_000)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
     let outcome = play(&graph, &packet(2));
     assert_eq!(outcome.step.0, 100 + MEGABYTE + 2 * US);
-    assert_eq!(spent(&outcome, 1, Category::Bubble), 100);
-    assert_eq!(spent(&outcome, 1, Category::Pp), MEGABYTE + 2 * US);
-    assert_eq!(outcome.critical_path.0[Category::Attention as usize], 100);
-    assert_eq!(outcome.critical_path.0[Category::Pp as usize], MEGABYTE + 2 * US);
-    assert_eq!(outcome.ledger.bytes[2][1], 1_000_000);
+    assert_eq!(spent(&outcome, 1, IDLE), 100);
+    assert_eq!(spent(&outcome, 1, PP), MEGABYTE + 2 * US);
+    assert_eq!(outcome.critical_path[WORK.index()], 100);
+    assert_eq!(outcome.critical_path[PP.index()], MEGABYTE + 2 * US);
+    assert_eq!(carried(&outcome, "pp")[1], 1_000_000);
 }
 
 #[test]
 fn latency_grows_with_the_tiers_crossed() {
     let mut graph = empty_graph(2, 1, 1);
-    graph.programs[0].tasks = vec![send(1, 0, 0)];
-    graph.programs[1].tasks = vec![receive(0, 0)];
+    graph.roles[0].tasks = vec![send(1, 0, 0)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
     for (other, links) in [(1, 2), (2, 4), (4, 6)] {
-        graph.layout.worker_server = vec![0, other];
+        graph.worker_server = vec![0, other];
         let base = packet(8);
         let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..base.eps.clone().unwrap() };
         let outcome = play(&graph, &Network { eps: Some(eps), ..base });
@@ -38,8 +38,8 @@ fn latency_grows_with_the_tiers_crossed() {
 #[test]
 fn an_oversubscribed_tor_slows_two_sends_down() {
     let mut graph = empty_graph(2, 2, 1);
-    graph.programs[0].tasks = vec![send(1, 0, 1_000_000)];
-    graph.programs[1].tasks = vec![receive(0, 0)];
+    graph.roles[0].tasks = vec![send(1, 0, 1_000_000)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
     let base = packet(4);
     let rate = base.eps.as_ref().unwrap().nic_rate.0;
     let eps = Eps {
@@ -55,26 +55,26 @@ fn an_oversubscribed_tor_slows_two_sends_down() {
 #[test]
 fn stages_on_one_server_send_over_nvswitch() {
     let mut graph = empty_graph(2, 1, 1);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = vec![0, 0];
-    graph.programs[0].tasks = vec![send(1, 0, 1_800_000)];
-    graph.programs[1].tasks = vec![receive(0, 0)];
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 0];
+    graph.roles[0].tasks = vec![send(1, 0, 1_800_000)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
     let outcome = play(&graph, &packet(1));
     // 450 kB per GPU at 450 GB/s, after the start-up of 2 us.
     assert_eq!(outcome.step.0, 2 * US + US);
-    assert_eq!(outcome.ledger.bytes[2], [1_800_000, 0, 0, 0, 0]);
+    assert_eq!(carried(&outcome, "pp"), [1_800_000, 0, 0, 0, 0]);
     assert_eq!(outcome.flows, 0);
 }
 
 #[test]
 fn a_message_that_is_there_costs_nothing() {
     let mut graph = empty_graph(2, 1, 1);
-    graph.programs[0].tasks = vec![send(1, 3, 8)];
-    graph.programs[1].tasks = vec![compute(10 * US), receive(0, 3), compute(US)];
+    graph.roles[0].tasks = vec![send(1, 3, 8)];
+    graph.roles[1].tasks = vec![compute(10 * US), receive(0, 3), compute(US)];
     let outcome = play(&graph, &packet(2));
     assert_eq!(outcome.step.0, 11 * US);
-    assert_eq!(spent(&outcome, 1, Category::Bubble), 0);
-    assert_eq!(outcome.critical_path.0[Category::Attention as usize], 11 * US);
+    assert_eq!(spent(&outcome, 1, IDLE), 0);
+    assert_eq!(outcome.critical_path[WORK.index()], 11 * US);
 }
 
 /// 1F1B of p stages and m micro-batches without communication times: the bubble is (p-1)/m of the
@@ -84,7 +84,7 @@ fn the_bubble_of_1f1b() {
     let (stages, batches, forward, backward) = (4_u32, 8_u32, 3 * US, 6 * US);
     let mut graph = empty_graph(stages, 1, 1);
     for stage in 0..stages {
-        let tasks = &mut graph.programs[stage as usize].tasks;
+        let tasks = &mut graph.roles[stage as usize].tasks;
         let mut step = |is_forward: bool, batch: u32| {
             let (from, to) = if is_forward { (-1, 1) } else { (1, -1) };
             let peer = |offset: i32| stage.checked_add_signed(offset).filter(|&peer| peer < stages);
@@ -113,7 +113,7 @@ fn the_bubble_of_1f1b() {
     let bubble = u64::from(stages - 1) * (forward + backward);
     assert_eq!(outcome.step.0, ideal + bubble);
     for stage in 0..stages as usize {
-        assert_eq!(spent(&outcome, stage, Category::Bubble), bubble, "stage {stage}");
+        assert_eq!(spent(&outcome, stage, IDLE), bubble, "stage {stage}");
     }
-    assert_eq!(outcome.critical_path.0[Category::Attention as usize], ideal + bubble);
+    assert_eq!(outcome.critical_path[WORK.index()], ideal + bubble);
 }

@@ -6,8 +6,8 @@ use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
 use lightloom_decide::CircuitAllocator;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Duration, FirstAllToAll, Invalid, Network, Ocs, Reconfigure, SwitchTiming, Task, TaskGraph,
-    TaskKind,
+    Duration, FirstAllToAll, Invalid, Network, Ocs, Payload, Reconfigure, SwitchTiming, Task,
+    TaskGraph, TaskKind, WorkerId,
 };
 use lightloom_schedule::Request;
 
@@ -30,7 +30,7 @@ fn graph(tasks: Vec<Task>) -> TaskGraph {
     let blocks = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
     let blocks: Vec<&[u32]> = blocks.iter().map(Vec::as_slice).collect();
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
-    graph.programs[0].tasks = tasks;
+    graph.roles[0].tasks = tasks;
     graph
 }
 
@@ -45,7 +45,9 @@ fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {
 
 fn exchange(block: u32, transposed: bool, first: bool, layer: u16) -> Task {
     let mut task = Task { layer, micro_batch: 0, ..all_to_all(block, first) };
-    if let TaskKind::AllToAll { transposed: flag, .. } = &mut task.kind {
+    if let TaskKind::Collective(collective) = &mut task.kind
+        && let Payload::Block { transposed: flag, .. } = &mut collective.payload
+    {
         *flag = transposed;
     }
     task
@@ -178,8 +180,11 @@ fn equal_questions_may_be_shared_under_every_policy() {
     for &policy in Reconfigure::ALL {
         let network = network(policy, 300 * US);
         let run = |share_equal_work| {
-            let options =
-                Options { share_equal_work, timeline_workers: vec![0], ..Options::default() };
+            let options = Options {
+                share_equal_work,
+                timeline_workers: vec![WorkerId(0)],
+                ..Options::default()
+            };
             execute(&graph, &network, &options, &mut Silent).unwrap()
         };
         let (with, mut without) = (run(true), run(false));
@@ -192,12 +197,12 @@ fn equal_questions_may_be_shared_under_every_policy() {
 #[test]
 fn groups_that_share_servers_weigh_their_demand_together() {
     let mut graph = with_blocks(empty_graph(1, 2, 4), &[&[0; 16], &[0; 16]]);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
-    for (cell, tokens) in graph.blocks.tokens.iter_mut().enumerate() {
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
+    for (cell, tokens) in graph.demands[0].counts.iter_mut().enumerate() {
         *tokens = pairs([(0, 2), (1, 3)])[cell % 16] / 2;
     }
-    graph.programs[0].tasks = vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)];
+    graph.roles[0].tasks = vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)];
     for (delay, switches) in [(9 * MS, 1), (25 * MS, 0)] {
         let outcome = run(&graph, Reconfigure::BreakEven, delay);
         assert_eq!(outcome.circuits.reconfigurations, switches);
@@ -263,7 +268,7 @@ fn own_blocks(kinds: &[usize], between: u64) -> TaskGraph {
     let numbers: Vec<u32> = (0..kinds.len() as u32).collect();
     let tasks = forward(&numbers, between);
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
-    graph.programs = tasks.programs;
+    graph.roles = tasks.roles;
     graph
 }
 

@@ -1,6 +1,6 @@
 //! Servers of a region that pass bytes of others on.
 
-use super::{NIC, US, compute, play};
+use super::{NIC, US, carried, compute, play};
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_relays};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
@@ -16,7 +16,7 @@ fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
 /// From 0 to 1 among three servers, one circuit between any two and two NICs on the packet fabric.
 fn hot_pair(bytes: u32) -> TaskGraph {
     let mut graph = with_blocks(empty_graph(1, 1, 3), &[&[0, bytes, 0, 0, 0, 0, 0, 0, 0]]);
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     graph
 }
 
@@ -31,7 +31,7 @@ fn a_hot_pair_uses_the_third_server_and_pays_for_it() {
     let exact = hop + 2_000_000 * NIC + late + hop;
     let step = outcome.step.0;
     assert!(step.abs_diff(exact) < exact / 50, "{step} instead of {exact}");
-    let relayed = outcome.ledger.bytes[1][4];
+    let relayed = carried(&outcome, "ep")[4];
     assert!(relayed.abs_diff(2_000_000) < 50_000, "{relayed} relayed");
     let staged = outcome.links.iter().find(|link| link.name == "relay").expect("relays");
     assert_eq!((staged.links, staged.carried_bytes), (3, relayed));
@@ -45,7 +45,7 @@ fn relays_that_do_not_pay_change_nothing() {
     let slow = RelayChunk { latency: Duration(100 * US), ..CHUNK };
     let outcome = play(&hot_pair(1_000_000), &region(3, 2, Some(slow)));
     assert_eq!((outcome.circuits.relayed, outcome.circuits.one_hop), (0, 1));
-    assert_eq!(outcome.ledger.bytes[1][4], 0);
+    assert_eq!(carried(&outcome, "ep")[4], 0);
     assert_eq!(outcome.step, play(&hot_pair(1_000_000), &region(3, 2, None)).step);
 }
 
@@ -59,7 +59,7 @@ fn hot_columns(servers: u32) -> TaskGraph {
         })
         .collect();
     let mut graph = with_blocks(empty_graph(1, 1, servers), &[&tokens, &tokens]);
-    graph.programs[0].tasks = vec![all_to_all(0, true), compute(40_000 * US), all_to_all(1, false)];
+    graph.roles[0].tasks = vec![all_to_all(0, true), compute(40_000 * US), all_to_all(1, false)];
     graph
 }
 
@@ -90,15 +90,15 @@ fn circuits_that_gain_nothing_with_relays_are_not_switched() {
 #[test]
 fn groups_that_share_servers_relay_too() {
     let mut graph = with_blocks(empty_graph(1, 2, 4), &[&[0; 16]]);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = vec![0, 1, 2, 3, 3, 2, 1, 0];
-    graph.blocks.tokens = (0..32).map(|cell| (cell % 7) * 3_000_000).collect();
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 1, 2, 3, 3, 2, 1, 0];
+    graph.demands[0].counts = (0..32).map(|cell| (cell % 7) * 3_000_000).collect();
     for group in 0..2 {
         for member in 0..4 {
-            graph.blocks.tokens[group * 16 + member * 5] = 0;
+            graph.demands[0].counts[group * 16 + member * 5] = 0;
         }
     }
-    graph.programs[0].tasks = vec![all_to_all(0, true)];
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
     let outcome = play(&graph, &region(4, 2, Some(CHUNK)));
     assert_eq!(outcome.circuits.relayed + outcome.circuits.one_hop, 2);
     assert_eq!(outcome, play(&graph, &region(4, 2, Some(CHUNK))));

@@ -1,36 +1,34 @@
 //! Ring collectives.
 
-use super::{NIC, US, compute, one_ring, play, ring, spent, wait};
+use super::{NIC, US, carried, compute, one_ring, play, ring, spent, wait};
 use crate::Outcome;
-use crate::testing::{GBPS, direct, empty_graph, packet};
-use lightloom_model::{
-    Category, Circuit, Cycle, Direct, Duration, Rate, RingKind, Route, TaskGraph,
-};
+use crate::testing::{DP, GBPS, direct, empty_graph, packet};
+use lightloom_model::{Circuit, CollectiveKind, Cycle, Direct, Duration, Rate, Route, TaskGraph};
 
 const SIZE: u64 = 8_000_000;
 
-fn graph(members: u32, kind: RingKind, local: u64) -> TaskGraph {
+fn graph(members: u32, kind: CollectiveKind, local: u64) -> TaskGraph {
     let mut graph = empty_graph(1, members, 1);
-    graph.scopes = vec![one_ring(members)];
-    graph.programs[0].tasks = vec![ring(kind, 5, SIZE, local), wait(5)];
+    graph.families.push(one_ring(members));
+    graph.roles[0].tasks = vec![ring(kind, 5, SIZE, local), wait(5)];
     graph
 }
 
 #[test]
 fn an_all_reduce_takes_twice_n_minus_one_over_n() {
     for members in [2, 4, 5, 8] {
-        let outcome = play(&graph(members, RingKind::AllReduce, 0), &packet(members));
+        let outcome = play(&graph(members, CollectiveKind::AllReduce, 0), &packet(members));
         let n = u64::from(members);
         let bytes = SIZE * 2 * (n - 1) / n;
         assert_eq!(outcome.step.0, bytes * NIC / 8 + 2 * (n - 1) * 2 * US, "{members} members");
-        assert_eq!(outcome.ledger.bytes[3][1], bytes * n);
+        assert_eq!(carried(&outcome, "dp")[1], bytes * n);
         assert_eq!(outcome.flows, n);
     }
 }
 
 #[test]
 fn its_halves_take_half() {
-    for kind in [RingKind::ReduceScatter, RingKind::AllGather] {
+    for kind in [CollectiveKind::ReduceScatter, CollectiveKind::AllGather] {
         let outcome = play(&graph(4, kind, 0), &packet(4));
         assert_eq!(outcome.step.0, SIZE * 3 / 4 * NIC / 8 + 3 * 2 * US);
     }
@@ -38,25 +36,25 @@ fn its_halves_take_half() {
 
 #[test]
 fn a_ring_of_one_is_its_local_stage() {
-    let outcome = play(&graph(1, RingKind::AllReduce, 900_000), &packet(1));
+    let outcome = play(&graph(1, CollectiveKind::AllReduce, 900_000), &packet(1));
     // 2 us of latency, 900 kB at 450 GB/s.
     assert_eq!(outcome.step.0, 4 * US);
-    assert_eq!(outcome.ledger.bytes[3], [8 * 900_000, 0, 0, 0, 0]);
+    assert_eq!(carried(&outcome, "dp"), [8 * 900_000, 0, 0, 0, 0]);
     assert_eq!(outcome.flows, 0);
 }
 
 #[test]
 fn the_local_stage_is_added() {
-    let with = play(&graph(4, RingKind::AllReduce, 900_000), &packet(4));
-    let without = play(&graph(4, RingKind::AllReduce, 0), &packet(4));
+    let with = play(&graph(4, CollectiveKind::AllReduce, 900_000), &packet(4));
+    let without = play(&graph(4, CollectiveKind::AllReduce, 0), &packet(4));
     assert_eq!(with.step.0, without.step.0 + 4 * US);
 }
 
 #[test]
 fn members_on_one_server_need_no_network() {
-    let mut graph = graph(2, RingKind::AllReduce, 0);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = vec![0, 0];
+    let mut graph = graph(2, CollectiveKind::AllReduce, 0);
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 0];
     let outcome = play(&graph, &packet(1));
     // Each edge carries the whole buffer: 2 MB per GPU at 450 GB/s.
     assert_eq!(outcome.step.0, 2 * US + (SIZE / 4 * 1000_u64).div_ceil(450));
@@ -65,22 +63,22 @@ fn members_on_one_server_need_no_network() {
 
 #[test]
 fn compute_hides_a_ring_until_its_wait() {
-    let mut graph = graph(4, RingKind::AllReduce, 0);
-    graph.programs[0].tasks.insert(1, compute(10 * US));
-    let alone = play(&self::graph(4, RingKind::AllReduce, 0), &packet(4)).step.0;
+    let mut graph = graph(4, CollectiveKind::AllReduce, 0);
+    graph.roles[0].tasks.insert(1, compute(10 * US));
+    let alone = play(&self::graph(4, CollectiveKind::AllReduce, 0), &packet(4)).step.0;
     let outcome = play(&graph, &packet(4));
     assert_eq!(outcome.step.0, alone);
-    assert_eq!(spent(&outcome, 0, Category::Dp), 4 * (alone - 10 * US));
-    graph.programs[0].tasks[1] = compute(2 * alone);
+    assert_eq!(spent(&outcome, 0, DP), 4 * (alone - 10 * US));
+    graph.roles[0].tasks[1] = compute(2 * alone);
     assert_eq!(play(&graph, &packet(4)).step.0, 2 * alone);
 }
 
 #[test]
 fn two_rings_at_once_share_the_links() {
-    let mut graph = graph(4, RingKind::AllReduce, 0);
+    let mut graph = graph(4, CollectiveKind::AllReduce, 0);
     let alone = play(&graph, &packet(4)).step.0;
-    graph.programs[0].tasks.insert(1, ring(RingKind::AllReduce, 6, SIZE, 0));
-    graph.programs[0].tasks.push(wait(6));
+    graph.roles[0].tasks.insert(1, ring(CollectiveKind::AllReduce, 6, SIZE, 0));
+    graph.roles[0].tasks.push(wait(6));
     let transmission = alone - 12 * US;
     assert_eq!(play(&graph, &packet(4)).step.0, 2 * transmission + 12 * US);
 }
@@ -105,7 +103,7 @@ fn cycles(n: u32, strides: &[(u32, u32)]) -> Direct {
     found
 }
 
-fn over(n: u32, kind: RingKind, network: Direct) -> Outcome {
+fn over(n: u32, kind: CollectiveKind, network: Direct) -> Outcome {
     play(&graph(n, kind, 0), &direct(n, network))
 }
 
@@ -119,11 +117,11 @@ fn fixed_circuits_carry_a_ring_both_ways() {
     // One circuit per hop: half of the bytes in each direction, with a cycle or without.
     let one = cycles(8, &[(1, 1)]);
     let startup = 14 * US;
-    let outcome = over(8, RingKind::AllReduce, one.clone());
+    let outcome = over(8, CollectiveKind::AllReduce, one.clone());
     assert_eq!(outcome.step.0, edge(8) / 2 * NIC + startup);
-    assert_eq!(outcome.ledger.bytes[3], [0, 0, 0, edge(8) * 8, 0]);
+    assert_eq!(carried(&outcome, "dp"), [0, 0, 0, edge(8) * 8, 0]);
     assert_eq!(outcome.flows, 16);
-    let without = over(8, RingKind::AllReduce, Direct { cycles: vec![], ..one });
+    let without = over(8, CollectiveKind::AllReduce, Direct { cycles: vec![], ..one });
     assert_eq!(without.step, outcome.step);
 }
 
@@ -131,16 +129,18 @@ fn fixed_circuits_carry_a_ring_both_ways() {
 fn cycles_divide_a_ring_among_them() {
     // n servers, two strides, both directions: a quarter of the bytes on each circuit and way.
     for (n, stride) in [(5, 2), (8, 3), (10, 3), (16, 5)] {
-        for (kind, halves) in
-            [(RingKind::AllReduce, 2), (RingKind::ReduceScatter, 1), (RingKind::AllGather, 1)]
-        {
+        for (kind, halves) in [
+            (CollectiveKind::AllReduce, 2),
+            (CollectiveKind::ReduceScatter, 1),
+            (CollectiveKind::AllGather, 1),
+        ] {
             let outcome = over(n, kind, cycles(n, &[(1, 1), (stride, 1)]));
             let size = edge(n) * halves / 2;
             let startup = halves * u64::from(n - 1) * US;
             assert_eq!(outcome.step.0, size.div_ceil(4) * NIC + startup, "{n} servers, {kind:?}");
-            assert_eq!(outcome.ledger.bytes[3], [0, 0, 0, size * u64::from(n), 0]);
+            assert_eq!(carried(&outcome, "dp"), [0, 0, 0, size * u64::from(n), 0]);
             assert_eq!(outcome.flows, 4 * u64::from(n));
-            assert_eq!(outcome.critical_path.0[Category::Dp as usize], outcome.step.0);
+            assert_eq!(outcome.critical_path[DP.index()], outcome.step.0);
         }
     }
 }
@@ -148,21 +148,21 @@ fn cycles_divide_a_ring_among_them() {
 #[test]
 fn a_cycle_of_more_circuits_gets_more() {
     // 3 + 1 circuits carry 4 times as much as one, both ways twice of that.
-    let outcome = over(8, RingKind::AllReduce, cycles(8, &[(1, 3), (3, 1)]));
+    let outcome = over(8, CollectiveKind::AllReduce, cycles(8, &[(1, 3), (3, 1)]));
     assert_eq!(outcome.step.0, edge(8) / 8 * NIC + 14 * US);
     // The narrowest hop of a cycle decides: more circuits between two of its servers do not help.
     let mut wider = cycles(8, &[(1, 3), (3, 1)]);
     wider.circuits.push(Circuit { a: 0, b: 3, count: 4 });
-    assert_eq!(over(8, RingKind::AllReduce, wider).step, outcome.step);
+    assert_eq!(over(8, CollectiveKind::AllReduce, wider).step, outcome.step);
 }
 
 #[test]
 fn cycles_of_the_same_circuits_share_them() {
     let mut network = cycles(8, &[(1, 3), (3, 1)]);
-    let alone = over(8, RingKind::AllReduce, network.clone());
+    let alone = over(8, CollectiveKind::AllReduce, network.clone());
     network.cycles[0].count = 1;
     network.cycles.push(Cycle { servers: (0..8).rev().collect(), count: 2 });
-    let shared = over(8, RingKind::AllReduce, network);
+    let shared = over(8, CollectiveKind::AllReduce, network);
     // Rates of flows that share a link are rounded.
     assert!(shared.step.0.abs_diff(alone.step.0) <= 1);
     assert_eq!(shared.ledger, alone.ledger);
@@ -175,24 +175,24 @@ fn a_hop_whose_circuit_is_elsewhere_is_relayed() {
     network.routes.retain(|route| route.servers != [3, 0] && route.servers != [0, 3]);
     network.routes.push(Route { servers: vec![3, 2, 1, 0] });
     network.routes.push(Route { servers: vec![0, 1, 2, 3] });
-    let outcome = over(4, RingKind::AllReduce, network);
+    let outcome = over(4, CollectiveKind::AllReduce, network);
     // Both halves share each circuit and direction: one hop of its own, the relayed one of the
     // other. Latencies: three of 1 us and one of 3 hops and two relays.
     assert_eq!(outcome.step.0, edge(4) * NIC + 6 * (3 + 9) * US / 4);
-    assert_eq!(outcome.ledger.bytes[3][3..], [edge(4) * 4, edge(4) * 2]);
+    assert_eq!(carried(&outcome, "dp")[3..], [edge(4) * 4, edge(4) * 2]);
 }
 
 #[test]
 fn two_servers_use_both_directions_of_one_ring() {
-    let outcome = over(2, RingKind::AllReduce, cycles(2, &[(1, 4)]));
+    let outcome = over(2, CollectiveKind::AllReduce, cycles(2, &[(1, 4)]));
     assert_eq!(outcome.step.0, edge(2) / 4 * NIC + 2 * US);
     assert_eq!(outcome.flows, 2);
 }
 
 #[test]
 fn cycles_of_other_servers_do_not_serve() {
-    let mut graph = graph(8, RingKind::AllReduce, 0);
-    graph.scopes[0].offsets = vec![0, 4, 8];
+    let mut graph = graph(8, CollectiveKind::AllReduce, 0);
+    graph.families[1].offsets = vec![0, 4, 8];
     let mut network = cycles(8, &[(1, 1), (3, 1)]);
     let ring = |from: u32| (from..from + 4).collect::<Vec<u32>>();
     for (a, b) in [(3, 0), (0, 3), (7, 4), (4, 7)] {
@@ -212,11 +212,11 @@ fn cycles_of_other_servers_do_not_serve() {
 #[test]
 fn workers_of_a_server_follow_each_other_in_a_cycle() {
     // Members alternate between the servers of a cycle of four: eight workers, two on each.
-    let mut graph = graph(8, RingKind::AllReduce, 0);
-    graph.layout.gpus_per_worker = 4;
-    graph.layout.worker_server = (0..8).map(|worker| worker % 4).collect();
+    let mut graph = graph(8, CollectiveKind::AllReduce, 0);
+    graph.gpus_per_worker = 4;
+    graph.worker_server = (0..8).map(|worker| worker % 4).collect();
     let outcome = play(&graph, &direct(4, cycles(4, &[(1, 1)])));
     let across = edge(8) / 2 * NIC;
     assert_eq!(outcome.step.0, across + 14 * 4 * US / 8);
-    assert_eq!(outcome.ledger.bytes[3], [edge(8) * 4, 0, 0, edge(8) * 4, 0]);
+    assert_eq!(carried(&outcome, "dp"), [edge(8) * 4, 0, 0, edge(8) * 4, 0]);
 }

@@ -1,21 +1,21 @@
 //! Properties of whole steps.
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
-use crate::testing::{all_to_all, empty_graph, mixnet, packet, with_blocks};
+use crate::testing::{EP, all_to_all, empty_graph, mixnet, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{Category, Eps, Network, Rate, RingKind, TaskGraph};
+use lightloom_model::{CollectiveKind, Eps, Network, Rate, TaskGraph, WorkerId};
 use proptest::prelude::*;
 
 /// Two stages, an EP group of four in each, random tokens.
 fn step(tokens: &[u32], work: &[u64]) -> TaskGraph {
     let blocks: Vec<&[u32]> = tokens.chunks_exact(16).collect();
     let mut graph = with_blocks(empty_graph(2, 1, 4), &blocks);
-    graph.scopes = vec![one_ring(4)];
-    graph.scopes[0].offsets = vec![0, 4, 8];
-    graph.scopes[0].workers = (0..8).collect();
+    graph.families.push(one_ring(4));
+    graph.families[1].offsets = vec![0, 4, 8];
+    graph.families[1].workers = (0..8).map(WorkerId).collect();
     for stage in 0..2 {
-        let tasks = &mut graph.programs[stage as usize].tasks;
+        let tasks = &mut graph.roles[stage as usize].tasks;
         for (index, &duration) in work.iter().enumerate() {
             let block = index as u32 % blocks.len() as u32;
             if stage == 1 {
@@ -29,7 +29,7 @@ fn step(tokens: &[u32], work: &[u64]) -> TaskGraph {
                 tasks.push(send(1, index as u32, duration));
             }
         }
-        tasks.push(ring(RingKind::AllReduce, 0, 1_000_000, 1000));
+        tasks.push(ring(CollectiveKind::AllReduce, 0, 1_000_000, 1000));
         tasks.push(wait(0));
     }
     graph
@@ -56,13 +56,15 @@ proptest! {
             let outcome = play(&graph, &network);
             let again = play(&graph, &network);
             prop_assert_eq!(&outcome, &again);
-            prop_assert_eq!(outcome.critical_path.total(), outcome.step.0);
-            for stage in &outcome.spent {
-                prop_assert_eq!(stage.total(), outcome.step.0 * 4);
+            prop_assert_eq!(outcome.critical_path.iter().sum::<u64>(), outcome.step.0);
+            for role in &outcome.roles {
+                prop_assert_eq!(role.spent.iter().sum::<u64>(), outcome.step.0 * 4);
             }
-            prop_assert_eq!(outcome.ledger.sent, outcome.ledger.implied);
-            prop_assert_eq!(outcome.ledger.received, outcome.ledger.implied);
-            let timeline_workers = vec![0, 5];
+            for purpose in &outcome.ledger.purposes {
+                prop_assert_eq!(purpose.sent, purpose.implied);
+                prop_assert_eq!(purpose.received, purpose.implied);
+            }
+            let timeline_workers = vec![WorkerId(0), WorkerId(5)];
             let options = Options { timeline_workers, ..Options::default() };
             let watched = execute(&graph, &network, &options, &mut Silent).unwrap();
             prop_assert_eq!(watched.trace_hash, outcome.trace_hash);
@@ -79,7 +81,7 @@ proptest! {
         tokens in prop::collection::vec(0_u32..3_000_000, 16),
     ) {
         let mut graph = with_blocks(empty_graph(1, 1, 4), &[&tokens]);
-        graph.programs[0].tasks = vec![all_to_all(0, true)];
+        graph.roles[0].tasks = vec![all_to_all(0, true)];
         for network in [packet(4), mixnet(4)] {
             let slow = play(&graph, &network).step;
             prop_assert!(play(&graph, &faster(&network)).step <= slow);
@@ -105,5 +107,5 @@ fn link_use_is_between_nothing_and_all() {
             "{class:?}"
         );
     }
-    assert!(outcome.spent[0].0[Category::Ep as usize] > 0);
+    assert!(outcome.roles[0].spent[EP.index()] > 0);
 }

@@ -45,9 +45,10 @@ class Workloads:
 
 
 def _size(workload: Workload) -> int:
-    blocks = workload.graph.blocks
-    ranks = 0 if blocks.rank_tokens is None else blocks.rank_tokens.nbytes
-    return blocks.tokens.nbytes + ranks + 2 * blocks.expert_forward_ps.nbytes
+    graph = workload.graph
+    counts = [array for one in graph.demands for array in (one.counts, one.rank_counts)]
+    arrays = [*counts, *(table.values for table in graph.tables)]
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 class Networks:

@@ -161,8 +161,7 @@ def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
 
 def timeline_workers(workload: Workload) -> tuple[int, ...]:
     """One worker per pipeline stage: the first member of the first expert replica."""
-    layout = workload.graph.layout
-    return tuple(stage * layout.replicas * layout.members for stage in range(layout.stages))
+    return tuple(int(role.workers[0]) for role in workload.graph.roles)
 
 
 class _Runner:

@@ -271,9 +271,10 @@ def _memory(job: Job) -> dict[str, Any]:
 
 def _demand(job: Job, workload: Workload) -> dict[str, Any]:
     """The first block's member x member dispatch bytes, and the skew of the whole step."""
-    tokens = workload.graph.blocks.tokens
-    if tokens.size == 0 or not tokens.any():
+    demands = workload.graph.demands
+    if not demands or not demands[0].counts.any():
         return {}
+    tokens = demands[0].counts
     per_token = job.model.hidden_size * job.scenario.demand.dispatch_element_bytes
     # A stage of dense layers has no demand: show the first group that has.
     group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])

@@ -1,0 +1,146 @@
+//! The demand of an all-to-all as bytes, and its share between workers.
+
+use crate::fabric::shares;
+use lightloom_model::{GroupId, Payload, TaskGraph};
+
+/// Writes bytes from member to member, row-major, into `demand`. The diagonal stays in the server.
+pub(crate) fn member_demand(
+    graph: &TaskGraph,
+    payload: Payload,
+    group: GroupId,
+    members: usize,
+    demand: &mut Vec<u64>,
+) {
+    match payload {
+        Payload::Bytes(bytes) => uniform(bytes, members, demand),
+        Payload::Block { demand: table, block, transposed, unit_bytes, .. } => {
+            let table = &graph.demands[table.index()];
+            let cell = group.index() * table.blocks as usize + block as usize;
+            let counts = &table.counts[cell * members * members..(cell + 1) * members * members];
+            scale(counts, members, transposed, unit_bytes, demand);
+        }
+    }
+}
+
+/// Writes bytes from rank to rank, as [`member_demand`]; each member is this many ranks.
+pub(crate) fn rank_demand(
+    graph: &TaskGraph,
+    payload: Payload,
+    group: GroupId,
+    (members, ranks): (usize, u32),
+    demand: &mut Vec<u64>,
+) {
+    let size = members * ranks as usize;
+    match payload {
+        Payload::Bytes(bytes) => {
+            // A buffer is in equal parts on the ranks of a worker.
+            let mut rows = Vec::with_capacity(size);
+            rows.extend(shares(bytes, ranks as usize));
+            demand.clear();
+            for row in 0..size {
+                demand.extend(shares(rows[row % ranks as usize], size));
+            }
+        }
+        Payload::Block { demand: table, block, transposed, unit_bytes, .. } => {
+            let table = &graph.demands[table.index()];
+            let cell = group.index() * table.blocks as usize + block as usize;
+            let counts = &table.rank_counts[cell * size * size..(cell + 1) * size * size];
+            scale(counts, size, transposed, unit_bytes, demand);
+        }
+    }
+}
+
+fn uniform(bytes: u64, members: usize, demand: &mut Vec<u64>) {
+    demand.clear();
+    for _ in 0..members {
+        demand.extend(shares(bytes, members));
+    }
+}
+
+/// Bytes from member to member where a block would have these counts.
+pub(crate) fn estimated_demand(payload: Payload, counts: &[u64], members: usize) -> Vec<u64> {
+    let Payload::Block { transposed, unit_bytes, .. } = payload else {
+        unreachable!("only blocks are estimated")
+    };
+    let mut demand = Vec::with_capacity(counts.len());
+    scale(counts, members, transposed, unit_bytes, &mut demand);
+    demand
+}
+
+fn scale<T: Copy + Into<u64>>(
+    counts: &[T],
+    size: usize,
+    transposed: bool,
+    unit_bytes: u64,
+    demand: &mut Vec<u64>,
+) {
+    let bytes = |count: T| count.into() * unit_bytes;
+    demand.clear();
+    if transposed {
+        for row in 0..size {
+            demand.extend((0..size).map(|column| bytes(counts[column * size + row])));
+        }
+    } else {
+        demand.extend(counts.iter().map(|&count| bytes(count)));
+    }
+}
+
+/// Bytes of an all-to-all that cross between workers.
+pub(crate) fn remote_bytes(
+    graph: &TaskGraph,
+    payload: Payload,
+    group: GroupId,
+    members: usize,
+    by_rank: bool,
+) -> u128 {
+    let Payload::Block { demand, block, unit_bytes, .. } = payload else {
+        let mut demand = Vec::new();
+        let ranks = if by_rank { ranks_per_worker(graph) } else { 1 };
+        rank_demand(graph, payload, group, (members, ranks), &mut demand);
+        return remote(&demand, members, ranks as usize).into();
+    };
+    let table = &graph.demands[demand.index()];
+    let ranks = if by_rank { table.ranks_per_member.max(1) as usize } else { 1 };
+    let size = members * ranks;
+    let counts = if ranks > 1 { &table.rank_counts } else { &table.counts };
+    let cell = group.index() * table.blocks as usize + block as usize;
+    let counts = &counts[cell * size * size..(cell + 1) * size * size];
+    u128::from(remote(counts, members, ranks)) * u128::from(unit_bytes)
+}
+
+/// Ranks per worker, at least 1.
+pub(crate) fn ranks_per_worker(graph: &TaskGraph) -> u32 {
+    graph.demands.iter().map(|demand| demand.ranks_per_member).max().unwrap_or(0).max(1)
+}
+
+/// Sum of a matrix without what stays in a member.
+fn remote<T: Copy + Into<u64>>(matrix: &[T], members: usize, ranks: usize) -> u64 {
+    let size = members * ranks;
+    let mut total = 0;
+    for (row, counts) in matrix.chunks_exact(size.max(1)).enumerate() {
+        let member = row / ranks;
+        let own = &counts[member * ranks..(member + 1) * ranks];
+        let sum = |counts: &[T]| counts.iter().map(|&count| count.into()).sum::<u64>();
+        total += sum(counts) - sum(own);
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_parts_go_to_all_members_and_ranks() {
+        let graph = TaskGraph::default();
+        let mut demand = Vec::new();
+        member_demand(&graph, Payload::Bytes(10), GroupId(0), 3, &mut demand);
+        assert_eq!(demand, [4, 3, 3, 4, 3, 3, 4, 3, 3]);
+        rank_demand(&graph, Payload::Bytes(10), GroupId(0), (2, 2), &mut demand);
+        assert_eq!(demand, [2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1]);
+        // Of 5 bytes of each rank, 2 go to the ranks of the other member from the first member's
+        // ranks and 3 from the second member's.
+        assert_eq!(remote(&demand, 2, 2), 2 + 2 + 3 + 3);
+        assert_eq!(remote_bytes(&graph, Payload::Bytes(10), GroupId(0), 2, true), 10);
+    }
+}

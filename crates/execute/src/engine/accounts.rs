@@ -1,0 +1,89 @@
+//! Where the time of workers goes: sums by category, and spans of those that are recorded.
+
+use crate::timeline::Timeline;
+use lightloom_model::{CategoryId, Task, Time, WorkerId};
+
+/// From when to when.
+pub(crate) type Span = (Time, Time);
+
+/// Time by worker and category.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    categories: usize,
+    /// Picoseconds on main streams, `[worker][category]`.
+    spent: Vec<u64>,
+    recorded: Vec<bool>,
+    /// Stream of what runs alongside the others, in timelines.
+    alongside: u8,
+    /// Spans of recorded workers.
+    pub timeline: Timeline,
+}
+
+impl Accounts {
+    /// Empty accounts.
+    pub fn new(workers: usize, categories: usize, streams: usize) -> Self {
+        Self {
+            categories,
+            spent: vec![0; workers * categories],
+            recorded: vec![false; workers],
+            alongside: streams as u8,
+            timeline: Timeline::default(),
+        }
+    }
+
+    /// Records the spans of a worker; false if there is no such worker.
+    pub fn record(&mut self, worker: WorkerId) -> bool {
+        let entry = self.recorded.get_mut(worker.index());
+        entry.map(|recorded| *recorded = true).is_some()
+    }
+
+    /// Charges a span of a worker's stream to a category. Sums are those of the main stream, which
+    /// does one thing at a time.
+    pub fn spend(
+        &mut self,
+        (worker, stream): (WorkerId, u8),
+        task: &Task,
+        category: CategoryId,
+        span: Span,
+    ) {
+        if span.1 <= span.0 {
+            return;
+        }
+        if stream == 0 {
+            let cell = worker.index() * self.categories + category.index();
+            self.spent[cell] = self.spent[cell].saturating_add(span.1.since(span.0).0);
+        }
+        if self.recorded[worker.index()] {
+            self.push((worker, stream), task, category, span);
+        }
+    }
+
+    /// Records something that runs alongside a worker's streams.
+    pub fn record_alongside(&mut self, worker: WorkerId, task: &Task, span: Span) {
+        if self.recorded[worker.index()] && span.1 > span.0 {
+            self.push((worker, self.alongside), task, task.category, span);
+        }
+    }
+
+    /// Picoseconds by category of a worker's main stream.
+    pub fn of(&self, worker: WorkerId) -> &[u64] {
+        &self.spent[worker.index() * self.categories..][..self.categories]
+    }
+
+    fn push(
+        &mut self,
+        (worker, stream): (WorkerId, u8),
+        task: &Task,
+        category: CategoryId,
+        span: Span,
+    ) {
+        let timeline = &mut self.timeline;
+        timeline.worker.push(worker.0);
+        timeline.stream.push(stream);
+        timeline.start.push(span.0.0);
+        timeline.end.push(span.1.0);
+        timeline.category.push(category.0);
+        timeline.layer.push(task.layer);
+        timeline.micro_batch.push(task.micro_batch);
+    }
+}

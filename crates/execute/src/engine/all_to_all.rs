@@ -1,0 +1,546 @@
+//! All-to-alls: MixNet section 5.3, member by member.
+//!
+//! A member begins when it arrives (and its circuits are up): it gathers onto its delegates, then
+//! its flows start, whoever else has arrived. It is done when every sender has been heard of, its
+//! last byte has arrived and been scattered, and its local part is done:
+//!
+//! ```text
+//! start   = max(arrival, circuits up)
+//! sent    = start + gather
+//! inbound = max over senders (flow end + path latency; for no bytes, the sender's `sent`)
+//! done    = max(sent + local, max(inbound, start) + scatter)
+//! ```
+//!
+//! Gather, local and scatter each take the NVSwitch latency plus the bytes of the busiest GPU over
+//! its rate, or nothing for no bytes. Sends need not end for a member to resume.
+
+use super::completion::{self, End, Tasks};
+use super::context::{Context, PhaseTransfer, Step, record};
+use super::gate::{Gate, Opening};
+use super::owner::{Event, Owner};
+use super::streams::StreamId;
+use crate::circuits::Circuits;
+use crate::critical_path::CriticalPath;
+use crate::demand::{member_demand, rank_demand};
+use crate::fabric::Way;
+use crate::lower::{self, Planner};
+use crate::slab::Slab;
+use lightloom_model::{
+    Carrier, Collective, CollectivePlan, Duration, FamilyId, GroupId, Payload, Task, TaskGraph,
+    TaskIndex, Time, WorkerId,
+};
+use rustc_hash::FxHashMap;
+
+/// A member of an all-to-all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Member<'a> {
+    /// When it reached the task, if it has, and which of its streams.
+    pub arrived: Option<(Time, StreamId)>,
+    /// When it could begin, if it has.
+    start: Option<Time>,
+    /// What led to `arrived`, then to `start`.
+    pub path: CriticalPath,
+    /// The part of the wait for `start` that is due to circuits.
+    switching: Duration,
+    /// Senders not yet heard of.
+    senders_left: u32,
+    /// Transfers announced and not yet arrived.
+    inbound_left: u32,
+    /// Last arrival so far, and its sender.
+    inbound: Time,
+    inbound_from: u32,
+    done: bool,
+    /// Its end and who waits for that, if it has a handle.
+    end: Option<End>,
+    waiting: Option<(StreamId, &'a Task)>,
+}
+
+/// An all-to-all under way.
+#[derive(Debug, Default)]
+pub(super) struct AllToAll<'a> {
+    /// Family and group.
+    pub group: (FamilyId, GroupId),
+    /// Collectives over the family before it.
+    sequence: u32,
+    pub task: Option<&'a Task>,
+    pub members: Vec<Member<'a>>,
+    /// When it may begin.
+    pub gate: Gate,
+    /// Members that have arrived.
+    pub arrived: u32,
+    /// The member that arrived last.
+    pub latest: u32,
+    planned: bool,
+    plan: CollectivePlan,
+    /// How much longer its transfers take than as fluids.
+    stretch: f64,
+    /// Members whose flows have started.
+    dispatched: u32,
+    /// Flows under way.
+    flows: u32,
+    /// Whether all flows are over.
+    over: bool,
+    finished: u32,
+    /// Handles that nobody has waited for yet.
+    handles: u32,
+    /// Sum of the members' arrival times, for the wait for stragglers.
+    arrivals: u128,
+}
+
+impl<'a> AllToAll<'a> {
+    /// The task of all members.
+    pub fn task(&self) -> &'a Task {
+        self.task.expect("set up")
+    }
+
+    fn collective(&self) -> &'a Collective {
+        self.task().collective().expect("an all-to-all is a collective")
+    }
+
+    fn workers(&self, graph: &'a TaskGraph) -> &'a [WorkerId] {
+        graph.families[self.group.0.index()].members(self.group.1)
+    }
+
+    /// Something from a sender arrives at a member.
+    fn hear(&mut self, to: u32, from: u32, arrival: Time) {
+        let member = &mut self.members[to as usize];
+        if arrival > member.inbound {
+            member.inbound = arrival;
+            member.inbound_from = from;
+        }
+    }
+}
+
+/// An all-to-all whose flows are over.
+#[derive(Debug)]
+pub(super) struct Over {
+    /// Family and group.
+    pub group: (FamilyId, GroupId),
+    /// Collectives over the family before it.
+    pub sequence: u32,
+    /// What led to its end.
+    pub path: CriticalPath,
+}
+
+/// All all-to-alls under way.
+#[derive(Debug)]
+pub(super) struct AllToAlls<'a> {
+    planner: Planner,
+    /// Whether data moves rank by rank.
+    by_rank: bool,
+    entries: Slab<AllToAll<'a>>,
+    /// Per family, the place of its first group in `active`.
+    first_group: Vec<u32>,
+    /// Per group, those that some member has reached.
+    active: Vec<Vec<u32>>,
+    /// Streams that wait for an all-to-all of their worker that nobody has reached.
+    early: FxHashMap<(WorkerId, TaskIndex), (StreamId, &'a Task)>,
+    /// Those that are over, for who decides what comes next.
+    pub over: Vec<Over>,
+    /// Time in which members waited for the last one, added up.
+    pub straggler_wait: u128,
+    /// Time in which members waited for circuits, added up.
+    pub exposed: u128,
+}
+
+impl<'a> AllToAlls<'a> {
+    /// None yet.
+    pub fn new(graph: &TaskGraph, planner: Planner, by_rank: bool) -> Self {
+        let mut groups = 0;
+        let mut first_group = Vec::with_capacity(graph.families.len());
+        for family in &graph.families {
+            first_group.push(groups);
+            groups += family.groups() as u32;
+        }
+        Self {
+            planner,
+            by_rank,
+            entries: Slab::default(),
+            first_group,
+            active: vec![Vec::new(); groups as usize],
+            early: FxHashMap::default(),
+            over: Vec::new(),
+            straggler_wait: 0,
+            exposed: 0,
+        }
+    }
+
+    /// One of them.
+    pub fn get(&self, number: u32) -> &AllToAll<'a> {
+        &self.entries[number]
+    }
+
+    /// Opens one of them, or has it wait.
+    pub fn set_gate(&mut self, number: u32, gate: Gate) {
+        self.entries[number].gate = gate;
+    }
+
+    /// All-to-alls in use.
+    pub fn in_use(&self) -> usize {
+        self.entries.in_use()
+    }
+
+    /// The members of one that have arrived.
+    pub fn present(&self, number: u32) -> Vec<u32> {
+        let members = self.entries[number].members.iter().enumerate();
+        members.filter(|(_, m)| m.arrived.is_some()).map(|(place, _)| place as u32).collect()
+    }
+
+    fn active(&mut self, (family, group): (FamilyId, GroupId)) -> &mut Vec<u32> {
+        &mut self.active[self.first_group[family.index()] as usize + group.index()]
+    }
+
+    /// The all-to-all of a group with so many collectives before it, if somebody has reached it.
+    pub fn reached(&self, (family, group): (FamilyId, GroupId), sequence: u32) -> Option<u32> {
+        let group = self.first_group[family.index()] as usize + group.index();
+        let mut active = self.active[group].iter().copied();
+        active.find(|&number| self.entries[number].sequence == sequence)
+    }
+
+    /// Sets up an all-to-all that nobody has reached before.
+    pub fn set_up(
+        &mut self,
+        graph: &TaskGraph,
+        group: (FamilyId, GroupId),
+        sequence: u32,
+        (task, gate): (&'a Task, Gate),
+    ) -> u32 {
+        let members = graph.families[group.0.index()].members(group.1).len();
+        let number = self.entries.take();
+        let entry = &mut self.entries[number];
+        let mut plan = std::mem::take(&mut entry.plan);
+        plan.reset(members);
+        let mut list = std::mem::take(&mut entry.members);
+        list.clear();
+        let senders_left = members as u32 - 1;
+        list.resize(members, Member { senders_left, ..Member::default() });
+        *entry = AllToAll {
+            group,
+            sequence,
+            task: Some(task),
+            members: list,
+            gate,
+            plan,
+            ..AllToAll::default()
+        };
+        self.active(group).push(number);
+        number
+    }
+
+    /// A member arrives; true if it was the last.
+    pub fn arrive(&mut self, context: &Context<'a>, number: u32, place: u32, id: StreamId) -> bool {
+        let stream = &context.streams[id];
+        let entry = &mut self.entries[number];
+        let member = &mut entry.members[place as usize];
+        member.arrived = Some((context.now, id));
+        member.path = stream.path.clone();
+        entry.arrived += 1;
+        entry.latest = place;
+        entry.arrivals += u128::from(context.now.0);
+        if entry.task().handle.is_some() {
+            entry.handles += 1;
+            let position = stream.turn(context.index).expect("it is at the all-to-all");
+            let waiting = &mut entry.members[place as usize].waiting;
+            *waiting = self.early.remove(&(stream.worker, position));
+        }
+        entry.arrived as usize == entry.members.len()
+    }
+
+    /// A member that has arrived begins, now or when its circuits are up.
+    pub fn begin(
+        &mut self,
+        context: &mut Context<'a>,
+        mut circuits: Option<&mut Circuits<'a>>,
+        number: u32,
+        place: u32,
+    ) {
+        self.plan(context, circuits.as_deref_mut(), number);
+        let entry = &mut self.entries[number];
+        let Gate::Open(Opening { from, ready, path }) = &entry.gate else {
+            unreachable!("only open all-to-alls begin")
+        };
+        let member = &mut entry.members[place as usize];
+        let (arrived, _) = member.arrived.expect("it has arrived");
+        let start = arrived.max(*ready);
+        if *from > arrived {
+            // What was waited for is what led to the decision.
+            member.path = path.clone();
+        }
+        member.switching = start.since(arrived.max(*from));
+        member.path.charge(context.index.reconfiguration, member.switching);
+        member.start = Some(start);
+        self.exposed += u128::from(member.switching.0);
+        let gather = context.fabric.local_time(entry.plan.gather[place as usize]);
+        if start + gather > context.now {
+            let event = Event::Dispatch { all_to_all: number, place };
+            context.schedule(start + gather, event);
+        } else {
+            self.dispatch(context, circuits.as_deref(), number, place);
+        }
+    }
+
+    /// Sizes all steps, once per all-to-all, and takes the circuits into use.
+    fn plan(
+        &mut self,
+        context: &mut Context<'a>,
+        mut circuits: Option<&mut Circuits<'a>>,
+        number: u32,
+    ) {
+        let entry = &mut self.entries[number];
+        if std::mem::replace(&mut entry.planned, true) {
+            return;
+        }
+        let ((_, group), task) = (entry.group, entry.task());
+        let members = entry.workers(context.graph);
+        let (mut demand, mut ranks) = (Vec::new(), Vec::new());
+        let payload = payload(task);
+        member_demand(context.graph, payload, group, members.len(), &mut demand);
+        if self.by_rank && context.seats.ranks > 1 {
+            let shape = (members.len(), context.seats.ranks);
+            rank_demand(context.graph, payload, group, shape, &mut ranks);
+        }
+        let (mut routed, mut ways) = (None, None);
+        if let Some(circuits) = circuits.as_deref_mut() {
+            let region = circuits.of_group(group.0).expect("the group crosses servers");
+            circuits.enter(region);
+            ways = circuits.relay(group.0, &demand);
+            if ways.is_none() {
+                routed = Some(circuits.route(group.0, &demand));
+            }
+        }
+        let request = lower::Exchange {
+            members,
+            demand: &demand,
+            rank_demand: &ranks,
+            circuits: routed.as_ref().map(|(eps, counts)| (eps.as_slice(), counts.as_slice())),
+            ways: ways.as_deref(),
+        };
+        let plan = &mut entry.plan;
+        self.planner.plan(&request, &context.seats, &context.fabric, plan);
+        context.ledger.inside(context.purpose(task), plan.nvswitch_bytes);
+        let stretch = self.phase_stretch(context, circuits.as_deref(), number);
+        self.entries[number].stretch = stretch;
+    }
+
+    /// How much longer the transfers of an all-to-all take than as fluids, all begun together.
+    fn phase_stretch(
+        &self,
+        context: &mut Context<'a>,
+        circuits: Option<&Circuits<'a>>,
+        number: u32,
+    ) -> f64 {
+        if !context.stretches() {
+            return 1.0;
+        }
+        let entry = &self.entries[number];
+        let workers = entry.workers(context.graph);
+        let transfers = entry.plan.transfers.iter().map(|transfer| {
+            let ends = (workers[transfer.from as usize], workers[transfer.to as usize]);
+            let servers = context.servers(ends);
+            PhaseTransfer {
+                way: way(context, circuits, entry, transfer),
+                bytes: transfer.bytes,
+                latency: context.fabric.propagation(servers, transfer.carrier),
+            }
+        });
+        let transfers: Vec<PhaseTransfer> = transfers.collect();
+        let purpose = context.purpose(entry.task());
+        context.stretch(purpose, &transfers)
+    }
+
+    /// The flows of a member start.
+    pub fn dispatch(
+        &mut self,
+        context: &mut Context<'a>,
+        circuits: Option<&Circuits<'a>>,
+        number: u32,
+        place: u32,
+    ) {
+        let task = self.entries[number].task();
+        let purpose = context.purpose(task);
+        for index in self.entries[number].plan.sent_by(place) {
+            let entry = &mut self.entries[number];
+            let transfer = entry.plan.transfers[index];
+            context.note_sent(purpose, transfer.carrier, transfer.bytes);
+            let way = way(context, circuits, entry, &transfer);
+            let owner = Owner::AllToAll(number, index as u32);
+            context.start((&way, transfer.bytes), entry.stretch, task.priority, owner);
+            entry.flows += 1;
+            entry.members[transfer.to as usize].inbound_left += 1;
+        }
+        let members = self.entries[number].members.len() as u32;
+        self.entries[number].dispatched += 1;
+        for other in (0..members).filter(|&other| other != place) {
+            let entry = &mut self.entries[number];
+            entry.members[other as usize].senders_left -= 1;
+            entry.hear(other, place, context.now);
+            self.settle(context, number, other);
+        }
+        self.settle(context, number, place);
+        self.close(context, number, place);
+    }
+
+    /// A flow of an all-to-all has finished.
+    pub fn transfer_done(&mut self, context: &mut Context<'a>, number: u32, index: u32) {
+        let entry = &mut self.entries[number];
+        let transfer = entry.plan.transfers[index as usize];
+        entry.flows -= 1;
+        entry.members[transfer.to as usize].inbound_left -= 1;
+        let workers = entry.workers(context.graph);
+        let ends = (workers[transfer.from as usize], workers[transfer.to as usize]);
+        let latency = context.fabric.latency(context.servers(ends), transfer.carrier);
+        entry.hear(transfer.to, transfer.from, context.now + latency);
+        context.ledger.receive(context.purpose(entry.task()), transfer.bytes);
+        self.settle(context, number, transfer.to);
+        self.close(context, number, transfer.from);
+    }
+
+    /// Ends a member's part if nothing is missing any more.
+    fn settle(&mut self, context: &mut Context<'a>, number: u32, place: u32) {
+        let entry = &mut self.entries[number];
+        let member = &entry.members[place as usize];
+        let Some(start) = member.start else { return };
+        if member.done || member.senders_left > 0 || member.inbound_left > 0 {
+            return;
+        }
+        let time = |bytes: &[u64]| context.fabric.local_time(bytes[place as usize]);
+        let plan = &entry.plan;
+        let local = start + time(&plan.gather) + time(&plan.local);
+        let scattered = member.inbound.max(start) + time(&plan.scatter);
+        let done = local.max(scattered);
+        let sender = &entry.members[member.inbound_from as usize];
+        let by_sender = scattered == done && member.inbound > start;
+        let (origin, since) =
+            if by_sender { (sender, sender.start) } else { (member, Some(start)) };
+        let since = since.expect("a sender has begun");
+        let path = origin.path.extended(entry.task().category, done.since(since));
+        let member = &mut entry.members[place as usize];
+        member.done = true;
+        entry.finished += 1;
+        let (arrived, _) = member.arrived.expect("begun");
+        self.member_done(context, number, place, End { began: arrived, done, path });
+    }
+
+    /// Releases who waits for a member's part.
+    fn member_done(&mut self, context: &mut Context<'a>, number: u32, place: u32, end: End) {
+        let entry = &mut self.entries[number];
+        let (task, collective) = (entry.task(), entry.collective());
+        let member = &mut entry.members[place as usize];
+        let (arrived, id) = member.arrived.expect("begun");
+        if task.handle.is_some() {
+            match member.waiting.take() {
+                Some((waiter, waits)) => {
+                    entry.handles -= 1;
+                    let is_alongside = collective.asynchronous;
+                    let tasks = Tasks { waits, ended: task, is_alongside };
+                    completion::release(context, waiter, tasks, &end);
+                }
+                None => member.end = Some(end.clone()),
+            }
+        }
+        if !collective.asynchronous {
+            let start = member.start.expect("begun");
+            let dark = Time(start.0 - member.switching.0);
+            context.spend(id, task, task.category, (arrived, dark));
+            context.spend(id, task, context.index.reconfiguration, (dark, start));
+            context.spend(id, task, task.category, (start, end.done));
+            context.release(id, end.done, end.path);
+        }
+    }
+
+    /// Waits for an all-to-all of the worker's own, unless its part is done.
+    pub fn wait(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        waits: &'a Task,
+        (position, ended): (TaskIndex, &'a Task),
+    ) -> Step {
+        let stream = &context.streams[id];
+        let collective = ended.collective().expect("checked");
+        let family = collective.family.expect("checked");
+        let here = context.index.membership(family, stream.worker).expect("checked");
+        let sequence = context.index.roles[stream.role.index()].sequence[position.index()];
+        let Some(number) = self.reached((family, here.group), sequence) else {
+            self.early.insert((stream.worker, position), (id, waits));
+            return context.wait(id);
+        };
+        let entry = &mut self.entries[number];
+        let member = &mut entry.members[here.place as usize];
+        let Some(end) = member.end.take() else {
+            member.waiting = Some((id, waits));
+            return context.wait(id);
+        };
+        entry.handles -= 1;
+        let is_alongside = collective.asynchronous;
+        completion::take(context, id, Tasks { waits, ended, is_alongside }, &end);
+        self.forget(number);
+        Step::Next
+    }
+
+    /// Ends an all-to-all if its flows are over, the last of `sender`, and forgets it once all
+    /// members are released.
+    fn close(&mut self, context: &mut Context<'a>, number: u32, sender: u32) {
+        let entry = &mut self.entries[number];
+        let members = entry.members.len();
+        if !entry.over && entry.dispatched as usize == members && entry.flows == 0 {
+            entry.over = true;
+            let task = entry.task();
+            let (last, _) = entry.members[entry.latest as usize].arrived.expect("all have arrived");
+            self.straggler_wait += u128::from(last.0) * members as u128 - entry.arrivals;
+            let (group, sequence) = (entry.group, entry.sequence);
+            let ids = [group.1.0.into(), u64::from(task.layer), u64::from(task.micro_batch)];
+            context.hash.record(context.now, record::ALL_TO_ALL, &ids);
+            let path = path_now(context, entry, sender);
+            self.over.push(Over { group, sequence, path });
+        }
+        self.forget(number);
+    }
+
+    fn forget(&mut self, number: u32) {
+        let entry = &self.entries[number];
+        if entry.over && entry.finished as usize == entry.members.len() && entry.handles == 0 {
+            let group = entry.group;
+            self.active(group).retain(|&other| other != number);
+            self.entries.free(number);
+        }
+    }
+}
+
+/// What led to the end of an all-to-all's flows, now, the last of `sender`.
+fn path_now(context: &Context<'_>, entry: &AllToAll<'_>, sender: u32) -> CriticalPath {
+    let sender = &entry.members[sender as usize];
+    let start = sender.start.expect("all have begun");
+    sender.path.extended(entry.task().category, context.now.since(start))
+}
+
+/// What an all-to-all moves.
+pub(super) fn payload(task: &Task) -> Payload {
+    task.collective().expect("an all-to-all is a collective").payload
+}
+
+/// The path of a transfer of an all-to-all.
+fn way(
+    context: &Context<'_>,
+    circuits: Option<&Circuits<'_>>,
+    entry: &AllToAll<'_>,
+    transfer: &lightloom_model::Transfer,
+) -> Way {
+    let circuits = || circuits.expect("circuits carry what takes them");
+    let (group, places) = (entry.group.1.0, (transfer.from, transfer.to));
+    match transfer.carrier {
+        Carrier::Circuit => {
+            let link = circuits().link(group, places.0, places.1);
+            Way::Circuits(link.expect("bytes take circuits that may be"))
+        }
+        carrier @ Carrier::Relay { .. } => {
+            let eps = context.fabric.eps.as_ref().expect("an OCS has an EPS alongside");
+            Way::Relayed(circuits().relay_links(group, places, carrier, eps))
+        }
+        carrier => {
+            let workers = context.graph.families[entry.group.0.index()].members(entry.group.1);
+            let ends = (workers[places.0 as usize], workers[places.1 as usize]);
+            context.fabric.way(context.servers(ends), carrier)
+        }
+    }
+}

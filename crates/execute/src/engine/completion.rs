@@ -1,0 +1,115 @@
+//! The ends of tasks, and the streams that wait for them.
+
+use super::context::{Context, Step};
+use super::streams::StreamId;
+use crate::critical_path::CriticalPath;
+use lightloom_model::{Task, TaskIndex, Time, WorkerId};
+use rustc_hash::FxHashMap;
+
+/// The end of a task.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    /// When it began.
+    pub began: Time,
+    /// When it was, or will be, done.
+    pub done: Time,
+    /// What led to `done`.
+    pub path: CriticalPath,
+}
+
+/// Moves a stream's clock to the end of a task, if that is later. The span is charged to the
+/// category of the task that ended.
+pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, end: &End) {
+    let worker = context.streams[id].worker;
+    if tasks.is_alongside {
+        context.accounts.record_alongside(worker, tasks.ended, (end.began, end.done));
+    }
+    let at = context.streams[id].at;
+    if end.done > at {
+        context.spend(id, tasks.waits, tasks.ended.category, (at, end.done));
+        let stream = &mut context.streams[id];
+        stream.at = end.done;
+        stream.path = end.path.clone();
+    }
+}
+
+/// As [`take`], for a stream that has waited: it resumes.
+pub(super) fn release(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, end: &End) {
+    take(context, id, tasks, end);
+    let stream = &mut context.streams[id];
+    let (at, path) = (stream.at, std::mem::take(&mut stream.path));
+    context.release(id, at, path);
+}
+
+/// A task that waits, and the one that it waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tasks<'a> {
+    pub waits: &'a Task,
+    pub ended: &'a Task,
+    /// Whether what ended ran alongside the streams of its worker.
+    pub is_alongside: bool,
+}
+
+/// The end of a worker's own task, or who waits for it.
+#[derive(Debug)]
+enum Slot<'a> {
+    Ended(End),
+    Awaited(StreamId, &'a Task),
+}
+
+/// Ends of tasks that a worker does alone and another of its streams waits for.
+#[derive(Debug, Default)]
+pub(super) struct Completions<'a> {
+    slots: FxHashMap<(WorkerId, TaskIndex), Slot<'a>>,
+}
+
+impl<'a> Completions<'a> {
+    /// A stream has done a task with a handle.
+    pub fn complete(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        task: (TaskIndex, &'a Task),
+        end: End,
+    ) {
+        let key = (context.streams[id].worker, task.0);
+        let is_alongside = task.1.collective().is_some_and(|collective| collective.asynchronous);
+        match self.slots.remove(&key) {
+            Some(Slot::Awaited(waiter, waits)) => {
+                let tasks = Tasks { waits, ended: task.1, is_alongside };
+                release(context, waiter, tasks, &end);
+            }
+            _ => {
+                self.slots.insert(key, Slot::Ended(end));
+            }
+        }
+    }
+
+    /// Waits for a task of the same worker, unless it is done.
+    pub fn wait(
+        &mut self,
+        context: &mut Context<'a>,
+        id: StreamId,
+        waits: &'a Task,
+        ended: (TaskIndex, &'a Task),
+    ) -> Step {
+        let key = (context.streams[id].worker, ended.0);
+        match self.slots.remove(&key) {
+            Some(Slot::Ended(end)) => {
+                let collective = ended.1.collective();
+                let is_alongside = collective.is_some_and(|collective| collective.asynchronous);
+                take(context, id, Tasks { waits, ended: ended.1, is_alongside }, &end);
+                Step::Next
+            }
+            _ => {
+                self.slots.insert(key, Slot::Awaited(id, waits));
+                context.wait(id)
+            }
+        }
+    }
+
+    /// Ends that nobody has taken, and waits that nothing has ended.
+    pub fn in_use(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,188 @@
+//! What every part of a run shares: the step, the network, the clock, the streams and the accounts.
+
+use super::accounts::{Accounts, Span};
+use super::owner::{Event, NORMAL, Owner};
+use super::streams::{StreamId, Streams, Waiting};
+use crate::critical_path::CriticalPath;
+use crate::fabric::{Fabric, Way};
+use crate::index::Index;
+use crate::ledger::Ledger;
+use crate::medium::Flow;
+use crate::phases::PhaseBook;
+use crate::seats::Seats;
+use lightloom_kernel::{EventQueue, RunHash};
+use lightloom_model::{
+    CategoryId, Duration, Inside, Priority, PurposeId, Task, TaskGraph, Time, WorkerId,
+};
+
+/// Kinds of records in the run hash.
+pub(super) mod record {
+    pub const TASK: u32 = 0;
+    pub const ALL_TO_ALL: u32 = 1;
+    pub const MESSAGE: u32 = 2;
+    pub const RING: u32 = 3;
+    pub const CIRCUITS: u32 = 4;
+    pub const WORKER: u32 = 5;
+}
+
+/// Whether a stream can resume with its next task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It can.
+    Next,
+    /// It waits and will be released.
+    Wait,
+}
+
+/// Phases of packets, and the index there of each of the graph's purposes.
+#[derive(Debug)]
+pub(crate) struct Stretching<'a> {
+    /// What is known of phases.
+    pub book: &'a mut PhaseBook,
+    /// By purpose of the graph.
+    pub purposes: Vec<usize>,
+}
+
+/// A transfer between servers that begins with others.
+pub(crate) struct PhaseTransfer {
+    /// Its links.
+    pub way: Way,
+    /// Size.
+    pub bytes: u64,
+    /// From its end to its arrival.
+    pub latency: Duration,
+}
+
+/// What every part of a run shares.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    /// The step.
+    pub graph: &'a TaskGraph,
+    /// What is looked up in it.
+    pub index: &'a Index,
+    /// Where workers sit.
+    pub seats: Seats,
+    /// What carries bytes.
+    pub fabric: Fabric,
+    /// The time.
+    pub now: Time,
+    /// How far streams are.
+    pub streams: Streams,
+    /// Where time went.
+    pub accounts: Accounts,
+    /// Where bytes went.
+    pub ledger: Ledger,
+    /// Hash of everything that was recorded.
+    pub hash: RunHash,
+    /// What is to come.
+    pub queue: EventQueue<Event>,
+    /// What is known of packets, where flows stand for them.
+    pub stretching: Option<Stretching<'a>>,
+}
+
+impl<'a> Context<'a> {
+    /// The purpose of a communication task.
+    pub fn purpose(&self, task: &Task) -> PurposeId {
+        self.index.purpose(task)
+    }
+
+    /// The program of a stream.
+    pub fn tasks(&self, stream: StreamId) -> &'a [Task] {
+        &self.graph.roles[self.streams[stream].role.index()].tasks
+    }
+
+    /// The servers of two workers.
+    pub fn servers(&self, (from, to): (WorkerId, WorkerId)) -> (u32, u32) {
+        (self.seats.server[from.index()], self.seats.server[to.index()])
+    }
+
+    /// Has an event processed at a time.
+    pub fn schedule(&mut self, time: Time, event: Event) {
+        self.queue.push(time, NORMAL, event);
+    }
+
+    /// Charges a span of a stream's time to a category.
+    pub fn spend(&mut self, stream: StreamId, task: &Task, category: CategoryId, span: Span) {
+        let stream = &self.streams[stream];
+        self.accounts.spend((stream.worker, stream.number), task, category, span);
+    }
+
+    /// Occupies a stream for a time.
+    pub fn work(&mut self, id: StreamId, task: &Task, duration: Duration) {
+        let start = self.streams[id].at;
+        self.spend(id, task, task.category, (start, start + duration));
+        let stream = &mut self.streams[id];
+        stream.at = start + duration;
+        stream.path.charge(task.category, duration);
+    }
+
+    /// How long the part of a collective inside a worker takes.
+    pub fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
+        self.fabric.local_time(self.graph.amount(inside.per_gpu, worker))
+    }
+
+    /// Bytes that all GPUs of a worker move inside it.
+    pub fn inside_bytes(&self, inside: Inside, worker: WorkerId) -> u64 {
+        match inside.total {
+            Some(total) => self.graph.amount(total, worker),
+            None => {
+                let per_gpu = self.graph.amount(inside.per_gpu, worker);
+                per_gpu.saturating_mul(u64::from(self.seats.gpus))
+            }
+        }
+    }
+
+    /// Has a stream wait for somebody else.
+    pub fn wait(&mut self, id: StreamId) -> Step {
+        self.streams[id].waiting = Waiting::Task;
+        Step::Wait
+    }
+
+    /// Releases a waiting stream: it resumes with the task after its present one at `at`.
+    pub fn release(&mut self, id: StreamId, at: Time, path: CriticalPath) {
+        let index = self.index;
+        let stream = &mut self.streams[id];
+        let task = stream.turn(index).expect("a waiting stream is at a task");
+        stream.waiting = Waiting::No;
+        stream.at = at;
+        stream.path = path;
+        stream.next += 1;
+        let ids = [u64::from(stream.worker.0), u64::from(task.0)];
+        self.hash.record(at, record::TASK, &ids);
+        self.streams.released.push(id);
+    }
+
+    /// Notes a transfer between workers that begins.
+    pub fn note_sent(&mut self, purpose: PurposeId, carrier: lightloom_model::Carrier, bytes: u64) {
+        let relays = self.fabric.relays(carrier);
+        self.ledger.send(purpose, carrier, bytes, relays);
+    }
+
+    /// Starts a flow.
+    pub fn start(
+        &mut self,
+        (way, bytes): (&Way, u64),
+        stretch: f64,
+        priority: Priority,
+        owner: Owner,
+    ) {
+        let flow = Flow { bytes, stretch, priority: priority.0, token: owner.token() };
+        self.fabric.start(self.now, flow, way);
+    }
+
+    /// How much longer transfers of packets that begin together take than as fluids; 1 unless it
+    /// is known or wanted.
+    pub fn stretch(&mut self, purpose: PurposeId, transfers: &[PhaseTransfer]) -> f64 {
+        let Some(Stretching { book, purposes }) = &mut self.stretching else { return 1.0 };
+        let fabric = &self.fabric;
+        let links = transfers
+            .iter()
+            .map(|transfer| (fabric.links(&transfer.way), transfer.bytes, transfer.latency));
+        book.stretch(purposes[purpose.index()], &fabric.medium, links)
+    }
+
+    /// Whether transfers are stretched at all.
+    pub fn stretches(&self) -> bool {
+        self.stretching.is_some()
+    }
+}

@@ -1,0 +1,163 @@
+//! What is looked up while programs are played: places of workers, turns of streams, and which task
+//! of one member meets which of another.
+
+use lightloom_model::{
+    CategoryId, CategoryUse, CollectiveKind, FamilyId, GroupId, Peer, PurposeId, RoleId, Task,
+    TaskGraph, TaskIndex, TaskKind, WorkerId,
+};
+
+/// Where a worker is in a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// Its group.
+    pub group: GroupId,
+    /// Its place there.
+    pub place: u32,
+}
+
+/// In a column of [`Membership`]: the worker is in no group.
+const OUTSIDE: Membership = Membership { group: GroupId(u32::MAX), place: 0 };
+
+/// What is looked up of the program of a role.
+#[derive(Debug, Default)]
+pub(crate) struct RoleIndex {
+    /// The tasks of each stream, in order.
+    pub streams: Vec<Vec<TaskIndex>>,
+    /// Per task: how many collectives over its family come before it.
+    pub sequence: Vec<u32>,
+    /// All-to-alls over the regional family, in order.
+    pub all_to_alls: Vec<TaskIndex>,
+    /// Per task that waits for a handle: the task of that handle.
+    pub awaited: Vec<TaskIndex>,
+}
+
+/// What is looked up while programs are played.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// Role of each worker.
+    pub role_of: Vec<RoleId>,
+    /// Place of each worker in its role.
+    pub place_in_role: Vec<u32>,
+    /// By role.
+    pub roles: Vec<RoleIndex>,
+    /// Names of the purposes.
+    pub purposes: Vec<String>,
+    /// Purpose of each category, if it is communication.
+    pub purpose_of: Vec<Option<PurposeId>>,
+    /// The family whose groups circuits follow.
+    pub regional: Option<FamilyId>,
+    /// Streams per worker.
+    pub streams: usize,
+    /// Category of waiting for others.
+    pub idle: CategoryId,
+    /// Category of waiting for circuits.
+    pub reconfiguration: CategoryId,
+    /// Per family and worker.
+    memberships: Vec<Vec<Membership>>,
+}
+
+impl Index {
+    /// Indexes a graph whose columns were checked; handles are filled in by the check of them.
+    pub fn new(graph: &TaskGraph) -> Self {
+        let workers = graph.workers();
+        let (mut role_of, mut place_in_role) = (vec![RoleId(0); workers], vec![0; workers]);
+        for (number, role) in graph.roles.iter().enumerate() {
+            for (place, worker) in role.workers.iter().enumerate() {
+                role_of[worker.index()] = RoleId(number as u32);
+                place_in_role[worker.index()] = place as u32;
+            }
+        }
+        let memberships = graph.families.iter().map(|family| {
+            let mut column = vec![OUTSIDE; workers];
+            for (group, members) in family.iter() {
+                for (place, worker) in members.iter().enumerate() {
+                    column[worker.index()] = Membership { group, place: place as u32 };
+                }
+            }
+            column
+        });
+        let regional = graph.regional_family();
+        let streams = graph.streams();
+        let category = |wanted: &CategoryUse| {
+            let found = graph.categories.iter().position(|one| one.used_for == *wanted);
+            CategoryId(found.expect("checked") as u8)
+        };
+        Self {
+            role_of,
+            place_in_role,
+            roles: (graph.roles.iter())
+                .map(|role| RoleIndex::new(&role.tasks, graph.families.len(), streams, regional))
+                .collect(),
+            purposes: graph.purposes(),
+            purpose_of: graph.purpose_of_category(),
+            regional,
+            streams,
+            idle: category(&CategoryUse::Idle),
+            reconfiguration: category(&CategoryUse::Reconfiguration),
+            memberships: memberships.collect(),
+        }
+    }
+
+    /// The group of a worker, if it has one.
+    #[inline]
+    pub fn membership(&self, family: FamilyId, worker: WorkerId) -> Option<Membership> {
+        let found = self.memberships[family.index()][worker.index()];
+        (found.group != OUTSIDE.group).then_some(found)
+    }
+
+    /// The other end of a worker's messages, if there is one.
+    pub fn peer(&self, graph: &TaskGraph, worker: WorkerId, peer: Peer) -> Option<WorkerId> {
+        match peer {
+            Peer::Role(role) => {
+                let place = self.place_in_role[worker.index()];
+                graph.roles[role.index()].workers.get(place as usize).copied()
+            }
+            Peer::Member { family, place } => {
+                let group = self.membership(family, worker)?.group;
+                graph.families[family.index()].members(group).get(place as usize).copied()
+            }
+        }
+    }
+
+    /// The purpose of a communication task.
+    pub fn purpose(&self, task: &Task) -> PurposeId {
+        self.purpose_of[task.category.index()].expect("communication has a purpose")
+    }
+
+    /// The role of a group's first member.
+    pub fn role_of_group(&self, graph: &TaskGraph, family: FamilyId, group: GroupId) -> RoleId {
+        self.role_of[graph.families[family.index()].members(group)[0].index()]
+    }
+
+    /// The tasks of a role's stream.
+    pub fn stream(&self, role: RoleId, stream: usize) -> &[TaskIndex] {
+        &self.roles[role.index()].streams[stream]
+    }
+}
+
+impl RoleIndex {
+    fn new(tasks: &[Task], families: usize, streams: usize, regional: Option<FamilyId>) -> Self {
+        let mut index = Self {
+            streams: vec![Vec::new(); streams],
+            awaited: vec![TaskIndex(u32::MAX); tasks.len()],
+            ..Self::default()
+        };
+        let mut counts = vec![0; families];
+        for (position, task) in tasks.iter().enumerate() {
+            let position = TaskIndex(position as u32);
+            index.streams[task.stream.index()].push(position);
+            let mut before = 0;
+            if let TaskKind::Collective(collective) = &task.kind
+                && let Some(family) = collective.family
+            {
+                before = counts[family.index()];
+                counts[family.index()] += 1;
+                if collective.kind == CollectiveKind::AllToAll && Some(family) == regional {
+                    index.all_to_alls.push(position);
+                }
+            }
+            index.sequence.push(before);
+        }
+        index
+    }
+}

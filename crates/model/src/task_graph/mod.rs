@@ -1,0 +1,191 @@
+//! The task graph of one training step, as compact programs.
+//!
+//! A *worker* is a set of GPUs of one server that move together. All workers of a *role* run the
+//! same *program*: tasks in the order in which the framework issues them. Each task takes its turn
+//! on one *stream* of the worker; streams run side by side. Workers meet in collectives, over the
+//! group that each of them has in a *family* of groups, and in messages. What differs between the
+//! workers of a role is data: their groups, and rows of tables. So the edges of the graph are
+//! implied, and a step of 32,768 GPUs is a few thousand tasks and some columns.
+
+mod ids;
+mod task;
+mod validate;
+
+pub use ids::{
+    CategoryId, DemandId, FamilyId, GroupId, Handle, Priority, PurposeId, RoleId, StreamIndex,
+    TableId, Tag, TaskIndex, WorkerId,
+};
+pub use task::{Amount, Collective, CollectiveKind, Inside, Payload, Peer, Task, TaskKind};
+
+/// What time of a category is spent on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum CategoryUse {
+    /// Computation.
+    Compute,
+    /// Communication of this purpose (`tp`, `ep` or any other name): results count its bytes by it.
+    Communication(String),
+    /// Waiting for circuits to be switched.
+    Reconfiguration,
+    /// Waiting for somebody else, and for the end of the step.
+    Idle,
+}
+
+/// Where time is charged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Category {
+    /// Name in results.
+    pub name: String,
+    /// What its time is spent on.
+    pub used_for: CategoryUse,
+}
+
+/// Workers that run one program.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Role {
+    /// Name in messages and results.
+    pub name: String,
+    /// Its workers; a worker has one role.
+    pub workers: Vec<WorkerId>,
+    /// The program, in issue order.
+    pub tasks: Vec<Task>,
+}
+
+/// Disjoint groups of workers: a worker is in at most one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupFamily {
+    /// Name in messages, such as `ep` or `dp-dense`.
+    pub name: String,
+    /// Group `g` is `workers[offsets[g]..offsets[g + 1]]`, in its order.
+    pub offsets: Vec<u32>,
+    /// Workers, group by group.
+    pub workers: Vec<WorkerId>,
+}
+
+impl GroupFamily {
+    /// Number of groups.
+    pub fn groups(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// The members of a group.
+    #[inline]
+    pub fn members(&self, group: GroupId) -> &[WorkerId] {
+        let (start, end) = (self.offsets[group.index()], self.offsets[group.index() + 1]);
+        &self.workers[start as usize..end as usize]
+    }
+
+    /// All groups, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &[WorkerId])> {
+        (0..self.groups() as u32).map(|group| (GroupId(group), self.members(GroupId(group))))
+    }
+}
+
+/// What the members of each group of a family send each other, block by block.
+///
+/// Arrays are row-major; groups with fewer blocks leave the rest zero.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DemandTable {
+    /// Name in messages.
+    pub name: String,
+    /// Whose groups; they have one size.
+    pub family: FamilyId,
+    /// Blocks per group.
+    pub blocks: u32,
+    /// Counts from member to member, `[group][block][members][members]`: token copies, for MoE. The
+    /// diagonal counts what goes to *other* GPUs of the member; what stays on a GPU is not counted.
+    pub counts: Vec<u32>,
+    /// Ranks per member for the finer matrix below; 0 where it is absent.
+    pub ranks_per_member: u32,
+    /// Optional counts from rank to rank, `[group][block][ranks][ranks]`, for fabrics that move
+    /// data NIC by NIC. Empty where one member is one rank.
+    pub rank_counts: Vec<u32>,
+}
+
+/// Numbers that differ between workers: durations in picoseconds, or bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerTable {
+    /// Name in messages.
+    pub name: String,
+    /// Entries per worker.
+    pub entries: u32,
+    /// `[worker][entry]`.
+    pub values: Vec<u64>,
+}
+
+/// Everything that one step does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskGraph {
+    /// GPUs of each worker.
+    pub gpus_per_worker: u32,
+    /// Server of each worker.
+    pub worker_server: Vec<u32>,
+    /// Where time is charged.
+    pub categories: Vec<Category>,
+    /// Who does what.
+    pub roles: Vec<Role>,
+    /// Groups for collectives and messages.
+    pub families: Vec<GroupFamily>,
+    /// Demand of all-to-alls.
+    pub demands: Vec<DemandTable>,
+    /// Numbers that differ between workers.
+    pub tables: Vec<WorkerTable>,
+}
+
+impl TaskGraph {
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.worker_server.len()
+    }
+
+    /// Streams per worker: as many as the role with most has.
+    pub fn streams(&self) -> usize {
+        let tasks = self.roles.iter().flat_map(|role| &role.tasks);
+        tasks.map(|task| task.stream.index() + 1).max().unwrap_or(1)
+    }
+
+    /// The value of an amount for a worker.
+    #[inline]
+    pub fn amount(&self, amount: Amount, worker: WorkerId) -> u64 {
+        match amount {
+            Amount::Fixed(value) => value,
+            Amount::Entry { table, entry } => {
+                let table = &self.tables[table.index()];
+                table.values[worker.index() * table.entries as usize + entry as usize]
+            }
+        }
+    }
+
+    /// Names of the purposes, in the order of the categories that first have them.
+    pub fn purposes(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for category in &self.categories {
+            if let CategoryUse::Communication(purpose) = &category.used_for
+                && !names.contains(purpose)
+            {
+                names.push(purpose.clone());
+            }
+        }
+        names
+    }
+
+    /// The purpose of each category; `None` where it is not communication.
+    pub fn purpose_of_category(&self) -> Vec<Option<PurposeId>> {
+        let names = self.purposes();
+        let purpose = |category: &Category| match &category.used_for {
+            CategoryUse::Communication(purpose) => {
+                let position = names.iter().position(|name| name == purpose)?;
+                Some(PurposeId(position as u8))
+            }
+            _ => None,
+        };
+        self.categories.iter().map(purpose).collect()
+    }
+
+    /// The family whose groups circuits follow: that of the first all-to-all.
+    pub fn regional_family(&self) -> Option<FamilyId> {
+        let tasks = self.roles.iter().flat_map(|role| &role.tasks);
+        let mut collectives = tasks.filter_map(Task::collective);
+        let first = collectives.find(|collective| collective.kind == CollectiveKind::AllToAll)?;
+        first.family
+    }
+}
