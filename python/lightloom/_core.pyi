@@ -23,6 +23,7 @@ from lightloom.schedule.requests import (
     TopologyRequest,
 )
 from lightloom.schedule.rotornet import RotorSchedule
+from lightloom.workload.task_graph import TaskGraph
 
 __version__: str
 __all__: list[str]
@@ -356,7 +357,7 @@ CircuitQuestion = tuple[
 class NetworkInvalid(ValueError): ...  # noqa: N818
 
 def execute(
-    graph: dict[str, Any],
+    graph: TaskGraph,
     network: dict[str, Any],
     options: dict[str, Any],
     progress: Callable[[float], bool | None] | None,

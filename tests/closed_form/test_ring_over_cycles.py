@@ -8,7 +8,7 @@ from tests.simulate_graphs import GBPS, LINK_S, NIC, Steps, graph, one_ring
 
 from lightloom.errors import FabricError
 from lightloom.fabric.network import Direct, Network, NvSwitch
-from lightloom.schedule import Collective, cycles_in_order, topoopt_topology
+from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
 SIZE = 10**9

@@ -80,7 +80,9 @@ def test_the_bubble_of_1f1b(stages, batches):
 
 
 def test_an_all_to_all_of_one_pair():
-    run = simulate(graph([Steps().all_to_all()], members=2, tokens=[[[0, 10**9], [0, 0]]]), packet(2))
+    run = simulate(
+        graph([Steps().all_to_all()], members=2, tokens=[[[0, 10**9], [0, 0]]]), packet(2)
+    )
     assert run.step_time_s == exactly(1e9 / (8 * NIC) + 2 * LINK_S, rel=1e-9)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.workload_fakes import FakeCompute, balanced, build_toy, toy_model
+from tests.workload_fakes import FakeCompute, balanced, build_toy, table, toy_model
 
 from lightloom.models import load_model
 from lightloom.parallel import Plan
@@ -71,15 +71,15 @@ def test_expert_tensor_parallel_of_one_hot_rank(tp, recompute, sequence_parallel
     assert skewed.traffic["tp"] == even.traffic["tp"]
     member, ranks_per_member = hot * tp // 8, 8 // tp
     copies = ep * B * S * K
-    per_gpu = np.zeros((1, 2 * L, 4), np.uint64)
-    per_gpu[..., member] = copies * H * 2 * (tp - 1) // tp
-    assert (skewed.graph.blocks.expert_tp_per_gpu == per_gpu).all()
+    per_gpu = np.zeros((4, 2 * L), np.uint64)
+    per_gpu[member] = copies * H * 2 * (tp - 1) // tp
+    assert (table(skewed.graph, "expert_tp_per_gpu_bytes") == per_gpu).all()
     # the other ranks on the hot rank's server send nothing
-    assert (skewed.graph.blocks.expert_tp_total == tp * per_gpu).all()
-    balanced_blocks = even.graph.blocks
-    assert (balanced_blocks.expert_tp_per_gpu == per_gpu.max() // np.uint64(ep)).all()
-    shared = balanced_blocks.expert_tp_per_gpu * np.uint64(tp * ranks_per_member)
-    assert (balanced_blocks.expert_tp_total == shared).all()
+    assert (table(skewed.graph, "expert_tp_total_bytes") == tp * per_gpu).all()
+    balanced = table(even.graph, "expert_tp_per_gpu_bytes")
+    assert (balanced == per_gpu.max() // np.uint64(ep)).all()
+    shared = balanced * np.uint64(tp * ranks_per_member)
+    assert (table(even.graph, "expert_tp_total_bytes") == shared).all()
 
 
 @pytest.mark.parametrize(("tp", "ep", "pp"), [(1, 8, 1), (2, 4, 2), (4, 2, 2), (1, 16, 2)])

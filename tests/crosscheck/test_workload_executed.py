@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
+from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model, what, with_rows
 
 from lightloom.demand.generator import synthetic
 from lightloom.errors import InputError
@@ -11,7 +11,7 @@ from lightloom.fabric.network import Eps, Network, NvSwitch
 from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.workload import WorkloadOptions, build, demand_shape
-from lightloom.workload.task_graph import COLUMNS, Kind, Program
+from lightloom.workload.task_graph import NO_INDEX
 
 MIXED = toy_model(
     moe_layers=(False, True, True, True), shared_expert_ffn_size=32, tied_embeddings=True
@@ -93,28 +93,25 @@ def test_balanced_demand_takes_as_long_as_collectives_of_one_size():
     times = FakeCompute(1e-6, 2e-6, 1e-7, 2e-7, 3e-7, 1e-8, 1e-9, 1e-12)
     graph = build_toy(plan, MIXED, times).graph
     size = round(plan.tokens_per_ep_rank * 2 * 64 * 2 * 7 / 8)
-    kind, column = (list(COLUMNS).index(name) for name in ("kind", "bytes"))
 
-    def plain(row):
-        if row[kind] != Kind.EXPERT_TP:
+    def plain(_, row):
+        if what(row) != "expert_tp":
             return row
-        changed = list(row)
-        changed[kind], changed[column] = int(Kind.LOCAL), size
-        return tuple(changed)
+        return {**row, "inside": size, "table": NO_INDEX, "total": NO_INDEX}
 
-    programs = [Program([plain(row) for row in program.rows]) for program in graph.programs]
-    assert any(a.rows != b.rows for a, b in zip(programs, graph.programs, strict=True))
+    even = with_rows(graph, plain)
+    assert even.roles[0].program.rows() != graph.roles[0].program.rows()
     fabric = network(plan.gpus, 400_000_000_000)
-    runs = [simulate(g, fabric) for g in (graph, dataclasses.replace(graph, programs=programs))]
+    runs = [simulate(g, fabric) for g in (graph, even)]
     assert runs[0].step_time_s == runs[1].step_time_s
     assert runs[0].purpose_bytes == runs[1].purpose_bytes
 
 
 def test_sizes_of_expert_collectives_must_be_there():
     graph = build_toy(PLANS["tp8 servers"], MIXED).graph
-    blocks = dataclasses.replace(graph.blocks, expert_tp_total=None)
-    with pytest.raises(InputError, match=r"blocks.expert_tp_total has 0 entries, expected \d+$"):
-        simulate(dataclasses.replace(graph, blocks=blocks), network(64, 400_000_000_000))
+    tables = tuple(dataclasses.replace(one, values=one.values[:0]) for one in graph.tables)
+    with pytest.raises(InputError, match=r"table 'expert_forward_ps': values has 0 entries"):
+        simulate(dataclasses.replace(graph, tables=tables), network(64, 400_000_000_000))
 
 
 def test_reduction_beside_backward_is_faster_than_after_it():

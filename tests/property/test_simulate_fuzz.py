@@ -6,27 +6,45 @@ import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.simulate_graphs import direct, graph, mixnet, packet
+from tests.simulate_graphs import Steps, direct, graph, mixnet, packet
 
 from lightloom.errors import InputError
 from lightloom.simulate import simulate
-from lightloom.workload.task_graph import Category, Kind, Program, Scope
+from lightloom.workload.categories import StepCategory
+from lightloom.workload.task_graph import (
+    COLUMNS,
+    NO_INDEX,
+    Collective,
+    GroupFamily,
+    Kind,
+    Program,
+)
 
 HUGE = [0, 1, 10**6, 2**32 - 1, 2**62, 2**64 - 1]
 sizes = st.one_of(st.integers(0, 10**7), st.sampled_from(HUGE))
 small = st.integers(0, 3)
+maybe = st.sampled_from([0, 1, NO_INDEX])
 
 tasks = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(Kind),
-        "category": st.sampled_from([Category.EP, Category.DP, Category.PP, Category.EXPERT]),
+        "collective": st.sampled_from(Collective),
+        "category": st.sampled_from(
+            [StepCategory.EP, StepCategory.DP, StepCategory.PP, StepCategory.EXPERT]
+        ),
+        "stream": st.sampled_from([0, 0, 1]),
+        "priority": st.sampled_from([0, 0, 7]),
         "flags": st.integers(0, 7),
-        "duration_ps": sizes,
-        "bytes": sizes,
-        "local_bytes": sizes,
-        "block": small,
+        "family": maybe,
         "peer": small,
         "tag": small,
+        "handle": maybe,
+        "size": sizes,
+        "inside": sizes,
+        "demand": st.sampled_from([0, NO_INDEX]),
+        "table": maybe,
+        "total": maybe,
+        "entry": small,
     }
 )
 anything = st.lists(st.lists(tasks, max_size=8), min_size=2, max_size=2)
@@ -36,40 +54,50 @@ anything = st.lists(st.lists(tasks, max_size=8), min_size=2, max_size=2)
 def sensible(draw):
     """Two programs in which every send and ring has its counterpart, in an order that works."""
     first, second = [], []
-    kinds = [kind for kind in Kind if kind not in (Kind.RECEIVE, Kind.WAIT)]
+    kinds = [Kind.COMPUTE, Kind.SEND, *Collective]
+    plain = {"stream": 0, "family": NO_INDEX, "table": NO_INDEX, "total": NO_INDEX}
     for tag in range(draw(st.integers(0, 6))):
         kind = draw(st.sampled_from(kinds))
-        task = {**draw(tasks), "kind": kind, "category": Category.EP, "tag": tag}
-        task["block"] %= 2
-        if kind == Kind.SEND:
-            first.append({**task, "peer": 1})
-            second.append({**task, "kind": Kind.RECEIVE, "peer": 0})
-        elif kind == Kind.RING:
-            ring = {**task, "flags": task["flags"] % 3, "peer": 0}
+        task = {**draw(tasks), **plain, "kind": Kind.COMPUTE, "tag": tag}
+        task |= {"category": StepCategory.EP, "handle": NO_INDEX, "demand": NO_INDEX}
+        one = draw(st.sampled_from([first, second]))
+        if isinstance(kind, Collective):
+            task |= {"kind": Kind.COLLECTIVE, "collective": kind, "flags": task["flags"] & 3}
+            task["entry"] %= 2
+            if kind == Collective.ALL_TO_ALL:
+                one.append({**task, "family": 0, "demand": 0, "inside": 0})
+                continue
+            joined = {**task, "family": 1, "flags": 4, "handle": tag}
+            wait = {**joined, "kind": Kind.WAIT}
             for program in (first, second):
-                program += [ring, {**ring, "kind": Kind.WAIT}]
+                program += [joined, wait]
+        elif kind == Kind.SEND:
+            first.append({**task, "kind": Kind.SEND, "peer": 1})
+            second.append({**task, "kind": Kind.RECEIVE, "peer": 0})
         else:
-            draw(st.sampled_from([first, second])).append(task)
+            one.append(task)
     return [first, second]
 
 
 def built(rows, tokens, ranks):
-    program_list = []
-    for row in rows:
-        program = Program()
-        for task in row:
-            program.add(**task)
-        program_list.append(program)
     workers = 2 * len(rows)
-    scope = Scope("dp", np.array([0, 2, workers], np.uint32), np.arange(workers, dtype=np.uint32))
-    made = graph(program_list, members=2, tokens=tokens, scopes=[scope])
+    ring = GroupFamily.of("dp", [range(2), range(2, workers)])
+    made = graph([Steps() for _ in rows], members=2, tokens=tokens, rings=[ring])
+    roles = [
+        dataclasses.replace(role, program=Program.from_rows([_row(task) for task in tasks]))
+        for role, tasks in zip(made.roles, rows, strict=True)
+    ]
+    made = dataclasses.replace(made, roles=tuple(roles))
     if ranks > 1:
-        finer = np.repeat(np.repeat(made.blocks.tokens, ranks, axis=2), ranks, axis=3)
-        blocks = dataclasses.replace(
-            made.blocks, ranks_per_member=ranks, rank_tokens=np.ascontiguousarray(finer)
-        )
-        made = dataclasses.replace(made, blocks=blocks)
+        (demand,) = made.demands
+        finer = np.repeat(np.repeat(demand.counts, ranks, axis=2), ranks, axis=3)
+        fine = {"ranks_per_member": ranks, "rank_counts": np.ascontiguousarray(finer)}
+        made = dataclasses.replace(made, demands=(dataclasses.replace(demand, **fine),))
     return made
+
+
+def _row(task):
+    return tuple(int(task.get(name, 0)) for name in COLUMNS)
 
 
 rates = st.sampled_from([1, 400_000_000_000, 2**63])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.workload_fakes import FakeCompute, execute, tasks, toy_model
+from tests.workload_fakes import FakeCompute, execute, programs, tasks, toy_model
 
 from lightloom.demand.generator import synthetic
 from lightloom.errors import PlanError
@@ -12,7 +12,6 @@ from lightloom.models.model import Attention
 from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import schedule
 from lightloom.workload import WorkloadOptions, build, demand_shape
-from lightloom.workload.task_graph import Kind
 from lightloom.workload.traffic import sent_traffic, unmatched
 
 DEGREE = st.sampled_from([1, 2, 4])
@@ -116,7 +115,8 @@ def test_bytes_are_conserved(workload):
 @settings(max_examples=25, deadline=None)
 def test_no_schedule_deadlocks_and_all_compute_is_done(workload):
     busy = [
-        sum(task["duration_ps"] for task in tasks(program)) for program in workload.graph.programs
+        sum(task["size"] for task in tasks(program) if task["what"] == "compute")
+        for program in programs(workload.graph)
     ]
     ends = execute(workload.graph)
     assert all(end >= least for end, least in zip(ends, busy, strict=True))
@@ -127,9 +127,16 @@ def test_no_schedule_deadlocks_and_all_compute_is_done(workload):
 def test_programs_work_through_every_layer_and_micro_batch(workload):
     plan, model = workload.plan, workload.model
     again = workload.provenance["compute.recompute"] == "full"
-    for stage, program in enumerate(workload.graph.programs):
+    backward_table = (
+        [one.name for one in workload.graph.tables].index("expert_backward_ps")
+        if (workload.graph.tables)
+        else None
+    )
+    for stage, program in enumerate(programs(workload.graph)):
         experts = [
-            (task["block"], task["flags"]) for task in tasks(program) if task["kind"] == Kind.EXPERT
+            (task["entry"], task["table"] == backward_table)
+            for task in tasks(program)
+            if task["what"] == "expert"
         ]
         moe = sum(
             model.moe_layers[layer]
@@ -137,8 +144,8 @@ def test_programs_work_through_every_layer_and_micro_batch(workload):
             for layer in chunk
         )
         blocks = moe * plan.micro_batches
-        forward = [block for block, flags in experts if not flags]
-        backward = [block for block, flags in experts if flags]
+        forward = [block for block, is_backward in experts if not is_backward]
+        backward = [block for block, is_backward in experts if is_backward]
         assert sorted(backward) == list(range(blocks))
         assert sorted(forward) == sorted(list(range(blocks)) * (2 if again else 1))
         passes = {(s.forward, s.chunk, s.micro_batch) for s in schedule(plan, stage)}
@@ -162,10 +169,12 @@ def test_the_layout_covers_every_gpu_once(workload):
 @settings(max_examples=25, deadline=None)
 def test_rings_partition_workers_and_cross_servers_in_ascending_order(workload):
     layout = workload.graph.layout
-    for scope in workload.graph.scopes:
-        assert len(set(scope.workers.tolist())) == scope.workers.size
-        if scope.name != "embedding":
-            assert scope.workers.size == layout.workers
-        for start, end in zip(scope.offsets[:-1], scope.offsets[1:], strict=True):
-            servers = layout.worker_server[scope.workers[start:end]]
+    for family in workload.graph.families:
+        if family.name == "ep":
+            continue
+        assert len(set(family.workers.tolist())) == family.workers.size
+        if family.name != "embedding":
+            assert family.workers.size == layout.workers
+        for start, end in zip(family.offsets[:-1], family.offsets[1:], strict=True):
+            servers = layout.worker_server[family.workers[start:end]]
             assert (np.diff(servers.astype(np.int64)) > 0).all()

@@ -90,7 +90,7 @@ class Phases:
     FabricError
         If packets cannot be sent like that.
     InputError
-        If ``sample`` is 0, or there is no such purpose.
+        If ``sample`` is 0; of a run, if its step has no such purpose.
     """
 
     def __init__(

@@ -71,8 +71,8 @@ class Entry:
 class Block:
     """A block of a demand table, times bytes per count.
 
-    ``transposed`` swaps sources and destinations; ``first`` says that nobody knows the demand before
-    the all-to-all is reached.
+    ``transposed`` swaps sources and destinations; ``first`` says that nobody knows the demand
+    before the all-to-all is reached.
     """
 
     demand: int
@@ -85,10 +85,10 @@ class Block:
 class ProgramBuilder:
     """Writes the program of a role.
 
-    Every method appends one task. ``category`` names where its time is charged; the first use of a
-    name makes the category, of communication with the name as its purpose. Further keywords are
-    ``stream``, ``layer`` and ``micro_batch``, for what is sent ``priority``, and for computation and
-    collectives ``handle``.
+    Every method appends one task. ``category`` names where its time is charged; the first use of
+    a name makes the category, of communication with the name as its purpose. Further keywords are
+    ``stream``, ``layer`` and ``micro_batch``, for what is sent ``priority``, for computation and
+    collectives ``handle``, and for collectives ``asynchronous``.
     """
 
     def __init__(self, categories: _Categories) -> None:

@@ -10,6 +10,7 @@ gradient norm, and communication that frameworks hide behind a matrix product.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom.models.model import Model
 from lightloom.parallel import Plan
@@ -273,7 +274,7 @@ class _Writer:
         if size_bytes:
             self.program.inside(size_bytes, category, **self._at(layer, micro_batch))
 
-    def _at(self, layer: int, micro_batch: int) -> dict[str, int]:
+    def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
         """Where in the model and the step a task belongs."""
         known = 0 <= layer < self.model.num_layers
         return {"layer": layer if known else NONE, "micro_batch": micro_batch}

@@ -1,9 +1,9 @@
 """The task graph of one step as columns, the form in which it crosses into the Rust core.
 
 Mirrors ``crates/model/src/task_graph``, which says what each task means. A *worker* is a set of
-GPUs of one server that move together; the workers of a *role* run one *program*, a list of tasks in
-issue order; workers meet in collectives over the group that each has in a *family* of groups, and in
-messages. :mod:`.builder` writes such graphs.
+GPUs of one server that move together; the workers of a *role* run one *program*, a list of tasks
+in issue order; workers meet in collectives over the group that each has in a *family* of groups,
+and in messages. :mod:`.builder` writes such graphs.
 """
 
 from __future__ import annotations

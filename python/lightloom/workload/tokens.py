@@ -21,9 +21,9 @@ from lightloom.errors import DemandError
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, Workers
 from lightloom.units import PS_PER_S
+from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.builder import TaskGraphBuilder
 
 
 def demand_shape(model: Model, plan: Plan) -> Shape:

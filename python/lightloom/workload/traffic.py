@@ -94,9 +94,11 @@ def _send_bytes(graph: TaskGraph, role: Role, task: int, size: int) -> tuple[int
     if table != NO_INDEX:
         sizes = graph.tables[table].values[role.workers, entry].tolist()
     servers = graph.worker_server
-    peers = servers[[_peer(graph, program, task, int(worker)) for worker in role.workers]] if (
-        program.family[task] != NO_INDEX
-    ) else servers[graph.roles[int(program.peer[task])].workers]
+    peers = (
+        servers[[_peer(graph, program, task, int(worker)) for worker in role.workers]]
+        if (program.family[task] != NO_INDEX)
+        else servers[graph.roles[int(program.peer[task])].workers]
+    )
     far = (servers[role.workers] != peers).tolist()
     network = sum(size for size, is_far in zip(sizes, far, strict=True) if is_far)
     return sum(sizes) - network, network

@@ -9,7 +9,7 @@ from tests.simulate_graphs import Steps, direct, graph, mixnet, one_ring, packet
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric.network import Network, NvSwitch
 from lightloom.simulate import simulate
-from lightloom.workload.task_graph import Category
+from lightloom.workload.categories import StepCategory
 
 
 def pipeline():
@@ -29,13 +29,13 @@ def test_times_add_up():
     run = simulate(pipeline(), packet(2))
     assert sum(run.critical_path_s.values()) == pytest.approx(run.step_time_s)
     assert sum(run.mean_s.values()) == pytest.approx(run.step_time_s)
-    assert len(run.stage_s) == 2
-    for stage in run.stage_s:
+    assert list(run.role_s) == ["stage 0", "stage 1"]
+    for stage in run.role_s.values():
         assert sum(stage.values()) == pytest.approx(run.step_time_s)
     assert run.mean_s["attention"] == pytest.approx(0.5e-3)
     assert run.critical_path_s["attention"] == pytest.approx(1e-3)
     assert run.critical_path_s["expert"] == pytest.approx(2e-3)
-    assert run.critical_path_s.keys() == {category.name.lower() for category in Category}
+    assert run.critical_path_s.keys() == {category.name.lower() for category in StepCategory}
     assert run.tasks == 4
     assert run.flows == 1
 
@@ -60,8 +60,8 @@ def test_the_timeline_of_a_worker_is_its_time():
     line = run.timeline
     assert set(line.worker.tolist()) == {1}
     own = line.stream == 0
-    names = [Category(number).name for number in line.category[own]]
-    assert names == ["BUBBLE", "PP", "EXPERT"]
+    names = [line.categories[number] for number in line.category[own]]
+    assert names == ["bubble", "pp", "expert"]
     assert line.start_s[own].tolist()[1:] == line.end_s[own].tolist()[:-1]
     assert line.end_s[own][-1] == pytest.approx(run.step_time_s)
     beside = line.stream == 1
@@ -146,24 +146,27 @@ def test_networks_that_cannot_carry_the_graph():
 
 def test_graphs_that_cannot_be_played():
     lonely = graph([Steps().send(1, 4, 1), Steps()])
-    text = "no receive matches tag 4 from stage 0 to stage 1"
+    text = "no receive matches tag 4 from role 'stage 0' to role 'stage 1'"
     assert refusal(InputError, lonely, packet(2)) == text
     crossed = graph([Steps().receive(1, 0).send(1, 1, 1), Steps().receive(0, 1).send(0, 0, 1)])
     text = refusal(InputError, crossed, packet(2))
-    assert text.startswith("deadlock at 0 s: worker 0 (stage 0, replica 0, member 0) waits")
+    assert text.startswith("deadlock at 0 s: worker 0 (role 'stage 0') waits")
     short = graph([Steps().all_to_all(3)], members=2, tokens=np.zeros((1, 2, 2)))
-    text = "stage 0, task 0: block 3 is not below 1"
+    text = "role 'stage 0', task 0 (all-to-all): block 3 is not below 1"
     assert refusal(InputError, short, packet(2)) == text
     unasked = refusal(InputError, pipeline(), packet(2), timeline_workers=[7])
-    assert unasked == "a timeline is asked for worker 7, there are 2"
+    assert unasked == "a timeline is wanted of worker 7, there are 2"
     negative = refusal(InputError, pipeline(), packet(2, rate_bps=-1))
     assert negative.startswith("'nic_rate_bps' as given to the core:")
 
 
-def test_rings_of_several_stages_join_by_handle():
+def test_rings_of_several_stages_join_in_order():
     programs = [Steps().ring(0, 10**6).wait(0), Steps().compute(1e-3).ring(0, 10**6).wait(0)]
     run = simulate(graph(programs, rings=[one_ring(2)]), packet(2))
     assert run.critical_path_s["attention"] == pytest.approx(1e-3)
     other = graph([programs[0], Steps().ring(0, 5).wait(0)], rings=[one_ring(2)])
     text = refusal(InputError, other, packet(2))
-    assert text.startswith("members of ring handle 0 in scope dp disagree")
+    assert text == (
+        "group 0 of family 'dp': roles 'stage 0' and 'stage 1' disagree on collective 0: task 0 of "
+        "one and task 0 of the other"
+    )

@@ -71,8 +71,9 @@ def test_what_cannot_be_is_refused():
         Phases(packet(2), Packets("ideal", mtu_bytes=70_000))
     with pytest.raises(InputError, match="0 phases to simulate"):
         Phases(packet(2), Packets(), 0)
-    with pytest.raises(InputError, match='purpose "all": expected tp, ep, pp, dp, cp'):
-        Phases(packet(2), Packets(), purposes=["all"])
+    unknown = Phases(packet(2), Packets(), purposes=["all"])
+    with pytest.raises(InputError, match="purpose 'all': expected tp, ep, pp, dp, cp"):
+        unknown.survey(exchange(uneven(2)), packet(2))
 
 
 def test_interrupts_keep_what_was_simulated():

@@ -4,11 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.workload_fakes import FakeCompute, build_toy, tasks, toy_model
+from tests.workload_fakes import FakeCompute, build_toy, programs, table, tasks, toy_model
 
 from lightloom.parallel import Plan
 from lightloom.workload import WorkloadOptions, build, demand_shape
-from lightloom.workload.task_graph import NONE, Category, Kind, Ring
+from lightloom.workload.categories import StepCategory
+from lightloom.workload.task_graph import NONE, Collective
 
 TIMES = FakeCompute(
     attention_s=1e-3,
@@ -23,13 +24,18 @@ TIMES = FakeCompute(
 
 
 def words(graph, stage=0, kinds=None):
-    """Such as ``all_to_all:ep 5`` (kind, category, flags) per task."""
+    """Such as ``all_to_all:ep 1`` (what, category, flags or direction) per task."""
     listing = []
-    for task in tasks(graph.programs[stage]):
-        if kinds is None or task["kind"] in kinds:
-            flags = f" {task['flags']}" if task["flags"] else ""
-            kind, category = Kind(task["kind"]).name, Category(task["category"]).name
-            listing.append(f"{kind}:{category}{flags}".lower())
+    backward = [number for number, one in enumerate(graph.tables) if "backward" in one.name]
+    for task in tasks(programs(graph)[stage]):
+        if kinds is None or task["what"] in kinds:
+            detail = f" {task['flags']}" if task["what"] == "all_to_all" and task["flags"] else ""
+            if task["what"] == "expert" and task["table"] in backward:
+                detail = " backward"
+            if task["what"] == "ring" and task["collective"] != Collective.ALL_REDUCE:
+                detail = f" {Collective(task['collective']).name}"
+            category = StepCategory(task["category"]).name
+            listing.append(f"{task['what']}:{category}{detail}".lower())
     return listing
 
 
@@ -40,32 +46,32 @@ def test_one_mixture_layer():
     plan = Plan(gpus=16, tp=2, ep=8, micro_batches=1, seq_len=128)
     assert words(build_toy(plan, ONE_MIXTURE, TIMES).graph) == [
         "compute:head",  # embedding
-        "local:tp",
-        "local:tp",
+        "inside:tp",
+        "inside:tp",
         "compute:attention",
-        "local:tp",
+        "inside:tp",
         "compute:gate",
         "all_to_all:ep 2",  # dispatch, FIRST
         "expert_tp:tp",
         "expert:expert",
         "expert_tp:tp",
         "all_to_all:ep 1",  # combine, TRANSPOSED
-        "local:tp",
+        "inside:tp",
         "compute:head",
         "compute:head",
-        "local:tp",
+        "inside:tp",
         "ring:dp",  # output projection
-        "all_to_all:ep 4",  # gradient of combine: pattern of dispatch
+        "all_to_all:ep",  # gradient of combine: pattern of dispatch
         "expert_tp:tp",
-        "expert:expert 4",
+        "expert:expert backward",
         "expert_tp:tp",
-        "all_to_all:ep 5",  # gradient of dispatch
+        "all_to_all:ep 1",  # gradient of dispatch
         "compute:gate",
-        "local:tp",
+        "inside:tp",
         "compute:attention",
-        "local:tp",
+        "inside:tp",
         "ring:dp",  # the layer
-        "local:tp",
+        "inside:tp",
         "compute:head",
         "ring:dp",  # embedding
         "wait:dp",
@@ -96,7 +102,7 @@ def test_shared_experts_have_their_own_collectives():
     plain = words(build_toy(plan, ONE_MIXTURE, TIMES).graph)
     shared = words(build_toy(plan, model, TIMES).graph)
     combine = shared.index("all_to_all:ep 1")
-    assert shared[combine - 3 : combine] == ["local:tp", "compute:expert", "local:tp"]
+    assert shared[combine - 3 : combine] == ["inside:tp", "compute:expert", "inside:tp"]
     assert len(shared) == len(plain) + 6
 
 
@@ -105,14 +111,14 @@ def test_full_recomputation_repeats_the_layer_but_dispatch_is_known():
     again = dataclasses.replace(TIMES, recompute="full")
     listing = words(build_toy(plan, ONE_MIXTURE, again).graph)
     moved = [word for word in listing if word.startswith("all_to_all")]
-    assert moved == [f"all_to_all:ep{flags}" for flags in (" 2", " 1", "", " 1", " 4", " 5")]
+    assert moved == [f"all_to_all:ep{flags}" for flags in (" 2", " 1", "", " 1", "", " 1")]
 
 
 @pytest.mark.parametrize(
     ("moe_tp", "tp", "around"),
     [
         ("dispatched", 2, "expert_tp:tp"),
-        ("sequence", 2, "local:tp"),
+        ("sequence", 2, "inside:tp"),
         ("none", 2, "all_to_all"),
         ("dispatched", 1, "all_to_all"),
     ],
@@ -126,18 +132,17 @@ def test_expert_collectives_follow_the_convention(moe_tp, tp, around):
     for place in places:
         assert listing[place - 1].startswith(around)
         assert listing[place + 1].startswith(around)
-    blocks = workload.graph.blocks
     gathers = around.startswith("expert_tp")
-    assert (blocks.expert_tp_per_gpu is not None) is gathers
-    assert (blocks.expert_tp_total is not None) is gathers
+    assert (table(workload.graph, "expert_tp_per_gpu_bytes") is not None) is gathers
+    assert (table(workload.graph, "expert_tp_total_bytes") is not None) is gathers
 
 
 def test_expert_collectives_are_of_the_block_of_their_experts():
     plan = Plan(gpus=32, tp=2, ep=8, pp=2, micro_batches=3, seq_len=128)
-    for program in build_toy(plan).graph.programs:
-        kinds = (Kind.EXPERT, Kind.EXPERT_TP)
+    for program in programs(build_toy(plan).graph):
+        kinds = ("expert", "expert_tp")
         places = [
-            (t["block"], t["layer"], t["micro_batch"]) for t in tasks(program) if t["kind"] in kinds
+            (t["entry"], t["layer"], t["micro_batch"]) for t in tasks(program) if t["what"] in kinds
         ]
         assert len(places) == 3 * 2 * 4 * 3  # three tasks, two passes, 4 layers, 3 micro-batches
         assert places[0::3] == places[1::3] == places[2::3]
@@ -145,9 +150,9 @@ def test_expert_collectives_are_of_the_block_of_their_experts():
 
 def durations(workload, category, stage=0):
     return [
-        task["duration_ps"]
-        for task in tasks(workload.graph.programs[stage])
-        if task["category"] == category and task["kind"] == Kind.COMPUTE
+        task["size"]
+        for task in tasks(programs(workload.graph)[stage])
+        if task["category"] == category and task["what"] == "compute"
     ]
 
 
@@ -157,12 +162,12 @@ def test_durations(recompute):
     compute = dataclasses.replace(TIMES, recompute=recompute)
     workload = build_toy(plan, ONE_MIXTURE, compute)
     again = [10**9] if recompute == "full" else []
-    assert durations(workload, Category.ATTENTION) == [10**9, *again, 2 * 10**9]
-    assert durations(workload, Category.GATE) == [3 * d for d in (10**9, *again, 2 * 10**9)]
-    assert durations(workload, Category.HEAD) == [6e9, 5e9, 10e9, 12e9]
+    assert durations(workload, StepCategory.ATTENTION) == [10**9, *again, 2 * 10**9]
+    assert durations(workload, StepCategory.GATE) == [3 * d for d in (10**9, *again, 2 * 10**9)]
+    assert durations(workload, StepCategory.HEAD) == [6e9, 5e9, 10e9, 12e9]
     # 128 tokens x top-2 copies at 1 us over 2 expert-TP ranks
-    assert set(workload.graph.blocks.expert_forward_ps.flat) == {128 * 10**6}
-    assert set(workload.graph.blocks.expert_backward_ps.flat) == {256 * 10**6}
+    assert set(table(workload.graph, "expert_forward_ps").flat) == {128 * 10**6}
+    assert set(table(workload.graph, "expert_backward_ps").flat) == {256 * 10**6}
 
 
 class Skewed:
@@ -183,18 +188,18 @@ def test_the_slowest_rank_of_a_member_counts():
     plan = Plan(gpus=16, ep=16, micro_batches=1, seq_len=128)
     source = Skewed(demand_shape(ONE_MIXTURE, plan))
     graph = build(ONE_MIXTURE, plan, demand=source, compute=TIMES).graph
-    assert graph.blocks.expert_forward_ps.tolist() == [[[2048 * 10**6, 2048 * 10**6]]]
+    assert table(graph, "expert_forward_ps").tolist() == [[2048 * 10**6], [2048 * 10**6]]
     # ranks 0-7 to rank 5: seven others; to rank 9 on the other server: eight
-    assert graph.blocks.tokens.tolist() == [[[[7 * 128, 8 * 128], [8 * 128, 7 * 128]]]]
+    assert graph.demands[0].counts.tolist() == [[[[7 * 128, 8 * 128], [8 * 128, 7 * 128]]]]
 
 
 def test_sends_and_receives_of_a_middle_stage():
     plan = Plan(gpus=3, pp=3, micro_batches=3)
     graph = build_toy(plan, toy_model(moe_layers=(False,) * 3), TIMES).graph
     listing = [
-        (Kind(task["kind"]).name, task["peer"], task["micro_batch"])
-        for task in tasks(graph.programs[1])
-        if task["kind"] in (Kind.SEND, Kind.RECEIVE)
+        (task["what"].upper(), task["peer"], task["micro_batch"])
+        for task in tasks(programs(graph)[1])
+        if task["what"] in ("send", "receive")
     ]
     assert listing == [
         ("RECEIVE", 0, 0), ("SEND", 2, 0),  # F0
@@ -209,24 +214,24 @@ def test_sends_and_receives_of_a_middle_stage():
 def test_a_worker_sends_each_state_once():
     plan = Plan(gpus=32, tp=4, ep=4, pp=2, seq_len=128, micro_batch_size=2)
     graph = build_toy(plan).graph
-    (size,) = {task["bytes"] for task in tasks(graph.programs[0]) if task["kind"] == Kind.SEND}
+    (size,) = {task["size"] for task in tasks(programs(graph)[0]) if task["what"] == "send"}
     # a worker of 8 GPUs is two EP ranks, each with 2 x 128 tokens of its own
-    assert graph.layout.gpus_per_worker == 8
+    assert graph.gpus_per_worker == 8
     assert size == 2 * (2 * 128 * 64 * 2)
 
 
 def test_gradient_rings_start_as_layers_end_or_wait_for_the_last():
     plan = Plan(gpus=16, ep=8, dp=2, micro_batches=2, seq_len=128)
     model = toy_model(moe_layers=(True, True))
-    kinds = (Kind.RING, Kind.WAIT, Kind.EXPERT)
+    kinds = ("ring", "wait", "expert")
     overlapped = words(build_toy(plan, model, TIMES).graph, kinds=kinds)
     # backward of micro-batch 1: head, layer 1 (dense and expert rings), layer 0, embedding
     assert overlapped[6:] == [
         "ring:dp",
-        "expert:expert 4",
+        "expert:expert backward",
         "ring:dp",
         "ring:dp",
-        "expert:expert 4",
+        "expert:expert backward",
         "ring:dp",
         "ring:dp",
         "ring:dp",
@@ -238,12 +243,12 @@ def test_gradient_rings_start_as_layers_end_or_wait_for_the_last():
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-def test_zero1_gathers_parameters_after_the_optimiser_or_with_the_next_forward(overlap):
+def test_zero1_gathers_parameters_after_the_optimizer_or_with_the_next_forward(overlap):
     plan = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128, zero1=True)
     options = WorkloadOptions(overlap_parameters=overlap)
     graph = build_toy(plan, ONE_MIXTURE, TIMES, options=options).graph
-    listing = words(graph, kinds=(Kind.RING, Kind.WAIT, Kind.COMPUTE))
-    scatter, gather = f"ring:dp {Ring.REDUCE_SCATTER:d}", f"ring:dp {Ring.ALL_GATHER:d}"
+    listing = words(graph, kinds=("ring", "wait", "compute"))
+    scatter, gather = "ring:dp reduce_scatter", "ring:dp all_gather"
     assert listing.count(scatter) == listing.count(gather) == 4
     optimizer = listing.index("compute:optimizer")
     if overlap:
@@ -261,8 +266,8 @@ def test_zero1_gathers_parameters_after_the_optimiser_or_with_the_next_forward(o
 def test_zero1_updates_a_shard():
     plain = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128)
     zero = dataclasses.replace(plain, zero1=True)
-    (all_of_it,) = durations(build_toy(plain, ONE_MIXTURE, TIMES), Category.OPTIMIZER)
-    (shard,) = durations(build_toy(zero, ONE_MIXTURE, TIMES), Category.OPTIMIZER)
+    (all_of_it,) = durations(build_toy(plain, ONE_MIXTURE, TIMES), StepCategory.OPTIMIZER)
+    (shard,) = durations(build_toy(zero, ONE_MIXTURE, TIMES), StepCategory.OPTIMIZER)
     experts = 2 * 3 * 64 * 96  # 16 experts over 8 ranks
     dense = all_of_it / 1000 - experts
     assert shard / 1000 == pytest.approx(dense / 16 + experts / 2, abs=1)
@@ -272,30 +277,30 @@ def test_tied_tables_are_reduced_between_the_end_stages():
     plan = Plan(gpus=24, ep=8, pp=3, micro_batches=3, seq_len=128)
     model = toy_model(tied_embeddings=True)
     graph = build_toy(plan, model, TIMES).graph
-    number = [scope.name for scope in graph.scopes].index("embedding")
-    assert graph.scopes[number].workers.tolist() == [0, 2]
+    number = [family.name for family in graph.families].index("embedding")
+    assert graph.families[number].workers.tolist() == [0, 2]
     for stage, joins in ((0, 1), (1, 0), (2, 1)):
-        rings = [t for t in tasks(graph.programs[stage]) if t["kind"] == Kind.RING]
-        assert sum(t["peer"] == number and t["tag"] == 0 for t in rings) == joins
+        rings = [t for t in tasks(programs(graph)[stage]) if t["what"] == "ring"]
+        assert sum(t["family"] == number and t["handle"] == 0 for t in rings) == joins
 
 
-def test_context_exchange_is_local_in_a_server_and_a_blocking_ring_across():
+def test_context_parallelism_is_local_in_a_server_and_a_blocking_ring_across():
     inside = build_toy(Plan(gpus=16, cp=8, ep=2, micro_batches=1, seq_len=128), ONE_MIXTURE)
-    assert [w for w in words(inside.graph) if "cp" in w] == ["local:cp", "local:cp"]
+    assert [w for w in words(inside.graph) if "cp" in w] == ["inside:cp", "inside:cp"]
     across = build_toy(Plan(gpus=16, tp=8, cp=2, micro_batches=1, seq_len=128), ONE_MIXTURE)
     listing = [w for w in words(across.graph) if "cp" in w]
     # all-gather of keys and values; again with the gradients back
-    assert listing == [f"ring:cp {Ring.ALL_GATHER:d}", "wait:cp", "ring:cp", "wait:cp"]
+    assert listing == ["ring:cp all_gather", "wait:cp", "ring:cp", "wait:cp"]
 
 
 def test_tasks_name_layer_and_micro_batch():
     plan = Plan(gpus=16, ep=8, pp=2, micro_batches=2, seq_len=128)
     graph = build_toy(plan, toy_model(moe_layers=(True,) * 3), TIMES).graph
-    experts = [t for t in tasks(graph.programs[1]) if t["kind"] == Kind.EXPERT]
-    assert [(t["layer"], t["micro_batch"], t["block"]) for t in experts] == [
+    experts = [t for t in tasks(programs(graph)[1]) if t["what"] == "expert"]
+    assert [(t["layer"], t["micro_batch"], t["entry"]) for t in experts] == [
         (2, 0, 0), (2, 0, 0), (2, 1, 1), (2, 1, 1),
     ]  # fmt: skip
-    assert tasks(graph.programs[1])[-1]["layer"] == NONE
+    assert tasks(programs(graph)[1])[-1]["layer"] == NONE
 
 
 def test_ep_of_one_moves_nothing():

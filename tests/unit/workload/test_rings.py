@@ -8,13 +8,13 @@ import pytest
 from lightloom.errors import PlanError
 from lightloom.parallel import Plan, RankGrid, Workers, place_workers
 from lightloom.workload.rings import ring_groups
-from lightloom.workload.task_graph import Ring
+from lightloom.workload.task_graph import Collective
 
 
 def rings(plan, kind, gpus_per_server=8):
     grid = RankGrid(plan)
     found = ring_groups(kind, grid.groups(kind), place_workers(grid, gpus_per_server))
-    offsets, workers = found.scope.offsets.tolist(), found.scope.workers.tolist()
+    offsets, workers = found.family.offsets.tolist(), found.family.workers.tolist()
     return found, [workers[start:end] for start, end in itertools.pairwise(offsets)]
 
 
@@ -25,7 +25,7 @@ def test_tp8_replicas_form_one_ring_of_servers():
     assert (found.on_server, found.servers) == (1, 8)
     # each GPU's buffer of 10 bytes is another TP shard
     assert found.crossing(10) == 80
-    assert found.local(10, Ring.ALL_REDUCE) == 0
+    assert found.local(10, Collective.ALL_REDUCE) == 0
 
 
 def test_experts_reduce_between_replicas_of_the_same_member():
@@ -40,8 +40,12 @@ def test_a_server_reduces_inside_first():
     assert (found.on_server, found.servers) == (8, 4)
     # 8 GPUs each carry an eighth of the same buffer
     assert found.crossing(800) == 800
-    assert found.local(800, Ring.ALL_REDUCE) == 2 * 700
-    assert found.local(800, Ring.REDUCE_SCATTER) == found.local(800, Ring.ALL_GATHER) == 700
+    assert found.local(800, Collective.ALL_REDUCE) == 2 * 700
+    assert (
+        found.local(800, Collective.REDUCE_SCATTER)
+        == found.local(800, Collective.ALL_GATHER)
+        == 700
+    )
 
 
 def test_two_workers_of_a_server_share_the_buffer():
@@ -66,7 +70,7 @@ def test_context_ranks_on_a_server_share_too():
     found, lists = rings(plan, "cp")
     assert found.servers == 1
     assert found.crossing(100) == 0
-    assert found.local(100, Ring.ALL_GATHER) == 50
+    assert found.local(100, Collective.ALL_GATHER) == 50
 
 
 def test_stages_have_their_own_rings():

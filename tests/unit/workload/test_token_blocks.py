@@ -5,13 +5,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.workload_fakes import FakeCompute, toy_model
+from tests.workload_fakes import FakeCompute, table, toy_model
 
 from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError
 from lightloom.parallel import Plan, RankGrid, place_workers
 from lightloom.workload import WorkloadOptions, demand_shape
-from lightloom.workload.tokens import expert_times, fold_demand, moe_layers, token_blocks
+from lightloom.workload.builder import TaskGraphBuilder
+from lightloom.workload.tokens import add_tables, expert_times, fold_demand, moe_layers
 
 MODEL = toy_model(moe_layers=(False, True, True, False, True, True, True))
 PLAN = Plan(gpus=64, tp=2, ep=16, dp=1, pp=2, micro_batches=3, seq_len=128)
@@ -22,6 +23,23 @@ def fold(plan=PLAN, model=MODEL, regime="sparse", step=0, **options):
     workers = place_workers(RankGrid(plan), 8)
     settings = WorkloadOptions(**options)
     return demand, fold_demand(model, plan, workers, demand, settings, step=step)
+
+
+def tables(plan, compute, scale, folded, options=None):
+    """A task graph with what follows from folded counts, and where that is."""
+    groups, _, members = folded.slowest.shape
+    workers = np.arange(groups * members)
+    graph = TaskGraphBuilder(workers, 8)
+    family = graph.family("ep", workers.reshape(groups, members))
+    graph.role("all", workers)
+    job = (MODEL, plan, options or WorkloadOptions())
+    found = add_tables(graph, family, job, (compute, scale), folded)
+    return graph.build(), found
+
+
+def by_worker(values):
+    """From (groups, blocks, members) to (workers, blocks)."""
+    return np.concatenate(list(np.moveaxis(values, 1, 2)))
 
 
 def test_the_shape_of_demand_follows_from_model_and_plan():
@@ -122,10 +140,12 @@ def test_a_source_for_another_job_is_refused():
 def test_expert_times_are_those_of_the_slowest_rank():
     compute = FakeCompute(per_copy_s=1e-6)
     _, folded = fold()
-    blocks = token_blocks(MODEL, PLAN, compute, 2.0, folded, WorkloadOptions())
+    graph, found = tables(PLAN, compute, 2.0, folded)
     # expert-TP 2 halves the time, the scale doubles it
-    assert (blocks.expert_forward_ps == folded.slowest * 10**6).all()
-    assert (blocks.expert_backward_ps == folded.slowest * 2 * 10**6).all()
+    expected = by_worker(folded.slowest) * 10**6
+    assert (graph.tables[found.forward].values == expected).all()
+    assert (graph.tables[found.backward].values == 2 * expected).all()
+    assert graph.demands[found.demand].counts is folded.tokens
     again = FakeCompute(per_copy_s=1e-6, recompute="full")
     forward, backward = expert_times(MODEL, PLAN, again, folded.slowest)
     assert np.allclose(backward, 2 * forward)
@@ -136,18 +156,19 @@ def test_expert_collectives_carry_what_the_busiest_rank_received(tp):
     plan = Plan(gpus=16 * tp, tp=tp, ep=16, micro_batches=3, seq_len=128)
     options = WorkloadOptions(activation_element_bytes=4.0)
     _, folded = fold(plan)
-    blocks = token_blocks(MODEL, plan, FakeCompute(), 1.0, folded, options)
+    graph, found = tables(plan, FakeCompute(), 1.0, folded, options)
+    busiest, total = (graph.tables[index].values for index in found.gathered)
     # 64 elements of 4 bytes; every GPU sends its 1/t of the copies to t - 1 others
-    per_gpu = folded.slowest * 64 * 4 * (tp - 1) // tp
-    assert (blocks.expert_tp_per_gpu == per_gpu).all()
-    assert int(blocks.expert_tp_total.sum()) == folded.copies * 64 * 4 * (tp - 1)
-    assert blocks.expert_tp_per_gpu.dtype == blocks.expert_tp_total.dtype == np.uint64
+    per_gpu = by_worker(folded.slowest) * 64 * 4 * (tp - 1) // tp
+    assert (busiest == per_gpu).all()
+    assert int(total.sum()) == folded.copies * 64 * 4 * (tp - 1)
+    assert busiest.dtype == total.dtype == np.uint64
     one_rank = 8 // tp == 1
-    assert (blocks.expert_tp_total == tp * per_gpu).all() == one_rank
+    assert (total == tp * per_gpu).all() == one_rank
     for other in ("sequence", "none"):
-        options = WorkloadOptions(moe_tp=other)
-        blocks = token_blocks(MODEL, plan, FakeCompute(), 1.0, folded, options)
-        assert blocks.expert_tp_per_gpu is blocks.expert_tp_total is None
+        graph, _ = tables(plan, FakeCompute(), 1.0, folded, WorkloadOptions(moe_tp=other))
+        assert table(graph, "expert_tp_per_gpu_bytes") is None
+        assert table(graph, "expert_tp_total_bytes") is None
 
 
 def test_memory_is_that_of_the_folded_counts():

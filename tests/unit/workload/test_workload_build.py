@@ -4,26 +4,43 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.workload_fakes import FakeCompute, balanced, build_toy, toy_model
+from tests.workload_fakes import (
+    FakeCompute,
+    balanced,
+    build_toy,
+    programs,
+    table,
+    tasks,
+    toy_model,
+    what,
+    with_rows,
+)
 
 from lightloom.errors import DemandError, InputError, PlanError
 from lightloom.parallel import Plan
 from lightloom.workload import WorkloadOptions, build, check_conservation, rebuild
-from lightloom.workload.task_graph import COLUMNS, Kind
 from lightloom.workload.traffic import sent_traffic, traffic_shares, unmatched
 
 PLAN = Plan(gpus=64, tp=2, ep=8, dp=2, pp=2, micro_batches=2, seq_len=128)
 
 
+def assert_equal_graphs(first, second):
+    assert [p.rows() for p in programs(first)] == [p.rows() for p in programs(second)]
+    assert (first.demands[0].counts == second.demands[0].counts).all()
+    for one, other in zip(first.tables, second.tables, strict=True):
+        assert one.name == other.name
+        assert (one.values == other.values).all()
+
+
 def test_layout_and_graph():
     workload = build_toy(PLAN)
     layout = workload.graph.layout
-    assert (layout.stages, layout.replicas, layout.members) == (2, 2, 2)
+    assert (len(layout.roles), len(layout.groups), layout.members) == (2, 4, 2)
     assert layout.gpus_per_worker == 8
     assert layout.worker_server.tolist() == list(range(8))
-    assert workload.graph.blocks.tokens.shape == (4, 8, 2, 2)
-    assert [scope.name for scope in workload.graph.scopes] == ["dp-dense", "dp-expert"]
-    assert len(workload.graph.programs) == len(workload.memory) == 2
+    assert workload.graph.demands[0].counts.shape == (4, 8, 2, 2)
+    assert [family.name for family in workload.graph.families] == ["dp-dense", "dp-expert", "ep"]
+    assert len(workload.graph.roles) == len(workload.memory) == 2
 
 
 def test_servers_of_another_size():
@@ -72,13 +89,9 @@ def test_rebuilding_changes_compute_times_alone():
     for compute, scale in ((times, 1.25), (FakeCompute(2e-3, recompute="full"), 1.0)):
         again = rebuild(first, compute=compute, compute_scale=scale)
         afresh = build_toy(PLAN, compute=compute, compute_scale=scale)
-        assert [p.rows for p in again.graph.programs] == [p.rows for p in afresh.graph.programs]
+        assert_equal_graphs(again.graph, afresh.graph)
         assert again.provenance == afresh.provenance
         assert again.traffic == afresh.traffic
-        blocks, fresh = again.graph.blocks, afresh.graph.blocks
-        assert (blocks.tokens == fresh.tokens).all()
-        assert (blocks.expert_forward_ps == fresh.expert_forward_ps).all()
-        assert (blocks.expert_backward_ps == fresh.expert_backward_ps).all()
 
 
 @pytest.mark.parametrize(
@@ -105,14 +118,13 @@ def test_every_option_about_bytes_is_read(changes, purpose):
 def test_every_option_about_overlap_is_read(changes):
     plan = dataclasses.replace(PLAN, zero1=True)
     base, other = build_toy(plan), build_toy(plan, options=WorkloadOptions(**changes))
-    assert base.graph.programs[0].rows != other.graph.programs[0].rows
+    assert programs(base.graph)[0].rows() != programs(other.graph)[0].rows()
     assert base.traffic == other.traffic
 
 
 def test_equal_inputs_give_equal_graphs():
     first, second = build_toy(PLAN).graph, build_toy(PLAN).graph
-    assert [p.rows for p in first.programs] == [p.rows for p in second.programs]
-    assert (first.blocks.tokens == second.blocks.tokens).all()
+    assert_equal_graphs(first, second)
 
 
 @pytest.mark.parametrize(
@@ -161,64 +173,67 @@ def test_wrong_inputs_are_refused():
 # Faults: every change of a good graph must be found.
 
 
-def drop(program, kind):
-    """Remove the last task of a kind."""
-    column = list(COLUMNS).index("kind")
-    index = max(i for i, row in enumerate(program.rows) if row[column] == kind)
-    del program.rows[index]
+def drop(graph, stage, kind):
+    """Remove the last task of a kind from a stage."""
+    found = [task for task in tasks(graph.roles[stage].program) if task["what"] == kind][-1]
+    last = {name: value for name, value in found.items() if name != "what"}
+
+    def change(role, row):
+        return None if role is graph.roles[stage] and row == last else row
+
+    return with_rows(graph, change)
 
 
-@pytest.mark.parametrize("kind", [Kind.SEND, Kind.RECEIVE, Kind.RING, Kind.WAIT])
+@pytest.mark.parametrize("kind", ["send", "receive", "ring", "wait"])
 @pytest.mark.parametrize("stage", [0, 1])
 def test_a_missing_partner_is_found(kind, stage):
     workload = build_toy(PLAN)
     assert unmatched(workload.graph) == []
-    drop(workload.graph.programs[stage], kind)
-    assert unmatched(workload.graph)
+    broken = dataclasses.replace(workload, graph=drop(workload.graph, stage, kind))
+    assert unmatched(broken.graph)
     with pytest.raises(AssertionError):
-        check_conservation(workload)
+        check_conservation(broken)
 
 
 def test_a_ring_joined_by_unequal_stages_is_found():
     plan = Plan(gpus=24, ep=8, pp=3, micro_batches=3, seq_len=128)
     workload = build_toy(plan, toy_model(tied_embeddings=True))
     assert unmatched(workload.graph) == []
-    program = workload.graph.programs[2]
-    size, tag, kind = (list(COLUMNS).index(name) for name in ("bytes", "tag", "kind"))
-    for index, row in enumerate(program.rows):
-        if row[kind] == Kind.RING and row[tag] == 0:
-            changed = list(row)
-            changed[size] += 1
-            program.rows[index] = tuple(changed)
-    assert unmatched(workload.graph) == ["scope 1: stages [0, 2] join different rings"]
+
+    def grow(role, row):
+        larger = role.name == "stage 2" and what(row) == "ring" and row["handle"] == 0
+        return {**row, "size": row["size"] + larger}
+
+    assert unmatched(with_rows(workload.graph, grow)) == [
+        "family embedding: roles ['stage 0', 'stage 2'] join different collectives"
+    ]
 
 
 @pytest.mark.parametrize(
     ("kind", "column"),
-    [
-        (Kind.LOCAL, "bytes"),
-        (Kind.ALL_TO_ALL, "bytes"),
-        (Kind.SEND, "bytes"),
-        (Kind.RING, "bytes"),
-    ],
+    [("inside", "inside"), ("all_to_all", "size"), ("send", "size"), ("ring", "size")],
 )
 def test_wrong_bytes_are_found(kind, column):
     workload = build_toy(PLAN)
-    program = workload.graph.programs[0]
-    at, kinds = list(COLUMNS).index(column), list(COLUMNS).index("kind")
-    index = next(i for i, row in enumerate(program.rows) if row[kinds] == kind)
-    row = list(program.rows[index])
-    row[at] = int(row[at] * 1.1) + 1
-    program.rows[index] = tuple(row)
-    changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
+    left = [1]
+
+    def grow(role, row):
+        if role.name != "stage 0" or what(row) != kind or not left:
+            return row
+        left.pop()
+        return {**row, column: int(row[column] * 1.1) + 1}
+
+    graph = with_rows(workload.graph, grow)
+    assert not left
+    changed = dataclasses.replace(workload, traffic=sent_traffic(graph))
     with pytest.raises(AssertionError, match="the model implies"):
         check_conservation(changed)
 
 
 def test_lost_copies_of_an_expert_collective_are_found():
     workload = build_toy(PLAN)
-    total = workload.graph.blocks.expert_tp_total
-    total[0, 0, 1] -= np.uint64(total.sum() // 1000)
+    total = table(workload.graph, "expert_tp_total_bytes")
+    total[1, 0] -= np.uint64(total.sum() // 1000)
     changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
     with pytest.raises(AssertionError, match="tp: "):
         check_conservation(changed)
@@ -226,7 +241,7 @@ def test_lost_copies_of_an_expert_collective_are_found():
 
 def test_lost_tokens_are_found():
     workload = build_toy(PLAN)
-    workload.graph.blocks.tokens[0, 0, 0, 1] -= np.uint32(1)
+    workload.graph.demands[0].counts[0, 0, 0, 1] -= np.uint32(1)
     changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
     with pytest.raises(AssertionError, match="ep: "):
         check_conservation(changed)

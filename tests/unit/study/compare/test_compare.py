@@ -210,9 +210,9 @@ def test_workloads_at_other_speeds_share_the_demand(scenario):
     workloads = Workloads(job)
     nominal = workloads.get(Sample(0, 0), 8)
     slow = workloads.get(Sample(0, 0, 1.25), 8)
-    assert slow.graph.blocks.tokens is nominal.graph.blocks.tokens
+    assert slow.graph.demands[0].counts is nominal.graph.demands[0].counts
     fresh = job.workload(Sample(0, 0, 1.25), 8)
-    assert (fresh.graph.blocks.expert_forward_ps == slow.graph.blocks.expert_forward_ps).all()
+    assert (fresh.graph.tables[0].values == slow.graph.tables[0].values).all()
     assert workloads.get(Sample(0, 0), 8) is nominal
 
 
