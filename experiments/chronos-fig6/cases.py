@@ -14,14 +14,7 @@ from lightloom.packets import Record, Scenario, from_matrix, profile_of, simulat
 from lightloom.schedule import decompose
 from lightloom.simulate import simulate
 from lightloom.units import to_bps
-from lightloom.workload.task_graph import (
-    Category,
-    Kind,
-    Layout,
-    Program,
-    TaskGraph,
-    TokenBlocks,
-)
+from lightloom.workload import Block, TaskGraphBuilder
 
 Matrix = npt.NDArray[np.int64]
 
@@ -60,16 +53,14 @@ def fluid_s(settings: Settings, demand: Matrix) -> float:
     """Completion on an ideal packet network: flows share ports max-min fairly, at once."""
     count, token_bytes = len(demand), settings.matrices.token_bytes
     rate_bps = to_bps(settings.network.rate_gbps)
-    program = Program()
-    program.add(Kind.ALL_TO_ALL, Category.EP, bytes=token_bytes)
-    nothing = np.zeros((1, 1, count), np.uint64)
-    tokens = (demand // token_bytes).astype(np.uint32)
-    blocks = TokenBlocks(tokens[None, None], nothing, nothing)
-    layout = Layout(1, 1, count, 1, np.arange(count, dtype=np.uint32))
+    step = TaskGraphBuilder(range(count), gpus_per_worker=1)
+    group = step.family("ep", [range(count)])
+    tokens = step.demand("tokens", group, (demand // token_bytes)[None, None])
+    step.role("expert", range(count)).all_to_all(group, Block(tokens, 0, token_bytes), "ep")
     eps = Eps(1, rate_bps, 0, servers_per_tor=count, servers_per_pod=count)
     inside = NvSwitch(gpu_rate_bps=10 * rate_bps, latency_ps=0)
     fabric = Network(count, 1, inside, "flat", eps=eps)
-    run = simulate(TaskGraph(layout, [program], [], blocks), fabric)
+    run = simulate(step.build(), fabric)
     return run.step_time_s
 
 

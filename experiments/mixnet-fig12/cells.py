@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -29,9 +29,9 @@ from lightloom.units import PS_PER_S
 from lightloom.workload.build import build
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.task_graph import (
-    BACKWARD,
     COLUMNS,
-    Category,
+    NO_INDEX,
+    Collective,
     Kind,
     Program,
     TaskGraph,
@@ -44,7 +44,8 @@ GPUS_PER_SERVER = 8
 #: bandwidth inside servers where a set of assumptions has copies for free, Gb/s per GPU
 FREE_GBPS = 1e5
 
-_COLUMN = {name: index for index, name in enumerate(COLUMNS)}
+#: tables of the experts' times
+_EXPERT_TIMES = ("expert_forward_ps", "expert_backward_ps")
 
 
 @dataclass(frozen=True)
@@ -184,13 +185,10 @@ class Model:
         graph = self._build(demand)
         if not self.assumptions.even_experts:
             return graph
-        even = self._build(self._matrix(np.ones_like(self.experiment.token_matrix))).blocks
-        blocks = dataclasses.replace(
-            graph.blocks,
-            expert_forward_ps=even.expert_forward_ps,
-            expert_backward_ps=even.expert_backward_ps,
-        )
-        return dataclasses.replace(graph, blocks=blocks)
+        even = self._build(self._matrix(np.ones_like(self.experiment.token_matrix)))
+        pairs = zip(graph.tables, even.tables, strict=True)
+        tables = tuple(other if own.name in _EXPERT_TIMES else own for own, other in pairs)
+        return dataclasses.replace(graph, tables=tables)
 
     def _matrix(self, tokens: npt.NDArray[np.int64]) -> Any:
         shape = demand_shape(self.job.model, self.job.plan)
@@ -214,22 +212,20 @@ def fixed_local_times(graph: TaskGraph, bytes_per_s: float) -> TaskGraph:
 
     Those of routed copies take the time of the mean rank, the same for all workers.
     """
-    kind, size, duration = _COLUMN["kind"], _COLUMN["bytes"], _COLUMN["duration_ps"]
-    gathered = graph.blocks.expert_tp_total  # None where an expert is on one GPU
-    per_worker = np.zeros(0) if gathered is None else gathered.mean(axis=(0, 2))
-    per_gpu = per_worker / graph.layout.gpus_per_worker
+    by_name = {table.name: table.values for table in graph.tables}
+    gathered = by_name.get("expert_tp_total_bytes")  # None where an expert is on one GPU
+    per_worker = np.zeros(0) if gathered is None else gathered.mean(axis=0)
+    per_gpu = per_worker / graph.gpus_per_worker
 
-    def fixed(row: tuple[int, ...]) -> tuple[int, ...]:
-        if row[kind] not in (Kind.LOCAL, Kind.EXPERT_TP):
+    def fixed(row: dict[str, int]) -> dict[str, int]:
+        if row["kind"] != Kind.COLLECTIVE or row["family"] != NO_INDEX:
             return row
-        local = row[kind] == Kind.LOCAL
-        moved = row[size] if local else per_gpu[row[_COLUMN["block"]]]
-        changed = list(row)
-        changed[duration] = round(moved / bytes_per_s * PS_PER_S)
-        changed[kind], changed[size] = int(Kind.COMPUTE), 0
-        return tuple(changed)
+        moved = row["inside"] if row["table"] == NO_INDEX else per_gpu[row["entry"]]
+        duration = round(moved / bytes_per_s * PS_PER_S)
+        nothing = {"inside": 0, "table": NO_INDEX, "total": NO_INDEX, "collective": 0}
+        return {**row, **nothing, "kind": Kind.COMPUTE, "size": duration}
 
-    return _with_rows(graph, fixed)
+    return _with_rows(graph, lambda rows: [fixed(row) for row in rows])
 
 
 def first_delayed(graph: TaskGraph, delay_s: float) -> TaskGraph:
@@ -238,22 +234,26 @@ def first_delayed(graph: TaskGraph, delay_s: float) -> TaskGraph:
     The wait is put at the end of the gate that comes before it; ``first = "block"`` of the fabric
     waits only where circuits change, which one matrix for all layers never asks for.
     """
-    kind, category, duration = (_COLUMN[name] for name in ("kind", "category", "duration_ps"))
     delay = round(delay_s * PS_PER_S)
-    programs = []
-    for program in graph.programs:
-        rows = list(program.rows)
-        for index, (row, following) in enumerate(pairwise(rows)):
-            gate = row[kind] == Kind.COMPUTE and row[category] == Category.GATE
-            forward = not following[_COLUMN["flags"]] & BACKWARD
-            if gate and following[kind] == Kind.ALL_TO_ALL and forward:
-                changed = list(row)
-                changed[duration] += delay
-                rows[index] = tuple(changed)
-        programs.append(Program(rows))
-    return dataclasses.replace(graph, programs=programs)
+    gate = [category.name for category in graph.categories].index("gate")
+
+    def delayed(rows: list[dict[str, int]]) -> list[dict[str, int]]:
+        for row, following in pairwise(rows):
+            is_gate = row["kind"] == Kind.COMPUTE and row["category"] == gate
+            moves = following["kind"] == Kind.COLLECTIVE and following["family"] != NO_INDEX
+            # after the gate of a backward pass comes none
+            if is_gate and moves and following["collective"] == Collective.ALL_TO_ALL:
+                row["size"] += delay
+        return rows
+
+    return _with_rows(graph, delayed)
 
 
-def _with_rows(graph: TaskGraph, change: Any) -> TaskGraph:
-    programs = [Program([change(row) for row in program.rows]) for program in graph.programs]
-    return dataclasses.replace(graph, programs=programs)
+def _with_rows(graph: TaskGraph, change: Callable[[Any], Any]) -> TaskGraph:
+    """The graph with the tasks of every program changed, given as one dictionary each."""
+    roles = []
+    for role in graph.roles:
+        rows = change([dict(zip(COLUMNS, row, strict=True)) for row in role.program.rows()])
+        program = Program.from_rows([tuple(row[name] for name in COLUMNS) for row in rows])
+        roles.append(dataclasses.replace(role, program=program))
+    return dataclasses.replace(graph, roles=tuple(roles))

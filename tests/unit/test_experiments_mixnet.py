@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.workload_fakes import table
 
-from lightloom.workload.task_graph import Category, Kind
+from lightloom.workload.categories import StepCategory
+from lightloom.workload.task_graph import COLUMNS, NO_INDEX, Kind
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 FIGURE_12, FIGURE_13 = EXPERIMENTS / "mixnet-fig12", EXPERIMENTS / "mixnet-fig13"
@@ -53,8 +55,15 @@ def small(fig12, experiment):
 
 def columns_of(before, after):
     """Columns of each stage's program in two graphs."""
-    pairs = zip(before.programs, after.programs, strict=True)
-    return [(old.columns(), new.columns()) for old, new in pairs]
+    pairs = zip(before.roles, after.roles, strict=True)
+    return [
+        [{name: getattr(role.program, name) for name in COLUMNS} for role in ends] for ends in pairs
+    ]
+
+
+def inside(columns):
+    """Which tasks are collectives inside workers."""
+    return (columns["kind"] == Kind.COLLECTIVE) & (columns["family"] == NO_INDEX)
 
 
 def test_published_cells_are_those_of_the_data_file(experiment):
@@ -111,13 +120,13 @@ def test_a_cell_recomputes_to_the_printed_time(small, steps, fabric):
 
 def test_the_matrix_is_sent_by_every_group_layer_and_micro_batch(small, experiment):
     model, graph = small
-    ranks = graph.blocks.rank_tokens
+    ranks = graph.demands[0].rank_counts
     matrix = experiment.token_matrix
     assert (matrix.sum(axis=1) == 32_768).all()
     outside = ~np.eye(8, dtype=bool)
     # top-2 of 32,768 tokens: twice the matrix
     assert (ranks[..., outside] == 2 * matrix[outside]).all()
-    assert ranks.shape[:2] == graph.blocks.tokens.shape[:2]
+    assert ranks.shape[:2] == graph.demands[0].counts.shape[:2]
     assert model.seeds == range(1)
 
 
@@ -127,35 +136,33 @@ def test_local_collectives_become_time_and_nothing_else_changes(fig12, small):
     before = model._built(0)
     after = local.fixed_local_times(before, 600e9)
     for old, new in columns_of(before, after):
-        moved = old["kind"] == Kind.LOCAL
+        moved = inside(old) & (old["table"] == NO_INDEX)
         assert moved.any()
         assert (new["kind"][moved] == Kind.COMPUTE).all()
-        seconds = new["duration_ps"][moved].astype(float) * 1e-12
-        assert seconds == pytest.approx(old["bytes"][moved] / 600e9, rel=1e-6)
-        gathers = old["kind"] == Kind.EXPERT_TP
+        seconds = new["size"][moved].astype(float) * 1e-12
+        assert seconds == pytest.approx(old["inside"][moved] / 600e9, rel=1e-6)
+        gathers = inside(old) & (old["table"] != NO_INDEX)
         assert (new["kind"][gathers] == Kind.COMPUTE).all()
         mean = model.job.plan.tokens_per_ep_rank * 2 * model.job.model.hidden_size * 2 * 3 / 4
-        seconds = new["duration_ps"][gathers] * 1e-12
+        seconds = new["size"][gathers] * 1e-12
         assert seconds == pytest.approx(mean / 600e9, rel=1e-4)
         for name in old:
             same = ~moved & ~gathers
             assert (old[name][same] == new[name][same]).all()
-    inside = (Kind.LOCAL, Kind.EXPERT_TP)
-    assert not any(np.isin(p.columns()["kind"], inside).any() for p in graph.programs)
+    assert not any(inside(columns).any() for columns, _ in columns_of(graph, graph))
 
 
 def test_only_the_gate_before_a_forward_dispatch_is_delayed(fig12, small):
     _, graph = small
     delayed = fig12["cells"].first_delayed(graph, 1e-3)
     for old, new in columns_of(graph, delayed):
-        changed = np.flatnonzero(new["duration_ps"] != old["duration_ps"])
-        assert (new["duration_ps"][changed] - old["duration_ps"][changed] == 10**9).all()
-        assert (old["category"][changed] == Category.GATE).all()
+        changed = np.flatnonzero(new["size"] != old["size"])
+        assert (new["size"][changed] - old["size"][changed] == 10**9).all()
+        assert (old["category"][changed] == StepCategory.GATE).all()
         # one for each layer and micro-batch of the stage
+        experts = (old["kind"] == Kind.COMPUTE) & (old["table"] != NO_INDEX)
         places = set(zip(old["layer"][changed], old["micro_batch"][changed], strict=True))
-        assert (
-            len(places) == len(changed) == len(np.unique(old["block"][old["kind"] == Kind.EXPERT]))
-        )
+        assert len(places) == len(changed) == len(np.unique(old["entry"][experts]))
 
 
 def test_options_of_a_set_reach_their_fabrics(experiment):
@@ -217,13 +224,13 @@ def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small):
 def test_even_experts_take_one_time_and_send_the_same_tokens(fig12, small, experiment):
     model, graph = small
     even = fig12["cells"].Model(experiment, model.name, experiment.assumptions["authors-even"])
-    blocks = even.graph(0).blocks
-    assert np.array_equal(blocks.rank_tokens, graph.blocks.rank_tokens)
+    of_even = even.graph(0)
+    assert np.array_equal(of_even.demands[0].rank_counts, graph.demands[0].rank_counts)
     for name in ("expert_forward_ps", "expert_backward_ps"):
-        equal, uneven = getattr(blocks, name), getattr(graph.blocks, name)
+        equal, uneven = table(of_even, name), table(graph, name)
         assert len(np.unique(equal)) == 1
         assert len(np.unique(uneven)) > 1
-        assert equal[0, 0, 0] < uneven.max()
+        assert equal[0, 0] < uneven.max()
 
 
 def test_the_fit_of_the_tables_is_exact_on_its_own_form(fig12):

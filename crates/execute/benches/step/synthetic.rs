@@ -1,9 +1,11 @@
 //! Steps of Mixtral-like jobs, built without Python: programs in 1F1B order, skewed routing.
 
 use lightloom_model::{
-    AllToAll, Allocator, Category, Circuit, Direct, Duration, Eps, Failures, FirstAllToAll, Layout,
-    Network, NvSwitch, Ocs, Pass, Policy, Rate, Reconfigure, RelayChunk, RingKind, Route, Scope,
-    StageProgram, SwitchTiming, Task, TaskGraph, TaskKind, TokenBlocks,
+    AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Circuit, Collective,
+    CollectiveKind, DemandId, DemandTable, Direct, Duration, Eps, Failures, FamilyId,
+    FirstAllToAll, GroupFamily, Handle, Inside, Network, NvSwitch, Ocs, Payload, Peer, Policy,
+    Rate, Reconfigure, RelayChunk, Role, RoleId, Route, SwitchTiming, TableId, Tag, Task,
+    TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
 
 const GBPS: u64 = 1_000_000_000;
@@ -53,66 +55,107 @@ impl Numbers {
     }
 }
 
-fn task(kind: TaskKind, category: Category, layer: u32, batch: u32) -> Task {
-    Task { kind, category, layer: layer as u16, micro_batch: batch as u16 }
+const COMPUTE: CategoryId = CategoryId(0);
+const TP: CategoryId = CategoryId(1);
+const EP: CategoryId = CategoryId(2);
+const PP: CategoryId = CategoryId(3);
+const DP: CategoryId = CategoryId(4);
+
+/// Families: dense gradients, expert gradients, experts.
+const EXPERTS: FamilyId = FamilyId(2);
+
+/// Tables of expert times.
+const FORWARD: TableId = TableId(0);
+const BACKWARD: TableId = TableId(1);
+
+fn categories() -> Vec<Category> {
+    let category = |name: &str, used_for| Category { name: name.into(), used_for };
+    let moving = |name: &str| category(name, CategoryUse::Communication(name.into()));
+    let mut all = vec![category("compute", CategoryUse::Compute)];
+    all.extend(["tp", "ep", "pp", "dp"].map(moving));
+    all.push(category("reconfiguration", CategoryUse::Reconfiguration));
+    all.push(category("bubble", CategoryUse::Idle));
+    all
+}
+
+fn task(kind: TaskKind, category: CategoryId, layer: u32, batch: u32) -> Task {
+    Task { layer: layer as u16, micro_batch: batch as u16, ..Task::new(kind, category) }
+}
+
+/// Adds a group to a family.
+fn add_group(family: &mut GroupFamily, workers: impl Iterator<Item = u32>) {
+    family.workers.extend(workers.map(WorkerId));
+    family.offsets.push(family.workers.len() as u32);
 }
 
 /// The graph of one step.
 pub fn graph(job: &Job) -> TaskGraph {
-    let layout = Layout {
-        stages: job.stages,
-        replicas: job.replicas,
-        members: job.members,
-        gpus_per_worker: 8,
-        worker_server: (0..job.servers()).collect(),
-    };
     let per_stage = job.replicas * job.members;
+    let family = |name: &str| GroupFamily { name: name.into(), offsets: vec![0], workers: vec![] };
     // Experts: the same member of every group. Dense: all workers of a stage.
-    let mut expert = Scope { name: "dp-expert".into(), offsets: vec![0], workers: vec![] };
-    let mut dense = Scope { name: "dp-dense".into(), offsets: vec![0], workers: vec![] };
+    let (mut dense, mut expert, mut group) =
+        (family("dp-dense"), family("dp-expert"), family("ep"));
     for stage in 0..job.stages {
         for member in 0..job.members {
             let ring = (0..job.replicas).map(|r| stage * per_stage + r * job.members + member);
-            expert.workers.extend(ring);
-            expert.offsets.push(expert.workers.len() as u32);
+            add_group(&mut expert, ring);
         }
-        dense.workers.extend(stage * per_stage..(stage + 1) * per_stage);
-        dense.offsets.push(dense.workers.len() as u32);
+        add_group(&mut dense, stage * per_stage..(stage + 1) * per_stage);
+        for replica in stage * job.replicas..(stage + 1) * job.replicas {
+            add_group(&mut group, replica * job.members..(replica + 1) * job.members);
+        }
     }
-    let programs = (0..job.stages).map(|stage| program(job, stage)).collect();
-    TaskGraph { layout, programs, scopes: vec![dense, expert], blocks: blocks(job) }
+    let role = |stage: u32| Role {
+        name: format!("stage {stage}"),
+        workers: (stage * per_stage..(stage + 1) * per_stage).map(WorkerId).collect(),
+        tasks: program(job, stage),
+    };
+    let (demand, tables) = demand(job);
+    TaskGraph {
+        gpus_per_worker: 8,
+        worker_server: (0..job.servers()).collect(),
+        categories: categories(),
+        roles: (0..job.stages).map(role).collect(),
+        families: vec![dense, expert, group],
+        demands: vec![demand],
+        tables,
+    }
 }
 
 /// Hot columns that all sources share, and 10 % of noise: the regime of the public Mixtral matrix.
-fn blocks(job: &Job) -> TokenBlocks {
+fn demand(job: &Job) -> (DemandTable, Vec<WorkerTable>) {
     let groups = (job.stages * job.replicas) as usize;
     let count = (job.layers_per_stage * job.micro_batches) as usize;
     let members = job.members as usize;
     let mut numbers = Numbers(7);
-    let mut tokens = Vec::with_capacity(groups * count * members * members);
-    let mut expert_forward = Vec::with_capacity(groups * count * members);
-    let mut expert_backward = Vec::with_capacity(groups * count * members);
-    for _ in 0..groups * count {
+    let mut counts = Vec::with_capacity(groups * count * members * members);
+    let mut received_by = vec![0_u64; groups * members * count];
+    for cell in 0..groups * count {
+        let (group, block) = (cell / count, cell % count);
         let popularity: Vec<f64> = (0..members).map(|_| (1.5 * numbers.share()).exp()).collect();
         let total: f64 = popularity.iter().sum();
-        let mut received = vec![0_u64; members];
         for source in 0..members {
             for target in 0..members {
                 let noise = 0.9 + 0.2 * numbers.share();
                 let copies = f64::from(job.copies) * popularity[target] / total * noise;
-                received[target] += copies as u64;
+                received_by[(group * members + target) * count + block] += copies as u64;
                 let copies = if source == target { copies * 7.0 / 8.0 } else { copies };
-                tokens.push(copies as u32);
+                counts.push(copies as u32);
             }
         }
-        expert_forward.extend(received.iter().map(|&copies| Duration(copies * US / 20)));
-        expert_backward.extend(received.iter().map(|&copies| Duration(copies * US / 10)));
     }
+    let table = |name: &str, divisor: u64| WorkerTable {
+        name: name.into(),
+        entries: count as u32,
+        values: received_by.iter().map(|&copies| copies * US / divisor).collect(),
+    };
+    let tables = vec![table("expert_forward", 20), table("expert_backward", 10)];
+    let name = "tokens".into();
     let blocks = count as u32;
-    TokenBlocks { blocks, tokens, expert_forward, expert_backward, ..TokenBlocks::default() }
+    (DemandTable { name, family: EXPERTS, blocks, counts, ..DemandTable::default() }, tables)
 }
 
-fn program(job: &Job, stage: u32) -> StageProgram {
+fn program(job: &Job, stage: u32) -> Vec<Task> {
     let mut tasks = Vec::new();
     let warm_up = (job.stages - 1 - stage).min(job.micro_batches);
     for batch in 0..warm_up {
@@ -125,83 +168,115 @@ fn program(job: &Job, stage: u32) -> StageProgram {
         backward(job, stage, batch, &mut tasks);
     }
     for handle in 0..2 * job.layers_per_stage {
-        tasks.push(task(TaskKind::Wait { handle }, Category::Dp, 0, 0));
+        tasks.push(task(TaskKind::Wait { handle: Handle(handle) }, DP, 0, 0));
     }
-    let optimizer = TaskKind::Compute { duration: Duration(2000 * US) };
-    tasks.push(task(optimizer, Category::Optimizer, 0, 0));
-    StageProgram { tasks }
+    tasks.push(compute(2000 * US, 0, 0));
+    tasks
 }
 
-fn exchange(job: &Job, layer: u32, batch: u32, transposed: bool, pass: Pass) -> Task {
-    let kind = TaskKind::AllToAll {
-        block: layer * job.micro_batches + batch,
-        transposed,
-        first: !transposed && pass == Pass::Forward,
-        pass,
-        bytes_per_token: job.hidden * 2,
+fn compute(duration: u64, layer: u32, batch: u32) -> Task {
+    task(TaskKind::Compute { duration: Amount::Fixed(duration) }, COMPUTE, layer, batch)
+}
+
+fn experts(job: &Job, table: TableId, layer: u32, batch: u32) -> Task {
+    let entry = layer * job.micro_batches + batch;
+    let duration = Amount::Entry { table, entry };
+    task(TaskKind::Compute { duration }, COMPUTE, layer, batch)
+}
+
+fn inside(per_gpu: u64, layer: u32, batch: u32) -> Task {
+    let collective = Collective {
+        kind: CollectiveKind::AllReduce,
+        family: None,
+        payload: Payload::Bytes(0),
+        inside: Inside { per_gpu: Amount::Fixed(per_gpu), total: None },
+        asynchronous: false,
     };
-    task(kind, Category::Ep, layer, batch)
+    task(TaskKind::Collective(collective), TP, layer, batch)
+}
+
+fn all_to_all(job: &Job, layer: u32, batch: u32, (transposed, first): (bool, bool)) -> Task {
+    let collective = Collective {
+        kind: CollectiveKind::AllToAll,
+        family: Some(EXPERTS),
+        payload: Payload::Block {
+            demand: DemandId(0),
+            block: layer * job.micro_batches + batch,
+            transposed,
+            first,
+            unit_bytes: job.hidden * 2,
+        },
+        inside: Inside::NONE,
+        asynchronous: false,
+    };
+    task(TaskKind::Collective(collective), EP, layer, batch)
+}
+
+fn send(job: &Job, to: u32, tag: u32, batch: u32) -> Task {
+    let bytes = Amount::Fixed(activation(job));
+    task(TaskKind::Send { peer: Peer::Role(RoleId(to)), tag: Tag(tag), bytes }, PP, 0, batch)
+}
+
+fn receive(from: u32, tag: u32, batch: u32) -> Task {
+    task(TaskKind::Receive { peer: Peer::Role(RoleId(from)), tag: Tag(tag) }, PP, 0, batch)
+}
+
+/// Bytes of the hidden states of a micro-batch.
+fn activation(job: &Job) -> u64 {
+    u64::from(job.copies) / 2 * job.hidden * 2
 }
 
 fn forward(job: &Job, stage: u32, batch: u32, tasks: &mut Vec<Task>) {
-    let activation = u64::from(job.copies) / 2 * job.hidden * 2;
+    let local = activation(job) / 8;
     if stage > 0 {
-        let kind = TaskKind::Receive { peer_stage: stage - 1, tag: 2 * batch };
-        tasks.push(task(kind, Category::Pp, 0, batch));
+        tasks.push(receive(stage - 1, 2 * batch, batch));
     }
     for layer in 0..job.layers_per_stage {
-        let local = TaskKind::Local { bytes_per_gpu: activation / 8 };
-        let block = layer * job.micro_batches + batch;
-        let compute = |duration| TaskKind::Compute { duration: Duration(duration) };
-        tasks.push(task(local, Category::Tp, layer, batch));
-        tasks.push(task(compute(3000 * US), Category::Attention, layer, batch));
-        tasks.push(task(local, Category::Tp, layer, batch));
-        tasks.push(task(compute(200 * US), Category::Gate, layer, batch));
-        tasks.push(exchange(job, layer, batch, false, Pass::Forward));
-        let experts = TaskKind::Expert { block, pass: Pass::Forward };
-        tasks.push(task(experts, Category::Expert, layer, batch));
-        tasks.push(exchange(job, layer, batch, true, Pass::Forward));
+        tasks.push(inside(local, layer, batch));
+        tasks.push(compute(3000 * US, layer, batch));
+        tasks.push(inside(local, layer, batch));
+        tasks.push(compute(200 * US, layer, batch));
+        tasks.push(all_to_all(job, layer, batch, (false, true)));
+        tasks.push(experts(job, FORWARD, layer, batch));
+        tasks.push(all_to_all(job, layer, batch, (true, false)));
     }
     if stage + 1 < job.stages {
-        let kind = TaskKind::Send { peer_stage: stage + 1, tag: 2 * batch, bytes: activation };
-        tasks.push(task(kind, Category::Pp, 0, batch));
+        tasks.push(send(job, stage + 1, 2 * batch, batch));
     }
 }
 
 fn backward(job: &Job, stage: u32, batch: u32, tasks: &mut Vec<Task>) {
-    let activation = u64::from(job.copies) / 2 * job.hidden * 2;
+    let local = activation(job) / 8;
     if stage + 1 < job.stages {
-        let kind = TaskKind::Receive { peer_stage: stage + 1, tag: 2 * batch + 1 };
-        tasks.push(task(kind, Category::Pp, 0, batch));
+        tasks.push(receive(stage + 1, 2 * batch + 1, batch));
     }
     for layer in (0..job.layers_per_stage).rev() {
-        let local = TaskKind::Local { bytes_per_gpu: activation / 8 };
-        let block = layer * job.micro_batches + batch;
-        tasks.push(exchange(job, layer, batch, false, Pass::Backward));
-        let experts = TaskKind::Expert { block, pass: Pass::Backward };
-        tasks.push(task(experts, Category::Expert, layer, batch));
-        tasks.push(exchange(job, layer, batch, true, Pass::Backward));
-        tasks.push(task(local, Category::Tp, layer, batch));
-        let compute = TaskKind::Compute { duration: Duration(6000 * US) };
-        tasks.push(task(compute, Category::Attention, layer, batch));
-        tasks.push(task(local, Category::Tp, layer, batch));
+        tasks.push(all_to_all(job, layer, batch, (false, false)));
+        tasks.push(experts(job, BACKWARD, layer, batch));
+        tasks.push(all_to_all(job, layer, batch, (true, false)));
+        tasks.push(inside(local, layer, batch));
+        tasks.push(compute(6000 * US, layer, batch));
+        tasks.push(inside(local, layer, batch));
         if batch + 1 == job.micro_batches {
-            for scope in 0..2 {
-                let kind = TaskKind::Ring {
-                    kind: RingKind::AllReduce,
-                    scope,
-                    handle: 2 * layer + scope,
-                    bytes: 100_000_000 * (1 + 4 * u64::from(scope)),
-                    local_bytes_per_gpu: 50_000_000,
-                };
-                tasks.push(task(kind, Category::Dp, layer, batch));
-            }
+            tasks.extend((0..2).map(|family| all_reduce(family, layer, batch)));
         }
     }
     if stage > 0 {
-        let kind = TaskKind::Send { peer_stage: stage - 1, tag: 2 * batch + 1, bytes: activation };
-        tasks.push(task(kind, Category::Pp, 0, batch));
+        tasks.push(send(job, stage - 1, 2 * batch + 1, batch));
     }
+}
+
+/// The gradients of a layer, dense or of its experts.
+fn all_reduce(family: u32, layer: u32, batch: u32) -> Task {
+    let collective = Collective {
+        kind: CollectiveKind::AllReduce,
+        family: Some(FamilyId(family)),
+        payload: Payload::Bytes(100_000_000 * (1 + 4 * u64::from(family))),
+        inside: Inside { per_gpu: Amount::Fixed(50_000_000), total: None },
+        asynchronous: true,
+    };
+    let handle = Some(Handle(2 * layer + family));
+    Task { handle, ..task(TaskKind::Collective(collective), DP, layer, batch) }
 }
 
 fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
