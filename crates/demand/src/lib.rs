@@ -5,6 +5,8 @@
 //! shares, then the cap of one copy per token and expert. All three are exact up to the rounding
 //! of 64-bit floats. Where popularity comes from is the caller's business.
 
+#![warn(unreachable_pub)]
+
 pub mod cap;
 pub mod fold;
 pub mod gamma;

@@ -15,6 +15,8 @@
 //! `level` (the fair level of one link), `repair` (all links consistent again after a change),
 //! `progress` (bytes sent and finish times).
 
+#![warn(unreachable_pub)]
+
 mod level;
 mod network;
 mod priority;

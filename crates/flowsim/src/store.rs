@@ -63,7 +63,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub fn new(capacity: f64, now: u64) -> Self {
+    pub(crate) fn new(capacity: f64, now: u64) -> Self {
         let crossing = Vec::new();
         Self { crossing, capacity, drain: 0.0, settled: now, least: ELSEWHERE, carried: 0 }
     }
@@ -81,17 +81,17 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let links = vec![Link::new(f64::INFINITY, 0)];
         Self { flows: vec![], links, free_slots: vec![], long: vec![], free_long: vec![] }
     }
 
     /// Number of flows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free_slots.len()
     }
 
-    pub fn path(&self, flow: u32) -> &[Hop] {
+    pub(crate) fn path(&self, flow: u32) -> &[Hop] {
         let flow = &self.flows[flow as usize];
         let length = flow.length as usize;
         if length <= SHORT {
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// A flow that is on no link yet.
-    pub fn insert(&mut self, token: u64, size: u64, sequence: u64) -> u32 {
+    pub(crate) fn insert(&mut self, token: u64, size: u64, sequence: u64) -> u32 {
         let hops = [Hop::default(); SHORT];
         let flow = Flow { token, size, sequence, bottleneck: NO_LINK, length: 0, hops };
         if let Some(slot) = self.free_slots.pop() {
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// Puts `flow` on every link of `path`.
-    pub fn enter(&mut self, flow: u32, path: &[LinkId]) {
+    pub(crate) fn enter(&mut self, flow: u32, path: &[LinkId]) {
         let length = path.len();
         self.flows[flow as usize].length = length as u32;
         if length > SHORT {
@@ -167,7 +167,7 @@ impl Store {
     }
 
     /// Takes the entry at `hop` off its link.
-    pub fn remove_entry(&mut self, hop: Hop) {
+    pub(crate) fn remove_entry(&mut self, hop: Hop) {
         let crossing = &mut self.links[hop.link as usize].crossing;
         crossing.swap_remove(hop.position as usize);
         if let Some(moved) = crossing.get(hop.position as usize) {
@@ -179,7 +179,7 @@ impl Store {
     }
 
     /// Frees the slot of a flow that is off all its links.
-    pub fn free(&mut self, flow: u32) {
+    pub(crate) fn free(&mut self, flow: u32) {
         let Flow { length, hops, .. } = self.flows[flow as usize];
         if length as usize > SHORT {
             let class = length.next_power_of_two().trailing_zeros() as usize;
@@ -189,7 +189,7 @@ impl Store {
     }
 
     /// The entry of `flow` on a link of its path.
-    pub fn entry_mut(&mut self, flow: u32, link: u32) -> &mut Entry {
+    pub(crate) fn entry_mut(&mut self, flow: u32, link: u32) -> &mut Entry {
         let hop = self.path(flow).iter().find(|hop| hop.link == link);
         let position = hop.expect("an entry is asked for on a link of the path").position;
         &mut self.links[link as usize].crossing[position as usize]
@@ -197,7 +197,7 @@ impl Store {
 
     /// The least level on the rest of the path of an entry of `link`.
     #[inline]
-    pub fn cap(&self, entry: &Entry, link: u32, levels: &[f64]) -> f64 {
+    pub(crate) fn cap(&self, entry: &Entry, link: u32, levels: &[f64]) -> f64 {
         let [first, second, third] = entry.others;
         if first == MANY {
             let rest = self.path(entry.flow).iter().filter(|hop| hop.link != link);
@@ -211,7 +211,7 @@ impl Store {
     }
 
     /// The link with the least level on the path of `flow`, the earlier one if equal.
-    pub fn lowest(&self, flow: u32, levels: &[f64]) -> u32 {
+    pub(crate) fn lowest(&self, flow: u32, levels: &[f64]) -> u32 {
         let level = |hop: &&Hop| levels[hop.link as usize];
         let lowest = self.path(flow).iter().min_by(|a, b| level(a).total_cmp(&level(b)));
         lowest.map_or(NO_LINK, |hop| hop.link)

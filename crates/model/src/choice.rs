@@ -115,6 +115,7 @@ macro_rules! choices {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the macro is for public enums")]
 mod tests {
     use crate::Choice;
 

@@ -4,6 +4,8 @@
 //! Plain data and its validation; no I/O and no algorithms. Everything here is columnar, so that
 //! Python can hand over a step of tens of thousands of GPUs as a few arrays.
 
+#![warn(unreachable_pub)]
+
 mod choice;
 pub mod network;
 pub mod ocs;

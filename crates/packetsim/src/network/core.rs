@@ -406,6 +406,33 @@ impl Core {
 /// For tests.
 #[cfg(test)]
 impl Core {
+    /// The state of an idle network with flows that have not started.
+    pub(crate) fn with_flows(topology: Topology, config: Config, flows: &[FlowSpec]) -> Self {
+        let mut core = Self::new(topology, config).expect("a valid configuration");
+        for spec in flows {
+            core.add_flow(spec).expect("a valid flow");
+        }
+        core
+    }
+
+    /// Moves the time, whatever is pending.
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.clock.advance_to(now);
+    }
+
+    /// Takes the packets out of the queues of a NIC.
+    pub(crate) fn take_queued(&mut self, nic: NicId) -> Vec<Packet> {
+        let link = self.nics.uplink(nic);
+        std::iter::from_fn(|| self.fabric.take_queued(link)).collect()
+    }
+
+    /// Takes a packet that a transport has made.
+    pub(crate) fn take_packet(&mut self, id: PacketId) -> Packet {
+        let packet = *self.fabric.packet_mut(id);
+        self.fabric.free(id);
+        packet
+    }
+
     /// The packets on the wire and in the queues of a link.
     pub(crate) fn packets_on(&self, link: LinkId) -> Vec<Packet> {
         let packets = self.fabric.packets();

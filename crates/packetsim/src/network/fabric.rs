@@ -567,3 +567,16 @@ impl Fabric {
         self.links.has(link, flag)
     }
 }
+
+/// For tests.
+#[cfg(test)]
+impl Fabric {
+    /// Takes the first packet out of the queues of a link.
+    pub(super) fn take_queued(&mut self, link: LinkId) -> Option<Packet> {
+        let Turn::Packet(waiting) = self.links.take_turn(link, &mut self.packets) else {
+            return None;
+        };
+        self.packets.free(waiting.id);
+        Some(waiting.packet)
+    }
+}

@@ -1,9 +1,11 @@
 //! Tests of the whole simulator against closed forms.
 
+mod bench;
 mod closed_forms;
 mod dcqcn;
 mod dctcp;
 mod go_back_n;
+mod loss_recovery;
 mod observing;
 mod properties;
 mod receiver_driven;

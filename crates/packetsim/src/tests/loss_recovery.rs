@@ -1,0 +1,313 @@
+//! What transports do about single packets that are lost, trimmed, marked or late: call by call.
+
+use super::bench::{Bench, brief, sequences};
+use super::{flow, plain};
+use crate::PacketKind::{Ack, Cnp, Data, Nack, Pull, Request};
+use crate::presets::star;
+use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
+use crate::transport::dctcp::{Dctcp, DctcpParameters};
+use crate::transport::eqds::{Eqds, EqdsParameters};
+use crate::transport::line_rate::{LineRate, TIMEOUT};
+use crate::transport::ndp::{Ndp, NdpParameters};
+use crate::{Config, Core, ECHO, FlowId, Overflow, Packet, Paths, Topology};
+use lightloom_model::{Duration, Rate, Time};
+
+const US: u64 = 1_000_000;
+const FAST: Rate = Rate(100_000_000_000);
+/// Payload of a packet.
+const MTU: u64 = 4096;
+
+fn pair() -> Topology {
+    star(2, FAST, Duration(US)).unwrap()
+}
+
+/// Finite queues, so that timers run.
+fn lossy() -> Config {
+    Config { queue_bytes: 100 * 4160, control_priority: true, ..plain() }
+}
+
+fn trimming(paths: u16) -> Config {
+    Config { overflow: Overflow::Trim, paths: Paths::Spray(paths), ..lossy() }
+}
+
+fn go_back_n(packets: u64) -> Bench<LineRate> {
+    let mut bench = Bench::new(pair(), lossy(), LineRate::new, &[flow((0, 1), packets * MTU)]);
+    bench.start(0);
+    bench
+}
+
+fn ndp(packets: u64, parameters: NdpParameters) -> Bench<Ndp> {
+    let new = |core: &Core| Ndp::new(core, parameters).unwrap();
+    let mut bench = Bench::new(pair(), trimming(8), new, &[flow((0, 1), packets * MTU)]);
+    bench.start(0);
+    bench
+}
+
+fn eqds(packets: u64, paths: u16, parameters: EqdsParameters) -> Bench<Eqds> {
+    let new = |core: &Core| Eqds::new(core, parameters).unwrap();
+    let mut bench = Bench::new(pair(), trimming(paths), new, &[flow((0, 1), packets * MTU)]);
+    bench.start(0);
+    bench
+}
+
+#[test]
+fn go_back_n_reports_a_gap_once_until_it_is_filled() {
+    let mut bench = go_back_n(10);
+    let sent = bench.burst(0, 99);
+    assert_eq!(sequences(&sent), (0..10).collect::<Vec<_>>());
+    assert_eq!(brief(&bench.deliver(sent[0])), [(Ack, 1)]);
+    // Packet 1 is lost: one negative acknowledgement, whatever follows.
+    assert_eq!(brief(&bench.deliver(sent[2])), [(Nack, 1)]);
+    for &packet in &sent[3..7] {
+        assert!(bench.deliver(packet).is_empty(), "the gap is reported");
+    }
+    assert_eq!(bench.core.flow(FlowId(0)).received, 1, "packets behind a gap are not accepted");
+    // Once it is filled, the next gap is reported.
+    assert_eq!(brief(&bench.deliver(sent[1])), [(Ack, 2)]);
+    assert_eq!(brief(&bench.deliver(sent[7])), [(Nack, 2)]);
+    // What has arrived already is acknowledged again.
+    assert_eq!(brief(&bench.deliver(sent[0])), [(Ack, 2)]);
+}
+
+#[test]
+fn go_back_n_continues_from_the_missing_packet() {
+    let mut bench = go_back_n(10);
+    let sent = bench.burst(0, 6);
+    bench.deliver(sent[0]);
+    let [nack] = bench.deliver(sent[2])[..] else { panic!("a gap is reported") };
+    assert!(bench.deliver(nack).is_empty());
+    assert_eq!(sequences(&bench.burst(0, 3)), [1, 2, 3]);
+    // The same report again, of a packet that is on its way, goes back again; an old one does not.
+    bench.deliver(nack);
+    assert_eq!(sequences(&bench.burst(0, 1)), [1]);
+    let ack = Packet { kind: Ack, sequence: 5, ..nack };
+    bench.deliver(ack);
+    bench.deliver(nack);
+    assert_eq!(sequences(&bench.burst(0, 99)), [5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn go_back_n_times_out_after_silence_alone() {
+    let mut bench = go_back_n(4);
+    let sent = bench.burst(0, 99);
+    let [ack] = bench.deliver(sent[0])[..] else { panic!("acknowledged") };
+    bench.core.set_now(Time(US));
+    bench.deliver(ack);
+    // The timer runs from the first packet; progress was made since.
+    bench.core.set_now(Time(TIMEOUT.0));
+    bench.timer(0);
+    assert!(bench.next(0).is_none(), "something was acknowledged within the timeout");
+    bench.core.set_now(Time(TIMEOUT.0 + US));
+    bench.timer(0);
+    assert_eq!(sequences(&bench.burst(0, 99)), [1, 2, 3]);
+}
+
+#[test]
+fn ndp_sends_a_window_and_then_one_packet_per_pull() {
+    let mut bench = ndp(9, NdpParameters { window: 4, ..NdpParameters::default() });
+    let sent = bench.burst(0, 99);
+    assert_eq!(sequences(&sent), [0, 1, 2, 3]);
+    let mut paths: Vec<u16> = sent.iter().map(|packet| packet.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    assert_eq!(paths.len(), 4, "consecutive packets take different paths");
+    // The acknowledgement of the first packet pulls; those that follow at once wait for a turn.
+    let answers: Vec<_> = sent[..3].iter().flat_map(|&packet| bench.deliver(packet)).collect();
+    assert_eq!(brief(&answers), [(Ack, 0), (Ack, 1), (Ack, 2)]);
+    assert_eq!(answers.iter().map(|answer| answer.value).collect::<Vec<_>>(), [1, 0, 0]);
+    bench.deliver(answers[1]);
+    assert!(bench.next(0).is_none(), "an acknowledgement without a pull permits nothing");
+    bench.deliver(answers[0]);
+    assert_eq!(sequences(&bench.burst(0, 99)), [4]);
+    let pulls = bench.wake(1);
+    assert_eq!((pulls.len(), pulls[0].kind, pulls[0].value), (1, Pull, 2));
+    bench.deliver(pulls[0]);
+    assert_eq!(sequences(&bench.burst(0, 99)), [5]);
+    // A pull that overtakes another counts for both.
+    let [pull] = bench.wake(1)[..] else { panic!("the third pull") };
+    bench.deliver(Packet { value: 4, ..pull });
+    assert_eq!(sequences(&bench.burst(0, 99)), [6, 7]);
+    bench.deliver(pull);
+    assert!(bench.next(0).is_none());
+}
+
+#[test]
+fn ndp_sends_trimmed_packets_again_before_new_ones() {
+    let mut bench = ndp(20, NdpParameters { window: 4, ..NdpParameters::default() });
+    let sent = bench.burst(0, 99);
+    let [nack] = bench.deliver_trimmed(sent[2])[..] else { panic!("one answer") };
+    assert_eq!((nack.kind, nack.sequence, nack.value), (Nack, 2, 1));
+    bench.deliver(nack);
+    assert_eq!(sequences(&bench.burst(0, 99)), [2]);
+    // A header of a packet that the receiver has is no loss.
+    bench.core.set_now(Time(US));
+    bench.deliver(sent[1]);
+    assert_eq!(brief(&bench.deliver_trimmed(sent[1])), [(Ack, 1)]);
+}
+
+/// A window of 50 is lost. The sender, who has heard nothing, waits for the second check, then
+/// sends half of the overdue packets, and one more for each silent period.
+#[test]
+fn ndp_sends_half_of_the_overdue_packets_again() {
+    let mut bench = ndp(50, NdpParameters::default());
+    assert_eq!(bench.burst(0, 99).len(), 50);
+    bench.timer(0);
+    assert!(bench.next(0).is_none(), "at the first check nothing is overdue");
+    bench.timer(0);
+    assert_eq!(sequences(&bench.burst(0, 99)), (0..26).collect::<Vec<_>>());
+    bench.timer(0);
+    assert_eq!(sequences(&bench.burst(0, 99)), [26], "silence permits one more");
+}
+
+#[test]
+fn eqds_acknowledges_the_first_packet_every_fourth_and_the_last() {
+    let mut bench = eqds(40, 8, EqdsParameters::default());
+    let sent = bench.burst(0, 99);
+    assert_eq!(sent.len(), 40, "a window of speculative credit is enough");
+    let mut acknowledged = Vec::new();
+    for &packet in &sent {
+        let answers = bench.deliver(packet);
+        acknowledged.extend(answers.iter().map(|answer| (answer.kind, answer.sequence)));
+    }
+    // 16,384 B are exceeded by four packets of 4,160 B; the last packet requests its own.
+    let expected: Vec<_> = (0..40)
+        .filter(|packet| packet % 4 == 0 || *packet == 39)
+        .map(|packet| (Ack, packet + 1))
+        .collect();
+    assert_eq!(acknowledged, expected);
+}
+
+#[test]
+fn eqds_skips_the_path_of_a_trimmed_packet_once() {
+    let mut bench = eqds(100, 4, EqdsParameters::default());
+    let sent = bench.burst(0, 4);
+    let mut paths: Vec<u16> = sent.iter().map(|packet| packet.path).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, [0, 1, 2, 3], "a round takes every path once");
+    let [nack] = bench.deliver_trimmed(sent[1])[..] else { panic!("reported at once") };
+    assert_eq!((nack.kind, nack.sequence, nack.value), (Nack, 1, u32::from(sent[1].path)));
+    bench.deliver(nack);
+    // Credit for nine packets.
+    bench.deliver(Packet { kind: Pull, value: 9 * 8 + 8, ..nack });
+    let rounds = bench.burst(0, 7);
+    assert_eq!(sequences(&rounds[..1]), [1], "the trimmed packet goes first");
+    let count =
+        |path: u16, packets: &[Packet]| packets.iter().filter(|packet| packet.path == path).count();
+    assert_eq!(count(sent[1].path, &rounds[..3]), 0, "skipped in one round of the other three");
+    for path in 0..4 {
+        assert_eq!(count(path, &rounds[3..]), 1, "and taken again in the next");
+    }
+}
+
+#[test]
+fn eqds_sends_on_credit_alone_once_it_has_feedback() {
+    let mut bench = eqds(100, 8, EqdsParameters { window: 10, ..EqdsParameters::default() });
+    let sent = bench.burst(0, 4);
+    let [ack] = bench.deliver(sent[0])[..] else { panic!("the first is acknowledged") };
+    bench.deliver(ack);
+    assert!(bench.next(0).is_none(), "speculative credit lapses");
+    // A pull grants the payload of one packet: 8 units of 512 B.
+    let [pull] = bench.wake(1)[..] else { panic!("one pull") };
+    assert_eq!((pull.kind, pull.value), (Pull, 8));
+    bench.deliver(pull);
+    assert_eq!(sequences(&bench.burst(0, 99)), [4]);
+    bench.deliver(pull);
+    assert!(bench.next(0).is_none(), "the same pull grants nothing again");
+}
+
+#[test]
+fn eqds_requests_credit_after_silence() {
+    let mut bench = eqds(6, 8, EqdsParameters::default());
+    let sent = bench.burst(0, 99);
+    // The target is whatever is missing: the speculative window covers the flow.
+    assert!(sent.iter().all(|packet| packet.value == 1));
+    let [request] = bench.timer(0)[..] else { panic!("a request") };
+    assert_eq!((request.kind, request.sequence), (Request, 0), "nothing is overdue yet");
+    let [request] = bench.timer(0)[..] else { panic!("another request") };
+    assert_eq!((request.kind, request.sequence), (Request, 6));
+    // The receiver has nothing, has granted nothing, and will pull six packets of 9 units each.
+    let answers = bench.deliver(request);
+    assert_eq!(brief(&answers), [(Ack, 0), (Pull, 0)]);
+    let grants: Vec<u32> = (0..7).flat_map(|_| bench.wake(1)).map(|pull| pull.value).collect();
+    assert_eq!(grants, [8, 16, 24, 32, 40, 48, 56]);
+}
+
+#[test]
+fn dcqcn_notifies_once_per_interval_and_flow() {
+    let rate = FAST;
+    for (interval, expected) in [(50 * US, [true, false, false, true]), (0, [true; 4])] {
+        let parameters =
+            DcqcnParameters { cnp_interval: Duration(interval), ..DcqcnParameters::of_rate(rate) };
+        let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+        let flows = [flow((0, 1), 100 * MTU), flow((0, 1), 100 * MTU)];
+        let mut bench = Bench::new(pair(), plain(), new, &flows);
+        bench.start(0);
+        bench.start(1);
+        let sent = bench.burst(0, 2);
+        let [a, b] = [sent[0], sent[1]];
+        assert_ne!(a.flow, b.flow, "flows take turns");
+        for (time, expected) in [0, 1, 49, 50].into_iter().zip(expected) {
+            bench.core.set_now(Time(time * US));
+            let answers = bench.deliver_marked(a);
+            let is_notified = answers.iter().any(|answer| answer.kind == Cnp);
+            assert_eq!(is_notified, expected, "at {time} us of {interval} ps");
+        }
+        // The other flow has an interval of its own, and unmarked packets cause none.
+        assert!(bench.deliver_marked(b).iter().any(|answer| answer.kind == Cnp));
+        bench.core.set_now(Time(500 * US));
+        assert!(bench.deliver(b).iter().all(|answer| answer.kind == Ack));
+    }
+}
+
+#[test]
+fn dcqcn_paces_a_flow_at_its_rate() {
+    let parameters = DcqcnParameters::of_rate(FAST);
+    let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+    let mut bench = Bench::new(pair(), plain(), new, &[flow((0, 1), 100 * MTU)]);
+    bench.start(0);
+    let packet = bench.next(0).unwrap();
+    assert_eq!(bench.next_time(0), Some(Time(332_800)), "one packet time at line rate");
+    let [cnp] = bench.deliver_marked(packet)[..1] else { panic!("a notification") };
+    bench.deliver(cnp);
+    bench.core.set_now(Time(332_800));
+    assert!(bench.next(0).is_some());
+    assert_eq!(bench.next_time(0), Some(Time(3 * 332_800)), "twice as long at half the rate");
+}
+
+#[test]
+fn dctcp_echoes_the_mark_of_each_packet() {
+    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default()).unwrap();
+    let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
+    bench.start(0);
+    let sent = bench.burst(0, 99);
+    let echoes: Vec<bool> = sent
+        .iter()
+        .enumerate()
+        .map(|(index, &packet)| {
+            let answers =
+                if index % 3 == 0 { bench.deliver_marked(packet) } else { bench.deliver(packet) };
+            assert_eq!(brief(&answers), [(Ack, index as u32 + 1)], "one for every packet");
+            answers[0].flags & ECHO != 0
+        })
+        .collect();
+    assert_eq!(echoes, (0..10).map(|index| index % 3 == 0).collect::<Vec<_>>());
+}
+
+#[test]
+fn dctcp_repeats_the_first_missing_packet_after_three_duplicates() {
+    let new = |core: &Core| Dctcp::new(core, DctcpParameters::default()).unwrap();
+    let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
+    bench.start(0);
+    let sent = bench.burst(0, 99);
+    assert_eq!(sent.len(), 10);
+    let duplicates: Vec<_> = sent[1..].iter().flat_map(|&packet| bench.deliver(packet)).collect();
+    assert!(duplicates.iter().all(|answer| (answer.kind, answer.sequence) == (Ack, 0)));
+    for &duplicate in &duplicates[..2] {
+        bench.deliver(duplicate);
+        assert!(bench.next(0).is_none(), "two may be packets out of order");
+    }
+    bench.deliver(duplicates[2]);
+    assert_eq!(brief(&bench.burst(0, 99)), [(Data, 0)]);
+    // The gap is filled: everything is acknowledged at once.
+    assert_eq!(brief(&bench.deliver(sent[0])), [(Ack, 10)]);
+}
