@@ -319,6 +319,73 @@ fn a_link_that_is_never_full_nor_idle_keeps_its_books() {
 }
 
 #[test]
+fn a_flow_that_ends_at_the_time_of_a_change_has_ended_before_it() {
+    for change in [0, 1, 2] {
+        let (mut network, [link, other]) = network([8 * GIGA, 8 * GIGA]);
+        network.start(Time::ZERO, Bytes(GIGA), &[link], 7);
+        network.start(Time::ZERO, Bytes(2 * GIGA), &[other], 8);
+        let now = Time(1000 * MS);
+        // Its link goes dark, another flow joins it, or something else changes.
+        match change {
+            0 => network.set_rate(now, link, Rate(0)),
+            1 => drop(network.start(now, Bytes(GIGA), &[link], 9)),
+            _ => network.set_rate(now, other, Rate(4 * GIGA)),
+        }
+        assert_eq!((network.active(), network.carried(link)), (1 + change % 2, GIGA));
+        assert_eq!(network.next_completion(), Some(now), "it is still to be reported");
+        let mut done = Vec::new();
+        network.advance(now, &mut done);
+        assert_eq!(done, [7]);
+    }
+}
+
+/// Capacities of links that are never full are kept by addition, and computed anew once in 2^20
+/// completions, lest rounding errors add up.
+#[test]
+fn all_links_are_recomputed_once_in_a_million_completions() {
+    let (mut network, [busy, idle, narrow]) = network([600, 600, 100].map(|rate| rate * GIGA));
+    network.start(Time::ZERO, Bytes(1 << 60), &[narrow, idle], 0);
+    let mut now = Time::ZERO;
+    let mut done = Vec::new();
+    let mut all = 0;
+    for number in 1..=(1 << 20) + 100 {
+        network.start(now, Bytes(1_000), &[busy], number);
+        now = network.next_completion().unwrap();
+        let before = network.statistics().links_touched;
+        network.advance(now, &mut done);
+        network.next_completion();
+        match network.statistics().links_touched - before {
+            // The flow's link alone, or that and both others.
+            0 | 1 => {}
+            3 => all += 1,
+            other => panic!("{other} links at completion {number}"),
+        }
+    }
+    assert_eq!(all, 1, "at completion 2^20");
+}
+
+/// Flows that join later with just what the first one has left: whatever the rounding errors of
+/// what was sent so far, all end at one picosecond.
+#[test]
+fn flows_with_equally_much_left_end_at_one_instant() {
+    for rate in [7, 3, 11, 400, 999] {
+        let (mut network, [link]) = network([rate * GIGA]);
+        // After each 27.72 ms one more flow shares the link: a time that 1 to 12 divide.
+        let (count, interval) = (12_u64, 27_720 * MS / 1000);
+        let unit = rate * 27_720 * 125; // bytes of the whole rate in this time
+        let mut left = 4 * unit + (1..count).map(|flows| unit / flows).sum::<u64>();
+        for token in 0..count {
+            network.start(Time(token * interval), Bytes(left), &[link], token);
+            left -= unit / (token + 1);
+        }
+        let mut done = Vec::new();
+        let time = network.next_completion().unwrap();
+        network.advance(time, &mut done);
+        assert_eq!(done, (0..count).collect::<Vec<_>>(), "at {rate} Gb/s");
+    }
+}
+
+#[test]
 #[should_panic(expected = "link 1 twice in one path")]
 fn a_path_with_a_loop_is_a_bug() {
     let (mut network, [a, b]) = network([1, 1]);

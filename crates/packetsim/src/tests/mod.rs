@@ -8,6 +8,7 @@ mod go_back_n;
 mod loss_recovery;
 mod observing;
 mod properties;
+mod queues;
 mod receiver_driven;
 mod routes;
 mod scenarios;
