@@ -385,6 +385,30 @@ fn flows_with_equally_much_left_end_at_one_instant() {
     }
 }
 
+/// Three flows send 0.003, then 0.002 bits per picosecond, over times in which they send fractions
+/// of bits, in all whole bytes. A fourth that starts then with just as much left ends with them.
+#[test]
+fn rounding_errors_of_bits_left_do_not_part_flows_that_end_together() {
+    for turn in 0..200_u64 {
+        let (mut network, [link]) = network([9 * GIGA]);
+        let size = GIGA + 12_345 * turn;
+        for token in 0..3 {
+            network.start(Time::ZERO, Bytes(size), &[link], token);
+        }
+        // 3,000.006 + 3 turn bits, then 0.994 more than a whole number.
+        let first = 1_000_002 + 1_000 * turn;
+        let whole = 8_000_000 - (3_001 + 3 * turn);
+        let second = 500 * whole + 497;
+        network.set_rate(Time(first), link, Rate(6 * GIGA));
+        let now = Time(first + second);
+        network.start(now, Bytes(size - 1_000_000), &[link], 3);
+        let time = network.next_completion().unwrap();
+        let mut done = Vec::new();
+        network.advance(time, &mut done);
+        assert_eq!(done, [0, 1, 2, 3], "turn {turn}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "link 1 twice in one path")]
 fn a_path_with_a_loop_is_a_bug() {

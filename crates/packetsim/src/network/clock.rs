@@ -139,3 +139,55 @@ impl Clock {
         self.agenda.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn sources_of_one_index_are_different_events() {
+        let mut clock = Clock::new(4, 4, Duration(1_000));
+        clock.schedule_nic(NicId(2), Time(30));
+        clock.schedule_departure(LinkId(2), Time(20));
+        clock.schedule_arrival(LinkId(2), Time(10));
+        clock.set_timer(Time(40), Timer::Wake(NicId(2)));
+        let forever = Time(u64::MAX);
+        let due = clock.next(forever).unwrap();
+        assert_eq!((clock.arrival(due), clock.now()), (Some(LinkId(2)), Time(10)));
+        let mut others = Vec::new();
+        while let Some(due) = clock.next(forever) {
+            assert_eq!(clock.arrival(due), None);
+            others.push((clock.now().0, clock.other(due)));
+        }
+        let expected = [
+            (20, Event::Departure(LinkId(2))),
+            (30, Event::Nic(NicId(2))),
+            (40, Event::Timer(Timer::Wake(NicId(2)))),
+        ];
+        assert_eq!(others, expected);
+        assert_eq!((clock.events(), clock.is_idle()), (4, true));
+    }
+
+    #[test]
+    fn a_timer_in_the_past_is_due_now() {
+        let mut clock = Clock::new(1, 1, Duration(1_000));
+        clock.advance_to(Time(500));
+        clock.advance_to(Time(400));
+        assert_eq!(clock.now(), Time(500), "time does not run backwards");
+        clock.set_timer(Time(3), Timer::Start(FlowId(0)));
+        assert!(clock.next(Time(499)).is_none());
+        assert!(clock.next(Time(500)).is_some());
+        assert_eq!(clock.now(), Time(500));
+    }
+
+    #[test]
+    fn arrivals_are_those_of_links() {
+        let mut clock = Clock::new(3, 2, Duration(1_000));
+        clock.schedule_arrival(LinkId(2), Time(70));
+        clock.schedule_arrival(LinkId(0), Time(90));
+        clock.schedule_departure(LinkId(1), Time(10));
+        clock.schedule_nic(NicId(0), Time(20));
+        let mut arrivals: Vec<_> = clock.arrivals().collect();
+        arrivals.sort_unstable();
+        assert_eq!(arrivals, [(LinkId(0), Time(90)), (LinkId(2), Time(70))]);
+    }
+}

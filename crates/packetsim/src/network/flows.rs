@@ -168,3 +168,90 @@ impl Flows {
         finished.append(&mut self.finished);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::NicId;
+    use lightloom_model::Bytes;
+
+    fn spec(bytes: u64, route: Option<&[u32]>) -> FlowSpec {
+        FlowSpec {
+            source: NicId(4),
+            destination: NicId(9),
+            size: Bytes(bytes),
+            start: Time(77),
+            route: route.map(|links| links.iter().copied().map(LinkId).collect()),
+        }
+    }
+
+    #[test]
+    fn a_flow_has_as_many_packets_as_its_bytes_fill_and_at_least_one() {
+        let mut flows = Flows::default();
+        for (bytes, packets) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (10_000, 10)] {
+            let flow = flows.add(&spec(bytes, None), 1_000, 0);
+            assert_eq!(flows.get(flow).packets, packets, "{bytes} B");
+        }
+        assert_eq!((flows.len(), flows.ids().count(), flows.done_count()), (5, 5, 0));
+    }
+
+    #[test]
+    fn a_route_is_followed_to_its_end_and_back_over_the_reverse_links() {
+        let mut flows = Flows::default();
+        flows.add(&spec(1, Some(&[7])), 1_000, 0);
+        let flow = flows.add(&spec(1, Some(&[0, 4, 9])), 1_000, 0);
+        let key = flows.key(flow);
+        assert!(key.is_explicit());
+        let follow = |is_forward| {
+            let links = (0..).map_while(|crossed| flows.route_link(key, is_forward, crossed));
+            links.map(|link| link.0).collect::<Vec<_>>()
+        };
+        assert_eq!(follow(true), [0, 4, 9]);
+        assert_eq!(follow(false), [8, 5, 1]);
+        let plain = flows.add(&spec(1, None), 1_000, 0);
+        assert!(!flows.key(plain).is_explicit());
+    }
+
+    #[test]
+    fn paths_directions_and_flows_have_entropy_of_their_own() {
+        let mut flows = Flows::default();
+        let mut key = |hash| {
+            let flow = flows.add(&spec(1, None), 1_000, hash);
+            flows.key(flow)
+        };
+        let keys: Vec<RouteKey> = (0..50).map(&mut key).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        for key in &keys {
+            for path in 0..20 {
+                seen.extend([true, false].map(|is_forward| key.entropy(path, is_forward)));
+            }
+        }
+        assert_eq!(seen.len(), 50 * 20 * 2);
+        let [forward, back] = [true, false].map(|is_forward| keys[0].endpoints.target(is_forward));
+        assert_eq!((forward, back), (NicId(9), NicId(4)));
+    }
+
+    #[test]
+    fn a_flow_finishes_once_on_arrival_or_when_the_sender_knows() {
+        for on_arrival in [false, true] {
+            let mut flows = Flows::default();
+            if on_arrival {
+                flows.finish_on_arrival();
+            }
+            let flow = flows.add(&spec(2_000, None), 1_000, 0);
+            assert!(!flows.receive(flow, Time(100)));
+            assert!(!flows.has_finished());
+            assert!(flows.receive(flow, Time(200)), "the last packet");
+            assert_eq!(flows.has_finished(), on_arrival);
+            flows.complete(flow, Time(300));
+            flows.complete(flow, Time(400));
+            let mut finished = Vec::new();
+            flows.collect_finished(&mut finished);
+            assert_eq!((finished.as_slice(), flows.done_count()), ([flow].as_slice(), 1));
+            assert!(!flows.has_finished());
+            let state = flows.get(flow);
+            assert_eq!((state.received_at, state.done_at), (Time(200), Time(300)));
+            assert!(state.is_done());
+        }
+    }
+}

@@ -84,3 +84,66 @@ impl Nics {
         self.wakes[nic.index()].has_event = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::star;
+    use lightloom_model::{Duration, Rate};
+
+    fn three() -> (Nics, Clock) {
+        let topology = star(3, Rate(1), Duration(1)).unwrap();
+        (Nics::new(&topology), Clock::new(6, 3, Duration(1_000)))
+    }
+
+    /// When the transport is woken for a NIC.
+    fn wakes(nics: &mut Nics, clock: &mut Clock) -> Vec<(u64, u32)> {
+        let mut woken = Vec::new();
+        while let Some(due) = clock.next(Time(u64::MAX)) {
+            let nic = match clock.other(due) {
+                super::super::clock::Event::Nic(nic) => {
+                    nics.clear_event(nic);
+                    nic
+                }
+                super::super::clock::Event::Timer(Timer::Wake(nic)) => nic,
+                other => panic!("{other:?}"),
+            };
+            if nics.is_woken(nic, clock.now()) {
+                woken.push((clock.now().0, nic.0));
+            }
+        }
+        woken
+    }
+
+    #[test]
+    fn uplinks_and_nics_lead_to_each_other() {
+        let (nics, _) = three();
+        assert_eq!(nics.len(), 3);
+        for nic in (0..3).map(NicId) {
+            assert_eq!(nics.uplink(nic), LinkId(2 * nic.0));
+            assert_eq!(nics.sender(nics.uplink(nic)), nic);
+        }
+        assert_eq!(nics.sender(LinkId(1)), NO_NIC);
+    }
+
+    #[test]
+    fn the_earliest_time_counts_and_each_time_wakes_once() {
+        let (mut nics, mut clock) = three();
+        for time in [500, 300, 400, 300] {
+            nics.wake(&mut clock, NicId(1), Time(time));
+        }
+        nics.wake(&mut clock, NicId(2), Time(350));
+        assert_eq!(wakes(&mut nics, &mut clock), [(300, 1), (350, 2)]);
+        // After it was woken, a later time is another one.
+        nics.wake(&mut clock, NicId(1), Time(900));
+        assert_eq!(wakes(&mut nics, &mut clock), [(900, 1)]);
+    }
+
+    #[test]
+    fn a_time_in_the_past_wakes_now() {
+        let (mut nics, mut clock) = three();
+        clock.advance_to(Time(700));
+        nics.wake(&mut clock, NicId(0), Time(2));
+        assert_eq!(wakes(&mut nics, &mut clock), [(700, 0)]);
+    }
+}

@@ -115,3 +115,78 @@ impl Queueing {
         mix(self.random)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Pfc;
+    use crate::tests::plain;
+
+    fn limited() -> Config {
+        Config { queue_bytes: 5_000, control_queue_bytes: 128, control_priority: true, ..plain() }
+    }
+
+    #[test]
+    fn queues_may_be_exactly_full() {
+        let queueing = Queueing::new(&limited());
+        assert!(queueing.admits_data(840, 4160) && !queueing.admits_data(841, 4160));
+        assert!(queueing.admits_control(64, 64) && !queueing.admits_control(65, 64));
+        assert!(queueing.admits_header(64) && !queueing.admits_header(65));
+        assert_eq!((queueing.header(), queueing.has_control_queue()), (64, true));
+    }
+
+    #[test]
+    fn lossless_queues_admit_everything() {
+        let pfc = Some(Pfc { pause_bytes: 10, resume_bytes: 5 });
+        let queueing = Queueing::new(&Config { pfc, ..limited() });
+        assert!(queueing.admits_data(1 << 30, 4160) && queueing.admits_control(1 << 30, 64));
+    }
+
+    #[test]
+    fn control_packets_among_data_have_no_limit_of_their_own() {
+        let queueing = Queueing::new(&Config { control_priority: false, ..limited() });
+        assert!(queueing.admits_control(1 << 30, 64) && !queueing.has_control_queue());
+    }
+
+    #[test]
+    fn a_rule_marks_at_its_moment_only() {
+        for marking in [Marking::Arrival, Marking::Departure] {
+            let ecn = Ecn { marking, min_bytes: 1_000, max_bytes: 2_000, probability: 0.5 };
+            let queueing = Queueing::new(&Config { ecn: Some(ecn), ..plain() });
+            let moments = [queueing.may_mark_arrival(1_001), queueing.may_mark_departure(1_001)];
+            assert_eq!(moments, [marking == Marking::Arrival, marking == Marking::Departure]);
+            assert!(!queueing.may_mark_arrival(1_000) && !queueing.may_mark_departure(1_000));
+        }
+        let queueing = Queueing::new(&plain());
+        assert!(!queueing.may_mark_arrival(u32::MAX) && !queueing.may_mark_departure(u32::MAX));
+    }
+
+    #[test]
+    fn the_probability_of_a_mark_grows_from_kmin_to_kmax() {
+        let ecn =
+            Ecn { marking: Marking::Arrival, min_bytes: 1_000, max_bytes: 3_000, probability: 0.4 };
+        let mut queueing = Queueing::new(&Config { ecn: Some(ecn), ..plain() });
+        let mut share = |queued| {
+            let marks = (0..20_000).filter(|_| queueing.marks(queued)).count();
+            marks as f64 / 20_000.0
+        };
+        for (queued, expected) in [(1_000, 0.0), (1_500, 0.1), (2_000, 0.2), (3_000, 0.4)] {
+            // Four deviations of 20,000 draws.
+            let found = share(queued);
+            assert!((found - expected).abs() < 0.014, "{queued} B: {found}");
+        }
+        assert!((share(3_001) - 1.0).abs() < f64::EPSILON, "certain beyond Kmax");
+    }
+
+    #[test]
+    fn half_of_the_trims_take_the_last_packet_and_seeds_differ() {
+        let draws = |seed| {
+            let mut queueing = Queueing::new(&Config { seed, ..plain() });
+            (0..2_000).map(|_| queueing.trims_last()).collect::<Vec<_>>()
+        };
+        let trims = draws(1).into_iter().filter(|&last| last).count();
+        assert!((900..1_100).contains(&trims), "{trims} of 2,000");
+        assert_eq!(draws(1), draws(1));
+        assert_ne!(draws(1), draws(2));
+    }
+}

@@ -174,3 +174,102 @@ impl std::ops::IndexMut<PacketId> for PacketSlab {
         &mut self.slots[id.0 as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::FlowId;
+    use crate::packet::PacketKind;
+
+    fn packet(sequence: u32) -> Packet {
+        Packet {
+            next_arrival: Time::ZERO,
+            flow: FlowId(0),
+            sequence,
+            value: 0,
+            next: NO_PACKET,
+            size: 100,
+            path: 0,
+            ingress: 0,
+            kind: PacketKind::Data,
+            flags: 0,
+        }
+    }
+
+    fn sequences(slab: &PacketSlab, chain: Chain) -> Vec<u32> {
+        slab.chain(chain).map(|id| slab[id].sequence).collect()
+    }
+
+    #[test]
+    fn chains_are_queues_and_slots_are_reused() {
+        let mut slab = PacketSlab::new();
+        let mut chains = [Chain::EMPTY; 2];
+        assert_eq!((chains[0].head(), chains[0].tail()), (NO_PACKET, NO_PACKET));
+        for sequence in 0..10 {
+            let id = slab.insert(packet(sequence));
+            slab.push(&mut chains[sequence as usize % 2], id);
+        }
+        assert_eq!(sequences(&slab, chains[0]), [0, 2, 4, 6, 8]);
+        assert_eq!(sequences(&slab, chains[1]), [1, 3, 5, 7, 9]);
+        for expected in [0, 2, 4, 6, 8] {
+            let (id, packet) = slab.pop(&mut chains[0]);
+            assert_eq!(packet.sequence, expected);
+            slab.free(id);
+        }
+        assert!(chains[0].is_empty() && slab.live() == 5);
+        for sequence in 10..15 {
+            let id = slab.insert(packet(sequence));
+            slab.push(&mut chains[0], id);
+        }
+        assert_eq!((slab.peak(), slab.live()), (10, 10), "no new slot was needed");
+        assert_eq!(sequences(&slab, chains[0]), [10, 11, 12, 13, 14]);
+        assert_eq!(sequences(&slab, chains[1]), [1, 3, 5, 7, 9]);
+    }
+
+    #[test]
+    fn swapped_packets_take_each_others_places() {
+        let mut slab = PacketSlab::new();
+        let mut queue = Chain::EMPTY;
+        for sequence in 0..3 {
+            let id = slab.insert(packet(sequence));
+            slab.push(&mut queue, id);
+        }
+        let newcomer = slab.insert(packet(9));
+        slab.swap_contents(queue.tail(), newcomer);
+        assert_eq!(sequences(&slab, queue), [0, 1, 9]);
+        assert_eq!(slab[newcomer].sequence, 2);
+        // Also in the middle of a chain.
+        let middle = slab.chain(queue).nth(1).unwrap();
+        slab.swap_contents(middle, newcomer);
+        assert_eq!(sequences(&slab, queue), [0, 2, 9]);
+    }
+
+    #[test]
+    fn packets_on_a_wire_know_when_the_next_one_arrives() {
+        let mut slab = PacketSlab::new();
+        let mut wire = Chain::EMPTY;
+        for (sequence, arrival) in [(0, 50), (1, 80), (2, 90)] {
+            let id = slab.insert(packet(sequence));
+            let is_first = slab.push_arriving(&mut wire, id, Time(arrival));
+            assert_eq!(is_first, sequence == 0);
+        }
+        assert_eq!(slab.pop(&mut wire).1.next_arrival, Time(80));
+        assert_eq!(slab.pop(&mut wire).1.next_arrival, Time(90));
+        slab.pop(&mut wire);
+        assert!(wire.is_empty());
+        let id = slab.insert(packet(3));
+        assert!(slab.push_arriving(&mut wire, id, Time(99)), "the wire was empty");
+    }
+
+    #[test]
+    fn a_slab_grows_beyond_its_first_capacity() {
+        let mut slab = PacketSlab::new();
+        let ids: Vec<PacketId> =
+            (0..10_000).map(|sequence| slab.insert(packet(sequence))).collect();
+        for (sequence, &id) in ids.iter().enumerate() {
+            assert_eq!(slab[id].sequence as usize, sequence);
+        }
+        assert_eq!(slab.peak(), 10_000);
+        assert!(slab.get(NO_PACKET).is_none());
+    }
+}
