@@ -44,3 +44,29 @@ pub struct Counters {
     /// Events.
     pub events: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn every_counter_adds_up() {
+        let one = LinkCounters {
+            drops: 1,
+            trims: 2,
+            marks: 3,
+            pauses: 4,
+            paused: Duration(5),
+            control_drops: 6,
+        };
+        let two = LinkCounters {
+            drops: 2,
+            trims: 4,
+            marks: 6,
+            pauses: 8,
+            paused: Duration(10),
+            control_drops: 12,
+        };
+        assert_eq!(one + one, two);
+        assert_eq!(one + LinkCounters::default(), one);
+    }
+}

@@ -290,4 +290,43 @@ mod tests {
             "the link between node 0 and node 1 has rate 0; give a rate above 0 b/s"
         );
     }
+
+    #[test]
+    fn routes_begin_and_end_at_their_nics_and_have_no_gap() {
+        let mut topology = Topology::new();
+        let hosts: Vec<_> = (0..4).map(|_| topology.add_host()).collect();
+        let cable = Cable { rate: Rate(1), delay: Duration(1) };
+        // A line of hosts: links 0, 2 and 4 lead forward.
+        for pair in hosts.windows(2) {
+            topology.connect(pair[0], pair[1], cable, ["there", "back"]).unwrap();
+        }
+        let is_route = |source, destination, links: &[u32]| {
+            let links: Vec<LinkId> = links.iter().copied().map(LinkId).collect();
+            topology.is_route(NicId(source), NicId(destination), &links)
+        };
+        // NICs in the order of connection: 0-1, 2-3, 4-5.
+        assert!(is_route(0, 1, &[0]) && is_route(0, 5, &[0, 2, 4]) && is_route(5, 0, &[5, 3, 1]));
+        assert!(!is_route(0, 5, &[0, 4]), "a gap");
+        assert!(!is_route(0, 5, &[0, 2]), "too short");
+        assert!(!is_route(2, 5, &[0, 2, 4]), "begins elsewhere");
+        assert!(!is_route(0, 5, &[]) && !is_route(0, 1, &[6]));
+        assert!(!is_route(0, 1, &[0, 1, 0].repeat(20_000)), "longer than a packet can count");
+        assert_eq!(topology.link_ids().map(|link| link.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn links_out_are_in_the_order_of_creation() {
+        let mut topology = Topology::new();
+        let [a, b, c] = [topology.add_switch(), topology.add_switch(), topology.add_host()];
+        let cable = Cable { rate: Rate(1), delay: Duration(1) };
+        for (from, to) in [(a, b), (c, a), (b, c), (a, b)] {
+            topology.connect(from, to, cable, ["x", "y"]).unwrap();
+        }
+        let out: Vec<Vec<u32>> = topology
+            .links_out()
+            .into_iter()
+            .map(|links| links.into_iter().map(|link| link.0).collect())
+            .collect();
+        assert_eq!(out, [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);
+    }
 }

@@ -532,4 +532,162 @@ mod tests {
     fn a_link_has_a_cache_line() {
         assert_eq!(size_of::<Link>(), 64);
     }
+
+    use crate::flow::FlowId;
+    use crate::packet::PacketKind;
+    use crate::presets::star;
+    use crate::tests::plain;
+
+    /// One link each way between a host and a switch, a packet takes 8 ps per byte and 100 ps more.
+    fn one() -> (Links, PacketSlab) {
+        let topology = star(1, Rate(1_000_000_000_000), Duration(100)).unwrap();
+        (Links::new(&topology, &plain()).unwrap(), PacketSlab::new())
+    }
+    const UP: LinkId = LinkId(0);
+    const DOWN: LinkId = LinkId(1);
+
+    fn packet(slab: &mut PacketSlab, sequence: u32, size: u16) -> PacketId {
+        slab.insert(Packet {
+            next_arrival: Time::ZERO,
+            flow: FlowId(0),
+            sequence,
+            value: 0,
+            next: crate::network::slab::NO_PACKET,
+            size,
+            path: 0,
+            ingress: 0,
+            kind: PacketKind::Data,
+            flags: 0,
+        })
+    }
+
+    #[test]
+    fn ends_of_links_are_known() {
+        let (links, _) = one();
+        assert_eq!((links.len(), links.ids().count()), (2, 2));
+        assert!(links.has(UP, FROM_HOST) && !links.has(UP, TO_HOST));
+        assert!(links.has(DOWN, TO_HOST) && !links.has(DOWN, FROM_HOST));
+        assert_eq!([UP, DOWN].map(|link| links.to(link)), [NodeId(1), NodeId(0)]);
+        assert_eq!(links.longest_hop(), Some(Duration(4160 * 8 + 100)));
+        assert_eq!((links.rate(UP), links.delay(UP)), (Rate(1_000_000_000_000), Duration(100)));
+    }
+
+    #[test]
+    fn every_size_has_its_transmission_time() {
+        let (links, _) = one();
+        for size in [1, 63, 64, 65, 4159, 4160, 4161, u16::MAX] {
+            assert_eq!(links.transmission(UP, size), Duration(8 * u64::from(size)));
+        }
+    }
+
+    #[test]
+    fn control_packets_overtake_data_but_not_each_other() {
+        let (mut links, mut slab) = one();
+        for (sequence, queue) in
+            [(0, Queue::Data), (1, Queue::Control), (2, Queue::Data), (3, Queue::Control)]
+        {
+            let id = packet(&mut slab, sequence, 100 + sequence as u16);
+            links.push(DOWN, queue, id, &mut slab);
+        }
+        let queued = [Queue::Data, Queue::Control].map(|queue| links.queued_bytes(DOWN, queue));
+        assert_eq!(queued, [202, 204]);
+        let mut order = Vec::new();
+        while let Turn::Packet(waiting) = links.take_turn(DOWN, &mut slab) {
+            order.push((waiting.packet.sequence, waiting.queued));
+            assert!(!waiting.is_from_host);
+        }
+        // Data is told how much was queued, itself included.
+        assert_eq!(order, [(1, 0), (3, 0), (0, 202), (2, 102)]);
+        assert!(links.is_empty(DOWN));
+    }
+
+    #[test]
+    fn an_idle_nic_pulls_and_an_idle_switch_does_not() {
+        let (mut links, mut slab) = one();
+        assert!(matches!(links.take_turn(UP, &mut slab), Turn::Pull(Time::ZERO)));
+        assert!(matches!(links.take_turn(DOWN, &mut slab), Turn::Idle));
+        assert!(links.is_behind(UP, Time(5)), "its transport may have something");
+        assert!(!links.is_behind(DOWN, Time(5)), "nothing waits");
+    }
+
+    #[test]
+    fn a_stopped_link_sends_nothing_until_both_stops_end() {
+        let (mut links, mut slab) = one();
+        let id = packet(&mut slab, 0, 64);
+        links.push(DOWN, Queue::Data, id, &mut slab);
+        for flag in [PAUSED, DARK] {
+            links.set(DOWN, flag);
+        }
+        links.clear(DOWN, PAUSED);
+        assert!(links.is_stopped(DOWN) && matches!(links.take_turn(DOWN, &mut slab), Turn::Idle));
+        assert!(!links.catch_up_to_send(DOWN, Time(9)));
+        links.set(DOWN, WATCHED);
+        links.clear(DOWN, DARK);
+        assert!(!links.is_stopped(DOWN), "watching stops nothing");
+        assert!(matches!(links.take_turn(DOWN, &mut slab), Turn::Packet(_)));
+    }
+
+    #[test]
+    fn packets_follow_one_another_on_the_wire() {
+        let (mut links, mut slab) = one();
+        let mut free_at = Time(1_000);
+        let mut arrivals = Vec::new();
+        for sequence in 0..3 {
+            let id = packet(&mut slab, sequence, 64);
+            let sent = links.transmit(UP, id, 64, free_at, &mut slab);
+            assert_eq!(sent.is_first, sequence == 0);
+            assert_eq!(sent.free_at, free_at + Duration(512));
+            assert_eq!(sent.arrival, sent.free_at + Duration(100));
+            free_at = sent.free_at;
+            arrivals.push(sent.arrival);
+        }
+        assert_eq!((links.sent_bytes(UP), links.free_at(UP)), (192, free_at));
+        assert!(!links.is_free(UP, Time(free_at.0 - 1)) && links.is_free(UP, free_at));
+        for sequence in 0..3 {
+            let arrived = links.take_arrived(UP, &mut slab);
+            assert_eq!((arrived.packet.sequence, arrived.node), (sequence, NodeId(1)));
+            assert_eq!((arrived.is_to_host, arrived.is_followed), (false, sequence < 2));
+            if arrived.is_followed {
+                assert_eq!(arrived.packet.next_arrival, arrivals[sequence as usize + 1]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_hop_is_that_of_the_first_packet_alone() {
+        let (mut links, mut slab) = one();
+        for sequence in 0..2 {
+            let id = packet(&mut slab, sequence, 64);
+            links.transmit(UP, id, 64, Time::ZERO, &mut slab);
+        }
+        links.set_next_hop(UP, DOWN);
+        assert_eq!(links.take_arrived(UP, &mut slab).next_hop, DOWN);
+        assert_eq!(links.take_arrived(UP, &mut slab).next_hop, NO_LINK);
+    }
+
+    #[test]
+    fn a_transmitter_that_was_idle_begins_now() {
+        let (mut links, _) = one();
+        assert!(links.catch_up(UP, Time(70)) && links.free_at(UP) == Time(70));
+        assert!(!links.catch_up(UP, Time(60)), "it is busy until then");
+        assert_eq!(links.free_at(UP), Time(70));
+    }
+
+    #[test]
+    fn the_peak_is_that_of_data() {
+        let (mut links, mut slab) = one();
+        for (sequence, size) in [(0, 4160), (1, 100)] {
+            let id = packet(&mut slab, sequence, size);
+            links.push_data(DOWN, id, u32::from(size), &mut slab);
+        }
+        links.take_turn(DOWN, &mut slab);
+        let id = packet(&mut slab, 2, 900);
+        links.push_data(DOWN, id, 900, &mut slab);
+        let id = packet(&mut slab, 3, 9_000);
+        links.push(DOWN, Queue::Control, id, &mut slab);
+        assert_eq!(links.peak_bytes(DOWN), 4260);
+        assert_eq!(links.queued_bytes(DOWN, Queue::Data), 1_000);
+        links.resize_queued(DOWN, 900, 1_500);
+        assert_eq!(links.queued_bytes(DOWN, Queue::Data), 1_600);
+    }
 }

@@ -222,3 +222,133 @@ fn distances(topology: &Topology, out: &[Vec<LinkId>], root: NodeId) -> Vec<u32>
     }
     distance
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{fat_tree, leaf_spine, star};
+    use crate::topology::Cable;
+    use lightloom_model::{Duration, Rate};
+    use std::collections::BTreeMap;
+
+    const CABLE: Cable = Cable { rate: Rate(1), delay: Duration(1) };
+
+    fn endpoints(source: u32, destination: u32) -> Endpoints {
+        Endpoints::new(NicId(source), NicId(destination))
+    }
+
+    /// Nodes along a path.
+    fn nodes(topology: &Topology, path: &[LinkId]) -> Vec<u32> {
+        path.iter().map(|link| topology.links()[link.index()].to.0).collect()
+    }
+
+    #[test]
+    fn paths_are_connected_shortest_and_end_at_the_destination() {
+        let topology = fat_tree(54, 6, Rate(1), Duration(1)).unwrap();
+        let routing = Routing::new(&topology, 7).unwrap();
+        for source in 0..54 {
+            for destination in (0..54).filter(|&other| other != source) {
+                let path = routing.path(&topology, endpoints(source, destination), 99).unwrap();
+                let links: Vec<_> =
+                    path.iter().map(|link| topology.links()[link.index()]).collect();
+                assert!(links.windows(2).all(|pair| pair[0].to == pair[1].from));
+                assert_eq!(links[0].from, NodeId(source));
+                assert_eq!(links[links.len() - 1].to, NodeId(destination));
+                let expected = match (source / 3 == destination / 3, source / 9 == destination / 9)
+                {
+                    (true, _) => 2,
+                    (_, true) => 4,
+                    _ => 6,
+                };
+                assert_eq!(path.len(), expected, "{source} to {destination}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_paths_are_chosen_alike_often() {
+        let topology = leaf_spine(8, 4, 5, Rate(1), Rate(1), Duration(1)).unwrap();
+        let routing = Routing::new(&topology, 1).unwrap();
+        let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+        for entropy in 0..10_000 {
+            let path = routing.path(&topology, endpoints(0, 7), mix(entropy)).unwrap();
+            *counts.entry(nodes(&topology, &path)).or_default() += 1;
+        }
+        assert_eq!(counts.len(), 5);
+        // 2,000 each, within five deviations of 40.
+        assert!(counts.values().all(|count| (1_800..2_200).contains(count)), "{counts:?}");
+    }
+
+    /// The choices of two successive switches are independent: all pairs of them come up.
+    #[test]
+    fn successive_switches_choose_independently() {
+        let topology = fat_tree(128, 8, Rate(1), Duration(1)).unwrap();
+        let routing = Routing::new(&topology, 3).unwrap();
+        let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+        for entropy in 0..16_000 {
+            let path = routing.path(&topology, endpoints(0, 127), mix(entropy)).unwrap();
+            *counts.entry(nodes(&topology, &path)[1..3].to_vec()).or_default() += 1;
+        }
+        assert_eq!(counts.len(), 16, "four aggregation switches, four cores each");
+        assert!(counts.values().all(|count| (850..1_150).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn another_seed_draws_other_paths() {
+        let topology = fat_tree(128, 8, Rate(1), Duration(1)).unwrap();
+        let paths = |seed| {
+            let routing = Routing::new(&topology, seed).unwrap();
+            (64..128)
+                .map(|host| routing.path(&topology, endpoints(0, host), 5).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(paths(1), paths(1));
+        let same = paths(1).iter().zip(paths(2)).filter(|(a, b)| *a == b).count();
+        assert!(same < 16, "{same} of 64 paths are the same");
+    }
+
+    #[test]
+    fn hosts_forward_nothing() {
+        // Two switches that only a host joins.
+        let mut topology = Topology::new();
+        let hosts: Vec<_> = (0..3).map(|_| topology.add_host()).collect();
+        let switches: Vec<_> = (0..2).map(|_| topology.add_switch()).collect();
+        for (host, switch) in [(0, 0), (1, 0), (1, 1), (2, 1)] {
+            topology.connect(hosts[host], switches[switch], CABLE, ["up", "down"]).unwrap();
+        }
+        let routing = Routing::new(&topology, 1).unwrap();
+        assert_eq!(routing.path(&topology, endpoints(0, 3), 0), None, "only over host 1");
+        // The host in the middle is reached by either of its NICs.
+        for nic in [1, 2] {
+            let near = routing.path(&topology, endpoints(if nic == 1 { 0 } else { 3 }, nic), 0);
+            assert_eq!(near.unwrap().len(), 2);
+        }
+        assert_eq!(routing.path(&topology, endpoints(0, 2), 0), None, "that NIC is elsewhere");
+    }
+
+    #[test]
+    fn switches_in_alike_places_share_a_row() {
+        let topology = fat_tree(128, 8, Rate(1), Duration(1)).unwrap();
+        let routing = Routing::new(&topology, 1).unwrap();
+        let rows = |kind: &str| {
+            let switches = (0..topology.node_count())
+                .filter(|&node| topology.title(NodeId(node as u32)).starts_with(kind));
+            let mut rows: Vec<u32> = switches.map(|node| routing.nodes[node].row).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows.len()
+        };
+        assert_eq!((rows("core"), rows("agg")), (1, 8), "all cores, and each pod's aggregation");
+    }
+
+    #[test]
+    fn a_switch_routes_to_its_own_nics_by_their_downlinks() {
+        let topology = star(5, Rate(1), Duration(1)).unwrap();
+        let routing = Routing::new(&topology, 1).unwrap();
+        let switch = topology.links()[0].to;
+        for nic in (0..5).map(NicId) {
+            let next = routing.next(switch, nic, 12_345);
+            assert_eq!(next, Some(topology.uplink(nic).reverse()));
+        }
+    }
+}

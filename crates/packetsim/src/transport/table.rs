@@ -78,3 +78,27 @@ impl<T> IndexMut<NicId> for PerNic<T> {
         &mut self.0[nic.index()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn flows_get_room_once_and_keep_their_items() {
+        let mut table: PerFlow<u32> = PerFlow::default();
+        table.make_room(FlowId(3), 7);
+        table[FlowId(1)] = 9;
+        table.make_room(FlowId(2), 8);
+        table.make_room(FlowId(5), 8);
+        let items: Vec<u32> = (0..6).map(|flow| table[FlowId(flow)]).collect();
+        assert_eq!(items, [7, 9, 7, 7, 8, 8]);
+        assert_eq!((table.get(FlowId(5)), table.get(FlowId(6))), (Some(&8), None));
+        table.prefetch(FlowId(1_000));
+    }
+
+    #[test]
+    fn nics_are_all_there_from_the_start() {
+        let mut table = PerNic::new(3, |nic| nic.0 * 10);
+        table[NicId(1)] += 1;
+        assert_eq!([0, 1, 2].map(|nic| table[NicId(nic)]), [0, 11, 20]);
+    }
+}
