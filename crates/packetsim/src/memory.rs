@@ -42,3 +42,24 @@ pub(crate) fn with_large_pages<T>(count: usize) -> Vec<T> {
     }
     items
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn prefetching_beyond_the_end_is_harmless() {
+        let items = [1_u64; 10];
+        for index in [0, 9, 10, usize::MAX / 8, usize::MAX] {
+            prefetch(&items, index);
+        }
+        prefetch::<u64>(&[], 3);
+    }
+
+    #[test]
+    fn vectors_have_the_capacity_that_was_asked_for() {
+        for count in [0, 1, 1_000, LARGE_PAGE] {
+            let items: Vec<u64> = with_large_pages(count);
+            assert!(items.is_empty() && items.capacity() >= count);
+        }
+    }
+}

@@ -257,4 +257,80 @@ mod tests {
         assert!(text(4, 7).contains("an even number of ports"));
         assert_eq!((smallest_radix(1024), smallest_radix(1025), smallest_radix(1)), (16, 18, 2));
     }
+
+    /// Links of each layer, in the order of their names.
+    fn layers(topology: &Topology) -> Vec<(String, usize)> {
+        let count = |layer: usize| {
+            topology.links().iter().filter(|link| usize::from(link.layer) == layer).count()
+        };
+        let names = topology.layers().iter().enumerate();
+        let mut found: Vec<_> = names.map(|(index, name)| (name.clone(), count(index))).collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn a_star_has_a_link_each_way_for_every_host() {
+        for hosts in [1, 2, 9] {
+            let topology = star(hosts, Rate(3), Duration(4)).unwrap();
+            let expected = ["host down", "host up"].map(|name| (name.to_owned(), hosts as usize));
+            assert_eq!(layers(&topology), expected);
+            assert_eq!(topology.node_count(), hosts as usize + 1);
+        }
+        assert!(star(0, Rate(1), Duration(1)).is_err() && star(2, Rate(0), Duration(1)).is_err());
+    }
+
+    #[test]
+    fn a_full_fat_tree_has_as_many_links_in_every_layer() {
+        for radix in [2, 4, 6] {
+            let hosts = radix * radix * radix / 4;
+            let topology = fat_tree(hosts, radix, Rate(1), Duration(1)).unwrap();
+            let counts = layers(&topology);
+            assert_eq!(counts.len(), 6);
+            assert!(counts.iter().all(|(_, count)| *count == hosts as usize), "{counts:?}");
+            let switches = topology.node_count() - hosts as usize;
+            assert_eq!(switches, 5 * (radix * radix / 4) as usize, "5 k^2 / 4 switches");
+        }
+    }
+
+    #[test]
+    fn a_small_fat_tree_has_no_layers_that_it_does_not_need() {
+        let names = |hosts| {
+            let topology = fat_tree(hosts, 4, Rate(1), Duration(1)).unwrap();
+            layers(&topology).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(2), ["host down", "host up"]);
+        assert_eq!(names(4), ["host down", "host up", "tor down", "tor up"]);
+        assert_eq!(names(5).len(), 6);
+    }
+
+    #[test]
+    fn one_leaf_needs_no_spines() {
+        let topology = leaf_spine(4, 4, 3, Rate(1), Rate(2), Duration(1)).unwrap();
+        assert_eq!(layers(&topology).len(), 2);
+        for (hosts, per_leaf, spines) in [(0, 4, 1), (4, 0, 1), (4, 4, 0)] {
+            let result = leaf_spine(hosts, per_leaf, spines, Rate(1), Rate(1), Duration(1));
+            assert!(result.unwrap_err().to_string().contains("expected at least one of each"));
+        }
+    }
+
+    #[test]
+    fn rails_join_hosts_of_one_index() {
+        let [nic, nvlink] = [(1, 5), (9, 2)]
+            .map(|(rate, delay)| Cable { rate: Rate(rate), delay: Duration(delay) });
+        let topology = rail(12, 4, nic, nvlink).unwrap();
+        let routing = Routing::new(&topology, 1).unwrap();
+        // NICs 2 h and 2 h + 1 of host h lead to its rail and its NVSwitch.
+        let path = |from: u32, to: u32| {
+            let endpoints = Endpoints::new(NicId(from), NicId(to));
+            routing.path(&topology, endpoints, 0).map(|path| path.len())
+        };
+        assert_eq!(path(2, 2 * 9), Some(2), "hosts 1 and 9 share rail 1");
+        assert_eq!(path(2, 4), None, "hosts 1 and 2 share no rail");
+        assert_eq!(path(2 + 1, 4 + 1), Some(2), "but an NVSwitch");
+        let rates = topology.links().iter().map(|link| (link.rate, link.delay));
+        let [slow, fast] = [nic, nvlink].map(|cable| (cable.rate, cable.delay));
+        assert!(rates.clone().filter(|&link| link == slow).count() == 24);
+        assert!(rates.filter(|&link| link == fast).count() == 24);
+    }
 }

@@ -238,4 +238,58 @@ mod tests {
         let error = profile("tcp", Rate(1)).unwrap_err().to_string();
         assert!(error.starts_with("transport = 'tcp': expected one of ideal, roce, dctcp"));
     }
+
+    #[test]
+    fn profiles_have_the_networks_of_their_references() {
+        let config = |name| profile(name, Rate(100_000_000_000)).unwrap().0;
+        let packets = |name, bytes: u32| bytes / config(name).packet_bytes();
+        // csg-htsim: pauses from 15 packets on, resumes below 12.
+        let pfc = config("roce").pfc.unwrap();
+        assert_eq!((pfc.pause_bytes, pfc.resume_bytes), (15 * 4096, 12 * 4096));
+        assert!(config("roce").ecn.is_none() && config("ideal").pfc.is_none());
+        assert_eq!(config("ideal").queue_bytes, u32::MAX);
+        // ffsim-opera: full packets of 8,936 B, 10,000 packets with the one that is sent.
+        let dctcp = config("dctcp");
+        assert_eq!((dctcp.packet_bytes(), packets("dctcp", dctcp.queue_bytes)), (8936, 9_999));
+        let ecn = dctcp.ecn.unwrap();
+        assert_eq!((ecn.marking, packets("dctcp", ecn.min_bytes)), (Marking::Departure, 50));
+        // 35 packets with the one that is sent; of NDP without their headers.
+        for (name, queue) in [("ndp", 35 * 4096 - 4160), ("eqds", 34 * 4160)] {
+            let config = config(name);
+            assert_eq!((config.queue_bytes, config.paths), (queue, Paths::Spray(128)));
+            assert!(config.overflow == Overflow::Trim && config.control_priority);
+        }
+        assert!(config("ndp").full_tail && !config("eqds").full_tail);
+    }
+
+    #[test]
+    fn no_timeout_of_a_profile_exceeds_the_longest() {
+        for &name in TransportName::ALL {
+            let (_, transport) = profile(name.name(), Rate(100_000_000_000)).unwrap();
+            let longest = transport.longest_timeout();
+            match transport {
+                TransportKind::Ideal | TransportKind::Roce => assert_eq!(longest, TIMEOUT),
+                TransportKind::Dctcp(it) => assert_eq!(longest.0, it.min_timeout.0 << 12),
+                TransportKind::Dcqcn(it) => assert_eq!(longest, it.timeout),
+                TransportKind::Ndp(it) => assert_eq!(longest.0, 64 * it.timeout.0),
+                TransportKind::Eqds(it) => assert_eq!(longest.0, 64 * it.timeout.0),
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_parameters_are_refused_before_the_run() {
+        let topology = crate::presets::star(2, Rate(1), Duration(1)).unwrap();
+        let refuse = |transport: TransportKind| {
+            transport.simulation(topology.clone(), ENDLESS).map(|_| ()).unwrap_err().to_string()
+        };
+        let dctcp = DctcpParameters { initial_window: 0, ..DctcpParameters::default() };
+        assert!(refuse(TransportKind::Dctcp(dctcp)).contains("window of 0 packets"));
+        let ndp = NdpParameters { window: 0, ..NdpParameters::default() };
+        assert!(refuse(TransportKind::Ndp(ndp)).contains("window of 0 packets"));
+        let eqds = EqdsParameters { window: 0, ..EqdsParameters::default() };
+        assert!(refuse(TransportKind::Eqds(eqds)).contains("window of 0 packets"));
+        let dcqcn = DcqcnParameters { gain: 0.0, ..DcqcnParameters::of_rate(Rate(1)) };
+        assert!(refuse(TransportKind::Dcqcn(dcqcn)).contains("gain 0"));
+    }
 }

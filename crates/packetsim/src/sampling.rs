@@ -161,3 +161,43 @@ fn merge(early: &Sample, late: &Sample) -> Sample {
         longest: long.longest,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    fn sample(span: [u64; 2], carried: u64, utilization: [f64; 2], queue: [f64; 2]) -> Sample {
+        Sample {
+            begin: Time(span[0]),
+            end: Time(span[1]),
+            layer: 3,
+            carried: Bytes(carried),
+            mean_utilization: utilization[0],
+            max_utilization: utilization[1],
+            busiest: LinkId(span[0] as u32),
+            mean_queue_bytes: queue[0],
+            max_queue: Bytes(queue[1] as u64),
+            longest: LinkId(span[1] as u32),
+        }
+    }
+
+    #[test]
+    fn merged_periods_add_bytes_weigh_means_by_time_and_keep_maxima() {
+        let early = sample([0, 100], 50, [0.2, 0.9], [10.0, 70.0]);
+        let late = sample([100, 400], 30, [0.6, 0.8], [50.0, 90.0]);
+        let merged = merge(&early, &late);
+        assert_eq!((merged.begin, merged.end, merged.layer), (Time(0), Time(400), 3));
+        assert_eq!(merged.carried, Bytes(80));
+        assert!((merged.mean_utilization - 0.5).abs() < 1e-12);
+        assert!((merged.mean_queue_bytes - 40.0).abs() < 1e-12);
+        // The busiest link is that of the early period, the longest queue that of the late one.
+        assert!((merged.max_utilization - 0.9).abs() < 1e-12 && merged.busiest == LinkId(0));
+        assert_eq!((merged.max_queue, merged.longest), (Bytes(90), LinkId(400)));
+    }
+
+    #[test]
+    fn of_equal_maxima_the_earlier_link_is_named() {
+        let rows = [0, 100].map(|begin| sample([begin, begin + 100], 1, [0.5, 0.7], [1.0, 9.0]));
+        let merged = merge(&rows[0], &rows[1]);
+        assert_eq!((merged.busiest, merged.longest), (LinkId(0), LinkId(100)));
+    }
+}

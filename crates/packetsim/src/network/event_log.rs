@@ -114,4 +114,32 @@ mod tests {
         none.record(Time(1), EventKind::Sent, LinkId(0), &packet(2));
         assert!(none.into_events().is_empty());
     }
+
+    #[test]
+    fn simultaneous_events_keep_the_order_of_recording_and_the_first_stay() {
+        let mut log = EventLog::new(EventLogging { max_events: 4, flow: None });
+        let kinds = [EventKind::Arrived, EventKind::Trimmed, EventKind::Dropped];
+        for (index, &kind) in kinds.iter().cycle().take(9).enumerate() {
+            log.record(Time(5), kind, LinkId(index as u32), &packet(1));
+        }
+        log.record(Time(4), EventKind::Sent, LinkId(99), &packet(1));
+        let links: Vec<u32> = log.into_events().iter().map(|event| event.link.0).collect();
+        assert_eq!(links, [99, 0, 1, 2]);
+    }
+
+    #[test]
+    fn an_event_describes_its_packet() {
+        let mut log = EventLog::new(EventLogging { max_events: 1, flow: None });
+        let nack = Packet { kind: PacketKind::Nack, sequence: 12, ..packet(8) };
+        log.record(Time(3), EventKind::Delivered, LinkId(4), &nack);
+        let expected = PacketEvent {
+            time: Time(3),
+            event: EventKind::Delivered,
+            link: LinkId(4),
+            flow: FlowId(8),
+            sequence: 12,
+            packet_kind: PacketKind::Nack,
+        };
+        assert_eq!(log.into_events(), [expected]);
+    }
 }

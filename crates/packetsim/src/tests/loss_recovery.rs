@@ -82,8 +82,9 @@ fn go_back_n_continues_from_the_missing_packet() {
     assert_eq!(sequences(&bench.burst(0, 1)), [1]);
     let ack = Packet { kind: Ack, sequence: 5, ..nack };
     bench.deliver(ack);
+    assert_eq!(sequences(&bench.burst(0, 2)), [5, 6]);
     bench.deliver(nack);
-    assert_eq!(sequences(&bench.burst(0, 99)), [5, 6, 7, 8, 9]);
+    assert_eq!(sequences(&bench.burst(0, 99)), [7, 8, 9], "an old report changes nothing");
 }
 
 #[test]
@@ -129,6 +130,26 @@ fn ndp_sends_a_window_and_then_one_packet_per_pull() {
     assert_eq!(sequences(&bench.burst(0, 99)), [6, 7]);
     bench.deliver(pull);
     assert!(bench.next(0).is_none());
+}
+
+#[test]
+fn ndp_flows_of_one_nic_take_turns_as_senders_and_as_receivers() {
+    let new = |core: &Core| Ndp::new(core, NdpParameters::default()).unwrap();
+    let flows = [0, 1].map(|_| flow((0, 1), 5 * MTU));
+    let mut bench = Bench::new(pair(), trimming(8), new, &flows);
+    bench.start(0);
+    bench.start(1);
+    let sent = bench.burst(0, 99);
+    let turns: Vec<u32> = sent.iter().map(|packet| packet.flow.0).collect();
+    assert_eq!(turns, [0, 1].repeat(5));
+    // Pulls wait for four packets of the first flow, then for four of the other.
+    for flow in [0, 1] {
+        for &packet in sent.iter().filter(|packet| packet.flow.0 == flow).take(4) {
+            bench.deliver(packet);
+        }
+    }
+    let turns: Vec<u32> = (0..7).flat_map(|_| bench.wake(1)).map(|pull| pull.flow.0).collect();
+    assert_eq!(turns, [0, 1, 0, 1, 0, 1, 1], "the first packet was pulled for by its answer");
 }
 
 #[test]
@@ -186,6 +207,7 @@ fn eqds_skips_the_path_of_a_trimmed_packet_once() {
     assert_eq!(paths, [0, 1, 2, 3], "a round takes every path once");
     let [nack] = bench.deliver_trimmed(sent[1])[..] else { panic!("reported at once") };
     assert_eq!((nack.kind, nack.sequence, nack.value), (Nack, 1, u32::from(sent[1].path)));
+    assert_ne!(nack.value, u32::from(sent[0].path));
     bench.deliver(nack);
     // Credit for nine packets.
     bench.deliver(Packet { kind: Pull, value: 9 * 8 + 8, ..nack });
@@ -197,6 +219,26 @@ fn eqds_skips_the_path_of_a_trimmed_packet_once() {
     for path in 0..4 {
         assert_eq!(count(path, &rounds[3..]), 1, "and taken again in the next");
     }
+}
+
+/// Each trimmed packet is worth a packet with its header, 9 units, of credit before all other
+/// flows.
+#[test]
+fn eqds_pulls_for_every_trimmed_packet_first() {
+    let new = |core: &Core| Eqds::new(core, EqdsParameters::default()).unwrap();
+    let flows = [0, 1].map(|host| flow((host, 2), 20 * MTU));
+    let mut bench = Bench::new(star(3, FAST, Duration(US)).unwrap(), trimming(8), new, &flows);
+    bench.start(0);
+    bench.start(1);
+    let [trimmed, others] = [0, 1].map(|nic| bench.burst(nic, 99));
+    bench.deliver(others[0]);
+    for &packet in &trimmed[..4] {
+        bench.deliver_trimmed(packet);
+    }
+    let turns: Vec<u32> = (0..6).flat_map(|_| bench.wake(2)).map(|pull| pull.flow.0).collect();
+    // Four times 9 units are five grants of 8; then whoever wants credit.
+    assert_eq!(turns[..5], [0; 5]);
+    assert_eq!(turns[5], 1);
 }
 
 #[test]
@@ -310,4 +352,24 @@ fn dctcp_repeats_the_first_missing_packet_after_three_duplicates() {
     assert_eq!(brief(&bench.burst(0, 99)), [(Data, 0)]);
     // The gap is filled: everything is acknowledged at once.
     assert_eq!(brief(&bench.deliver(sent[0])), [(Ack, 10)]);
+}
+
+#[test]
+fn dctcp_doubles_its_timeout_until_something_is_acknowledged() {
+    let parameters = DctcpParameters { timer_tick: Duration(1), ..DctcpParameters::default() };
+    let new = |core: &Core| Dctcp::new(core, parameters).unwrap();
+    let mut bench = Bench::new(pair(), lossy(), new, &[flow((0, 1), 10 * MTU)]);
+    bench.start(0);
+    bench.burst(0, 99);
+    let timeout = parameters.min_timeout.0;
+    let mut now = 0;
+    for doublings in 0..5 {
+        now += timeout << doublings;
+        bench.core.set_now(Time(now - 1));
+        bench.timer(0);
+        assert!(bench.next(0).is_none(), "not before {} timeouts", 1 << doublings);
+        bench.core.set_now(Time(now));
+        bench.timer(0);
+        assert_eq!(brief(&bench.burst(0, 99)), [(Data, 0)], "one packet, the first");
+    }
 }

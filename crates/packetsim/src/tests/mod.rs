@@ -9,6 +9,7 @@ mod loss_recovery;
 mod observing;
 mod properties;
 mod queues;
+mod rates;
 mod receiver_driven;
 mod routes;
 mod scenarios;

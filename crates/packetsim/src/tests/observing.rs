@@ -205,3 +205,18 @@ fn samples_that_make_no_sense_are_refused() {
         );
     }
 }
+
+#[test]
+fn a_mean_queue_is_that_of_all_links_of_its_layer() {
+    // Two flows meet at host 2: its port queues one of each two packets, the other two ports none.
+    let mut scenario = scenario("ideal", star(3, FAST, Duration(US)).unwrap(), vec![]);
+    scenario.flows = [0, 1].map(|host| flow((host, 2), 40 * 4096)).to_vec();
+    scenario.sampling = Some(Sampling { period: Duration(10 * PACKET + US), max_periods: 99 });
+    let (report, _) = play(&scenario).unwrap();
+    let samples = report.samples.unwrap();
+    let down: Vec<_> = samples.rows.iter().filter(|row| row.layer == 1).collect();
+    // Nine packets of each flow have come before the first period ends, one pair just then.
+    assert_eq!(down[0].longest, LinkId(5));
+    assert!(down[0].max_queue.0 >= 9 * 4160);
+    assert!((down[0].mean_queue_bytes - down[0].max_queue.0 as f64 / 3.0).abs() < 1e-9);
+}

@@ -125,7 +125,7 @@ fn pfc_pauses_above_its_threshold_and_not_at_it() {
     let sent = 20;
     // What is buffered of each link after its packet i (from 0 on), the one in service included:
     // of 2 (i + 1) packets that came, i have left.
-    let buffered = |packets: u64| (packets + 3) / 2;
+    let buffered = |packets: u64| packets.div_ceil(2) + 1;
     let largest = buffered(sent - 1);
     for (threshold, pauses) in [(largest * 4160, 0), (largest * 4160 - 1, 1)] {
         let threshold = u32::try_from(threshold).unwrap();

@@ -85,4 +85,25 @@ mod tests {
         let mut walk = spray.begin();
         assert_eq!([spray.step(&mut walk), spray.step(&mut walk)], [0, 0]);
     }
+
+    #[test]
+    fn walks_of_different_flows_and_seeds_differ() {
+        let first = |seed, walks: usize| {
+            let config = Config { paths: Paths::Spray(64), seed, ..plain() };
+            let mut spray = Spray::new(&config);
+            (0..walks)
+                .map(|_| {
+                    let mut walk = spray.begin();
+                    (0..64).map(|_| spray.step(&mut walk)).collect::<Vec<u16>>()
+                })
+                .collect::<Vec<_>>()
+        };
+        let walks = first(1, 8);
+        assert_eq!(walks, first(1, 8));
+        let mut distinct = walks.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert!(distinct.len() > 4, "flows do not move in lock step");
+        assert_ne!(walks, first(2, 8));
+    }
 }
