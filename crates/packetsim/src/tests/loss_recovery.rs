@@ -152,6 +152,42 @@ fn ndp_flows_of_one_nic_take_turns_as_senders_and_as_receivers() {
     assert_eq!(turns, [0, 1, 0, 1, 0, 1, 1], "the first packet was pulled for by its answer");
 }
 
+/// A receiver that has all of a flow pulls no more of it: what waited is not sent.
+#[test]
+fn ndp_pulls_nothing_of_a_complete_flow() {
+    let new = |core: &Core| Ndp::new(core, NdpParameters::default()).unwrap();
+    let flows = [3, 100].map(|packets| flow((0, 1), packets * MTU));
+    let mut bench = Bench::new(pair(), trimming(8), new, &flows);
+    bench.start(0);
+    bench.start(1);
+    let sent = bench.burst(0, 8);
+    for &packet in sent.iter().filter(|packet| packet.flow.0 == 0) {
+        bench.deliver(packet);
+    }
+    assert!(bench.wake(1).is_empty(), "two pulls waited for a flow that needs none");
+    // Its waiting pulls do not count: the next acknowledgement pulls by itself, in time.
+    bench.core.set_now(Time(10 * US));
+    let [ack] = bench.deliver(sent[1])[..] else { panic!("one answer") };
+    assert_eq!((ack.flow.0, ack.kind, ack.value), (1, Ack, 1));
+}
+
+/// Pulls leave 1 % later than packets would, so that retransmissions have room.
+#[test]
+fn ndp_spaces_pulls_by_its_percentage() {
+    for (percent, interval) in [(99, 332_800 * 100 / 99), (50, 665_600), (100, 332_800)] {
+        let parameters = NdpParameters { pull_percent: percent, ..NdpParameters::default() };
+        let mut bench = ndp(20, parameters);
+        let sent = bench.burst(0, 99);
+        assert_eq!(bench.deliver(sent[0])[0].value, 1);
+        bench.core.set_now(Time(interval - 1));
+        assert_eq!(bench.deliver(sent[1])[0].value, 0, "{percent} %: too early");
+        bench.core.set_now(Time(interval));
+        assert_eq!(bench.wake(1)[0].value, 2);
+        bench.core.set_now(Time(2 * interval));
+        assert_eq!(bench.deliver(sent[2])[0].value, 3, "{percent} %: in time");
+    }
+}
+
 #[test]
 fn ndp_sends_trimmed_packets_again_before_new_ones() {
     let mut bench = ndp(20, NdpParameters { window: 4, ..NdpParameters::default() });
@@ -239,6 +275,21 @@ fn eqds_pulls_for_every_trimmed_packet_first() {
     // Four times 9 units are five grants of 8; then whoever wants credit.
     assert_eq!(turns[..5], [0; 5]);
     assert_eq!(turns[5], 1);
+}
+
+/// Beyond what a flow wants, a receiver grants a window more, to keep links busy, and no more.
+#[test]
+fn eqds_grants_at_most_a_window_beyond_the_target() {
+    let parameters = EqdsParameters { window: 10, ..EqdsParameters::default() };
+    let mut bench = eqds(4, 8, parameters);
+    let sent = bench.burst(0, 1);
+    bench.deliver(sent[0]);
+    let grants: Vec<u32> =
+        std::iter::from_fn(|| bench.wake(1).first().map(|pull| pull.value)).take(99).collect();
+    // Grants of 8 units of 512 B. The target is 1; a window is 10 packets of 4,160 B, 81 units: the
+    // first grant at which so much is exceeded is the last.
+    let expected: Vec<u32> = (1..).map(|pull| 8 * pull).take_while(|&units| units < 90).collect();
+    assert_eq!(grants, expected);
 }
 
 #[test]
