@@ -385,8 +385,9 @@ fn flows_with_equally_much_left_end_at_one_instant() {
     }
 }
 
-/// Three flows send 0.003, then 0.002 bits per picosecond, over times in which they send fractions
-/// of bits, in all whole bytes. A fourth that starts then with just as much left ends with them.
+/// Three flows send 0.003, then 0.002, then 0.001 bits per picosecond, over times in which they send
+/// fractions of bits, in all whole bytes. A fourth that starts then with just as much left ends with
+/// them.
 #[test]
 fn rounding_errors_of_bits_left_do_not_part_flows_that_end_together() {
     for turn in 0..200_u64 {
@@ -395,12 +396,13 @@ fn rounding_errors_of_bits_left_do_not_part_flows_that_end_together() {
         for token in 0..3 {
             network.start(Time::ZERO, Bytes(size), &[link], token);
         }
-        // 3,000.006 + 3 turn bits, then 0.994 more than a whole number.
-        let first = 1_000_002 + 1_000 * turn;
-        let whole = 8_000_000 - (3_001 + 3 * turn);
-        let second = 500 * whole + 497;
+        // 3,000.006 bits and more, some and 0.004, and 0.99 more than a whole number.
+        let (first, some) = (1_000_002 + 1_000 * turn, 700 + 7 * turn);
+        let rest = 8_000_000 - (3_001 + 3 * turn + some);
+        let [second, third] = [500 * some + 2, 1_000 * rest + 990];
         network.set_rate(Time(first), link, Rate(6 * GIGA));
-        let now = Time(first + second);
+        network.set_rate(Time(first + second), link, Rate(3 * GIGA));
+        let now = Time(first + second + third);
         network.start(now, Bytes(size - 1_000_000), &[link], 3);
         let time = network.next_completion().unwrap();
         let mut done = Vec::new();
