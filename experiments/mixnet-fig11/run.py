@@ -11,7 +11,7 @@ from typing import Any
 
 from lightloom.cost import PartsCostModel, cluster_cost
 from lightloom.fabric import Cluster, Counting, MixNet, load_fabric
-from lightloom.fabric.base import FabricOptions
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.hardware import load_gpu, load_power, load_prices
 
 HERE = Path(__file__).parent

@@ -11,13 +11,12 @@ import tokenize
 import tomllib
 from collections import defaultdict
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
-import typer
 
-from lightloom.cli import build_app
+from lightloom.cli.root import COMMANDS, END, SUMMARY
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
@@ -127,21 +126,21 @@ def test_documents_use_the_words_of_the_field(path):
     assert wrong_text(RENAMED.sub("", path.read_text())) == []
 
 
-def help_texts(command: click.Command, path: str) -> dict[str, str]:
-    """Help of a command, its options and its subcommands, by where it is shown."""
-    texts = {path: f"{command.help or ''} {command.epilog or ''}"}
-    for parameter in command.params:
-        names = " ".join([*parameter.opts, *parameter.secondary_opts])
-        text = f"{getattr(parameter, 'help', None) or ''} {parameter.metavar or ''}"
-        texts[f"{path} {names}"] = text
-    for name, child in getattr(command, "commands", {}).items():
-        texts |= help_texts(child, f"{path} {name}")
+def help_texts() -> dict[str, str]:
+    """Help of all commands and their options, by where it is shown."""
+    texts = {"lightloom": f"{SUMMARY} {END}"}
+    for name, entry in COMMANDS.items():
+        described = import_module(f"lightloom.cli.{entry.module}").command()
+        texts[f"lightloom {name}"] = f"{entry.summary} {' '.join(described.examples)}"
+        texts[f"lightloom {name}"] += f" {described.notes}"
+        for option in (option for panel in described.panels for option in panel.options):
+            text = f"{option.described.sentence()} {option.described.metavar}"
+            texts[f"lightloom {name} {' '.join(option.flags)}"] = text
     return texts
 
 
-@pytest.mark.skipif("python" in NOT_YET_CLEAN, reason="the commands are not clean yet")
 def test_help_uses_the_words_of_the_field():
-    texts = help_texts(typer.main.get_command(build_app()), "lightloom")
+    texts = help_texts()
     found = {place: wrong_text(text) for place, text in texts.items() if wrong_text(text)}
     assert found == {}
     options = {word.lstrip("-").replace("-", "_") for place in texts for word in place.split()}

@@ -168,7 +168,7 @@ def test_only_the_gate_before_a_forward_dispatch_is_delayed(fig12, small):
 def test_options_of_a_set_reach_their_fabrics(experiment):
     authors, ours = experiment.assumptions["authors"], experiment.assumptions["ours"]
     assert authors.options("fat-tree")["all_to_all"] == "flat"
-    assert authors.options("mixnet")["circuits"] == "reference"
+    assert authors.options("mixnet")["allocator"] == "reference"
     assert authors.options("mixnet")["split"] is False
     assert "all_to_all" not in authors.options("topoopt")
     assert ours.options("mixnet") == ours.mixnet

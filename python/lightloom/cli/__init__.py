@@ -3,6 +3,10 @@
 Exit status 0: done. 1: the reader of a pipe went away. 2: wrong input, or a result could not be
 written; one line on standard error says which. 3: a simulated network is
 stuck for ever. 130: interrupted; what was finished is kept.
+
+A command is imported when it is called, so that ``lightloom --help`` imports none. The module of a
+command has a function ``command`` that describes it (:class:`~lightloom.cli.options.Command`); what
+is slow to import is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -11,68 +15,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO, Annotated
-
-import typer
+from typing import IO, Any
 
 from lightloom.errors import LightloomError, StuckError
-
-EPILOG = """Start with
-
-lightloom compare mixtral-8x22b --gpus 1024 --rate 400
-
-Sizes are bytes, rates bits per second per direction.
-"""
-
-
-def build_app() -> typer.Typer:
-    """Assemble the application from its commands."""
-    from lightloom.cli import (
-        compare,
-        demand,
-        explain,
-        fabrics,
-        models,
-        packets,
-        predict,
-        run,
-        schedule,
-    )
-
-    app = typer.Typer(
-        name="lightloom",
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="Compare network fabrics for training Mixture-of-Experts models.",
-        epilog=EPILOG,
-    )
-
-    @app.callback()
-    def common(
-        _version: Annotated[
-            bool,
-            typer.Option(
-                "--version", help="Show the version and exit.", callback=_print_version,
-                is_eager=True,
-            ),
-        ] = False,
-    ) -> None:  # fmt: skip
-        pass
-
-    commands = (compare, explain, run, models, demand, predict, schedule, packets, fabrics)
-    for command in commands:
-        command.register(app)
-    return app
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from lightloom import __version__
-
-        print(f"lightloom {__version__}")
-        raise typer.Exit
 
 
 def main() -> None:
@@ -93,6 +38,8 @@ def run_command(arguments: Sequence[str]) -> int:
     int
         The exit status, see the module.
     """
+    import typer
+
     try:
         return _run(list(arguments) or ["--help"])
     except StuckError as error:
@@ -113,10 +60,11 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    from lightloom.cli.root import root_command
     from lightloom.cli.usage import UsageError, one_line
 
     try:
-        status = build_app()(arguments, prog_name="lightloom", standalone_mode=False)
+        status: Any = root_command()(arguments, prog_name="lightloom", standalone_mode=False)
     except UsageError as error:
         return _fail(one_line(error))
     if sys.stdout is not None:  # it is None where it was closed before the start

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from pydantic import Field
 
-import typer
-from rich.console import Console
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.inputs.strict import File, Name, Strict
 
-from lightloom.report.explain import print_explanation
-
-EXAMPLE = "lightloom explain results.json fat-tree mixnet"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(name="explain", epilog=f"Example\n\n{EXAMPLE}")(explain)
+EXAMPLES = (
+    "lightloom explain results.json fat-tree mixnet",
+    "lightloom explain results.json rail topoopt",
+    "lightloom explain results.json mixnet mixnet-4",
+)
+NOTES = "Write results.json with: lightloom compare ... --json results.json"
 
 
-def explain(
-    results: Annotated[Path, typer.Argument(help="A file of compare --json.")],
-    first: Annotated[str, typer.Argument(help="A fabric in it.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
-) -> None:
-    """Say where the milliseconds between two fabrics went, by their critical paths."""
-    print_explanation(results, first, second, Console())
+class ExplainOptions(Strict):
+    """Results and two of their fabrics."""
+
+    results: File = Field(description="Results that 'lightloom compare --json' has written.")
+    first: Name = Field(description="A fabric in the results.")
+    second: Name = Field(description="The fabric that it is compared with.")
+
+
+def command() -> Command:
+    """Describe the command."""
+    names = {"results": "RESULTS", "first": "FIRST", "second": "SECOND"}
+    options = tuple(option(ExplainOptions, name, flag, common=True) for name, flag in names.items())
+    return Command(panels=(Panel("Arguments", options),), run=_run, examples=EXAMPLES, notes=NOTES)
+
+
+def _run(given: Given) -> None:
+    from rich.console import Console
+
+    from lightloom.report.explain import print_explanation
+
+    options = given.build(ExplainOptions)
+    print_explanation(options.results, options.first, options.second, Console())

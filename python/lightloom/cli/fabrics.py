@@ -2,39 +2,70 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
+from pydantic import Field
 
-from lightloom.fabric import Cluster
-from lightloom.hardware import load_prices
-from lightloom.report.fabrics_table import print_fabrics, print_options
-from lightloom.units import parse_quantity
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        name="fabrics",
-        epilog="Examples\n\nlightloom fabrics --gpus 1024 --rate 400\n\n"
-        "lightloom fabrics mixnet\n\nA file with kind = 'mixnet' and any of its options is a "
-        "fabric of your own: lightloom compare ... --fabrics fat-tree,mine.toml",
-    )(fabrics)
+EXAMPLES = (
+    "lightloom fabrics",
+    "lightloom fabrics --gpus 4096 --rate 800",
+    "lightloom fabrics mixnet",
+)
+NOTES = (
+    "A TOML file with kind = 'mixnet' and any of its options is a custom fabric: lightloom compare "
+    "... --fabrics fat-tree,mine.toml"
+)
 
 
-def fabrics(
-    kind: Annotated[str | None, typer.Argument(help="Show the options of this fabric.")] = None,
-    gpus: Annotated[int, typer.Option("--gpus", help="GPUs to connect.")] = 1024,
-    rate: Annotated[str, typer.Option("--rate", help="Rate of one NIC [Gb/s].")] = "400",
-    prices: Annotated[Path | None, typer.Option("--prices", help="Price list (TOML).")] = None,
-) -> None:
-    """List fabrics with their network cost, or the options of one."""
+class FabricsOptions(Strict):
+    """Which fabric is shown, or for which cluster all of them are."""
+
+    fabric: Name | None = Field(None, description="The fabric whose options are shown.")
+    gpus: Annotated[Whole, Field(le=1_000_000)] = Field(
+        1024, description="Number of GPUs of the job."
+    )
+    rate_gbps: Annotated[float, quantity("gigabit / second"), Field(gt=0, le=1e5)] = Field(
+        400.0, description="Rate of one NIC and link, per direction."
+    )
+    prices: File | None = Field(
+        None, description="Price list (TOML) that replaces the built-in one."
+    )
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(
+            Panel("Arguments", (option(FabricsOptions, "fabric", "FABRIC", common=True),)),
+            Panel(
+                "Cluster and prices",
+                (
+                    option(FabricsOptions, "gpus", common=True),
+                    option(FabricsOptions, "rate_gbps", common=True),
+                    option(FabricsOptions, "prices", common=True),
+                ),
+            ),
+        ),
+        run=_run,
+        examples=EXAMPLES,
+        notes=NOTES,
+    )
+
+
+def _run(given: Given) -> None:
+    from rich.console import Console
+
+    from lightloom.fabric import Cluster
+    from lightloom.hardware import load_prices
+    from lightloom.report.fabrics_table import print_fabrics, print_options
+
+    options = given.build(FabricsOptions)
     console = Console()
-    if kind is not None:
-        print_options(kind, console)
+    if options.fabric is not None:
+        print_options(options.fabric, console)
         return
-    rate_gbps = parse_quantity(rate, "gigabit / second", "--rate")
-    cluster = Cluster.of(gpus=gpus, nic_gbps=rate_gbps, gpu="a100")
-    print_fabrics(cluster, load_prices(prices), console)
+    cluster = Cluster.of(gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100")
+    print_fabrics(cluster, load_prices(options.prices), console)

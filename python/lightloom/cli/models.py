@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import Field
 
-import typer
-from rich.console import Console
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.inputs.strict import Name, Strict
 
-from lightloom.models import catalog, load_model
-from lightloom.report.models_table import print_catalog, print_model
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("models")(models)
+EXAMPLES = (
+    "lightloom models",
+    "lightloom models deepseek-v3",
+    "lightloom models path/to/config.json",
+)
 
 
-def models(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME|PATH]",
-            help="A name of the catalog, or a config.json: its parameters by part.",
-        ),
-    ] = None,
-) -> None:
-    """List the models known by name, or show one model's shape, parameters and sources."""
+class ModelsOptions(Strict):
+    """Which model is shown."""
+
+    model: Name | None = Field(
+        None, description="A name of the list, or the path of a config.json; all by default."
+    )
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(Panel("Arguments", (option(ModelsOptions, "model", "MODEL", common=True),)),),
+        run=_run,
+        examples=EXAMPLES,
+    )
+
+
+def _run(given: Given) -> None:
+    from rich.console import Console
+
+    from lightloom.models import catalog, load_model
+    from lightloom.report.models_table import print_catalog, print_model
+
+    model = given.build(ModelsOptions).model
     console = Console(highlight=False)
     if model is None:
         print_catalog(console, catalog())

@@ -6,27 +6,36 @@ Every other output is a file that is there whole or not at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
+from lightloom.cli.options import Option, option
 from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Name, Strict
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
+class Outputs(Strict):
     """Where results go besides the terminal; ``-`` is standard output.
 
-    The names are those of the options; a command gives those that it has.
+    A command has some of them as options.
     """
 
-    html: Path | None = None
-    json: str | None = None
-    csv: str | None = None
-    parquet: Path | None = None
-    trace: Path | None = None
-    out: Path | None = None
-    svg: Path | None = None
+    html: File | None = Field(None, description="Write the results as an HTML page with plots.")
+    json_target: Name | None = Field(
+        None, description="Write the results as JSON; '-' is standard output."
+    )
+    csv_target: Name | None = Field(
+        None, description="Write the results as CSV, row by row; '-' is standard output."
+    )
+    parquet: File | None = Field(None, description="Write the rows of the CSV as Parquet.")
+    timeline: File | None = Field(
+        None, description="Write the timeline of GPUs and circuits as a Perfetto file."
+    )
+    events: File | None = Field(None, description="Write the events of packets as CSV.")
+    out: File | None = Field(None, description="Write slots and circuits as arrays (.npz).")
+    svg: File | None = Field(None, description="Write the schedule as an SVG drawing.")
 
     def files(self) -> list[Path]:
         """Every file that will be written."""
@@ -35,7 +44,7 @@ class Outputs:
     @property
     def on_stdout(self) -> bool:
         """Whether a file's content goes to standard output."""
-        return STDOUT in {self.json, self.csv}
+        return STDOUT in {self.json_target, self.csv_target}
 
     def check(self) -> None:
         """Refuse what cannot be written, before anything is computed.
@@ -47,19 +56,27 @@ class Outputs:
         OutputError
             If a file cannot be written.
         """
-        if self.json == self.csv == STDOUT:
+        if self.json_target == self.csv_target == STDOUT:
             raise InputError("--json - and --csv - both ask for standard output; name one's file")
         whole = {name: path for name, path in vars(self).items() if isinstance(path, Path)}
-        for option, path in whole.items():
+        for name, path in whole.items():
             if str(path) == STDOUT:
-                raise InputError(f"--{option} -: expected the name of a file, such as ./out")
+                raise InputError(f"--{name} -: expected the name of a file, such as ./out")
         if self.out is not None and self.out.suffix != ".npz":
             raise InputError(f"--out {self.out}: expected a name that ends in .npz")
         check_all_writable(self.files())
-        for option, path in whole.items():
+        for name, path in whole.items():
             if path.exists() and not path.is_file():
-                raise InputError(f"--{option} {path}: expected the name of a file, not a device")
+                raise InputError(f"--{name} {path}: expected the name of a file, not a device")
 
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
-        return RowWriter(self.csv, self.parquet)
+        return RowWriter(self.csv_target, self.parquet)
+
+
+def text_outputs() -> tuple[Option, Option]:
+    """The options of results as text, which may go to standard output."""
+    return (
+        option(Outputs, "json_target", "--json", common=True, below="output", metavar="PATH|-"),
+        option(Outputs, "csv_target", "--csv", common=True, below="output", metavar="PATH|-"),
+    )

@@ -1,42 +1,59 @@
-"""``lightloom run``: an experiment from one strict TOML file."""
+"""``lightloom run``: a comparison from one strict TOML file."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from pydantic import Field
 
-import typer
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, text_outputs
+from lightloom.inputs.strict import File, Strict
 
-from lightloom.cli.outputs import Outputs
-from lightloom.cli.show import run_and_report
-from lightloom.study.compare.scenario import load_study
-
-EXAMPLE = "lightloom run examples/study.toml --html report.html"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(name="run", epilog=f"Example\n\n{EXAMPLE}")(run)
+EXAMPLES = (
+    "lightloom run examples/study.toml",
+    "lightloom run examples/study.toml --html report.html --timeline run.pftrace",
+    "lightloom run examples/study.toml --json - > results.json",
+)
+RENAMED = {"--trace": "--timeline"}
 
 
-def run(
-    study: Annotated[
-        Path,
-        typer.Argument(help="A study, such as examples/study.toml; its paths are relative to it."),
-    ],
-    html: Annotated[Path | None, typer.Option("--html", help="A page with plots.")] = None,
-    json: Annotated[
-        str | None, typer.Option("--json", metavar="PATH|-", help="Results; - is stdout.")
-    ] = None,
-    csv: Annotated[
-        str | None, typer.Option("--csv", metavar="PATH|-", help="A row per run, as they end.")
-    ] = None,
-    parquet: Annotated[Path | None, typer.Option("--parquet", help="The same rows.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="A Perfetto timeline: GPUs and circuits.")
-    ] = None,
-) -> None:
-    """Run the comparison that a TOML file describes."""
-    outputs = Outputs(html=html, json=json, csv=csv, parquet=parquet, trace=trace)
+class RunOptions(Strict):
+    """The file of a study."""
+
+    study: File = Field(
+        description="A study (TOML), such as examples/study.toml; its paths are relative to it."
+    )
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(
+            Panel("Study", (option(RunOptions, "study", "STUDY", common=True),)),
+            output_panel(),
+        ),
+        run=_run,
+        examples=EXAMPLES,
+        renamed=RENAMED,
+    )
+
+
+def output_panel() -> Panel:
+    """The files that a comparison writes."""
+    return Panel(
+        "Output",
+        (
+            option(Outputs, "html", common=True, below="output"),
+            *text_outputs(),
+            option(Outputs, "timeline", common=True, below="output"),
+            option(Outputs, "parquet", below="output"),
+        ),
+    )
+
+
+def _run(given: Given) -> None:
+    from lightloom.cli.show import run_and_report
+    from lightloom.study.compare.scenario import load_study
+
+    outputs = given.take(Outputs, "output")
     outputs.check()
-    run_and_report(load_study(study), outputs)
+    run_and_report(load_study(given.build(RunOptions).study), outputs)

@@ -36,7 +36,7 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     remarks = Console(stderr=True)
     started = time.monotonic()
     rows = outputs.rows()
-    with_timeline = outputs.trace is not None or outputs.html is not None
+    with_timeline = outputs.timeline is not None or outputs.html is not None
     try:
         with TerminalMonitor(remarks, rows.write) as monitor:
             comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
@@ -50,7 +50,7 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
         if str(path) not in failures:
             remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
     remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
-    if outputs.json == STDOUT:
+    if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)
     if failures:
         raise OutputError("; ".join(str(failure) for failure in failures.values()))
@@ -64,7 +64,9 @@ def _keep_rows(outputs: Outputs, rows: RowWriter, remarks: Console, *, interrupt
     except OutputError as error:
         remarks.print(f"lightloom: {error}", soft_wrap=True, markup=False)
         return
-    kept = [str(path) for path in (outputs.csv, outputs.parquet) if path not in (None, STDOUT)]
+    kept = [
+        str(path) for path in (outputs.csv_target, outputs.parquet) if path not in (None, STDOUT)
+    ]
     if interrupted and rows.count and kept:
         runs = f"{rows.count} finished run{'s' * (rows.count > 1)}"
         remarks.print(f"{runs} kept in {' and '.join(kept)}", soft_wrap=True, markup=False)
@@ -75,11 +77,11 @@ def _write_files(
 ) -> dict[str, OutputError]:
     """Write every file; one that fails does not keep the others from being written."""
     tasks: dict[str, Callable[[], None]] = {str(outputs.parquet): rows.close}
-    if (json := outputs.json) not in (None, STDOUT):
+    if (json := outputs.json_target) not in (None, STDOUT):
         tasks[str(json)] = lambda: write_json(comparison.to_json(), str(json))
     if (html := outputs.html) is not None:
         tasks[str(html)] = lambda: _write_page(comparison, html)
-    if (trace := outputs.trace) is not None:
+    if (trace := outputs.timeline) is not None:
         tasks[str(trace)] = lambda: _write_timeline(comparison, trace)
     failures = {}
     for name, write in tasks.items():

@@ -6,14 +6,11 @@ others. Only what typer's exceptions have in all versions since 0.15 is read, by
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import typer
-from pydantic import ValidationError
 
-from lightloom.errors import did_you_mean, echo
-from lightloom.inputs.strict import expectation
+from lightloom.errors import did_you_mean
 
 #: what typer raises for a wrong command line; typer itself exports its subclass only
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -34,14 +31,9 @@ def _specific(error: Exception, context: Any, command: str) -> str | None:
         return _unknown_option(str(getattr(error, "option_name", "")), context, command)
     if parameter is not None and hasattr(error, "param_type"):  # one that is missing
         return f"{_called(parameter)} is missing{_meaning(parameter)}; {_example(context)}"
-    problem = _problem(error)
-    if parameter is not None and problem is not None:
-        return (
-            f"{_called(parameter)} {echo(problem['input'], quoted=False)}: {expectation(problem)}"
-        )
     if parameter is not None:
         return f"{_called(parameter)}: {getattr(error, 'message', error)}"
-    commands = getattr(getattr(context, "command", None), "commands", None)
+    commands = getattr(getattr(context, "command", None), "entries", None)
     name = _quoted(str(getattr(error, "message", "")))
     if commands and name:
         return f"no command '{name}'{did_you_mean(name, commands)}; there are {', '.join(commands)}"
@@ -57,8 +49,11 @@ def _general(error: Exception, command: str) -> str:
 
 
 def _unknown_option(option: str, context: Any, command: str) -> str:
-    parameters = getattr(getattr(context, "command", None), "params", [])
-    known = [name for parameter in parameters for name in _names(parameter)]
+    named = getattr(context, "command", None)
+    new = getattr(getattr(named, "described", None), "renamed", {}).get(option)
+    if new is not None:
+        return f"{option} is now {new}"
+    known = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
     return f"no option {option}{did_you_mean(option, known)}; see {command} --help"
 
 
@@ -78,20 +73,10 @@ def _meaning(parameter: Any) -> str:
 
 
 def _example(context: Any) -> str:
-    """The example of the command's help, else how to get there."""
-    epilog = str(getattr(getattr(context, "command", None), "epilog", None) or "")
-    lines = [line.strip() for line in epilog.splitlines()]
-    example: Iterable[str] = (line for line in lines if line.startswith("lightloom "))
+    """The first example of the command's help, else how to show the help."""
+    described = getattr(getattr(context, "command", None), "described", None)
     command = getattr(context, "command_path", "lightloom")
-    return f"for example: {next(iter(example), f'{command} --help')}"
-
-
-def _problem(error: Exception) -> dict[str, Any] | None:
-    """The first problem of the validation that the error was raised from, if it was."""
-    cause = error.__cause__
-    if not isinstance(cause, ValidationError):
-        return None
-    return dict(cause.errors(include_url=False)[0])
+    return f"for example: {described.examples[0] if described else f'{command} --help'}"
 
 
 def _quoted(message: str) -> str:

@@ -7,26 +7,36 @@ server x server, with or without de-duplication. A :class:`LoadTrace` has the lo
 layers and steps, which :mod:`lightloom.demand.predictors` predict.
 """
 
-from lightloom.demand.deduplicate import MemberTokens, Placement, expected_distinct, member_tokens
-from lightloom.demand.generator import synthetic
-from lightloom.demand.load_file import read_load_file
-from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
-from lightloom.demand.log_formats import RoutingLog, read_routing_log
-from lightloom.demand.matrix_file import from_matrix, read_matrix
-from lightloom.demand.open import open_demand
-from lightloom.demand.placement import (
-    ELEMENT_BYTES,
-    bytes_per_token,
-    combine,
-    fold,
-    rank_matrix,
-    received,
-)
-from lightloom.demand.regime import REGIMES
-from lightloom.demand.routing_log import LogLayout, from_routing_log
-from lightloom.demand.shading import SHADES, HeatMap, heat_map
-from lightloom.demand.source import DemandSource, PerTokenSource, Shape
-from lightloom.demand.unevenness import Skew, SkewStatistics, skew, statistics
+from typing import TYPE_CHECKING
+
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.demand.deduplicate import (
+        MemberTokens,
+        Placement,
+        expected_distinct,
+        member_tokens,
+    )
+    from lightloom.demand.generator import synthetic
+    from lightloom.demand.load_file import read_load_file
+    from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
+    from lightloom.demand.log_formats import RoutingLog, read_routing_log
+    from lightloom.demand.matrix_file import from_matrix, read_matrix
+    from lightloom.demand.open import open_demand
+    from lightloom.demand.placement import (
+        ELEMENT_BYTES,
+        bytes_per_token,
+        combine,
+        fold,
+        rank_matrix,
+        received,
+    )
+    from lightloom.demand.regime import REGIMES
+    from lightloom.demand.routing_log import LogLayout, from_routing_log
+    from lightloom.demand.shading import SHADES, HeatMap, heat_map
+    from lightloom.demand.source import DemandSource, PerTokenSource, Shape
+    from lightloom.demand.unevenness import Skew, SkewStatistics, skew, statistics
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -63,3 +73,5 @@ __all__ = [
     "trace_of_log",
     "trace_of_source",
 ]
+
+__getattr__ = exports(__name__, __file__)

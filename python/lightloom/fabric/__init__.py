@@ -4,18 +4,27 @@ One file each; ``FABRICS`` is the list. A fabric's options are its fields; :func
 a name, or a TOML file with a ``kind`` and any of the options.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from lightloom.fabric.base import Fabric, FabricOptions
-from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
-from lightloom.fabric.cluster import Cluster
-from lightloom.fabric.context import FabricContext, RingDemand, context_from_task_graph, job_context
-from lightloom.fabric.fat_tree import FatTree
-from lightloom.fabric.mixnet import MixNet
-from lightloom.fabric.oversub import Oversub
-from lightloom.fabric.rail import Rail
-from lightloom.fabric.read import FABRICS, load_fabric
-from lightloom.fabric.topoopt import TopoOpt
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.fabric.base import Fabric
+    from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line
+    from lightloom.fabric.cluster import Cluster
+    from lightloom.fabric.context import (
+        FabricContext,
+        RingDemand,
+        context_from_task_graph,
+        job_context,
+    )
+    from lightloom.fabric.fabric_options import FabricOptions
+    from lightloom.fabric.fat_tree import FatTree
+    from lightloom.fabric.mixnet import MixNet
+    from lightloom.fabric.oversub import Oversub
+    from lightloom.fabric.rail import Rail
+    from lightloom.fabric.read import FABRICS, load_fabric
+    from lightloom.fabric.topoopt import TopoOpt
 
 __all__ = [
     "COMPONENTS",
@@ -37,3 +46,5 @@ __all__ = [
     "job_context",
     "load_fabric",
 ]
+
+__getattr__ = exports(__name__, __file__)

@@ -1,9 +1,8 @@
-"""What every fabric has: a kind, options, a network and a bill of materials."""
+"""What every fabric has: a kind, a network and a bill of materials; how packets are spread."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -13,13 +12,8 @@ from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import Eps, Network
-from lightloom.fabric.options import Count, Label, OptionalPositive, Options
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree
-from lightloom.schedule import ALL_TO_ALL_STRATEGIES, OneOf
-
-#: what a user may ask for
-AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
 
 
 class Fabric(Protocol):
@@ -51,56 +45,6 @@ class Fabric(Protocol):
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
         ...
-
-
-class FabricOptions(Options):
-    """Options that all fabrics share.
-
-    ``label`` is the name in results (the kind by default). The others replace what the cluster
-    has, so that fabrics with different servers or rates can be compared.
-    """
-
-    kind: ClassVar[str]
-
-    label: Label | None = None
-    all_to_all: AllToAllChoice = "best"
-    gpus_per_server: Count | None = None
-    nics_per_server: Count | None = None
-    nic_gbps: OptionalPositive = None
-    nvlink_gbps: OptionalPositive = None
-    link_delay_s: OptionalPositive = None
-
-    @property
-    def name(self) -> str:
-        """What results call this fabric."""
-        return self.label or self.kind
-
-    def adapt(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
-        own = {
-            name: value
-            for name in (
-                "gpus_per_server",
-                "nics_per_server",
-                "nic_gbps",
-                "nvlink_gbps",
-                "link_delay_s",
-            )
-            if (value := getattr(self, name)) is not None
-        }
-        return dataclasses.replace(cluster, **own)
-
-    def parameters(self) -> dict[str, Any]:
-        """Every option and its value."""
-        return {"kind": self.kind, **self.model_dump()}
-
-    def reconfiguration(self) -> Reconfiguration | None:
-        """Return how circuits follow the demand; ``None`` if none do."""
-        return None
-
-    def replace(self, **options: Any) -> Self:
-        """Return the fabric with some options changed, all of them checked again."""
-        return type(self)(**{**self.model_dump(exclude_unset=True), **options})
 
 
 def packet_all_to_all(

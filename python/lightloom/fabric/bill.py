@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from lightloom.fabric.options import OptionalPositive, Options, Switch
 
 #: every component that a bill may name
@@ -32,20 +34,25 @@ class Counting(Options):
     """How parts are counted.
 
     The defaults reproduce the cost ratios of the MixNet paper (docs/explanation/cost.md).
-
-    ``tiers`` of packet switches: a number, or ``"fit"`` for the least that the switches allow;
-    ``host_links`` between a server and its ToR; ``ocs_ports_per_nic`` is 1 where a duplex port is
-    one unit of the price list and 2 where transmit and receive are charged apart;
-    ``fiber_length_m`` is the mean over all fibers, that of the price file by default.
     """
 
     title: ClassVar[str] = "counting"
 
-    tiers: Literal[1, 2, 3, "fit"] = 3
-    host_links: Literal["transceiver", "dac", "aoc"] = "transceiver"
-    ocs_ports_per_nic: Literal[1, 2] = 1
-    include_nics: Switch = True
-    fiber_length_m: OptionalPositive = None
+    tiers: Literal[1, 2, 3, "fit"] = Field(
+        3, description="Tiers of packet switches, or 'fit' for the fewest that the switches allow."
+    )
+    host_links: Literal["transceiver", "dac", "aoc"] = Field(
+        "transceiver", description="Kind of the links between a server and its ToR."
+    )
+    ocs_ports_per_nic: Literal[1, 2] = Field(
+        1,
+        description="Circuit-switch ports charged per NIC: 1 where a duplex port is one unit of "
+        "the price list, 2 where transmit and receive are charged separately.",
+    )
+    include_nics: Switch = Field(True, description="Include NICs in the cost.")
+    fiber_length_m: OptionalPositive = Field(
+        None, description="Mean length of a fiber; by default that of the price list."
+    )
 
     def conventions(self) -> dict[str, str]:
         """Return what was counted how, in words."""

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from pydantic import Field
+
+from lightloom.fabric.base import eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import Count
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
 class FatTree(FabricOptions):
-    """A 1:1 fat-tree of switches with ``switch_ports`` ports at the rate of the NICs."""
+    """A non-blocking (1:1) fat-tree with every NIC on it."""
 
     kind: ClassVar[str] = "fat-tree"
     title: ClassVar[str] = "fat-tree"
 
-    switch_ports: Count = 64
-    servers_per_tor: Count | None = None
+    switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
+    servers_per_tor: Count | None = Field(
+        None, description="Servers under one ToR; by default as many as its ports allow."
+    )
 
     def _tree(self, cluster: Cluster) -> Tree:
         return plan_tree(

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from lightloom.errors import FabricError
 from lightloom.fabric.base import (
     Fabric,
-    FabricOptions,
     check_layout,
     circuit_all_to_all,
     eps_of,
@@ -25,38 +22,14 @@ from lightloom.fabric.base import (
 from lightloom.fabric.bill import Bill, Counting, Line, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.mixnet_options import MixNetOptions
 from lightloom.fabric.network import Network, Ocs
-from lightloom.fabric.options import (
-    Count,
-    OptionalPositive,
-    OptionalQuantity,
-    Quantity,
-    Switch,
-    parse_named,
-)
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
-from lightloom.schedule import (
-    ALLOCATION_METHODS,
-    FIRST_ALL_TO_ALL_MODES,
-    RECONFIGURE_POLICIES,
-    OneOf,
-    Question,
-    RelayCost,
-    allocate_region,
-)
+from lightloom.schedule import RECONFIGURE_POLICIES, Question, RelayCost, allocate_region
 from lightloom.units import to_bps, to_ps
-
-
-def _or_words(*words: str) -> BeforeValidator:
-    """Accept a quantity or one of a few words."""
-
-    def read(value: Any, info: ValidationInfo) -> Any:
-        return value if value is None or value in words else parse_named(value, info, words)
-
-    return BeforeValidator(read)
 
 
 def exact_circuits(questions: Sequence[Question]) -> list[npt.NDArray[np.uint16]]:
@@ -67,71 +40,17 @@ def exact_circuits(questions: Sequence[Question]) -> list[npt.NDArray[np.uint16]
     ]
 
 
-class MixNet(FabricOptions):
+class MixNet(MixNetOptions):
     """A fat-tree and regional circuit switches.
 
-    ``degree`` optical links per server; the other NICs are on the fat-tree, at ``eps_nic_gbps`` if
-    given. A region is the servers of one EP group unless ``region_servers``; it must fit the ports
-    of ``technology``, or ``ocs_ports``. ``circuits`` names the allocator, ``split`` lets a pair
-    with circuits send its excess over the packet fabric, ``reconfigure`` says when circuits follow
-    the demand (``always`` is what the paper does), ``first`` what the first all-to-all of forward
-    does.
-
-    The delay is switching + control + link bring-up. ``switch_delay_s`` is a fixed time,
-    ``"measured"`` (mean by number of pairs) or ``"measured-p99"``; by default the longest that was
-    reported for ``technology``. ``link_up_delay_s`` may be ``"measured"`` as well.
-
-    ``relay`` lets servers of a region pass bytes of others on, between circuits and the packet
-    fabric, wherever that is faster: in chunks of ``relay_chunk_bytes``, each ``relay_delay_s``
-    later, across their NVSwitch.
+    Some NICs of a server are optical, the others are on the fat-tree. A region must fit the ports
+    of its circuit switch. The delay of a reconfiguration is switching + control + link bring-up.
+    Relayed bytes pass the NVSwitch of a server in chunks, each a delay later.
     """
-
-    kind: ClassVar[str] = "mixnet"
-    title: ClassVar[str] = "mixnet"
-
-    degree: Count = 6
-    switch_ports: Count = 64
-    servers_per_tor: Count | None = None
-    eps_nic_gbps: OptionalPositive = None
-    region_servers: Count | None = None
-    technology: str = "piezo"
-    ocs_ports: Count | None = None
-    circuits: Annotated[str, OneOf(ALLOCATION_METHODS)] = "best"
-    split: Switch = True
-    reconfigure: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = "break-even"
-    first: Annotated[str, OneOf(FIRST_ALL_TO_ALL_MODES)] = "predict"
-    switch_delay_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
-        _or_words("measured", "measured-p99"),
-    ] = None
-    control_delay_s: Quantity = 0.0
-    link_up_delay_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
-    ] = 0.0
-    keep_unchanged: Switch = True
-    relay: Switch = False
-    relay_delay_s: OptionalQuantity = None
-    relay_chunk_bytes: Count | None = None
-
-    @model_validator(mode="after")
-    def _relaying_makes_sense(self) -> Self:
-        if self.relay and not self.split:
-            raise FabricError("relay = true divides the bytes of a pair: expected split = true")
-        for name in ("relay_delay_s", "relay_chunk_bytes"):
-            if getattr(self, name) is not None and not self.relay:
-                raise FabricError(f"{name} is for relays: expected relay = true beside it")
-        return self
-
-    @model_validator(mode="after")
-    def _technology_is_known(self) -> Self:
-        technology = switch_technology(self.technology)
-        if self.switch_delay_s is None:
-            _ = technology.reconfig_delay_s
-        return self
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if they are static."""
-        if self.circuits == "static":
+        if self.allocator == "static":
             return None
         label = self.name
         first: dict[str, Fabric] = {}
@@ -140,7 +59,7 @@ class MixNet(FabricOptions):
             first[other] = self.replace(first=other, label=label)
         return Reconfiguration(
             policy=self.reconfigure,
-            allocator=exact_circuits if self.circuits == "exact" else None,
+            allocator=exact_circuits if self.allocator == "exact" else None,
             other_policies={
                 policy: self.replace(reconfigure=policy, label=label)
                 for policy in RECONFIGURE_POLICIES
@@ -230,7 +149,7 @@ class MixNet(FabricOptions):
             nic_rate_bps=to_bps(cluster.nic_gbps),
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
-            allocator="best" if self.circuits == "exact" else self.circuits,
+            allocator="best" if self.allocator == "exact" else self.allocator,
             split=self.split,
             reconfigure=self.reconfigure,
             first=self.first,
@@ -263,14 +182,14 @@ class MixNet(FabricOptions):
 
     def switching_s(self) -> tuple[float, float]:
         """Switching time: a fixed part, and a part for each pair that changes."""
-        if isinstance(self.switch_delay_s, str):
+        if isinstance(self.reconfiguration_delay_s, str):
             none, one = measured_turnaround(0), measured_turnaround(1)
-            if self.switch_delay_s == "measured":
+            if self.reconfiguration_delay_s == "measured":
                 return none.mean_s, one.mean_s - none.mean_s
             return none.p99_s, one.p99_s - none.p99_s
-        if self.switch_delay_s is None:
+        if self.reconfiguration_delay_s is None:
             return switch_technology(self.technology).reconfig_delay_s, 0.0
-        return self.switch_delay_s, 0.0
+        return self.reconfiguration_delay_s, 0.0
 
     def bring_up_s(self) -> float:
         """Time from settled circuits to links that carry traffic."""

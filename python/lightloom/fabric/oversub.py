@@ -11,24 +11,29 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from lightloom.fabric.base import eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import Count
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
 class Oversub(FabricOptions):
-    """A fat-tree with ``ratio``:1 oversubscription at the ToR."""
+    """A fat-tree that is oversubscribed at the ToR."""
 
     kind: ClassVar[str] = "oversub"
     title: ClassVar[str] = "oversub"
 
-    ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 3.0
-    switch_ports: Count = 64
-    servers_per_tor: Count | None = None
+    ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        3.0, description="Oversubscription of a ToR: its rate down over its rate up."
+    )
+    switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
+    servers_per_tor: Count | None = Field(
+        None, description="Servers under one ToR; by default as many as its ports allow."
+    )
 
     def _tree(self, cluster: Cluster) -> Tree:
         return plan_tree(

@@ -9,23 +9,29 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lightloom.fabric.base import FabricOptions, eps_of, packet_network
+from pydantic import Field
+
+from lightloom.fabric.base import eps_of, packet_network
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
 from lightloom.fabric.options import Count
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
 class Rail(FabricOptions):
-    """A rail-optimised 1:1 tree; ``servers_per_tor`` is the size of a group of servers."""
+    """A rail-optimized 1:1 tree: NIC i of every server of a group is under ToR i."""
 
     kind: ClassVar[str] = "rail"
     title: ClassVar[str] = "rail"
 
-    switch_ports: Count = 64
-    servers_per_tor: Count | None = None
+    switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
+    servers_per_tor: Count | None = Field(
+        None,
+        description="Servers that share a group of ToRs; by default as many as its ports allow.",
+    )
 
     def _tree(self, cluster: Cluster) -> Tree:
         return plan_tree(

@@ -21,11 +21,12 @@ import numpy.typing as npt
 from pydantic import Field
 
 from lightloom.errors import FabricError
-from lightloom.fabric.base import FabricOptions, check_layout, circuit_all_to_all
+from lightloom.fabric.base import check_layout, circuit_all_to_all
 from lightloom.fabric.bill import Bill, Counting, Line, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.options import MOST, Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
@@ -36,24 +37,34 @@ Weight = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False, strict=True)
 
 
 class TopoOpt(FabricOptions):
-    """Fixed circuits from a patch panel.
-
-    ``panel`` is ``"flat"`` (one panel of any size), ``"folded"`` (two tiers of panels, with long
-    reach transceivers) or ``"fit"`` (folded where ``panel_ports`` do not suffice);
-    ``look_ahead`` adds a second port and a 1x2 switch per NIC, with which the next job's topology
-    is set up while this one runs. ``max_routes`` shortest paths share the bytes of a pair. Bytes of
-    pipeline sends count ``pp_weight`` times when circuits are planned.
-    """
+    """Fixed circuits from an optical patch panel."""
 
     kind: ClassVar[str] = "topoopt"
     title: ClassVar[str] = "topoopt"
 
-    panel: Literal["flat", "folded", "fit"] = "flat"
-    panel_ports: Count | None = None
-    look_ahead: Switch = False
-    relay_delay_s: OptionalQuantity = None
-    max_routes: Count = 4
-    pp_weight: Weight = 4.0
+    panel: Literal["flat", "folded", "fit"] = Field(
+        "flat",
+        description="One panel of any size (flat), two tiers of panels with long-reach "
+        "transceivers (folded), or folded only where panel_ports do not suffice (fit).",
+    )
+    panel_ports: Count | None = Field(
+        None, description="Ports of a patch panel; by default those of the catalog."
+    )
+    look_ahead: Switch = Field(
+        False,
+        description="Add a second port and a 1x2 switch per NIC, so that the topology of the next "
+        "job is set up while this one runs.",
+    )
+    relay_delay_s: OptionalQuantity = Field(
+        None,
+        description="Delay of forwarding in a server; by default that of the built-in data.",
+    )
+    max_routes: Count = Field(
+        4, description="Maximum number of shortest paths that share the bytes of a pair."
+    )
+    pp_weight: Weight = Field(
+        4.0, description="Weight of the bytes of pipeline sends when circuits are planned."
+    )
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.

@@ -17,11 +17,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
-
-import numpy.typing as npt
+from typing import IO, TYPE_CHECKING, Any
 
 from lightloom.errors import OutputError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 #: the name that stands for standard output
 STDOUT = "-"

@@ -4,30 +4,36 @@
 ``load_scenario`` reads both from a file.
 """
 
-from lightloom.packets.flows import Flows, check_flows, make_flows, read_flows
-from lightloom.packets.patterns import all_to_all, from_matrix, incast, permutation
-from lightloom.packets.results import (
-    Finished,
-    LayerUse,
-    Links,
-    PacketRun,
-    PacketTrace,
-    Samples,
-)
-from lightloom.packets.run import Record, simulate_flows
-from lightloom.packets.scenario import (
-    Ecn,
-    Network,
-    Packet,
-    Pfc,
-    Queue,
-    Scenario,
-    ScenarioFile,
-    Traffic,
-    flows_of,
-    load_scenario,
-)
-from lightloom.packets.settings import TRANSPORTS, Settings, profile_of
+from typing import TYPE_CHECKING
+
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.packets.flows import Flows, check_flows, make_flows, read_flows
+    from lightloom.packets.patterns import all_to_all, from_matrix, incast, permutation
+    from lightloom.packets.results import (
+        Finished,
+        LayerUse,
+        Links,
+        PacketRun,
+        PacketTrace,
+        Samples,
+    )
+    from lightloom.packets.run import Record, simulate_flows
+    from lightloom.packets.scenario import (
+        TRANSPORTS,
+        Ecn,
+        Network,
+        Packet,
+        Pfc,
+        Queue,
+        Scenario,
+        ScenarioFile,
+        Traffic,
+        load_scenario,
+    )
+    from lightloom.packets.settings import Settings, profile_of
+    from lightloom.packets.traffic import flows_of
 
 __all__ = [
     "TRANSPORTS",
@@ -60,3 +66,5 @@ __all__ = [
     "read_flows",
     "simulate_flows",
 ]
+
+__getattr__ = exports(__name__, __file__)

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, Whole, parse_table
+from lightloom.packets.scenario import MAX_SIZE
 from lightloom.units import PS_PER_S
 
-#: largest file, most flows, largest flow, latest start
-MAX_FILE_BYTES, MAX_FLOWS, MAX_SIZE, MAX_START_S = 256 * 10**6, 2**22, 2**42, 1000.0
+#: largest file, maximum number of flows, latest start
+MAX_FILE_BYTES, MAX_FLOWS, MAX_START_S = 256 * 10**6, 2**22, 1000.0
 #: columns of a file, and what results add to them
 COLUMNS = Columns(
     "flows",

@@ -79,7 +79,7 @@ def _node(table: TextTable, row: int, name: str, hosts: int, switches: dict[str,
     if not is_word or not 1 <= len(name) <= MAX_NAME or name[0] in "+-.0123456789":
         raise InputError(
             f"{table.place(row)}: node {echo(name)}: expected the number of a host, or a name of "
-            f"up to {MAX_NAME} signs that begins with a letter and has no spaces"
+            f"up to {MAX_NAME} characters that begins with a letter and has no spaces"
         )
     return switches.setdefault(name, hosts + len(switches))
 

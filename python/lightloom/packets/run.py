@@ -133,12 +133,12 @@ def _of_graph(
     """Columns of the flows for the core, and when circuits are dark."""
     starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
     circuits = None
-    if flows.routes is not None or network.circuits is not None:
+    if flows.routes is not None or network.outages is not None:
         graph = Graph(topology)
         if flows.routes is not None:
             starts, links = routes_of(flows, graph)
-        if network.circuits is not None:
-            circuits = read_circuits(network.circuits, graph)
+        if network.outages is not None:
+            circuits = read_circuits(network.outages, graph)
     columns = FlowColumns(
         source=flows.source.astype(np.uint32),
         destination=flows.destination.astype(np.uint32),

@@ -7,14 +7,15 @@ a unit in its name; text may carry its own. What is absent is as the transport's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lightloom.demand.byte_matrix import read_byte_matrix
-from lightloom.errors import InputError
+from lightloom.inputs.fields import Choices
 from lightloom.inputs.formats import parse_toml, read_toml
+from lightloom.inputs.sizes import QueueSize, Size, whole_bytes
 from lightloom.inputs.strict import (
     File,
     Number,
@@ -24,40 +25,21 @@ from lightloom.inputs.strict import (
     check,
     quantity,
 )
-from lightloom.packets import patterns
-from lightloom.packets.flows import MAX_SIZE, Flows, read_flows
-from lightloom.units import parse_quantity
+from lightloom.schedule.named_sets import choices
 
-#: most hosts (routes are numbered in 16 bits), and what stands for a queue without end
-MAX_HOSTS, UNLIMITED = 16_384, 2**32 - 1
+#: maximum number of hosts (routes are numbered in 16 bits), and of bytes of a flow
+MAX_HOSTS, MAX_SIZE = 16_384, 2**42
+#: names of all transports
+TRANSPORTS = tuple(choices("transport"))
 Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "links"]
-
-
-def whole_bytes(value: Any) -> int:
-    """Read a size; pydantic makes a message of its ``ValueError``."""
-    try:
-        size = parse_quantity(value, "byte", "size")
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("size: ")) from None
-    whole = round(size)
-    # text such as "1.1 MB" may be off by the rounding of its conversion
-    if abs(size - whole) > 1e-9 * abs(size):
-        raise ValueError("expected whole bytes")
-    return whole
-
-
-def _queue_bytes(value: Any) -> int:
-    return UNLIMITED if value == "unlimited" else whole_bytes(value)
 
 
 def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-Size = Annotated[int, BeforeValidator(whole_bytes), Field(ge=0, le=UNLIMITED)]
 Payload = Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=MAX_SIZE)]
-QueueSize = Annotated[int, BeforeValidator(_queue_bytes), Field(ge=1, le=UNLIMITED)]
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
@@ -72,28 +54,60 @@ class Network(Strict):
     that host ``i`` of every server is on. ``links`` are listed in a file; see :mod:`.graph`.
     """
 
-    topology: Topology = "fat-tree"
-    hosts: Annotated[Whole, Field(ge=2, le=MAX_HOSTS, examples=[128])]
-    #: of every link of a host
+    renamed: ClassVar[Mapping[str, str]] = {"circuits": "outages"}
+
+    topology: Topology = Field(
+        "fat-tree",
+        description="Three tiers of switches (fat-tree), leaf-spine, one switch (star), rail, or "
+        "the links of a file (links).",
+    )
+    hosts: Annotated[Whole, Field(ge=2, le=MAX_HOSTS, examples=[128])] = Field(
+        description="Number of hosts, each with one NIC."
+    )
     rate_gbps: Annotated[
         float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5, examples=['"100 Gb/s"'])
-    ]
-    #: propagation over one link
-    link_delay_s: Seconds = 1e-6
-    radix: Annotated[Whole, Field(le=1024)] | None = None
-    hosts_per_leaf: Annotated[Whole, Field(le=MAX_HOSTS)] | None = None
-    spines: Annotated[Whole, Field(le=1024)] | None = None
-    oversubscription: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
-    hosts_per_server: Annotated[Whole, Field(le=MAX_HOSTS)] | None = None
-    #: of the links to NVSwitches
-    nvlink_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5)] | None = (
-        None
+    ] = Field(description="Rate of one NIC and link, per direction.")
+    link_delay_s: Seconds = Field(1e-6, description="Propagation delay of one link.")
+    radix: Annotated[Whole, Field(le=1024)] | None = Field(
+        None, description="fat-tree: ports of a switch; by default the fewest that suffice."
     )
-    nvlink_delay_s: Seconds | None = None
-    #: a table with the columns a, b, rate_gbps, delay_us
-    links: File | None = None
-    #: a table with the columns a, b, dark_us, up_us
-    circuits: File | None = None
+    hosts_per_leaf: Annotated[Whole, Field(le=MAX_HOSTS)] | None = Field(
+        None, description="leaf-spine: hosts of a leaf switch; 16 by default."
+    )
+    spines: Annotated[Whole, Field(le=1024)] | None = Field(
+        None,
+        description="leaf-spine: spine switches, each linked to every leaf; by default as many as "
+        "make uplinks of the hosts' rate.",
+    )
+    oversubscription: Annotated[Number, Field(ge=0.01, le=1000)] | None = Field(
+        None,
+        description="leaf-spine: rate of a leaf's hosts over the rate of its uplinks; 1 by "
+        "default.",
+    )
+    hosts_per_server: Annotated[Whole, Field(le=MAX_HOSTS)] | None = Field(
+        None,
+        description="rail: hosts (GPUs) of a server, each on a rail of its own; 8 by default.",
+    )
+    nvlink_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5)] | None = (
+        Field(
+            None,
+            description="rail: rate of a host's link to its NVSwitch; by default that of an H100.",
+        )
+    )
+    nvlink_delay_s: Seconds | None = Field(
+        None,
+        description="rail: propagation delay of a link to an NVSwitch; by default that of other "
+        "links.",
+    )
+    links: File | None = Field(
+        None,
+        description="Custom topology: CSV with the columns a, b (host number or switch name), "
+        "rate_gbps and delay_us.",
+    )
+    outages: File | None = Field(
+        None,
+        description="Links that are dark for a time: CSV with the columns a, b, dark_us and up_us.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -107,13 +121,18 @@ class Network(Strict):
 class Packet(Strict):
     """Sizes of packets."""
 
-    #: payload of a full packet
-    mtu_bytes: Size | None = None
-    header_bytes: Size | None = None
-    #: acknowledgements and all that is no data
-    control_bytes: Size | None = None
-    #: whether the last packet of a flow is as long as the others
-    full_tail: Switch | None = None
+    mtu_bytes: Size | None = Field(
+        None, description="Payload of a full packet, such as 4kB; by default that of the transport."
+    )
+    header_bytes: Size | None = Field(
+        None, description="Header of a data packet; by default that of the transport."
+    )
+    control_bytes: Size | None = Field(
+        None, description="Size of an acknowledgement and of every other packet without data."
+    )
+    full_tail: Switch | None = Field(
+        None, description="Make the last packet of a flow as long as the others."
+    )
 
 
 class Ecn(Strict):
@@ -121,11 +140,15 @@ class Ecn(Strict):
     that grows to ``probability``; on arrival, or when a packet begins to be sent.
     """
 
-    on: Switch | None = None
-    min_bytes: Size | None = None
-    max_bytes: Size | None = None
-    probability: Annotated[Number, Field(gt=0, le=1)] | None = None
-    marking: Literal["arrival", "departure"] | None = None
+    on: Switch | None = Field(None, description="Whether packets are marked.")
+    min_bytes: Size | None = Field(None, description="Queue from which packets are marked.")
+    max_bytes: Size | None = Field(None, description="Queue above which all packets are marked.")
+    probability: Annotated[Number, Field(gt=0, le=1)] | None = Field(
+        None, description="Probability of a mark just below max_bytes."
+    )
+    marking: Literal["arrival", "departure"] | None = Field(
+        None, description="Whether the queue is read at a packet's arrival or departure."
+    )
 
 
 class Pfc(Strict):
@@ -133,24 +156,33 @@ class Pfc(Strict):
     pauses its sender until it holds less than ``resume_bytes``.
     """
 
-    on: Switch | None = None
-    pause_bytes: Size | None = None
-    resume_bytes: Size | None = None
+    on: Switch | None = Field(None, description="Whether links are paused.")
+    pause_bytes: Size | None = Field(
+        None, description="Buffered bytes of a link above which its sender is paused."
+    )
+    resume_bytes: Size | None = Field(
+        None, description="Buffered bytes of a link below which its sender resumes."
+    )
 
 
 class Queue(Strict):
     """The output queue of a switch port."""
 
-    #: data that it holds, or ``"unlimited"``
-    size_bytes: QueueSize | None = None
-    #: control packets that it holds
-    control_size_bytes: QueueSize | None = None
-    #: whether control packets have a queue of their own that is served first
-    control_priority: Switch | None = None
-    #: what happens to data that does not fit: dropped, or cut down to its header
-    overflow: Literal["drop", "trim"] | None = None
-    ecn: Ecn = Ecn()
-    pfc: Pfc = Pfc()
+    size_bytes: QueueSize | None = Field(
+        None,
+        description="Capacity of a port's queue, or 'unlimited'; by default that of the transport.",
+    )
+    control_size_bytes: QueueSize | None = Field(
+        None, description="Capacity for packets without data, or 'unlimited'."
+    )
+    control_priority: Switch | None = Field(
+        None, description="Give packets without data a queue of their own that is served first."
+    )
+    overflow: Literal["drop", "trim"] | None = Field(
+        None, description="Whether data that does not fit is dropped or trimmed to its header."
+    )
+    ecn: Ecn = Field(Ecn(), description="Explicit congestion notification.")
+    pfc: Pfc = Field(Pfc(), description="Priority flow control.")
 
 
 class Scenario(Strict):
@@ -160,47 +192,61 @@ class Scenario(Strict):
     :func:`~lightloom.packets.settings.profile_of`.
     """
 
-    network: Network = Field(examples=['{ hosts = 128, rate_gbps = "100 Gb/s" }'])
-    transport: Annotated[dict[str, Any], BeforeValidator(_named), Field(examples=['"ndp"'])]
-    packet: Packet = Packet()
-    queue: Queue = Queue()
-    #: of all random choices: paths, permutations, marks
-    seed: Seed
-    #: when to stop, though flows may be unfinished
-    until_s: Annotated[float, quantity("second"), Field(gt=0, le=1e6)] | None = None
+    network: Network = Field(
+        examples=['{ hosts = 128, rate_gbps = "100 Gb/s" }'],
+        description="Hosts, switches and links.",
+    )
+    transport: Annotated[dict[str, Any], BeforeValidator(_named), Choices(lambda: TRANSPORTS)] = (
+        Field(
+            examples=['"ndp"'],
+            description="Transport protocol of the simulated packets: {choices}.",
+        )
+    )
+    packet: Packet = Field(Packet(), description="Sizes of packets.")
+    queue: Queue = Field(Queue(), description="The output queue of a switch port.")
+    seed: Seed = Field(
+        description="Seed of the random numbers; the first one where several are used."
+    )
+    until_s: Annotated[float, quantity("second"), Field(gt=0, le=1e6)] | None = Field(
+        None, description="Simulated time at which to stop, such as '10 ms', finished or not."
+    )
 
 
 class Traffic(Strict):
     """Who sends what: a file of flows, or a pattern."""
 
-    #: a table with the columns src, dst, bytes, start_us
-    flows: File | None = None
-    pattern: Pattern | None = None
-    #: bytes of each flow of a pattern
-    size_bytes: Payload | None = None
-    #: incast: how many send to host 0
-    fan_in: Whole | None = None
-    #: all-to-all: hosts of a group; all hosts by default
-    group: Whole | None = None
-    #: matrix: bytes from row to column, as ``lightloom schedule`` reads them
-    matrix: File | None = None
+    flows: File | None = Field(
+        None,
+        description="CSV with columns src, dst, bytes, start_us, route; '-' is standard input.",
+    )
+    pattern: Pattern | None = Field(
+        None,
+        description="A permutation (one random cycle), an incast (to host 0), an all-to-all, or "
+        "the bytes of a matrix.",
+    )
+    size_bytes: Payload | None = Field(
+        None, description="Size of each flow of a pattern, such as 2MB."
+    )
+    fan_in: Whole | None = Field(None, description="incast: number of hosts that send.")
+    group: Whole | None = Field(
+        None, description="all-to-all: number of hosts in a group; all hosts by default."
+    )
+    matrix: File | None = Field(
+        None,
+        description="matrix: bytes from row to column (.npy, .npz, .csv or .parquet).",
+    )
 
 
 class ScenarioFile(Scenario):
     """A scenario with its traffic."""
 
-    seed: Seed = 1
-    traffic: Traffic = Field(examples=['{ pattern = "permutation", size_bytes = "2 MB" }'])
-
-
-#: what each pattern needs and what it may have besides
-_READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "flows": ((), ()),
-    "permutation": (("size_bytes",), ()),
-    "incast": (("size_bytes", "fan_in"), ()),
-    "all-to-all": (("size_bytes",), ("group",)),
-    "matrix": (("matrix",), ()),
-}
+    seed: Seed = Field(
+        1, description="Seed of the random numbers; the first one where several are used."
+    )
+    traffic: Traffic = Field(
+        examples=['{ pattern = "permutation", size_bytes = "2 MB" }'],
+        description="Who sends what: a file of flows, or a pattern.",
+    )
 
 
 def load_scenario(path: Path) -> ScenarioFile:
@@ -228,56 +274,10 @@ def parse_scenario(content: bytes, name: str) -> ScenarioFile:
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keys of a scenario file with its paths taken relative to ``folder``."""
     placed = dict(values)
-    for name, keys in {"traffic": ("flows", "matrix"), "network": ("links", "circuits")}.items():
+    for name, keys in {"traffic": ("flows", "matrix"), "network": ("links", "outages")}.items():
         table = values.get(name)
         if isinstance(table, dict):
             paths = {key: table[key] for key in keys if isinstance(table.get(key), str)}
             moved = {key: str(folder / path) for key, path in paths.items() if path != "-"}
             placed[name] = {**table, **moved}
     return placed
-
-
-def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
-    """The flows that a scenario asks for.
-
-    Parameters
-    ----------
-    scenario
-        Its traffic, hosts and seed are looked at.
-    call
-        Turns a key of the traffic into what messages call it.
-
-    Raises
-    ------
-    InputError
-        If there is neither a file nor a pattern, or both; if a key is missing or would not be
-        read; if the file cannot be used or the pattern is impossible.
-    """
-    traffic = scenario.traffic
-    pattern = traffic.pattern or ("matrix" if traffic.matrix and not traffic.flows else None)
-    if (traffic.flows is None) == (pattern is None):
-        both = "both are given" if traffic.flows is not None else "there is neither"
-        raise InputError(f"expected {call('flows')} FILE or {call('pattern')} NAME, {both}")
-    kind = pattern or "flows"
-    needed, optional = _READS[kind]
-    for key, value in traffic:
-        known = key in {"flows", "pattern", *needed, *optional}
-        if value is not None and not known:
-            raise InputError(f"{call(key)} has no meaning for {_calls(kind, call)}; leave it out")
-        if value is None and key in needed:
-            raise InputError(f"{call(key)} is missing; {_calls(kind, call)} needs it")
-    hosts, size = scenario.network.hosts, traffic.size_bytes or 0
-    if traffic.flows is not None:
-        return read_flows(traffic.flows)
-    if kind == "matrix":
-        assert traffic.matrix is not None
-        return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))
-    if kind == "incast":
-        return patterns.incast(hosts, traffic.fan_in or 0, size)
-    if kind == "all-to-all":
-        return patterns.all_to_all(hosts, traffic.group or hosts, size)
-    return patterns.permutation(hosts, size, seed=scenario.seed)
-
-
-def _calls(kind: str, call: Any) -> str:
-    return f"{call('flows')} FILE" if kind == "flows" else f"{call('pattern')} {kind}"

@@ -15,15 +15,13 @@ from typing import Any
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.hardware import load_gpu
+from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
 from lightloom.packets.requests import TopologyRequest
-from lightloom.packets.scenario import UNLIMITED, Network, Scenario
-from lightloom.schedule import choices
+from lightloom.packets.scenario import TRANSPORTS, Network, Scenario
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
-#: names of all transports
-TRANSPORTS = tuple(choices("transport"))
 #: tables that are there or not: what their keys are before any is given
 _BEGIN: dict[str, dict[str, Any]] = {
     "ecn": {"min_bytes": None, "max_bytes": None, "probability": 1.0, "marking": "arrival"},

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lightloom.cost import Cost, PartsCostModel
 from lightloom.errors import FabricError, did_you_mean
 from lightloom.fabric import FABRICS, Cluster, load_fabric
 from lightloom.hardware import Prices
+from lightloom.inputs.fields import describe
 from lightloom.units import show_usd
 
 
@@ -61,10 +64,17 @@ def print_options(kind: str, console: Console) -> None:
         )
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False)
-    table = Table(title=f"Options of {kind}", title_justify="left", header_style="bold")
-    table.add_column("option (TOML key)")
-    table.add_column("default")
-    defaults = load_fabric(kind).parameters()
-    for name in fabric_class.model_fields:
-        table.add_row(name, "-" if defaults[name] is None else str(defaults[name]))
+    table = Table(title=f"Options of {kind}", title_justify="left", header_style="bold", box=SIMPLE)
+    for header in ("option", "value", "default", "meaning"):
+        table.add_column(header)
+    for field in describe(fabric_class):
+        value = field.metavar or "on|off"
+        default = field.default or ("off" if field.kind is bool else "")
+        table.add_row(field.name, Text(value), default, Text(field.sentence()))
     console.print(table)
+    console.print(
+        f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -4,64 +4,72 @@ The algorithms are Rust (``crates/schedule``), one function for the simulator, t
 real switch and Python. Every function is deterministic and releases the interpreter lock.
 """
 
-from lightloom.schedule.choices import (
-    ALL_TO_ALL_STRATEGIES,
-    ALLOCATORS,
-    FIRST_ALL_TO_ALL_MODES,
-    RECONFIGURE_POLICIES,
-    OneOf,
-    choices,
-    listed,
-)
-from lightloom.schedule.circuits import (
-    ALLOCATION_METHODS,
-    Allocation,
-    CircuitAllocator,
-    Question,
-    Region,
-    allocate,
-    allocate_exactly,
-    allocate_region,
-    changed_pairs,
-    map_nics,
-    port_bound_s,
-    route,
-)
-from lightloom.schedule.coloring import (
-    FabricRoute,
-    check_coloring,
-    color_edges,
-    route_permutation,
-)
-from lightloom.schedule.failures import Failures
-from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
-from lightloom.schedule.matching import (
-    BipartiteCertificate,
-    GeneralCertificate,
-    Matching,
-    max_weight_matching,
-)
-from lightloom.schedule.permutations import (
-    PERMUTATION_METHODS,
-    PermutationSchedule,
-    decompose,
-    decompose_all,
-)
-from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
-from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.relaying import (
-    RELAY_KINDS,
-    Relayed,
-    RelayedAllocation,
-    RelayLoads,
-    allocate_relayed,
-    relay,
-    relay_loads,
-)
-from lightloom.schedule.rotornet import RotorSchedule, rotornet_schedule
-from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
-from lightloom.schedule.xnest_plus import XnestPlan, xnest_epochs, xnest_plan, xnest_sub_matrices
+from typing import TYPE_CHECKING
+
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.schedule.circuits import (
+        Allocation,
+        CircuitAllocator,
+        Question,
+        Region,
+        allocate,
+        allocate_exactly,
+        allocate_region,
+        changed_pairs,
+        map_nics,
+        port_bound_s,
+        route,
+    )
+    from lightloom.schedule.coloring import (
+        FabricRoute,
+        check_coloring,
+        color_edges,
+        route_permutation,
+    )
+    from lightloom.schedule.failures import Failures
+    from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
+    from lightloom.schedule.matching import (
+        BipartiteCertificate,
+        GeneralCertificate,
+        Matching,
+        max_weight_matching,
+    )
+    from lightloom.schedule.named_sets import (
+        ALL_TO_ALL_STRATEGIES,
+        ALLOCATION_METHODS,
+        ALLOCATORS,
+        FIRST_ALL_TO_ALL_MODES,
+        RECONFIGURE_POLICIES,
+        choices,
+    )
+    from lightloom.schedule.permutations import (
+        PERMUTATION_METHODS,
+        PermutationSchedule,
+        decompose,
+        decompose_all,
+    )
+    from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
+    from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
+    from lightloom.schedule.relay_cost import RelayCost
+    from lightloom.schedule.relaying import (
+        RELAY_KINDS,
+        Relayed,
+        RelayedAllocation,
+        RelayLoads,
+        allocate_relayed,
+        relay,
+        relay_loads,
+    )
+    from lightloom.schedule.rotornet import RotorSchedule, rotornet_schedule
+    from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
+    from lightloom.schedule.xnest_plus import (
+        XnestPlan,
+        xnest_epochs,
+        xnest_plan,
+        xnest_sub_matrices,
+    )
 
 __all__ = [
     "ALLOCATION_METHODS",
@@ -81,7 +89,6 @@ __all__ = [
     "Failures",
     "GeneralCertificate",
     "Matching",
-    "OneOf",
     "PermutationSchedule",
     "PlanePlan",
     "Question",
@@ -111,7 +118,6 @@ __all__ = [
     "decompose_all",
     "helios_epochs",
     "helios_matchings",
-    "listed",
     "map_nics",
     "max_weight_matching",
     "port_bound_s",
@@ -125,3 +131,5 @@ __all__ = [
     "xnest_plan",
     "xnest_sub_matrices",
 ]
+
+__getattr__ = exports(__name__, __file__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +20,9 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import exact
 from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
-from lightloom.schedule.choices import ALLOCATORS
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
+from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
 from lightloom.schedule.requests import CircuitRequest
-
-#: what :func:`allocate_region` can use: the core's allocators and integer programming
-ALLOCATION_METHODS: Mapping[str, str] = {
-    **ALLOCATORS,
-    "exact": "Proved by integer programming (HiGHS), in tens of milliseconds and more",
-}
 
 _MAX_PORTS = 65_535
 _MAX_SERVERS = 4_096

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
-from lightloom.schedule.choices import choices
+from lightloom.schedule.named_sets import choices
 from lightloom.units import parse_quantity
 
 #: every method but ``auto``, cheapest first

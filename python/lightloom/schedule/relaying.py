@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean
-from lightloom.schedule.choices import choices
 from lightloom.schedule.circuits import Region, check_circuits, request_of
+from lightloom.schedule.named_sets import choices
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relay_program import solve_program
 from lightloom.schedule.requests import RoutingRequest

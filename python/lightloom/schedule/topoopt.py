@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, FabricError, echo
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
-from lightloom.schedule.choices import choices
+from lightloom.schedule.named_sets import choices
 from lightloom.schedule.requests import TopologyRequest
 
 _MAX_SERVERS = 1_000_000

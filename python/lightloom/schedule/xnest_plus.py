@@ -18,8 +18,8 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
-from lightloom.schedule.choices import choices
 from lightloom.schedule.helios import EpochRun, epoch_arguments, epoch_run
+from lightloom.schedule.named_sets import choices
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
 
 _MAX_NODES = 1024

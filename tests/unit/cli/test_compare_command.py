@@ -62,10 +62,12 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--gpu h100 --recompute full --tp 4 --pp 4 --dp 1 --ep 8 --vpp 1 --micro-batch-size 2",
         "--seq-len 2048 --zero1 --ep-mode axis --pp-layout 8,8,8,8 --cp 1 --etp 4",
         "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
-        "--degree 4 --region-servers 4 --circuits reference --no-split --reconfigure always",
-        "--first block --reconfig-delay 10ms --link-up measured --tiers fit --host-links aoc",
-        "--ocs-ports 2 --no-nics --fiber-length 20 --steps 1 --seed 3 --compute-spread 0.2",
-        "--network flow --json -",
+        "--degree 4 --allocator reference --reconfigure always --reconfiguration-delay 10ms",
+        "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
+        "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
+        "--set counting.host_links=aoc --set counting.ocs_ports_per_nic=2",
+        "--set counting.include_nics=off --set counting.fiber_length_m=20",
+        "--steps 1 --seed 3 --compute-spread 0.2 --network flow --json -",
     )
     assert done.status == 0, done.err
     scenario = json.loads(done.out)["inputs"]["scenario"]
@@ -77,8 +79,8 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert scenario["fabric_options"] == {
         "all": {"all_to_all": "flat"},
         "mixnet": {
-            "degree": 4, "region_servers": 4, "circuits": "reference", "split": False,
-            "reconfigure": "always", "first": "block", "switch_delay_s": "10ms",
+            "degree": 4, "region_servers": 4, "allocator": "reference", "split": False,
+            "reconfigure": "always", "first": "block", "reconfiguration_delay_s": "10ms",
             "link_up_delay_s": "measured",
         },
     }  # fmt: skip
@@ -208,14 +210,14 @@ def limit_files():
 
 
 def test_a_full_disk_leaves_no_half_file_and_still_shows_the_table(spawn, tmp_path):
-    names = {name: tmp_path / f"r.{name}" for name in ("json", "html", "trace", "parquet")}
+    names = {name: tmp_path / f"r.{name}" for name in ("json", "html", "timeline", "parquet")}
     options = " ".join(f"--{name} {path}" for name, path in names.items())
     process = spawn(f"{SMALL} {options}", stdout=subprocess.PIPE, preexec_fn=limit_files)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 2
     assert b"tokens/s" in out
     last = err.decode().splitlines()[-1]
-    for path in (names["json"], names["html"], names["trace"]):
+    for path in (names["json"], names["html"], names["timeline"]):
         assert f"{path}: cannot write: File too large; choose another place" in last
     assert set(os.listdir(tmp_path)) <= {"r.parquet"}
 
@@ -259,6 +261,6 @@ def test_relaying_reaches_the_fabric_and_its_results(lightloom):
     counted = result["reconfiguration"]
     assert counted["relayed_exchanges"] + counted["one_hop_exchanges"] > 0
     assert any(note.startswith("servers of a region pass bytes") for note in result["notes"])
-    refused = lightloom(SMALL, "--fabrics mixnet --relay --no-split")
+    refused = lightloom(SMALL, "--fabrics mixnet --relay --set mixnet.split=off")
     assert refused.status != 0
     assert "relay = true divides the bytes of a pair: expected split = true" in refused.err

@@ -121,21 +121,22 @@ def test_the_public_logs_are_too_short_and_it_says_so(lightloom, refused, name):
         ("predict none.csv", "none.csv: no such file"),
         ("predict --synthetic clam", "unknown demand regime 'clam'; did you mean 'calm'?"),
         ("predict --synthetic uniform", "equal loads leave nothing to predict"),
-        (f"{DRAWN} --stages 2", "--stages has no meaning for a drawn trace"),
-        (f"{DRAWN} --tokens-per-step 2", "--tokens-per-step has no meaning for a drawn trace"),
+        (f"{DRAWN} --stages 2", "--stages does not apply to a synthetic log"),
+        (f"{DRAWN} --tokens-per-step 2", "--tokens-per-step does not apply to a synthetic log"),
         (f"{DRAWN} --predictors ridg", "unknown predictor 'ridg'; did you mean 'ridge'?"),
         (f"{DRAWN} --predictors ewma,ewma", "--predictors: 'ewma' is named twice"),
         (f"{DRAWN} --window 1", "window: expected a whole number from 2 to 1024, got 1"),
-        (f"{DRAWN} --top-k 9", "top-k: expected 1 to 8 experts, got 9"),
+        (f"{DRAWN} --busiest 9", "top-k: expected 1 to 8 experts, got 9"),
         (f"{DRAWN} --degree 9", "--degree 9 of --nics 8: expected 1 to the number of NICs"),
-        (f"{DRAWN} --rate 0", "--rate: expected above 0 and up to 1,000,000 Gb/s, got 0"),
-        (f"{DRAWN} --rate fast", "--rate: cannot read 'fast' as a quantity in gigabit / second"),
+        (f"{DRAWN} --rate 0", "--rate 0: expected more than 0"),
+        (f"{DRAWN} --rate fast",
+         "--rate fast: cannot read 'fast' as a quantity in gigabit / second"),
         (f"{DRAWN} --experts-per-server 3", "8 experts do not fill servers of 3 experts each"),
-        (f"{DRAWN} --experts-per-server 0", "8 experts do not fill servers of 0 experts each"),
+        (f"{DRAWN} --experts-per-server 0", "--experts-per-server 0: expected at least 1"),
         (f"{DRAWN} --experts-per-server 8", "8 experts do not fill two or more servers of 8"),
-        (f"{DRAWN} --seed -1", "seed: expected a whole number of at least 0, got -1"),
+        (f"{DRAWN} --seed -1", "--seed -1: expected at least 0"),
         (f"{DRAWN} --steps 1", "calm: a log of one step, of which nothing can be predicted"),
-        (f"{DRAWN} --hidden 0", "hidden size: expected a whole number above 0, got 0"),
+        (f"{DRAWN} --hidden 0", "--hidden 0: expected at least 1"),
         (f"{DRAWN} --degree 2 --nics 2", "some servers cannot reach each other"),
         (f"{DRAWN} --csv - --json -", "--json - and --csv - both ask for standard output"),
         (f"{DRAWN} --csv none/x.csv", "none/x.csv: there is no folder none; make it first"),
@@ -152,9 +153,9 @@ def test_wrong_input_is_one_line(refused, tmp_path, monkeypatch, arguments, mess
 def test_options_that_a_log_does_not_read(refused, table):
     for option in ("--seed 1", "--steps 3", "--layers 2", "--tokens 3", "--experts-per-token 1"):
         line = refused(f"predict {table} {option}")
-        assert line == f"{option.split()[0]} has no meaning for a log"
+        assert line == f"{option.split()[0]} does not apply to a log"
     line = refused(f"predict {table} --stages 2")
-    assert line == "--stages has no meaning for a table of loads"
+    assert line == "--stages does not apply to a table of loads"
 
 
 def test_an_interrupt_keeps_what_was_finished(spawn, tmp_path):
@@ -183,7 +184,7 @@ def test_no_predictors_and_regimes_without_their_option_get_a_hint(
 ):
     outcome = lightloom("predict --synthetic calm --predictors ,")
     assert outcome.status == 2
-    assert outcome.err.startswith("lightloom: --predictors ,: expected some of uniform, previous-")
+    assert outcome.err.startswith("lightloom: --predictors: expected one of uniform, previous-")
     monkeypatch.chdir(tmp_path)
     outcome = lightloom("predict pair")
     assert outcome.status == 2

@@ -13,9 +13,12 @@ import pytest
 
 from lightloom import schedule as schedulers
 from lightloom.cli import run_command
+from lightloom.cli.schedule import EXAMPLES
 from lightloom.demand.byte_matrix import write_npz
 
 DRAWN = "schedule --synthetic pair --servers 4"
+DELAY = "--reconfiguration-delay"
+ZERO = f"schedule a.npy {DELAY} 0"
 PARTS = "expected of server:3, nic:2/1 (server/NIC), eps:0/1, plane:5, joined by commas"
 MATRIX = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]])
 
@@ -35,94 +38,94 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("schedule a.npy", "--delay is missing (Reconfiguration delay: '25 ms'); for example: "
-         'lightloom schedule demand.npy --delay "25 ms" --degree 6'),
-        ("schedule --delay 0", "expected a demand FILE or --synthetic REGIME, there is neither; "
-         "for example: lightloom schedule --synthetic mixtral --servers 8 --delay '25 ms'"),
-        (f"{DRAWN} a.npy --delay 0", "expected a demand FILE or --synthetic REGIME, both are "
-         "given; for example: lightloom schedule --synthetic mixtral --servers 8 --delay '25 ms'"),
+        ("schedule a.npy", f"{DELAY} is missing (Time that a reconfiguration takes, such as "
+         f"'25 ms'); for example: {EXAMPLES[0]}"),
+        (f"schedule {DELAY} 0", "expected a demand FILE or --synthetic REGIME, neither is given; "
+         f"for example: {EXAMPLES[1]}"),
+        (f"{DRAWN} a.npy {DELAY} 0", "expected a demand FILE or --synthetic REGIME, both are "
+         f"given; for example: {EXAMPLES[1]}"),
         # the switch
-        ("schedule a.npy --delay soon", "--delay: cannot read 'soon' as a quantity in second"),
-        ("schedule a.npy --delay 5Gbps", "--delay: cannot read '5Gbps' as a quantity in second"),
-        ("schedule a.npy --delay -1", "--delay -1: expected 0 to 1e+06 s"),
-        ("schedule a.npy --delay -1us", "--delay -1us: expected 0 to 1e+06 s"),
-        ("schedule a.npy --delay nan", "--delay: expected a finite number, got 'nan'"),
-        ("schedule a.npy --delay 1e30", "--delay 1e30: expected 0 to 1e+06 s"),
-        ("schedule a.npy --delay 0 --rate 0", "--rate 0: expected 1e-09 to 1e+09 Gb/s"),
-        ("schedule a.npy --delay 0 --rate -400", "--rate -400: expected 1e-09 to 1e+09 Gb/s"),
-        ("schedule a.npy --delay 0 --rate 1e99", "--rate 1e99: expected 1e-09 to 1e+09 Gb/s"),
-        ("schedule a.npy --delay 0 --rate x", "--rate: cannot read 'x' as a quantity in gigabit / "
-         "second"),
-        ("schedule a.npy --delay 0 --time-limit -1", "--time-limit -1: expected 0 to 1e+06 s"),
-        ("schedule a.npy --delay 0 --method bnv", "--method bnv: expected of round-robin, "
+        (f"schedule a.npy {DELAY} soon",
+         f"{DELAY} soon: cannot read 'soon' as a quantity in second"),
+        (f"schedule a.npy {DELAY} 5Gbps",
+         f"{DELAY} 5Gbps: cannot read '5Gbps' as a quantity in second"),
+        (f"schedule a.npy {DELAY} -1", f"{DELAY} -1: expected at least 0"),
+        (f"schedule a.npy {DELAY} -1us", f"{DELAY} -1us: expected at least 0"),
+        (f"schedule a.npy {DELAY} nan", f"{DELAY} nan: expected a finite number, got 'nan'"),
+        (f"schedule a.npy {DELAY} 1e30", f"{DELAY} 1e30: expected at most 1e+06"),
+        (f"{ZERO} --rate 0", "--rate 0: expected at least 1e-09"),
+        (f"{ZERO} --rate -400", "--rate -400: expected at least 1e-09"),
+        (f"{ZERO} --rate 1e99", "--rate 1e99: expected at most 1e+09"),
+        (f"{ZERO} --rate x", "--rate x: cannot read 'x' as a quantity in gigabit / second"),
+        (f"{ZERO} --time-limit -1", "--time-limit -1: expected at least 0"),
+        (f"{ZERO} --methods bnv", "--methods bnv: expected one of round-robin, "
          "open-shop, bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
-        ("schedule a.npy --delay 0 --method ,", "--method ,: expected of round-robin, open-shop, "
+        (f"{ZERO} --methods ,", "--methods: expected one of round-robin, open-shop, "
          "bvn, threshold, maximal, critical, auto"),
         # circuits
-        ("schedule a.npy --delay 0 --degree 0", "--degree 0: expected 1 to 65535"),
-        ("schedule a.npy --delay 0 --degree -6", "--degree -6: expected 1 to 65535"),
-        ("schedule a.npy --delay 0 --degree 99999", "--degree 99999: expected 1 to 65535"),
-        ("schedule a.npy --delay 0 --degree six", "--degree six: expected a whole number"),
-        ("schedule a.npy --delay 0 --eps-rate 1", "--eps-rate is for circuits; give --degree as "
+        (f"{ZERO} --degree 0", "--degree 0: expected at least 1"),
+        (f"{ZERO} --degree -6", "--degree -6: expected at least 1"),
+        (f"{ZERO} --degree 99999", "--degree 99999: expected at most 65,535"),
+        (f"{ZERO} --degree six", "--degree six: expected a whole number"),
+        (f"{ZERO} --eps-rate 1", "--eps-rate is for circuits; give --degree as "
          "well, or leave it out"),
-        ("schedule a.npy --delay 0 --previous held.npy", "--previous is for circuits; give "
+        (f"{ZERO} --held-circuits held.npy", "--held-circuits is for circuits; give "
          "--degree as well, or leave it out"),
-        ("schedule a.npy --delay 0 --relay", "--relay is for circuits; give --degree as well, or "
+        (f"{ZERO} --relay", "--relay is for circuits; give --degree as well, or "
          "leave it out"),
-        ("schedule a.npy --delay 0 --planes", "--planes is for circuits; give --degree as well, or "
+        (f"{ZERO} --planes", "--planes is for circuits; give --degree as well, or "
          "leave it out"),
-        ("schedule a.npy --delay 0 --circuits best", "--circuits is for circuits; give --degree "
+        (f"{ZERO} --allocators best", "--allocators is for circuits; give --degree "
          "as well, or leave it out"),
-        ("schedule a.npy --delay 0 --degree 2 --eps-rate -1",
-         "--eps-rate -1: expected 0 to 1e+09 Gb/s"),
-        ("schedule a.npy --delay 0 --failed nic:0/0", "--failed is for circuits; give --degree as "
+        (f"{ZERO} --degree 2 --eps-rate -1",
+         "--eps-rate -1: expected at least 0"),
+        (f"{ZERO} --failed nic:0/0", "--failed is for circuits; give --degree as "
          "well, or leave it out"),
-        ("schedule a.npy --delay 0 --degree 2 --failed srver:1", f"--failed 'srver:1': {PARTS}; "
+        (f"{ZERO} --degree 2 --failed srver:1", f"--failed 'srver:1': {PARTS}; "
          "did you mean 'server'?"),
-        ("schedule a.npy --delay 0 --degree 2 --failed nic:1", f"--failed 'nic:1': {PARTS}"),
-        ("schedule a.npy --delay 0 --degree 2 --failed eps:1/-1", f"--failed 'eps:1/-1': {PARTS}"),
-        ("schedule a.npy --delay 0 --degree 2 --failed ,", f"--failed ',': {PARTS}"),
-        ("schedule a.npy --delay 0 --degree 2 --failed server:3", "failed server: expected a whole "
+        (f"{ZERO} --degree 2 --failed nic:1", f"--failed 'nic:1': {PARTS}"),
+        (f"{ZERO} --degree 2 --failed eps:1/-1", f"--failed 'eps:1/-1': {PARTS}"),
+        (f"{ZERO} --degree 2 --failed ,", f"--failed ',': {PARTS}"),
+        (f"{ZERO} --degree 2 --failed server:3", "failed server: expected a whole "
          "number from 0 to 2, got 3"),
-        ("schedule a.npy --delay 0 --degree 2 --failed nic:1/2", "failed NIC of server 1: expected "
+        (f"{ZERO} --degree 2 --failed nic:1/2", "failed NIC of server 1: expected "
          "a whole number from 0 to 1, got 2"),
-        ("schedule a.npy --delay 0 --degree 2 --failed eps:1/2", "failed EPS NIC of server 1: "
+        (f"{ZERO} --degree 2 --failed eps:1/2", "failed EPS NIC of server 1: "
          "expected a whole number from 0 to 1, got 2"),
-        ("schedule a.npy --delay 0 --degree 2 --eps-rate 700 --failed eps:1/0", "--failed: EPS "
+        (f"{ZERO} --degree 2 --eps-rate 700 --failed eps:1/0", "--failed: EPS "
          "NICs need an --eps-rate that is a multiple of 400 Gb/s, got 700"),
-        ("schedule a.npy --delay 0 --degree 2 --relay --failed eps:1/0", "failed: EPS NIC 1/0: "
+        (f"{ZERO} --degree 2 --relay --failed eps:1/0", "failed: EPS NIC 1/0: "
          "relaying expects one EPS rate for all servers; leave relaying out"),
-        ("schedule wide.npy --delay 0 --degree 2 --failed server:1", "wide.npy: circuits need a "
+        (f"schedule wide.npy {DELAY} 0 --degree 2 --failed server:1", "wide.npy: circuits need a "
          "square demand, got 2 sources and 3 destinations; leave --degree out for schedules of "
          "permutations"),
-        ("schedule a.npy --delay 0 --degree 1 --previous held.npy",
+        (f"{ZERO} --degree 1 --held-circuits held.npy",
          "circuits: server 0 has 1 ports but 2 circuits"),
-        ("schedule a.npy --delay 0 --degree 6 --previous a.npy",
+        (f"{ZERO} --degree 6 --held-circuits a.npy",
          "circuits: expected a symmetric matrix with zeros on the diagonal"),
-        ("schedule a.npy --delay 0 --degree 6 --previous no.npy", "no.npy: no such file"),
-        ("schedule a.npy --delay 0 --degree 6 --previous out.npz",
+        (f"{ZERO} --degree 6 --held-circuits no.npy", "no.npy: no such file"),
+        (f"{ZERO} --degree 6 --held-circuits out.npz",
          "out.npz: expected an array 'circuits', there is 'demand'"),
-        ("schedule wide.npy --delay 0 --degree 6", "wide.npy: circuits need a square demand, got 2 "
-         "sources and 3 destinations; leave --degree out for schedules of permutations"),
+        (f"schedule wide.npy {DELAY} 0 --degree 6", "wide.npy: circuits need a square demand, got "
+         "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
         # demand
-        ("schedule empty.npy --delay 0", "empty.npy: has no bytes to send; nothing to schedule"),
-        ("schedule inside.npy --delay 0", "inside.npy: has no bytes to send; "
+        (f"schedule empty.npy {DELAY} 0", "empty.npy: has no bytes to send; nothing to schedule"),
+        (f"schedule inside.npy {DELAY} 0", "inside.npy: has no bytes to send; "
          "nothing to schedule"),
-        ("schedule no.npy --delay 0", "no.npy: no such file"),
-        ("schedule . --delay 0", ".: expected a file, got a folder"),
-        ("schedule a.npy --delay 0 --servers 4", "--servers is for --synthetic; nothing reads it "
+        (f"schedule no.npy {DELAY} 0", "no.npy: no such file"),
+        (f"schedule . {DELAY} 0", ".: expected a file, got a folder"),
+        (f"{ZERO} --servers 4", "--servers is for --synthetic; nothing reads it "
          "with a file"),
-        ("schedule a.npy --delay 0 --seed 4", "--seed is for --synthetic; nothing reads it with a "
+        (f"{ZERO} --seed 4", "--seed is for --synthetic; nothing reads it with a "
          "file"),
-        (f"{DRAWN} --delay 0 --token-bytes 0", "--token-bytes 0: expected 1 to 4194304"),
-        ("schedule --synthetic mixtrall --delay 0", "unknown demand regime 'mixtrall'; did you "
+        (f"{DRAWN} {DELAY} 0 --token-bytes 0", "--token-bytes 0: expected at least 1"),
+        (f"schedule --synthetic mixtrall {DELAY} 0", "unknown demand regime 'mixtrall'; did you "
          "mean 'mixtral'?; known: mixtral, pair, sparse, calm, volatile, extreme, drifting, "
          "uniform"),
-        ("schedule --synthetic pair --servers 0 --delay 0", "--servers 0: expected 2 to 4096"),
-        ("schedule --synthetic pair --servers 1 --delay 0", "--servers 1: expected 2 to 4096"),
-        (f"{DRAWN} --delay 0 --tokens 0", "tokens_per_rank: expected a whole number of at "
-         "least 1, got 0"),
-        (f"{DRAWN} --delay 0 --seed -1", "seed: expected a whole number of at least 0, got -1"),
+        (f"schedule --synthetic pair --servers 0 {DELAY} 0", "--servers 0: expected at least 2"),
+        (f"schedule --synthetic pair --servers 1 {DELAY} 0", "--servers 1: expected at least 2"),
+        (f"{DRAWN} {DELAY} 0 --tokens 0", "--tokens 0: expected at least 1"),
+        (f"{DRAWN} {DELAY} 0 --seed -1", "--seed -1: expected at least 0"),
     ],
 )  # fmt: skip
 def test_exact_line(refused, command, expected, folder):
@@ -137,12 +140,12 @@ def test_standard_input(refused, monkeypatch):
         buffer = io.BytesIO(b"1,x\n2,3\n")
 
     monkeypatch.setattr("sys.stdin", Stdin)
-    line = refused("schedule - --delay 0")
+    line = refused(f"schedule - {DELAY} 0")
     assert line == "standard input, line 1: expected whole bytes, got 'x'"
 
 
 def test_outputs_are_refused_before_anything_is_computed(refused):
-    job = f"{DRAWN} --delay 0"
+    job = f"{DRAWN} {DELAY} 0"
     assert refused(f"{job} --json - --csv -") == (
         "--json - and --csv - both ask for standard output; name one's file"
     )
@@ -159,8 +162,8 @@ def test_golden_table(lightloom, golden, folder):
     matrix = Path(__file__).parents[2] / "golden" / "schedule_demand.csv"
     (folder / "demand.csv").write_text(matrix.read_text())
     outcome = lightloom(
-        "schedule demand.csv --delay 100us --rate 100 --degree 3 "
-        "--circuits paper,reference,static,best"
+        f"schedule demand.csv {DELAY} 100us --rate 100 --degree 3 "
+        "--allocators paper,reference,static,best"
     )
     assert outcome.status == 0
     assert outcome.err == ""
@@ -176,7 +179,7 @@ def test_golden_table(lightloom, golden, folder):
 def test_what_demand_writes_is_what_schedule_reads(lightloom, folder):
     for view in ("rank", "server --ranks-per-server 2"):
         lightloom(f"demand mixtral --view {view} --csv demand.csv")
-        outcome = lightloom("schedule demand.csv --delay 1us --method bvn --json -")
+        outcome = lightloom(f"schedule demand.csv {DELAY} 1us --methods bvn --json -")
         content = json.loads(outcome.out)
         rows = (folder / "demand.csv").read_text().splitlines()[1:]
         cells = [[int(cell) for cell in row.split(",")] for row in rows]
@@ -188,7 +191,9 @@ def test_drawn_demand_is_that_of_demand(lightloom):
     lightloom("demand pair --view rank --csv demand.csv --seed 5")
     files = ["demand.csv", "--synthetic pair --servers 8 --seed 5"]
     read, made = (
-        json.loads(lightloom(f"schedule {name} --delay 1us --json -").out)["profile"]
+        json.loads(lightloom(f"schedule {name} --reconfiguration-delay 1us --json -").out)[
+            "profile"
+        ]
         for name in files
     )
     assert read == made
@@ -196,7 +201,7 @@ def test_drawn_demand_is_that_of_demand(lightloom):
 
 def test_outputs(lightloom, folder):
     outcome = lightloom(
-        "schedule a.npy --delay 1us --degree 2 --json a.json --csv a.csv --out a.npz "
+        f"schedule a.npy {DELAY} 1us --degree 2 --json a.json --csv a.csv --out a.npz "
         "--html a.html --svg a.svg"
     )
     assert outcome.status == 0
@@ -216,34 +221,34 @@ def test_outputs(lightloom, folder):
 
 
 def test_an_earlier_answer_is_what_is_held(lightloom):
-    lightloom("schedule a.npy --delay 1us --degree 2 --out a.npz")
-    outcome = lightloom("schedule a.npy --delay 1us --degree 2 --previous a.npz")
+    lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --out a.npz")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --held-circuits a.npz")
     assert "Keep the circuits given: no other circuits are faster" in outcome.out
 
 
 def test_standard_output_has_the_rows_alone(lightloom):
-    outcome = lightloom("schedule a.npy --delay 1us --csv -")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --csv -")
     assert outcome.out.startswith("kind,method,best,length_s")
     assert "Schedules of permutations" in outcome.err
-    outcome = lightloom("schedule a.npy --delay 1us --json -")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --json -")
     assert json.loads(outcome.out)["interrupted"] is False
 
 
 def test_the_diagonal_is_left_out_and_said(lightloom, folder):
     np.save(folder / "b.npy", MATRIX + np.diag([1000, 2000, 3000]))
-    lines = lightloom("schedule b.npy --delay 1us").out.splitlines()
+    lines = lightloom(f"schedule b.npy {DELAY} 1us").out.splitlines()
     assert lines[0] == "6 kB on the diagonal stay in their server: left out"
 
 
 def test_chosen_methods_alone(lightloom):
-    out = lightloom("schedule a.npy --delay 0 --method bvn,critical,bvn --degree 1 --circuits best")
+    out = lightloom(f"{ZERO} --methods bvn,critical,bvn --degree 1 --allocators best")
     assert out.out.count(" bvn ") == 1
     for name in ("maximal", "round-robin", "reference", "auto"):
         assert f" {name} " not in out.out
 
 
 def test_other_systems_and_relaying_are_asked_for(lightloom):
-    job = "schedule a.npy --delay 1us --degree 1"
+    job = f"schedule a.npy {DELAY} 1us --degree 1"
     outputs = (lightloom(job).out, lightloom(f"{job} --relay --no-systems").out)
     plain, more = (" ".join(text.split()) for text in outputs)
     assert "RotorNet, relaying" in plain
@@ -253,7 +258,7 @@ def test_other_systems_and_relaying_are_asked_for(lightloom):
 
 
 def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
-    out = lightloom("schedule a.npy --delay 0 --method bvn --degree 1 --circuits all,exact").out
+    out = lightloom(f"{ZERO} --methods bvn --degree 1 --allocators all,exact").out
     assert " exact " in out
     assert "static " in out
     assert re.search(
@@ -262,7 +267,7 @@ def test_exact_circuits_are_asked_for_and_prove_a_bound(lightloom):
 
 
 def test_failed_parts_are_not_used_and_are_named(lightloom, folder):
-    job = "schedule --synthetic mixtral --servers 4 --delay 0 --method bvn --no-systems --degree 3"
+    job = f"schedule --synthetic mixtral --servers 4 {DELAY} 0 --methods bvn --degree 3"
     files = "--out a.npz --json a.json"
     parts = "--failed server:3,nic:2/1,nic:2/2,eps:0/1,plane:0"
     out = lightloom(f"{job} {parts} --planes {files}").out
@@ -285,7 +290,7 @@ def test_failed_parts_are_not_used_and_are_named(lightloom, folder):
 
 
 def test_a_failed_eps_nic_slows_its_server(lightloom, folder):
-    job = "schedule a.npy --delay 0 --method bvn --no-systems --degree 1 --circuits static"
+    job = f"{ZERO} --methods bvn --no-systems --degree 1 --allocators static"
     times = []
     for failed in ("", "--failed eps:0/1,eps:2/1"):
         lightloom(f"{job} {failed} --json a.json")
@@ -294,7 +299,7 @@ def test_a_failed_eps_nic_slows_its_server(lightloom, folder):
 
 
 def test_planes_that_fit_and_that_do_not(lightloom, folder):
-    job = "schedule a.npy --delay 0 --method bvn --planes --circuits static --no-systems"
+    job = f"{ZERO} --methods bvn --planes --allocators static --no-systems"
     # three circuits that all meet each other: two planes cannot hold them, three can
     out = lightloom(f"{job} --degree 2 --out two.npz").out
     assert "Planes: the circuits of static do not lie on 2 planes, NIC i of every server" in out
@@ -304,8 +309,10 @@ def test_planes_that_fit_and_that_do_not(lightloom, folder):
     np.save(folder / "path.npy", path)
     line = np.where(path, 10**9, 0)
     np.save(folder / "line.npy", line)
-    job = "schedule line.npy --delay 0 --method bvn --planes --circuits best --no-systems"
-    out = lightloom(f"{job} --degree 2 --previous path.npy --eps-rate 0 --out a.npz --json a.json")
+    job = f"schedule line.npy {DELAY} 0 --methods bvn --planes --allocators best --no-systems"
+    out = lightloom(
+        f"{job} --degree 2 --held-circuits path.npy --eps-rate 0 --out a.npz --json a.json"
+    )
     assert (
         "Planes: the circuits of best lie on 2 planes, NIC i of every server on plane i." in out.out
     )
@@ -317,7 +324,7 @@ def test_planes_that_fit_and_that_do_not(lightloom, folder):
 
 
 def test_rectangles_have_schedules_without_circuits(lightloom):
-    outcome = lightloom("schedule wide.npy --delay 1us")
+    outcome = lightloom(f"schedule wide.npy {DELAY} 1us")
     assert outcome.status == 0
     assert "wide.npy: 2 x 3" in outcome.out
     assert "Circuits" not in outcome.out
@@ -333,7 +340,7 @@ def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
         return decompose(*arguments, **options)
 
     monkeypatch.setattr(schedulers, "decompose", interrupted)
-    outcome = lightloom("schedule a.npy --delay 1us --degree 2 --json a.json --svg a.svg")
+    outcome = lightloom(f"schedule a.npy {DELAY} 1us --degree 2 --json a.json --svg a.svg")
     assert outcome.status == 130
     assert outcome.err == "lightloom: interrupted\n"
     assert "open-shop" in outcome.out
@@ -347,6 +354,6 @@ def test_an_interrupt_keeps_what_finished(lightloom, monkeypatch, folder):
 def test_a_delay_may_have_a_unit(text, delay_s):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        status = run_command(["schedule", "a.npy", "--delay", text, "--json", "-"])
+        status = run_command(["schedule", "a.npy", "--reconfiguration-delay", text, "--json", "-"])
     assert status == 0
     assert json.loads(out.getvalue())["inputs"]["delay_s"] == pytest.approx(delay_s)

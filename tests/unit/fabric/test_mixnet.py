@@ -39,7 +39,7 @@ def test_packet_nics_may_be_slower(cluster, job):
 
 def test_policy_goes_to_the_core_as_given(cluster, job):
     ocs = MixNet(
-        circuits="reference", split=False, reconfigure="never", first="block",
+        allocator="reference", split=False, reconfigure="never", first="block",
         keep_unchanged=False,
     ).network(cluster, job(128, 8)).ocs  # fmt: skip
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
@@ -52,9 +52,9 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
 @pytest.mark.parametrize(("options", "fixed_ps", "per_pair_ps"), [
     ({}, 25 * MS, 0),
     ({"technology": "mems-3d"}, 15 * MS, 0),
-    ({"switch_delay_s": "25 us"}, 25_000_000, 0),
-    ({"switch_delay_s": 0}, 0, 0),
-    ({"technology": "palomar", "switch_delay_s": 0.01}, 10 * MS, 0),
+    ({"reconfiguration_delay_s": "25 us"}, 25_000_000, 0),
+    ({"reconfiguration_delay_s": 0}, 0, 0),
+    ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 10 * MS, 0),
 ])  # fmt: skip
 def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
     ocs = MixNet(**options).network(cluster, job(128, 8)).ocs
@@ -64,7 +64,7 @@ def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
 @pytest.mark.parametrize("pairs", [1, 4, 16])
 def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
-        ocs = MixNet(switch_delay_s=name).network(cluster, job(128, 8)).ocs
+        ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).ocs
         expected = getattr(measured_turnaround(pairs), attribute)
         assert (ocs.fixed_ps + pairs * ocs.per_pair_ps) / 1e12 == pytest.approx(expected)
 

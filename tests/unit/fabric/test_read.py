@@ -33,7 +33,7 @@ def test_a_file_is_a_kind_and_options(write):
         """
         kind = "mixnet"
         degree = 3
-        switch_delay_s = "10 ms"
+        reconfiguration_delay_s = "10 ms"
         gpus_per_server = 4
         nics_per_server = 4
         nic_gbps = 200
@@ -42,7 +42,7 @@ def test_a_file_is_a_kind_and_options(write):
     fabric = load_fabric(str(path))
     assert isinstance(fabric, MixNet)
     assert fabric.name == "mine"
-    assert (fabric.degree, fabric.switch_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
+    assert (fabric.degree, fabric.reconfiguration_delay_s, fabric.nics_per_server) == (3, 0.01, 4)
     assert load_fabric(path, {"degree": 2, "label": "theirs"}).parameters() == {
         **fabric.parameters(), "degree": 2, "label": "theirs",
     }  # fmt: skip
@@ -63,16 +63,20 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
 @pytest.mark.parametrize(("name", "options", "text"), [
     ("fat_tree", {}, "unknown fabric 'fat_tree'; did you mean 'fat-tree'?; known: fat-tree,"
      " oversub, rail, topoopt, mixnet, or a .toml file"),
+    ("mixnet", {"switch_delay_s": 3},
+     "mixnet: unknown key 'switch_delay_s'; it is now 'reconfiguration_delay_s'"),
     ("mixnet", {"degre": 3}, "mixnet: unknown key 'degre'; did you mean 'degree'?"),
     ("fat-tree", {"zzz": 3}, "fat-tree: unknown key 'zzz'; known: label, all_to_all,"),
     ("mixnet", {"degree": 2.5}, "mixnet: degree = 2.5: expected a whole number"),
     ("mixnet", {"degree": True}, "mixnet: degree = True: expected a whole number"),
     ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
-    ("mixnet", {"switch_delay_s": "25 parsecs"}, "mixnet: switch_delay_s: cannot read"
+    ("mixnet", {"reconfiguration_delay_s": "25 parsecs"},
+     "mixnet: reconfiguration_delay_s: cannot read"
      " '25 parsecs' as a quantity in second, or 'measured', or 'measured-p99'"),
-    ("mixnet", {"switch_delay_s": "mesured"}, "mixnet: switch_delay_s: cannot read 'mesured' as a"
+    ("mixnet", {"reconfiguration_delay_s": "mesured"},
+     "mixnet: reconfiguration_delay_s: cannot read 'mesured' as a"
      " quantity in second, or 'measured', or 'measured-p99'; did you mean 'measured'?"),
-    ("mixnet", {"circuits": "bset"}, "mixnet: circuits = bset: expected one of paper, reference,"
+    ("mixnet", {"allocator": "bset"}, "mixnet: allocator = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),
     ("mixnet", {"reconfigure": "brake-even"}, "mixnet: reconfigure = brake-even: expected one of"
      " never, always, per-layer, break-even, oracle; did you mean 'break-even'?"),

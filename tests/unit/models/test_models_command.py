@@ -1,29 +1,24 @@
 """``lightloom models``: what it prints, and that it fits a terminal of 80 columns."""
 
+import contextlib
+import io
 import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from lightloom.cli.models import register
+from lightloom.cli.root import load_command
 from lightloom.errors import ModelError
 from lightloom.models import catalog
 
 
 def run(*arguments: str) -> str:
-    app = typer.Typer()
-
-    @app.callback()
-    def _root() -> None: ...
-
-    register(app)
-    runner = CliRunner(env={"COLUMNS": "80", "TERM": "dumb"})
-    result = runner.invoke(app, ["models", *arguments])
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "dumb")
+        load_command("models")(list(arguments), standalone_mode=False)
+    return out.getvalue()
 
 
 def row(output: str, name: str) -> list[str]:

@@ -49,10 +49,10 @@ def test_links_of_a_file(file):
         ("0,s,1,1\n3,s,1,1", "line 3: host 3: expected 0 to 2, or the name of a switch"),
         ("0,s,1,1\n9999999999999999,s,1,1", "line 3: host 9999999999999999: expected 0 to 2, or "
          "the name of a switch"),
-        ("0,-1,1,1", "line 2: node -1: expected the number of a host, or a name of up to 64 signs "
-         "that begins with a letter and has no spaces"),
+        ("0,-1,1,1", "line 2: node -1: expected the number of a host, or a name of up to 64 "
+         "characters that begins with a letter and has no spaces"),
         ("0,s s,1,1", "line 2: node s s: expected the number of a host, or a name of up to 64 "
-         "signs that begins with a letter and has no spaces"),
+         "characters that begins with a letter and has no spaces"),
         ("s,s,1,1", "line 2: both ends are node s; expected another b"),
         ("0,s,0,1", "line 2: rate_gbps 0: expected 0.001 to 100,000"),
         ("0,s,fast,1", "line 2, cell 3: expected a number, got fast"),

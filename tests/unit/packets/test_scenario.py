@@ -6,8 +6,9 @@ import pytest
 
 from lightloom.errors import InputError
 from lightloom.packets import TRANSPORTS, Network, Scenario, profile_of
-from lightloom.packets.scenario import flows_of, load_scenario, parse_scenario
+from lightloom.packets.scenario import load_scenario, parse_scenario
 from lightloom.packets.settings import resolve, smallest_radix, topology_of
+from lightloom.packets.traffic import flows_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "packets.toml"
 NETWORK = "seed = 1\n[network]\nhosts = 8\nrate_gbps = 100\n"
@@ -216,10 +217,10 @@ def test_wrong_topologies(network, expected):
         ('pattern = "all-to-all"', "size_bytes is missing; pattern all-to-all needs it"),
         ('pattern = "matrix"', "matrix is missing; pattern matrix needs it"),
         ('pattern = "permutation"\nsize_bytes = 1\ngroup = 4',
-         "group has no meaning for pattern permutation; leave it out"),
-        ('flows = "a"\nsize_bytes = 1', "size_bytes has no meaning for flows FILE; leave it out"),
+         "group does not apply to pattern permutation; leave it out"),
+        ('flows = "a"\nsize_bytes = 1', "size_bytes does not apply to flows FILE; leave it out"),
         ('matrix = "a.npy"\nsize_bytes = 1',
-         "size_bytes has no meaning for pattern matrix; leave it out"),
+         "size_bytes does not apply to pattern matrix; leave it out"),
     ],
 )  # fmt: skip
 def test_wrong_traffic(traffic, expected):

@@ -1,15 +1,20 @@
 """Fabrics for a training job, compared over seeds, steps and compute speeds."""
 
-from lightloom.study.compare.results import Comparison, FabricResult, Sample
-from lightloom.study.compare.run import compare
-from lightloom.study.compare.scenario import (
-    ClusterOptions,
-    DemandOptions,
-    PacketOptions,
-    PlanOptions,
-    Scenario,
-    load_study,
-)
+from typing import TYPE_CHECKING
+
+from lightloom.lazy import exports
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.results import Comparison, FabricResult, Sample
+    from lightloom.study.compare.run import compare
+    from lightloom.study.compare.scenario import (
+        ClusterOptions,
+        DemandOptions,
+        PacketOptions,
+        PlanOptions,
+        Scenario,
+        load_study,
+    )
 
 __all__ = [
     "ClusterOptions",
@@ -23,3 +28,5 @@ __all__ = [
     "compare",
     "load_study",
 ]
+
+__getattr__ = exports(__name__, __file__)

@@ -8,14 +8,17 @@ needs can be moved together and run from anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from lightloom.demand import REGIMES
 from lightloom.errors import InputError
+from lightloom.hardware.gpus import gpu_names
+from lightloom.inputs.fields import Choices
 from lightloom.inputs.formats import parse_toml, read_toml
+from lightloom.inputs.sizes import QueueSize, whole_bytes
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -26,69 +29,121 @@ from lightloom.inputs.strict import (
     check,
     quantity,
 )
-from lightloom.models import catalog
-from lightloom.packets.scenario import QueueSize, whole_bytes
+from lightloom.schedule.named_sets import choices
+
+
+def _regimes() -> Sequence[str]:
+    from lightloom.demand.regime import REGIMES
+
+    return REGIMES
+
+
+def _transports() -> Sequence[str]:
+    return tuple(choices("transport"))
 
 
 class PlanOptions(Strict):
     """Parallelism; what is absent comes from the model's published plan or from the rule."""
 
-    tp: Whole | None = None
-    pp: Whole | None = None
-    dp: Whole | None = None
-    ep: Whole | None = None
-    etp: Whole | None = None
-    cp: Whole | None = None
-    vpp: Whole | None = None
-    micro_batches: Whole | None = None
-    micro_batch_size: Whole | None = None
-    seq_len: Whole | None = None
-    zero1: Switch | None = None
-    expert_mode: Literal["axis", "folded"] | None = None
-    #: layers of each virtual stage, in the order in which a token passes them
-    pp_layout: tuple[Annotated[int, Field(strict=True, ge=0, le=10**6)], ...] | None = None
+    tp: Whole | None = Field(None, description="Tensor-parallel degree.")
+    pp: Whole | None = Field(None, description="Number of pipeline stages.")
+    dp: Whole | None = Field(
+        None,
+        description="Replicas of the experts; the degree of dense data parallelism is dp x ep.",
+    )
+    ep: Whole | None = Field(None, description="Expert-parallel degree.")
+    etp: Whole | None = Field(
+        None, description="Expert tensor-parallel degree, with expert mode 'folded'."
+    )
+    cp: Whole | None = Field(None, description="Context-parallel degree.")
+    vpp: Whole | None = Field(
+        None, description="Model chunks per pipeline stage; above 1 the schedule is interleaved."
+    )
+    micro_batches: Whole | None = Field(
+        None, description="Micro-batches per step and pipeline; 4 x pp by default."
+    )
+    micro_batch_size: Whole | None = Field(
+        None, description="Sequences per micro-batch of one dense data-parallel rank."
+    )
+    seq_len: Whole | None = Field(None, description="Tokens per sequence.")
+    zero1: Switch | None = Field(
+        None, description="Shard the optimizer states over the data-parallel ranks (ZeRO-1)."
+    )
+    expert_mode: Literal["axis", "folded"] | None = Field(
+        None, description="Whether EP is an axis of its own or is folded into DP."
+    )
+    #: in the order in which a token passes the virtual stages
+    pp_layout: tuple[Annotated[int, Field(strict=True, ge=0, le=10**6)], ...] | None = Field(
+        None,
+        description="Layers of each virtual stage, such as 16,15,15,15; balanced by default.",
+    )
 
 
 class DemandOptions(Strict):
     """Who sends how many tokens to whom: a regime of the generator, or a file."""
 
-    source: Name = "mixtral"
-    #: draw the tokens of a routing log with replacement, for a job larger than the log
-    resample: Switch = False
-    #: scale a token matrix to the job's tokens per rank
-    scale: Switch = False
-    #: one copy of a token per destination server
-    deduplicate: Switch = False
-    dispatch_element_bytes: Annotated[Number, Field(gt=0, le=8)] = 2.0
-    combine_element_bytes: Annotated[Number, Field(gt=0, le=8)] = 2.0
+    source: Annotated[Name, Choices(_regimes)] = Field(
+        "mixtral", description="Regime ({choices}), token matrix or routing log."
+    )
+    resample: Switch = Field(
+        False,
+        description="Draw the tokens of a routing log with replacement, for a job larger than it.",
+    )
+    scale: Switch = Field(
+        False, description="Scale a token matrix to the tokens per rank of the job."
+    )
+    deduplicate: Switch = Field(
+        False, description="Send one copy of a token to each destination server."
+    )
+    dispatch_element_bytes: Annotated[Number, Field(gt=0, le=8)] = Field(
+        2.0, description="Bytes per element of the dispatch all-to-all: 1 for FP8, 2 for BF16."
+    )
+    combine_element_bytes: Annotated[Number, Field(gt=0, le=8)] = Field(
+        2.0, description="Bytes per element of the combine all-to-all: 1 for FP8, 2 for BF16."
+    )
 
 
 class ClusterOptions(Strict):
     """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
-    gpu: Name = "a100"
-    gpus_per_server: Annotated[Whole, Field(le=1024)] = 8
-    nics_per_server: Annotated[Whole, Field(le=1024)] = 8
+    gpu: Annotated[Name, Choices(gpu_names)] = Field("a100", description="Type of the GPUs.")
+    gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
+        8, description="Number of GPUs in a server."
+    )
+    nics_per_server: Annotated[Whole, Field(le=1024)] = Field(
+        8, description="Number of NICs in a server."
+    )
     rate_gbps: Annotated[
         float, quantity("gigabit / second"), Field(gt=0, le=1e5, examples=['"400 Gb/s"'])
-    ]
-    link_delay_s: Annotated[float, quantity("second"), Field(ge=0, le=1)] = 1e-6
-    #: measured operator efficiencies
-    profile: File | None = None
+    ] = Field(description="Rate of one NIC and link, per direction.")
+    link_delay_s: Annotated[float, quantity("second"), Field(ge=0, le=1)] = Field(
+        1e-6, description="Propagation delay of one link."
+    )
+    profile: File | None = Field(
+        None, description="Measured operator efficiencies (TOML or CSV) of the GPUs."
+    )
 
 
 class PacketOptions(Strict):
     """How packets are sent where the network is simulated as packets, and how much of it is."""
 
-    transport: Name = "dctcp"
-    #: payload of a full packet; the transport's own if absent
-    mtu_bytes: Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=65_000)] | None = None
-    #: data that a port queues, or ``"unlimited"``; the transport's own if absent
-    queue_bytes: QueueSize | None = None
-    #: distinct phases of each purpose that are simulated per fabric; all if absent
-    phases: Whole | None = None
-    #: whether to go on if it takes over ten minutes
-    full: Switch = False
+    transport: Annotated[Name, Choices(_transports)] = Field(
+        "dctcp", description="Transport protocol of the simulated packets: {choices}."
+    )
+    mtu_bytes: Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=65_000)] | None = Field(
+        None, description="Payload of a full packet, such as 4kB; by default that of the transport."
+    )
+    queue_bytes: QueueSize | None = Field(
+        None,
+        description="Capacity of a port's queue, or 'unlimited'; by default that of the transport.",
+    )
+    phases: Whole | None = Field(
+        None,
+        description="Distinct phases simulated per purpose and fabric; all of them by default.",
+    )
+    full: Switch = Field(
+        False, description="Continue even if the simulation will take over ten minutes."
+    )
 
 
 class Scenario(Strict):
@@ -101,31 +156,59 @@ class Scenario(Strict):
     3
     """
 
-    model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])]
-    gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])]
-    #: names of ``lightloom fabrics``, or TOML files
-    fabrics: tuple[Name, ...] = ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
-    cluster: ClusterOptions = Field(examples=['{ rate_gbps = "400 Gb/s" }'])
-    plan: PlanOptions = PlanOptions()
-    demand: DemandOptions = DemandOptions()
-    #: options of each fabric by its name in ``fabrics``; "all" holds what every fabric is offered
-    fabric_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    #: how parts are counted, see ``docs/explanation/cost.md``
-    counting: dict[str, Any] = Field(default_factory=dict)
-    steps: Annotated[Whole, Field(le=10_000)] = 1
-    seeds: Annotated[Whole, Field(le=10_000)] = 3
-    #: the first seed
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
-    #: share by which the compute efficiency may be wrong, for the interval of step times
-    compute_spread: Annotated[Number, Field(ge=0, lt=1)] = 0.1
-    recompute: Literal["none", "full", "attention"] = "none"
-    network: Literal["flow", "packet"] = "flow"
-    #: of ``network = "packet"`` alone
-    packets: PacketOptions | None = None
-    #: whether to try every policy of switching circuits on the first sample
-    policies: Switch = True
-    prices: File | None = None
-    power: File | None = None
+    model: Annotated[Name, Field(examples=['"mixtral-8x22b"'])] = Field(
+        description="A name from 'lightloom models', or the path of a config.json."
+    )
+    gpus: Annotated[Whole, Field(le=1_000_000, examples=[1024])] = Field(
+        description="Number of GPUs of the job."
+    )
+    fabrics: tuple[Name, ...] = Field(
+        ("fat-tree", "oversub", "rail", "topoopt", "mixnet"),
+        description="Names from 'lightloom fabrics', or custom TOML files.",
+    )
+    cluster: ClusterOptions = Field(
+        examples=['{ rate_gbps = "400 Gb/s" }'], description="GPUs, servers and links."
+    )
+    plan: PlanOptions = Field(PlanOptions(), description="The parallelism plan.")
+    demand: DemandOptions = Field(DemandOptions(), description="Who sends how many tokens to whom.")
+    fabric_options: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Options of each fabric by its name in 'fabrics'; 'all' is for every fabric.",
+    )
+    counting: dict[str, Any] = Field(
+        default_factory=dict, description="How the parts of a fabric are counted for its cost."
+    )
+    steps: Annotated[Whole, Field(le=10_000)] = Field(
+        1, description="Number of training steps; the demand drifts from step to step."
+    )
+    seeds: Annotated[Whole, Field(le=10_000)] = Field(
+        3, description="Random demands that every fabric is simulated with."
+    )
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
+        0, description="Seed of the random numbers; the first one where several are used."
+    )
+    #: for the interval of step times
+    compute_spread: Annotated[Number, Field(ge=0, lt=1)] = Field(
+        0.1, description="Relative uncertainty of compute times, as a share between 0 and 1."
+    )
+    recompute: Literal["none", "full", "attention"] = Field(
+        "none", description="Activations recomputed in the backward pass."
+    )
+    network: Literal["flow", "packet"] = Field(
+        "flow", description="How traffic on the network is simulated."
+    )
+    packets: PacketOptions | None = Field(
+        None, description="How packets are simulated, with network = 'packet'."
+    )
+    policies: Switch = Field(
+        True, description="Try every reconfiguration policy on the first sample."
+    )
+    prices: File | None = Field(
+        None, description="Price list (TOML) that replaces the built-in one."
+    )
+    power: File | None = Field(
+        None, description="Power list (TOML) that replaces the built-in one."
+    )
 
 
 def packet_options(scenario: Scenario) -> PacketOptions | None:
@@ -175,6 +258,7 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
 
 def _below(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with its paths taken relative to ``folder``."""
+    from lightloom.models import catalog
 
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
@@ -187,7 +271,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def fabric(name: str) -> str:
         return str(folder / name) if name.endswith(".toml") else name
 
-    source = text(scenario.demand.source, REGIMES)
+    source = text(scenario.demand.source, _regimes())
     return scenario.model_copy(
         update={
             "model": text(scenario.model, catalog()),

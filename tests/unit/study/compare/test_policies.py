@@ -48,7 +48,7 @@ def test_these_have_no_use_for_the_first_all_to_all(policy):
 
 def test_fabrics_without_a_choice_have_none():
     assert variants(load_fabric("fat-tree"), policies=True) == {}
-    assert variants(MixNet(circuits="static"), policies=True) == {}
+    assert variants(MixNet(allocator="static"), policies=True) == {}
     assert variants(MixNet(reconfigure="never"), policies=False) == {}
 
 
@@ -97,11 +97,11 @@ def test_they_may_be_left_out(scenario):
 
 
 def test_exact_circuits_are_asked_for_in_a_comparison(scenario):
-    options = {"mixnet": {"circuits": "exact"}}
+    options = {"mixnet": {"allocator": "exact"}}
     given = scenario(seeds=1, fabrics=("mixnet",), policies=False, compute_spread=0.0)
     asked = given.model_copy(update={"fabric_options": options})
     exact, best = (compare(each).results[0] for each in (asked, given))
-    assert exact.parameters["circuits"] == "exact"
+    assert exact.parameters["allocator"] == "exact"
     assert exact.step_time_s == pytest.approx(best.step_time_s, rel=0.01)
-    assert MixNet(circuits="exact").reconfiguration().allocator is not None
+    assert MixNet(allocator="exact").reconfiguration().allocator is not None
     assert MixNet().reconfiguration().allocator is None

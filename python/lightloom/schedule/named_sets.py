@@ -7,13 +7,8 @@ names to one-line descriptions, in the order in which messages list them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
-
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
 
 from lightloom import _core
 
@@ -31,28 +26,14 @@ def choices(key: str) -> Mapping[str, str]:
 
 #: functions that turn the demand of a region into circuits
 ALLOCATORS = choices("allocator")
+#: allocators of :func:`~lightloom.schedule.allocate_region`: those of the core, and one more
+ALLOCATION_METHODS: Mapping[str, str] = {
+    **ALLOCATORS,
+    "exact": "Proved by integer programming (HiGHS), in tens of milliseconds and more",
+}
 #: when circuits follow the demand during a run
 RECONFIGURE_POLICIES = choices("reconfigure")
 #: what the first all-to-all of the forward pass does, whose demand is known only at the gate
 FIRST_ALL_TO_ALL_MODES = choices("first")
 #: how an all-to-all is spread over the NICs of a server
 ALL_TO_ALL_STRATEGIES = choices("all_to_all")
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """One of a set of names: ``Annotated[str, OneOf(...)]`` is a field of a pydantic model."""
-
-    names: Iterable[str]
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Return the schema of a literal of these names."""
-        return core_schema.literal_schema(list(self.names))
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return ``"a, b or c"``, for the help of an option."""
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last

@@ -1,0 +1,277 @@
+"""What ``lightloom demand`` does: open the demand, write and print its matrix."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from lightloom.cli.demand import DemandRequest
+from lightloom.cli.options import Given
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.settings import split_setting
+from lightloom.demand import (
+    DemandSource,
+    Placement,
+    RoutingLog,
+    Shape,
+    SkewStatistics,
+    bytes_per_token,
+    from_matrix,
+    member_tokens,
+    rank_matrix,
+    read_matrix,
+    read_routing_log,
+    statistics,
+    synthetic,
+)
+from lightloom.demand.matrix_file import MatrixSource
+from lightloom.demand.open import kind_of
+from lightloom.demand.routing_log import replay
+from lightloom.errors import DemandError, echo
+from lightloom.output.files import whole_file, write_json
+from lightloom.report.demand_table import MatrixPicture, print_figures, print_picture
+
+SCHEMA_VERSION = 1
+
+#: the job that a regime is drawn for unless options say otherwise: that of the public matrix
+_DEFAULTS = {"ranks": 8, "experts": 8, "tokens": 16_384, "experts_per_token": 2}
+
+
+def demand(given: Given) -> None:
+    """Print how skewed a demand is and draw its matrix: who sends how many tokens to whom.
+
+    Raises
+    ------
+    InputError
+        If an option or the demand cannot be used.
+    """
+    outputs = given.take(Outputs, "output")
+    outputs.check()
+    request = given.build(DemandRequest)
+    source = open_source(request, _parameters(request.set))
+    names = ("group", "layer", "micro_batch", "step")
+    index = {name: getattr(request, name) for name in names}
+    placement = _placement(source.shape, request)
+    counts = source.tokens(
+        group=request.group,
+        layers=[request.layer],
+        micro_batches=request.micro_batch + 1,
+        step=request.step,
+    )[0, request.micro_batch]
+    picture = _picture(source, request.view, counts, placement, index)
+    token_bytes = bytes_per_token(request.hidden, request.element_bytes)
+    figures = statistics(counts)
+    if outputs.json_target is not None:
+        write_json(_as_json(source, index, figures, picture, token_bytes), outputs.json_target)
+    if outputs.csv_target is not None:
+        _write_csv(picture, token_bytes, outputs.csv_target)
+    if not outputs.on_stdout:
+        console = Console(highlight=False)
+        print_figures(console, source, index, figures)
+        print_picture(console, picture, token_bytes, request.hidden, request.element_bytes)
+
+
+def open_source(request: DemandRequest, parameters: dict[str, float]) -> DemandSource:
+    """Make the source that a request names, refusing options that it would not read.
+
+    Raises
+    ------
+    DemandError
+        If the name is no regime and no file, or an option does not fit the source.
+    """
+    kind = kind_of(request.source)
+    if kind == "regime":
+        _refuse(request, "a regime", scale=request.scale, resample=request.resample)
+        shape = {name: _given(request, name, default) for name, default in _DEFAULTS.items()}
+        return synthetic(
+            request.source,
+            ranks=shape["ranks"],
+            experts=shape["experts"],
+            tokens_per_rank=shape["tokens"],
+            top_k=shape["experts_per_token"],
+            seed=0 if request.seed is None else request.seed,
+            **parameters,
+        )
+    path = Path(request.source)
+    if kind == "log":
+        _refuse(request, "a routing log", scale=request.scale, set=bool(parameters))
+        log = read_routing_log(path)
+        shape_of_log = _log_shape(request, log)
+        return replay(log, shape_of_log, resample=request.resample, seed=request.seed)
+    _refuse(
+        request,
+        "a token matrix",
+        resample=request.resample,
+        set=bool(parameters),
+        seed=request.seed is not None,
+    )
+    return _open_matrix(request, path)
+
+
+def _open_matrix(request: DemandRequest, path: Path) -> DemandSource:
+    """A matrix of a stated job, or, with neither tokens nor top-k given, as it is."""
+    matrix = read_matrix(path)
+    ranks = _given(request, "ranks", matrix.shape[0])
+    experts = _given(request, "experts", matrix.shape[1])
+    copies = max(1, int(matrix.sum(axis=1).max()))
+    if request.tokens is None and request.experts_per_token is None:
+        if request.scale:
+            raise DemandError("--scale: give the --tokens and --experts-per-token to scale to")
+        shape = Shape(ranks, experts, copies, 1)
+        if matrix.shape != (ranks, experts):
+            return from_matrix(path, shape)
+        notes = {"matrix": str(path), "read": "as it is; tokens and top-k of the job not stated"}
+        return MatrixSource(path.name, matrix, shape, provenance=notes, exact=True)
+    top_k = _given(request, "experts_per_token", 1)
+    tokens = _given(request, "tokens", max(1, copies // max(1, top_k)))
+    return from_matrix(path, Shape(ranks, experts, tokens, top_k), scale=request.scale)
+
+
+def _log_shape(request: DemandRequest, log: RoutingLog) -> Shape:
+    """The job that a log is replayed into: by default the log's own."""
+    experts = request.experts if request.experts is not None else log.experts
+    if experts is None:
+        raise DemandError(f"{log.name}: the log does not say how many experts; give --experts")
+    ranks = _given(request, "ranks", 1 if log.streamed else len(log.ranks))
+    first = log.calls[log.steps[0], log.ranks[0], log.layers[0]][0]
+    own = len(first) // max(1, ranks) if log.streamed else len(first)
+    return Shape(
+        ranks,
+        experts,
+        _given(request, "tokens", own),
+        _given(request, "experts_per_token", log.top_k),
+    )
+
+
+def _given(request: DemandRequest, name: str, default: int) -> int:
+    value = getattr(request, name)
+    return default if value is None else int(value)
+
+
+def _refuse(request: DemandRequest, kind: str, **given: bool) -> None:
+    for name, present in given.items():
+        if present:
+            raise DemandError(f"--{name} does not apply to {kind} ('{request.source}')")
+
+
+def _parameters(texts: tuple[str, ...]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for text in texts:
+        name, value = split_setting(text, "rho=0.9")
+        try:
+            number = float(value)
+        except ValueError:
+            raise DemandError(f"--set {echo(text, quoted=False)}: expected a number") from None
+        if name in values:
+            raise DemandError(
+                f"--set {echo(name, quoted=False)} is given twice; leave one of them out"
+            )
+        values[name] = number
+    return values
+
+
+def _placement(shape: Shape, request: DemandRequest) -> Placement | None:
+    top_groups, num_groups = _parse_node_limit(request.node_limit)
+    if request.node_limit is not None and not request.deduplicate:
+        raise DemandError("--node-limit needs --deduplicate; nothing else reads it")
+    if request.view != "server":
+        if request.ranks_per_server is not None or request.deduplicate:
+            raise DemandError(
+                "--ranks-per-server and --deduplicate need --view server; nothing else reads them"
+            )
+        return None
+    if request.deduplicate and shape.top_k == 1:
+        raise DemandError(
+            "--deduplicate: tokens of one expert have no duplicates; give --experts-per-token"
+        )
+    per_server = 1 if request.ranks_per_server is None else request.ranks_per_server
+    if shape.ranks % per_server:
+        raise DemandError(f"{shape.ranks} EP ranks do not fill servers of {per_server} ranks")
+    servers = shape.ranks // per_server
+    return Placement(servers, per_server, request.deduplicate, num_groups, top_groups)
+
+
+def _parse_node_limit(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 1, 1
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise DemandError(f"--node-limit: expected TOP/GROUPS such as 4/8, got '{text}'")
+    return int(parts[0]), int(parts[1])
+
+
+def _picture(
+    source: DemandSource,
+    view: str,
+    matrix: npt.NDArray[np.int64],
+    placement: Placement | None,
+    index: dict[str, int],
+) -> MatrixPicture:
+    if placement is not None:
+        result = member_tokens(
+            source,
+            placement,
+            group=index["group"],
+            layers=[index["layer"]],
+            micro_batches=index["micro_batch"] + 1,
+            step=index["step"],
+        )
+        folded = result.tokens[0, index["micro_batch"]].astype(np.int64)
+        note = "diagonal: copies between ranks of one server"
+        if placement.deduplicate:
+            how = "expected from counts" if result.expected else "exact, token by token"
+            note += f"; each token once per server ({how})"
+        return MatrixPicture(folded, "source server", "destination server", note)
+    if view == "rank":
+        note = "diagonal: copies to the own rank are left out"
+        return MatrixPicture(rank_matrix(matrix), "source EP rank", "destination EP rank", note)
+    return MatrixPicture(matrix, "source EP rank", "expert", "copies to the own rank included")
+
+
+def _as_json(
+    source: DemandSource,
+    index: dict[str, int],
+    figures: SkewStatistics,
+    picture: MatrixPicture,
+    token_bytes: int,
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "inputs": {
+            "source": source.name,
+            "exact": source.exact,
+            "provenance": source.provenance,
+            "shape": vars(source.shape),
+            **index,
+            "bytes_per_token": token_bytes,
+        },
+        "statistics": figures.as_dict(),
+        "matrix": {
+            "rows": picture.rows,
+            "columns": picture.columns,
+            "note": picture.note,
+            "tokens": picture.matrix.tolist(),
+        },
+    }
+
+
+def _write_csv(picture: MatrixPicture, token_bytes: int, target: str) -> None:
+    """Write one line per entry: source, destination, tokens, bytes."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = [name.lower().replace(" ", "_") for name in (picture.rows, picture.columns)]
+    writer.writerow([*names, "tokens", "size_bytes"])
+    for (row, column), count in np.ndenumerate(picture.matrix):
+        writer.writerow([row, column, int(count), int(count) * token_bytes])
+    if target == "-":
+        sys.stdout.write(buffer.getvalue())
+        return
+    with whole_file(Path(target)) as stream:
+        stream.write(buffer.getvalue())

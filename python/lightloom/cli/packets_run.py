@@ -1,0 +1,284 @@
+"""What ``lightloom packets`` does: read the scenario, simulate, write and print."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from lightloom.cli.options import Given
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
+from lightloom.cli.settings import split_setting
+from lightloom.errors import InputError, StuckError, echo
+from lightloom.inputs.formats import read_toml
+from lightloom.inputs.strict import check
+from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
+from lightloom.output.progress import TerminalMonitor
+from lightloom.packets import (
+    Finished,
+    Flows,
+    PacketRun,
+    Record,
+    ScenarioFile,
+    flows_of,
+    load_scenario,
+    simulate_flows,
+)
+from lightloom.packets.columns import (
+    as_json,
+    completion_columns,
+    trace_columns,
+    unfinished_columns,
+)
+from lightloom.packets.scenario import below
+from lightloom.packets.settings import resolve
+from lightloom.report.packets_table import print_packets
+
+_MAX_EVENTS, _SAMPLES = 100_000, 500
+#: a run that takes less than this shows no progress, seconds
+_PATIENCE_S = 1.0
+
+#: options that choose a kind, and what of a file is about the former kind then
+_CHOICES = {
+    "transport.name": (),
+    "traffic.flows": (),
+    "traffic.pattern": ("size_bytes",),
+    "network.topology": ("hosts", "rate_gbps", "link_delay_s"),
+    "network.links": ("hosts", "rate_gbps", "link_delay_s"),
+}
+#: keys of a first window, which transports call differently
+_WINDOWS = {"dctcp": "transport.initial_window"}
+
+
+def packets(given: Given) -> None:
+    """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
+    outputs = given.take(Outputs, "output")
+    outputs.check()
+    record = _record(given.take(EventOptions, "events"), outputs)
+    scenario, called = scenario_of(given)
+    resolve(scenario, called)
+    flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
+    _keep_input(scenario, outputs)
+    run_and_report(flows, scenario, record, outputs)
+
+
+def run_and_report(
+    flows: Flows, scenario: ScenarioFile, record: Record, outputs: Outputs
+) -> PacketRun:
+    """Simulate, write what was asked for, and print the tables.
+
+    Raises
+    ------
+    InputError
+        If something makes no sense; nothing is written then.
+    StuckError
+        If flows will never finish; the rows of the others are written.
+    """
+    rows = ColumnWriter(outputs.csv_target, outputs.parquet)
+    remarks = Console(stderr=True)
+    is_done = np.zeros(len(flows), dtype=np.bool_)
+
+    def write(finished: Finished) -> None:
+        is_done[finished.flow] = True
+        rows.write(completion_columns(flows, finished))
+
+    try:
+        with TerminalMonitor(remarks, write, patience_s=_PATIENCE_S) as monitor:
+            run = simulate_flows(flows, scenario, record=record, monitor=monitor)
+        rows.write(unfinished_columns(flows, is_done))
+    except StuckError:
+        rows.write(unfinished_columns(flows, is_done))
+        raise
+    except KeyboardInterrupt:
+        remarks.print(f"{rows.count:,} of {len(flows):,} flows had finished", highlight=False)
+        raise
+    finally:
+        rows.close()
+    _write(run, scenario, outputs)
+    print_packets(run, scenario, Console(highlight=False, stderr=outputs.on_stdout))
+    for path in outputs.files():
+        remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    if outputs.json_target == STDOUT:
+        write_json(as_json(run, scenario), STDOUT)
+    return run
+
+
+def _write(run: PacketRun, scenario: ScenarioFile, outputs: Outputs) -> None:
+    """Write every file but the rows.
+
+    Raises
+    ------
+    OutputError
+        If one cannot be written.
+    """
+    if outputs.json_target not in (None, STDOUT):
+        write_json(as_json(run, scenario), str(outputs.json_target))
+    if outputs.events is not None:
+        import polars
+
+        write_text(polars.DataFrame(trace_columns(run)).write_csv(), outputs.events)
+    if outputs.html is not None:
+        from lightloom.report.page_packets import write_packets_page
+
+        write_packets_page(run, scenario, outputs.html)
+
+
+def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
+    """The scenario of the file, if there is one, with what other options say in its place.
+
+    Returns
+    -------
+    tuple
+        The scenario, and what messages call a key of it.
+
+    Raises
+    ------
+    InputError
+        If a value is missing, of the wrong kind or out of range, or a key unknown.
+    """
+    shortcuts = given.take(Shortcuts, "shortcuts")
+    path, values = shortcuts.scenario, dict[str, Any]()
+    if path is not None:
+        load_scenario(path)  # a file is complete by itself, so that its mistakes are called its own
+        values = below(read_toml(path, "scenario"), path.parent)
+    table = values.get("transport")
+    name = given.tables.get("transport") or (
+        table.get("name") if isinstance(table, dict) else table
+    )
+    settings = dict(_setting(text) for text in shortcuts.set)
+    own = _scenario_keys(given.tables) | _shortcut_keys(shortcuts, name)
+    twice = next((key for key in settings if key in own), None)
+    called = _names_of_keys(given, shortcuts, own, settings)
+    if twice is not None:
+        raise InputError(f"--set {twice} and {called(twice)} are both given; leave one of them out")
+    for key, stays in _CHOICES.items():
+        table_name = key.partition(".")[0]
+        if key in own and isinstance(values.get(table_name), dict):
+            kept = {name: x for name, x in values[table_name].items() if name in stays}
+            values[table_name] = kept
+    for key, value in (own | settings).items():
+        _put(values, key, value)
+    if path is None:
+        _check_present(own | settings)
+        values.setdefault("traffic", {})
+    return check(ScenarioFile, values, "", call=called), called
+
+
+def _scenario_keys(tables: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a scenario that options give, and their values."""
+    keys = {}
+    for name, value in tables.items():
+        if name == "transport":
+            keys["transport.name"] = value
+        elif isinstance(value, dict):
+            keys |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            keys[name] = value
+    return keys
+
+
+def _shortcut_keys(shortcuts: Shortcuts, transport: Any) -> dict[str, Any]:
+    """The keys that options of several or changing names give, and their values."""
+    keys: dict[str, Any] = {}
+    if shortcuts.initial_window is not None:
+        keys[_WINDOWS.get(transport, "transport.window")] = shortcuts.initial_window
+    if shortcuts.paths is not None:
+        keys["transport.paths"] = shortcuts.paths
+    keys |= _thresholds("ecn", shortcuts.ecn, ("min_bytes", "max_bytes", "probability"))
+    return keys | _thresholds("pfc", shortcuts.pfc, ("pause_bytes", "resume_bytes"))
+
+
+def _thresholds(name: str, text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Thresholds that are written as one option."""
+    if text is None:
+        return {}
+    if text in {"on", "off"}:
+        return {f"queue.{name}.on": text == "on"}
+    parts: list[Any] = [part.strip() for part in text.split(",")]
+    if name == "ecn" and len(parts) == 1:
+        parts *= 2
+    if not 2 <= len(parts) <= len(keys) or "" in parts:
+        example = "'100kB,400kB,0.2'" if name == "ecn" else "'60kB,48kB'"
+        raise InputError(
+            f"--{name} {echo(text, quoted=False)}: expected on, off or sizes such as {example}"
+        )
+    if len(parts) == 3:
+        parts[2] = _plain(parts[2])
+    return {f"queue.{name}.{key}": part for key, part in zip(keys, parts, strict=False)}
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A key and its value, read as TOML does, else as text."""
+    key, value = split_setting(text, "queue.size_bytes=1MB")
+    return key, _plain(value)
+
+
+def _plain(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except (tomllib.TOMLDecodeError, KeyError, ValueError, RecursionError):
+        return text
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set ``a.b.c`` in nested tables."""
+    *tables, last = key.split(".")
+    for name in tables:
+        inner = values.get(name)
+        if name == "transport" and isinstance(inner, str):
+            inner = {"name": inner}
+        values[name] = dict(inner) if isinstance(inner, dict) else {}
+        values = values[name]
+    values[last] = value
+
+
+def _check_present(keys: dict[str, Any]) -> None:
+    needed = {"hosts": "network.hosts", "rate": "network.rate_gbps", "transport": "transport.name"}
+    missing = next((flag for flag, key in needed.items() if key not in keys), None)
+    if missing is not None:
+        raise InputError(f"--{missing} is missing; for example: {EXAMPLES[0]}")
+
+
+def _names_of_keys(
+    given: Given, shortcuts: Shortcuts, own: dict[str, Any], settings: dict[str, Any]
+) -> Callable[[str], str]:
+    """Say what a key is called where its value comes from: an option, or a scenario file."""
+    several = {f"queue.{name}": f"--{name}" for name in ("ecn", "pfc")}
+    several |= {"transport.window": "--initial-window"}
+    several |= {"transport.initial_window": "--initial-window", "transport.paths": "--paths"}
+
+    def call(key: str) -> str:
+        flag = given.flag("transport" if key == "transport.name" else key)
+        flag = next((name for start, name in several.items() if key.startswith(start)), flag)
+        is_given = key in own or any(name.startswith(key) for name in own)
+        in_file = shortcuts.scenario is not None or key in settings
+        return key if in_file and not is_given else flag
+
+    return call
+
+
+def _record(events: EventOptions, outputs: Outputs) -> Record:
+    for name in ("max_events", "events_flow"):
+        if getattr(events, name) is not None and outputs.events is None:
+            flag = name.replace("_", "-")
+            raise InputError(f"--{flag} is for --events; give it a file as well")
+    # for the plots and the file that show them
+    samples = _SAMPLES if outputs.html or outputs.json_target else 0
+    if outputs.events is None:
+        return Record(samples=samples)
+    limit = events.max_events or _MAX_EVENTS
+    return Record(samples=samples, trace=limit, trace_flow=events.events_flow)
+
+
+def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
+    """Refuse to write over what is read."""
+    traffic, network = scenario.traffic, scenario.network
+    sources = (traffic.flows, traffic.matrix, network.links, network.outages)
+    read = {source.resolve() for source in sources if source is not None}
+    for path in outputs.files():
+        if path.resolve() in read:
+            raise InputError(f"{path}: is read as well; write results to another file")

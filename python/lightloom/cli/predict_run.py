@@ -1,0 +1,149 @@
+"""What ``lightloom predict`` does: read or draw the loads, score predictors, write and print."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from lightloom.cli.options import Given
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.predict import PredictOptions
+from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
+from lightloom.demand.load_file import is_load_file, read_load_file
+from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
+from lightloom.demand.predictors import PREDICTORS, make_predictor
+from lightloom.errors import DemandError, InputError, expected_one_of
+from lightloom.output.files import write_json
+from lightloom.output.progress import TerminalMonitor
+from lightloom.report.prediction_table import print_prediction
+from lightloom.schedule import Region
+from lightloom.study.prediction import Evaluation, RegionOptions, score_predictors
+
+#: what a synthetic log has unless options say otherwise
+_DEFAULTS = {"steps": 200, "layers": 4, "experts": 64, "tokens": 16_384, "experts_per_token": 2}
+
+#: largest number of experts for which slow predictors run by default; at 8 experts
+#: one prediction of copilot takes 0.1 s and more, and copilot-gradient solves the same problem
+_MAX_EXPERTS = {"copilot": 0, "copilot-gradient": 64}
+
+#: servers of a region unless --experts-per-server says otherwise
+_SERVERS = 8
+
+
+def predict(given: Given) -> None:
+    """Score predictors of expert loads on a multi-step log, and the circuits chosen by them.
+
+    Raises
+    ------
+    InputError
+        If an option or the log cannot be used.
+    """
+    outputs = given.take(Outputs, "output")
+    outputs.check()
+    options = given.build(PredictOptions)
+    window = options.window
+    region = _region(options)
+    size = bytes_per_token(options.hidden, options.element_bytes)
+    rows = outputs.rows()
+    remarks = Console(stderr=True)
+    with TerminalMonitor(remarks, rows.write) as monitor:
+        trace = _open(options, monitor)
+        per_server = _per_server(trace.experts, options.experts_per_server)
+        made = {
+            name: make_predictor(name, trace.experts, window=window)
+            for name in _names(options.predictors, trace.experts)
+        }
+        evaluation = Evaluation(
+            trace,
+            top_k=options.busiest,
+            window=window,
+            options=RegionOptions(per_server, region, size),
+        )
+        found = score_predictors(evaluation, made, window=window, monitor=monitor)
+    rows.close()
+    print_prediction(found, remarks if outputs.on_stdout else Console(highlight=False))
+    if outputs.json_target is not None:
+        write_json(found.to_json(), outputs.json_target)
+    if found.interrupted:
+        raise KeyboardInterrupt
+
+
+def _region(options: PredictOptions) -> Region:
+    degree, nics, rate_gbps = options.degree, options.nics, options.rate_gbps
+    if not degree <= nics <= 1024:
+        raise InputError(
+            f"--degree {degree} of --nics {nics}: expected 1 to the number of NICs (at most 1024)"
+        )
+    return Region(degree, rate_gbps, (nics - degree) * rate_gbps, options.split)
+
+
+def _per_server(experts: int, given: int | None) -> int:
+    return max(1, experts // _SERVERS) if given is None else given
+
+
+def _names(names: tuple[str, ...] | None, experts: int) -> tuple[str, ...]:
+    """The given predictors, or those that are fast enough."""
+    if names is None:
+        return tuple(name for name in PREDICTORS if experts <= _MAX_EXPERTS.get(name, experts))
+    if not names:
+        raise InputError(f"--predictors: {expected_one_of(None, PREDICTORS)}")
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InputError(f"--predictors: '{name}' is named twice")
+    return names
+
+
+def _open(options: PredictOptions, monitor: TerminalMonitor) -> LoadTrace:
+    """The loads that the options name, refusing options that nothing would read."""
+    if (options.log is None) == (options.synthetic is None):
+        raise DemandError("expected either a LOG or --synthetic REGIME")
+    if options.synthetic is not None:
+        _refuse(options, "a synthetic log", "tokens_per_step", "stages")
+        return _draw(options, options.synthetic, monitor)
+    assert options.log is not None
+    _refuse(options, "a log", "seed", "steps", "layers", "tokens", "experts_per_token")
+    if str(options.log) in REGIMES and not options.log.exists():
+        raise DemandError(f"{options.log}: no such file; to draw it: --synthetic {options.log}")
+    monitor.progress(0.0, f"reading {options.log.name}")
+    if is_load_file(options.log):
+        _refuse(options, "a table of loads", "tokens_per_step", "stages")
+        return read_load_file(options.log, experts=options.experts)
+    return trace_of_log(
+        read_routing_log(options.log),
+        experts=options.experts,
+        tokens_per_step=options.tokens_per_step,
+        stages=1 if options.stages is None else options.stages,
+    )
+
+
+def _draw(options: PredictOptions, regime: str, monitor: TerminalMonitor) -> LoadTrace:
+    if regime == "uniform":
+        raise DemandError("--synthetic uniform: equal loads leave nothing to predict")
+    shape = {
+        name: default if (given := getattr(options, name)) is None else given
+        for name, default in _DEFAULTS.items()
+    }
+    experts = shape["experts"]
+    per_server = _per_server(experts, options.experts_per_server)
+    if experts % per_server:
+        raise DemandError(f"{experts} experts do not fill servers of {per_server} experts each")
+    source = synthetic(
+        regime,
+        ranks=experts // per_server,
+        experts=experts,
+        tokens_per_rank=shape["tokens"],
+        top_k=shape["experts_per_token"],
+        seed=0 if options.seed is None else options.seed,
+    )
+    return trace_of_source(
+        source,
+        steps=shape["steps"],
+        layers=shape["layers"],
+        synthetic=True,
+        progress=monitor.progress,
+    )
+
+
+def _refuse(options: PredictOptions, kind: str, *names: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise DemandError(f"--{name.replace('_', '-')} does not apply to {kind}")

@@ -1,0 +1,139 @@
+"""The root of the command line: the names of the commands, and which module has each.
+
+A family of commands is a :class:`CommandGroup` of its own, with a table such as that of the root.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from lightloom.cli.help import group_help, make_command
+
+SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Experts models."
+END = """Start with:
+  lightloom compare mixtral-8x22b --gpus 1024 --rate 400
+  lightloom models
+  lightloom fabrics mixnet
+
+Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
+Every command has --help, and --help-all where it has more options."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command of a group: the module that describes it, its heading, what it does."""
+
+    module: str
+    section: str
+    summary: str
+
+
+#: every command, in the order of the help
+COMMANDS = {
+    "compare": Entry(
+        "compare",
+        "Compare fabrics",
+        "Compare fabrics for one training job: step time, cost, power, and where the time goes.",
+    ),
+    "run": Entry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
+    "explain": Entry(
+        "explain",
+        "Compare fabrics",
+        "Explain the difference in step time between two fabrics by their critical paths.",
+    ),
+    "schedule": Entry(
+        "schedule",
+        "Schedule circuits",
+        "Compare circuit schedulers on one demand and decide whether to reconfigure.",
+    ),
+    "predict": Entry(
+        "predict",
+        "Schedule circuits",
+        "Score predictors of expert loads, and the circuits that are chosen by them.",
+    ),
+    "demand": Entry(
+        "demand",
+        "Schedule circuits",
+        "Show how skewed a demand is, and its matrix: who sends how many tokens to whom.",
+    ),
+    "packets": Entry(
+        "packets",
+        "Simulate packets",
+        "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
+    ),
+    "models": Entry(
+        "models", "Look up", "List the models known by name, or show one model's parameters."
+    ),
+    "fabrics": Entry(
+        "fabrics", "Look up", "List fabrics with their network cost, or the options of one."
+    ),
+}
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """Commands that are imported as they are called."""
+
+    entries: Mapping[str, Entry]
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
+        """Return the names of the commands."""
+        return list(self.entries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
+        """Import a command; ``None`` if there is none of this name."""
+        return load_command(cmd_name) if cmd_name in self.entries else None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write what each command does."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self.entries.items():
+            sections.setdefault(entry.section, []).append((name, entry.summary))
+        formatter.write(group_help(ctx.command_path, SUMMARY, sections.items(), END))
+
+
+def load_command(name: str) -> Any:
+    """Import one command and make it ready to run."""
+    entry = COMMANDS[name]
+    module = importlib.import_module(f"lightloom.cli.{entry.module}")
+    return make_command(name, entry.summary, module.command())
+
+
+def root_command() -> Any:
+    """Make the command that all others belong to."""
+    app = typer.Typer(
+        cls=CommandGroup,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=SUMMARY,
+    )
+    app.callback()(_common)
+    made: Any = typer.main.get_command(app)
+    made.entries = COMMANDS
+    return made
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from lightloom import __version__
+
+        print(f"lightloom {__version__}")
+        raise typer.Exit
+
+
+def _common(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options of the root."""

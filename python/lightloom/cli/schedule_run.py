@@ -1,0 +1,201 @@
+"""What ``lightloom schedule`` does: read the demand, compare schedulers, write and print."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from lightloom.cli.options import Given
+from lightloom.cli.outputs import Outputs
+from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
+from lightloom.cli.schedule_failed import read_failures
+from lightloom.demand import rank_matrix, synthetic
+from lightloom.demand.byte_matrix import (
+    check_bytes,
+    read_byte_matrix,
+    read_whole_matrix,
+    write_npz,
+)
+from lightloom.errors import InputError, expected_one_of
+from lightloom.inputs.fields import field_of
+from lightloom.output.files import write_binary, write_json
+from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
+from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
+from lightloom.study.scheduling import (
+    Choice,
+    Ports,
+    Problem,
+    ScheduleComparison,
+    compare_schedules,
+    without_diagonal,
+    without_servers,
+)
+from lightloom.study.scheduling.data import as_arrays, as_json, as_rows
+from lightloom.study.scheduling.other_systems import SYSTEMS
+from lightloom.study.scheduling.port_times import busiest, port_times
+from lightloom.units import show_bytes, show_time
+
+#: options of a demand that is drawn, and of circuits
+_DRAWN = ("servers", "tokens", "seed")
+_FOR_CIRCUITS = ("eps_rate_gbps", "allocators", "held_circuits", "failed", "relay", "planes")
+#: NICs of a server that stay on the packet fabric unless --eps-rate says otherwise, as in MixNet
+_EPS_NICS = 2
+
+
+def schedule(given: Given) -> None:
+    """Compare circuit schedulers on one demand, decide whether to reconfigure, draw the schedule.
+
+    Raises
+    ------
+    InputError
+        If an option cannot be used.
+    """
+    outputs = given.take(Outputs, "output")
+    outputs.check()
+    options = given.build(ScheduleOptions)
+    choice = Choice(
+        methods=_names(given, options, "methods", options.methods),
+        allocators=_names(given, options, "allocators", options.allocators or ("all",)),
+        time_limit_s=options.time_limit_s,
+        systems=tuple(SYSTEMS) if options.systems else (),
+        relay=options.relay,
+        planes=options.planes,
+    )
+    ports = _ports(given, options)
+    name, matrix = _demand(options)
+    sent, inside = without_diagonal(matrix)
+    gone = 0
+    if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
+        sent, gone = without_servers(sent, ports.failed.servers)
+    problem = Problem(
+        name, sent, options.rate_gbps, options.reconfiguration_delay_s, options.partial, ports
+    )
+    found = _compare(problem, choice)
+    _write(found, outputs)
+    console = Console(highlight=False, stderr=outputs.on_stdout)
+    if inside:
+        console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
+    if gone:
+        console.print(f"{show_bytes(gone)} from and to failed servers: left out")
+    print_scheduling(found, console)
+    _print_drawings(found, console)
+    if found.interrupted:
+        raise KeyboardInterrupt
+
+
+def _write(found: ScheduleComparison, outputs: Outputs) -> None:
+    """Write every file.
+
+    Raises
+    ------
+    OutputError
+        If one cannot be written.
+    """
+    rows = outputs.rows()
+    for row in as_rows(found) if outputs.csv_target is not None else ():
+        rows.write(row)
+    rows.close()
+    if outputs.out is not None:
+        write_binary(write_npz(as_arrays(found)), outputs.out)
+    if outputs.html is not None:
+        write_schedule_page(found, outputs.html)
+    if outputs.svg is not None:
+        write_schedule_drawing(found, outputs.svg)
+    if outputs.json_target is not None:
+        write_json(as_json(found), outputs.json_target)
+
+
+def _compare(problem: Problem, choice: Choice) -> ScheduleComparison:
+    """Compare under a line that says what is being done, once it takes a while."""
+    remarks = Console(stderr=True)
+    with remarks.status("scheduling") as status:
+        return compare_schedules(
+            problem, choice, progress=lambda share, title="": status.update(f"{share:4.0%} {title}")
+        )
+
+
+def _demand(options: ScheduleOptions) -> tuple[str, npt.NDArray[np.uint64]]:
+    """The name and the bytes of what is to be scheduled."""
+    regime, path = options.synthetic, options.demand
+    if (regime is None) == (path is None):
+        both = "both are given" if path is not None else "neither is given"
+        raise InputError(
+            f"expected a demand FILE or --synthetic REGIME, {both}; for example: {EXAMPLES[1]}"
+        )
+    if path is not None:
+        unread = (name for name in _DRAWN if getattr(options, name) is not None)
+        if (name := next(unread, None)) is not None:
+            raise InputError(f"--{name} is for --synthetic; nothing reads it with a file")
+        name = "standard input" if path == "-" else Path(path).name
+        return name, read_byte_matrix(path, token_bytes=options.token_bytes)
+    assert regime is not None
+    servers = 8 if options.servers is None else options.servers
+    seed = 0 if options.seed is None else options.seed
+    source = synthetic(
+        regime,
+        ranks=servers,
+        experts=servers,
+        tokens_per_rank=16_384 if options.tokens is None else options.tokens,
+        top_k=min(2, servers),
+        seed=seed,
+    )
+    counts = rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0])
+    name = f"{regime} ({servers} servers, seed {seed})"
+    return name, check_bytes(counts * options.token_bytes, regime)
+
+
+def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
+    degree, rate_gbps = options.degree, options.rate_gbps
+    if degree is None:
+        for name in _FOR_CIRCUITS:
+            if given.has(name):
+                raise InputError(
+                    f"{given.flag(name)} is for circuits; give --degree as well, or leave it out"
+                )
+        return None
+    eps_gbps = _EPS_NICS * rate_gbps if options.eps_rate_gbps is None else options.eps_rate_gbps
+    path = options.held_circuits
+    held = None if path is None else read_whole_matrix(path, "circuits")
+    if options.failed is None:
+        return Ports(degree, eps_gbps, held)
+    failed = read_failures(options.failed)
+    eps_nics = round(eps_gbps / rate_gbps)
+    if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
+        raise InputError(
+            f"--failed: EPS NICs need an --eps-rate that is a multiple of {rate_gbps:g} Gb/s, "
+            f"got {eps_gbps:g}"
+        )
+    return Ports(degree, eps_gbps, held, failed, eps_nics)
+
+
+def _names(
+    given: Given, options: ScheduleOptions, key: str, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The methods of an option; ``all`` allocators are those that take no seconds."""
+    known = field_of(type(options), key).choices
+    names = tuple(dict.fromkeys(names))
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is not None or not names:
+        called = " ".join([given.flag(key), *([wrong] if wrong else [])])
+        raise InputError(f"{called}: {expected_one_of(wrong, known)}")
+    if "all" not in names:
+        return names
+    return tuple(name for name in known[:-1] if name != "exact" or name in names)
+
+
+def _print_drawings(found: ScheduleComparison, console: Console) -> None:
+    if found.winner is not None:
+        winner = found.schedules[found.winner]
+        demand = found.problem.demand
+        rows = busiest(demand, MAX_ROWS)
+        title = f"Schedule by {found.winner}: {show_time(winner.length_s)}"
+        print_gantt(port_times(winner, demand, rows), rows, title, console)
+    best = found.best_allocation
+    if best is not None:
+        title = f"Circuits by {best.method}: parallel circuits of each pair of servers"
+        print_circuits(best.split.circuits, title, console)

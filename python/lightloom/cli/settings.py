@@ -1,0 +1,71 @@
+"""``--set``: any key of a command's TOML file, one at a time on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightloom.cli.options import put
+from lightloom.errors import InputError, did_you_mean, echo
+from lightloom.inputs.fields import parse
+from lightloom.inputs.strict import Strict
+
+
+def split_setting(text: str, example: str) -> tuple[str, str]:
+    """Split ``KEY=VALUE``.
+
+    Raises
+    ------
+    InputError
+        If it has another form; the message shows the ``example``.
+    """
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not all(key.split(".")):
+        raise InputError(f"--set {echo(text, quoted=False)}: expected KEY=VALUE, such as {example}")
+    return key, value
+
+
+def read_settings(
+    texts: tuple[str, ...], tables: Mapping[str, type[Strict]], example: str
+) -> dict[str, Any]:
+    """Parse settings of the form ``TABLE.KEY=VALUE``.
+
+    Parameters
+    ----------
+    texts
+        One for each ``--set``.
+    tables
+        The models of the tables, by the name that ``--set`` has for them.
+    example
+        For messages.
+
+    Returns
+    -------
+    dict[str, Any]
+        Values by table and key, such as ``{"mixnet": {"degree": 4}}``.
+
+    Raises
+    ------
+    InputError
+        If a setting has another form, its table or key is unknown, or it is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, value = split_setting(text, example)
+        table, dot, name = key.partition(".")
+        given = f"--set {echo(text, quoted=False)}"
+        if table not in tables:
+            hint = did_you_mean(table, tables) or f"; known: {', '.join(tables)}"
+            raise InputError(f"{given}: unknown table '{echo(table, quoted=False)}'{hint}")
+        fields = tables[table].model_fields
+        if not dot:
+            raise InputError(f"{given}: expected TABLE.KEY=VALUE, such as {example}")
+        if name not in fields:
+            hint = did_you_mean(name, fields) or f"; known: {', '.join(fields)}"
+            if name in tables[table].renamed:
+                hint = f"; it is now '{tables[table].renamed[name]}'"
+            raise InputError(f"{given}: {table} has no option '{echo(name, quoted=False)}'{hint}")
+        if name in found.get(table, {}):
+            raise InputError(f"--set {key} is given twice; leave one of them out")
+        put(found, key, parse(tables[table], name, value))
+    return found

@@ -1,0 +1,86 @@
+"""Options that every fabric has.
+
+Options are described on the command line before anything is simulated, so that this module imports
+no network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field
+
+from lightloom.fabric.options import Count, Label, OptionalPositive, Options
+from lightloom.inputs.fields import OneOf
+from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
+
+if TYPE_CHECKING:
+    from lightloom.fabric.cluster import Cluster
+    from lightloom.fabric.reconfiguration import Reconfiguration
+
+#: how an all-to-all is spread, or whatever is best
+AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
+
+
+class FabricOptions(Options):
+    """Options that all fabrics share.
+
+    Those of servers and links replace what the cluster has, so that fabrics with different servers
+    or rates can be compared.
+    """
+
+    kind: ClassVar[str]
+
+    label: Label | None = Field(None, description="Name in results; by default the fabric's kind.")
+    all_to_all: AllToAllChoice = Field(
+        "best", description="How all-to-alls of expert parallelism are spread over the NICs."
+    )
+    gpus_per_server: Count | None = Field(
+        None, description="GPUs in a server; by default those of the cluster."
+    )
+    nics_per_server: Count | None = Field(
+        None, description="NICs in a server; by default those of the cluster."
+    )
+    nic_gbps: OptionalPositive = Field(
+        None, description="Rate of a NIC per direction; by default that of the cluster."
+    )
+    nvlink_gbps: OptionalPositive = Field(
+        None,
+        description="Rate of a GPU into the NVSwitch per direction; by default that of the GPU.",
+    )
+    link_delay_s: OptionalPositive = Field(
+        None, description="Propagation delay of a link; by default that of the cluster."
+    )
+
+    @property
+    def name(self) -> str:
+        """What results call this fabric."""
+        return self.label or self.kind
+
+    def adapt(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
+        own = {
+            name: value
+            for name in (
+                "gpus_per_server",
+                "nics_per_server",
+                "nic_gbps",
+                "nvlink_gbps",
+                "link_delay_s",
+            )
+            if (value := getattr(self, name)) is not None
+        }
+        return dataclasses.replace(cluster, **own)
+
+    def parameters(self) -> dict[str, Any]:
+        """Every option and its value."""
+        return {"kind": self.kind, **self.model_dump()}
+
+    def reconfiguration(self) -> Reconfiguration | None:
+        """Return how circuits follow the demand; ``None`` if none do."""
+        return None
+
+    def replace(self, **options: Any) -> Self:
+        """Return the fabric with some options changed, all of them checked again."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **options})

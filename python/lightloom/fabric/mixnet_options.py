@@ -1,0 +1,128 @@
+"""The options of MixNet: what a user may choose about its circuits, regions and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from lightloom.errors import FabricError
+from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.options import (
+    Count,
+    OptionalPositive,
+    OptionalQuantity,
+    Quantity,
+    Switch,
+    parse_named,
+)
+from lightloom.hardware import switch_names, switch_technology
+from lightloom.inputs.fields import Choices, OneOf
+from lightloom.schedule.named_sets import (
+    ALLOCATION_METHODS,
+    FIRST_ALL_TO_ALL_MODES,
+    RECONFIGURE_POLICIES,
+)
+
+
+def _or_words(*words: str) -> BeforeValidator:
+    """Accept a quantity or one of a few words."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        return value if value is None or value in words else parse_named(value, info, words)
+
+    return BeforeValidator(read)
+
+
+class MixNetOptions(FabricOptions):
+    """Options of MixNet, checked for what contradicts itself."""
+
+    kind: ClassVar[str] = "mixnet"
+    title: ClassVar[str] = "mixnet"
+    renamed: ClassVar[Mapping[str, str]] = {
+        "circuits": "allocator",
+        "switch_delay_s": "reconfiguration_delay_s",
+    }
+
+    degree: Count = Field(6, description="Number of optical links of a server.")
+    switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
+    servers_per_tor: Count | None = Field(
+        None, description="Servers under one ToR; by default as many as its ports allow."
+    )
+    eps_nic_gbps: OptionalPositive = Field(
+        None, description="Rate of a NIC on the fat-tree; by default that of the optical NICs."
+    )
+    region_servers: Count | None = Field(
+        None,
+        description="Servers in a region, which share a circuit switch; by default those of one EP "
+        "group.",
+    )
+    technology: Annotated[str, Choices(switch_names)] = Field(
+        "piezo", description="Technology of the circuit switches."
+    )
+    ocs_ports: Count | None = Field(
+        None, description="Ports of a circuit switch; by default those of its technology."
+    )
+    allocator: Annotated[str, OneOf(ALLOCATION_METHODS)] = Field(
+        "best", description="Algorithm that allocates the circuits."
+    )
+    split: Switch = Field(
+        True,
+        description="Let a pair of servers with circuits send its excess over the packet fabric.",
+    )
+    reconfigure: Annotated[str, OneOf(RECONFIGURE_POLICIES)] = Field(
+        "break-even",
+        description="When circuits are changed to follow the demand.",
+    )
+    first: Annotated[str, OneOf(FIRST_ALL_TO_ALL_MODES)] = Field(
+        "predict",
+        description="What the first all-to-all of a forward pass does: reuse the held circuits, "
+        "block until its demand is known, or predict it.",
+    )
+    reconfiguration_delay_s: Annotated[
+        Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
+        _or_words("measured", "measured-p99"),
+    ] = Field(
+        None,
+        description="Switching time: a time, 'measured' (mean by number of pairs) or "
+        "'measured-p99'; by default the longest reported for the technology.",
+    )
+    control_delay_s: Quantity = Field(
+        0.0, description="Time in which a reconfiguration is decided and commanded."
+    )
+    link_up_delay_s: Annotated[
+        Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
+    ] = Field(
+        0.0,
+        description="Time until a new link carries traffic after its circuit has settled, or "
+        "'measured'.",
+    )
+    keep_unchanged: Switch = Field(
+        True, description="Keep circuits that do not change up during a reconfiguration."
+    )
+    relay: Switch = Field(
+        False, description="Relay bytes through other servers where that is faster."
+    )
+    relay_delay_s: OptionalQuantity = Field(
+        None, description="Delay of a relayed chunk in a server; by default that of an NVSwitch."
+    )
+    relay_chunk_bytes: Count | None = Field(
+        None, description="Bytes of a relayed chunk; by default those of the built-in data."
+    )
+
+    @model_validator(mode="after")
+    def _relaying_makes_sense(self) -> Self:
+        if self.relay and not self.split:
+            raise FabricError("relay = true divides the bytes of a pair: expected split = true")
+        for name in ("relay_delay_s", "relay_chunk_bytes"):
+            if getattr(self, name) is not None and not self.relay:
+                raise FabricError(f"{name} is for relays: expected relay = true beside it")
+        return self
+
+    @model_validator(mode="after")
+    def _technology_is_known(self) -> Self:
+        technology = switch_technology(self.technology)
+        if self.reconfiguration_delay_s is None:
+            _ = technology.reconfig_delay_s
+        return self

@@ -1,0 +1,34 @@
+"""Sizes in whole bytes, which text may give with a unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from lightloom.errors import InputError
+from lightloom.units import parse_quantity
+
+#: what stands for a queue without limit
+UNLIMITED = 2**32 - 1
+
+
+def whole_bytes(value: Any) -> int:
+    """Read a size; pydantic makes a message of its ``ValueError``."""
+    try:
+        size = parse_quantity(value, "byte", "size")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("size: ")) from None
+    whole = round(size)
+    # text such as "1.1 MB" may be off by the rounding of its conversion
+    if abs(size - whole) > 1e-9 * abs(size):
+        raise ValueError("expected whole bytes")
+    return whole
+
+
+def _queue_bytes(value: Any) -> int:
+    return UNLIMITED if value == "unlimited" else whole_bytes(value)
+
+
+Size = Annotated[int, BeforeValidator(whole_bytes), Field(ge=0, le=UNLIMITED)]
+QueueSize = Annotated[int, BeforeValidator(_queue_bytes), Field(ge=1, le=UNLIMITED)]

@@ -1,0 +1,51 @@
+"""Help is quick, since what is slow to import is imported when a command runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lightloom.cli.root import COMMANDS
+from lightloom.lazy import exports
+
+SLOW = ("numpy", "scipy", "polars", "pint", "plotly", "rich", "lightloom.simulate")
+
+
+def imported_by(command):
+    """Which slow modules a command has imported when it ends."""
+    code = (
+        "import sys; from lightloom.cli import run_command; "
+        f"run_command({command.split()!r}); "
+        f"print(*[name for name in {SLOW!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stderr.split()
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "--foo"])
+def test_the_root_imports_no_command(command):
+    assert [name for name in imported_by(command) if name in SLOW] == []
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n != "predict"])
+def test_help_of_a_command_imports_nothing_slow(name):
+    assert imported_by(f"{name} --help") == []
+
+
+def test_packages_export_what_they_name():
+    from lightloom import demand, fabric, packets, schedule
+    from lightloom.study import compare
+
+    for package in (demand, fabric, packets, schedule, compare):
+        for name in package.__all__:
+            assert getattr(package, name) is not None
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = package.nothing
+
+
+def test_an_export_is_imported_once(monkeypatch):
+    from lightloom import fabric
+
+    get = exports("lightloom.fabric", fabric.__file__)
+    monkeypatch.delitem(vars(fabric), "MixNet", raising=False)
+    assert get("MixNet") is vars(fabric)["MixNet"]
