@@ -11,7 +11,7 @@ DEMO := $(BIN)/lightloom compare mixtral-8x22b --gpus 1024 --rate 400 \
 
 demo: .venv/installed
 	@mkdir -p out
-	$(DEMO) --html out/report.html --json out/results.json --trace out/timeline.json
+	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json
 	@echo "Open out/report.html in a browser; load out/timeline.json at https://ui.perfetto.dev"
 
 test: .venv/installed-test
