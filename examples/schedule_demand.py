@@ -3,10 +3,9 @@
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.schedule import (
     PERMUTATION_METHODS,
+    Decider,
     Region,
-    Switching,
     allocate_region,
-    break_even,
     decompose,
 )
 
@@ -30,7 +29,6 @@ for method in ("static", "paper", "greedy", "best"):
     circuits = allocate_region(demand, region, method=method)
     print(f"  {method:12} {1e3 * circuits.makespan_s:6.2f} ms")
 
-held = allocate_region(demand, region, method="static").circuits
 for delay in ("25 ms", "10 us"):
-    answer = break_even(demand, held, region, switching=Switching(delay))
-    print(f"{delay} to switch: {answer.decision}")
+    decider = Decider(8, region, timing=delay)
+    print(f"{delay} to switch. {decider.decide(decider.start(), demand)}")

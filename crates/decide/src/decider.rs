@@ -281,15 +281,13 @@ impl Decider {
             Reconfigure::Always | Reconfigure::PerLayer => draft.demands = vec![sum_of(upcoming)],
             Reconfigure::BreakEven | Reconfigure::Oracle => {
                 let request = self.request(&upcoming[0].demand, None);
-                match max_gain(&request, &draft.held.circuits, upcoming, &self.timing) {
-                    Some((saved, exposed)) => {
-                        draft.nothing = Some(Why::CannotPay { saved, exposed });
-                    }
-                    None => {
-                        let demands: Vec<&[u64]> =
-                            upcoming.iter().filter_map(Upcoming::request).collect();
-                        draft.demands = demands_to_request(&demands);
-                    }
+                let held = &draft.held.circuits;
+                if let Some((saved, exposed)) = max_gain(&request, held, upcoming, &self.timing) {
+                    draft.nothing = Some(Why::CannotPay { saved, exposed });
+                } else {
+                    let demands: Vec<&[u64]> =
+                        upcoming.iter().filter_map(Upcoming::request).collect();
+                    draft.demands = demands_to_request(&demands);
                 }
             }
         }

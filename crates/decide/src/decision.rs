@@ -211,6 +211,66 @@ pub enum Why {
     },
 }
 
+/// The seconds and pairs that a decision compared, as far as it did.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Compared {
+    /// With the circuits held.
+    pub hold: Option<f64>,
+    /// After the best switch.
+    pub switch: Option<f64>,
+    /// The part of its delay that nothing hides.
+    pub exposed: Option<f64>,
+    /// Pairs that it changes, or would change.
+    pub pairs: Option<u32>,
+}
+
+impl Why {
+    /// What kind of reason it is.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::NothingUpcoming => "nothing-upcoming",
+            Self::SameProposed => "same-proposed",
+            Self::Follows { .. } => "follows",
+            Self::CannotPay { .. } => "cannot-pay",
+            Self::NoProposal { .. } => "no-proposal",
+            Self::Pays { .. } => "pays",
+            Self::DoesNotPay { .. } => "does-not-pay",
+            Self::RelayingSuffices { .. } => "relaying-suffices",
+        }
+    }
+
+    /// What was compared.
+    pub fn compared(&self) -> Compared {
+        match *self {
+            Self::Never | Self::NothingUpcoming | Self::SameProposed => Compared::default(),
+            Self::CannotPay { exposed, .. } => {
+                Compared { exposed: Some(exposed), ..Compared::default() }
+            }
+            Self::NoProposal { hold } => Compared {
+                hold: Some(hold),
+                switch: Some(f64::INFINITY),
+                exposed: Some(0.0),
+                pairs: Some(0),
+            },
+            Self::Follows { hold, switch, exposed }
+            | Self::RelayingSuffices { hold, switch, exposed } => Compared {
+                hold: Some(hold),
+                switch: Some(switch),
+                exposed: Some(exposed),
+                pairs: None,
+            },
+            Self::Pays { hold, switch, exposed, pairs }
+            | Self::DoesNotPay { hold, switch, exposed, pairs } => Compared {
+                hold: Some(hold),
+                switch: Some(switch),
+                exposed: Some(exposed),
+                pairs: Some(pairs),
+            },
+        }
+    }
+}
+
 /// Seconds of which some may be infinite, where a pair has no path at all.
 mod seconds {
     use serde::{Deserialize, Deserializer, Serializer};
@@ -290,12 +350,13 @@ impl fmt::Display for Seconds {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0;
         if seconds.is_infinite() {
-            return write!(formatter, "for ever");
+            return write!(formatter, "forever");
         }
         let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
         let suits = |unit: &&(f64, &str)| seconds >= unit.0;
         let (unit, name) = units.iter().find(suits).unwrap_or(&units[0]);
-        write!(formatter, "{:.3} {name}", seconds / unit)
+        let text = format!("{:.3}", seconds / unit);
+        write!(formatter, "{} {name}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
@@ -321,5 +382,6 @@ pub struct Decision {
     #[serde(with = "seconds")]
     pub bound: f64,
     /// Seconds that the upcoming all-to-alls would take longer with the circuits held before.
+    #[serde(with = "seconds")]
     pub saved: f64,
 }

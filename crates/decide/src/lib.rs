@@ -30,6 +30,6 @@ pub use break_even::{
     Verdict, break_even, cannot_pay, demands_to_request, plan_time, switch_time, switched_pairs,
 };
 pub use decider::{Case, Decider, decide_all};
-pub use decision::{Change, Decision, Held, Requested, Upcoming, Why};
+pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, Prediction};
 pub use region::Region;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 /// Demand, ports, allowed pairs, circuits that are there, (circuit, EPS) bits per second, split;
 /// matrices are flat.
-type PyQuestion<'py> = (
+type PyAllocationRequest<'py> = (
     Bound<'py, PyArray1<u64>>,
     Bound<'py, PyArray1<u32>>,
     Option<Bound<'py, PyArray1<bool>>>,
@@ -17,7 +17,7 @@ type PyQuestion<'py> = (
     bool,
 );
 
-/// Asks a function of a list of questions; it returns as many flat matrices of circuits.
+/// Calls a function with a list of requests; it returns as many flat matrices of circuits.
 pub struct Caller {
     /// The function.
     pub function: Py<PyAny>,
@@ -27,15 +27,15 @@ pub struct Caller {
 
 impl CircuitAllocator for Caller {
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
-        let asked = Python::attach(|py| {
+        let called = Python::attach(|py| {
             py.check_signals()?;
-            let questions: Vec<PyQuestion<'_>> =
-                requests.iter().map(|request| question(py, request)).collect();
-            let answers: Vec<PyReadonlyArray1<'_, u16>> =
-                self.function.bind(py).call1((questions,))?.extract()?;
-            Ok(answers.iter().map(|circuits| circuits.as_array().to_vec()).collect())
+            let given: Vec<PyAllocationRequest<'_>> =
+                requests.iter().map(|request| convert(py, request)).collect();
+            let proposals: Vec<PyReadonlyArray1<'_, u16>> =
+                self.function.bind(py).call1((given,))?.extract()?;
+            Ok(proposals.iter().map(|circuits| circuits.as_array().to_vec()).collect())
         });
-        asked.map_err(|error: PyErr| {
+        called.map_err(|error: PyErr| {
             let text = error.to_string();
             self.error = Some(error);
             Invalid(text)
@@ -43,7 +43,7 @@ impl CircuitAllocator for Caller {
     }
 }
 
-fn question<'py>(py: Python<'py>, request: &Request) -> PyQuestion<'py> {
+fn convert<'py>(py: Python<'py>, request: &Request) -> PyAllocationRequest<'py> {
     let eps = (0..request.servers).map(|server| request.eps_rates.of(server).0).collect();
     (
         PyArray1::from_slice(py, request.demand),

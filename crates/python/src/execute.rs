@@ -5,10 +5,11 @@
 use crate::allocator::Caller;
 use crate::graph::GraphColumns;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
+use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
 use lightloom_decide::CircuitAllocator;
 use lightloom_execute::{
-    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, ExecuteError, Model, Options, Outcome,
-    Plugins, Snapshot, Timeline, execute_as, total_tasks,
+    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, ExecuteError,
+    Model, Options, Outcome, Plugins, Snapshot, Timeline, execute_as, total_tasks,
 };
 use lightloom_kernel::Observer;
 use lightloom_model::{
@@ -21,6 +22,7 @@ use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
 
@@ -53,7 +55,7 @@ fn execute<'py>(
             .map(WorkerId)
             .collect(),
         share_equal_work: value(options, "share_equal_work")?,
-        record_decisions: false,
+        record_decisions: value(options, "record_decisions")?,
     };
     let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
     let mut caller = allocator.map(|function| Caller { function, error: None });
@@ -71,7 +73,7 @@ fn execute<'py>(
     if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {
         return Err(error);
     }
-    give(py, result.map_err(refuse)?)
+    give(py, options.record_decisions, result.map_err(refuse)?)
 }
 
 pub(crate) fn refuse(error: ExecuteError) -> PyErr {
@@ -260,7 +262,7 @@ fn word<T: Choice>(dictionary: &Bound<'_, PyDict>) -> PyResult<T> {
     T::parse(&given).map_err(|error| NetworkInvalid::new_err(error.to_string()))
 }
 
-fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
+fn give(py: Python<'_>, recorded: bool, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
     let result = PyDict::new(py);
     result.set_item("categories", outcome.categories)?;
     result.set_item("step_ps", outcome.step.0)?;
@@ -296,12 +298,27 @@ fn give(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
         .map(|snapshot| give_snapshot(py, snapshot))
         .collect::<PyResult<_>>()?;
     result.set_item("snapshots", snapshots)?;
+    let decisions = recorded.then(|| give_decisions(outcome.decisions));
+    result.set_item("decisions", decisions)?;
     let work = PyDict::new(py);
     work.set_item("recomputations", outcome.flow_statistics.recomputations)?;
     work.set_item("links_touched", outcome.flow_statistics.links_touched)?;
     work.set_item("flows_touched", outcome.flow_statistics.flows_touched)?;
     result.set_item("flow_work", work)?;
     Ok(result)
+}
+
+/// Time, region, circuits held, upcoming all-to-alls, decision.
+type PyRecord = (u64, u32, PyHeld, Vec<PyUpcoming>, PyDecision);
+
+fn give_decisions(decisions: Decisions) -> (Vec<PyRegion>, Vec<PyRecord>) {
+    let record = |record: DecisionRecord| {
+        let held = PyHeld(Arc::new(record.held));
+        let upcoming = record.upcoming.into_iter().map(PyUpcoming).collect();
+        (record.time.0, record.region, held, upcoming, PyDecision(record.decision))
+    };
+    let regions = decisions.regions.into_iter().map(PyRegion).collect();
+    (regions, decisions.records.into_iter().map(record).collect())
 }
 
 fn give_circuits<'py>(

@@ -12,7 +12,6 @@ from rich.console import Console
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
-from lightloom.cli.schedule_failed import read_failures
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
     check_bytes,
@@ -26,6 +25,7 @@ from lightloom.output.files import write_binary, write_json
 from lightloom.report.page_schedule import write_schedule_drawing, write_schedule_page
 from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
+from lightloom.schedule import parse_failures
 from lightloom.study.scheduling import (
     Choice,
     Ports,
@@ -163,7 +163,7 @@ def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
     held = None if path is None else read_whole_matrix(path, "circuits")
     if options.failed is None:
         return Ports(degree, eps_gbps, held)
-    failed = read_failures(options.failed)
+    failed = parse_failures(options.failed, "--failed")
     eps_nics = round(eps_gbps / rate_gbps)
     if failed.eps_nics and not math.isclose(eps_nics * rate_gbps, eps_gbps):
         raise InputError(

@@ -28,15 +28,22 @@ from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
-from lightloom.schedule import RECONFIGURE_POLICIES, Question, RelayCost, allocate_region
+from lightloom.schedule import (
+    RECONFIGURE_POLICIES,
+    AllocationRequest,
+    RelayCost,
+    allocate_region,
+)
 from lightloom.units import to_bps, to_ps
 
 
-def exact_circuits(questions: Sequence[Question]) -> list[npt.NDArray[np.uint16]]:
-    """Answer the questions of a run by integer programming; takes tens of milliseconds each."""
+def exact_circuits(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
+    """Propose the circuits of a run by integer programming; takes tens of milliseconds each."""
     return [
-        allocate_region(q.demand, q.region, method="exact", previous=q.previous).circuits
-        for q in questions
+        allocate_region(
+            request.demand, request.region, method="exact", previous=request.previous
+        ).circuits
+        for request in requests
     ]
 
 
@@ -70,7 +77,8 @@ class MixNet(MixNetOptions):
 
     def largest_region(self) -> int:
         """Servers that one circuit switch takes."""
-        return (self.ocs_ports or switch_technology(self.technology).ports) // self.degree
+        ports = self.ocs_ports or switch_technology(self.technology).ports
+        return ports // (self.degree if self.planes is None else 1)
 
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
@@ -96,7 +104,7 @@ class MixNet(MixNetOptions):
             all_to_all=chosen,
             eps=eps_of(tree, self._eps_cluster(cluster)),
             ocs=self._ocs(cluster, region),
-            notes=(note, self._region_note(region), *self._relay_notes()),
+            notes=(note, self._region_note(region), *self._relay_notes(), *self._failure_notes()),
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
@@ -159,7 +167,13 @@ class MixNet(MixNetOptions):
             link_up_ps=to_ps(self.bring_up_s()),
             keep_unchanged=self.keep_unchanged,
             relaying=self._relaying(),
+            planes=self.planes,
+            failures=self.failures(),
         )
+
+    def _failure_notes(self) -> list[str]:
+        failures = self.failures()
+        return [] if failures is None else [f"failed, and not used: {failures.parts}"]
 
     def _relay_notes(self) -> list[str]:
         relaying = self._relaying()

@@ -19,9 +19,11 @@ from lightloom.fabric.options import (
 )
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
+from lightloom.schedule.failures import Failures, parse_failures
 from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
+    PLANES,
     RECONFIGURE_POLICIES,
 )
 
@@ -33,6 +35,11 @@ def _or_words(*words: str) -> BeforeValidator:
         return value if value is None or value in words else parse_named(value, info, words)
 
     return BeforeValidator(read)
+
+
+def _named_parts(value: Any) -> Any:
+    """Accept one text of parts joined by commas."""
+    return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 class MixNetOptions(FabricOptions):
@@ -110,6 +117,16 @@ class MixNetOptions(FabricOptions):
     relay_chunk_bytes: Count | None = Field(
         None, description="Bytes of a relayed chunk; by default those of the built-in data."
     )
+    planes: Annotated[str, OneOf(PLANES)] | None = Field(
+        None,
+        description="How fibers are laid where NIC i of every server is on circuit switch i; by "
+        "default one switch joins any two NICs of a region.",
+    )
+    failed: Annotated[tuple[str, ...], BeforeValidator(_named_parts)] = Field(
+        (),
+        description="Parts that are never used, such as nic:2/1 (server/NIC), plane:0 or server:3; "
+        "a failed server is replaced by a spare one that only the packet fabric reaches.",
+    )
 
     @model_validator(mode="after")
     def _relaying_makes_sense(self) -> Self:
@@ -119,6 +136,15 @@ class MixNetOptions(FabricOptions):
             if getattr(self, name) is not None and not self.relay:
                 raise FabricError(f"{name} is for relays: expected relay = true beside it")
         return self
+
+    @model_validator(mode="after")
+    def _failed_parts_are_named(self) -> Self:
+        self.failures()
+        return self
+
+    def failures(self) -> Failures | None:
+        """Return what has failed, if anything."""
+        return parse_failures(",".join(self.failed), "failed") if self.failed else None
 
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:

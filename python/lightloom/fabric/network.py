@@ -8,7 +8,6 @@ relaying (``Direct``). Rates are bits per second, times picoseconds, both whole 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +42,10 @@ class Ocs:
 
     ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and
-    picoseconds of a chunk where servers pass bytes of others on. ``planes`` says how fibers are
-    laid where NIC i of every server is on a switch of its own; without it one switch joins any two
-    ports of a region. ``failures`` are never used; a failed server is taken to be replaced by a
-    spare one without circuits.
+    picoseconds of a chunk where servers pass bytes of others on. ``planes``, a name of
+    ``lightloom.schedule.PLANES``, says how fibers are laid where NIC i of every server is on a
+    switch of its own; without it one switch joins any two ports of a region. ``failures`` are never
+    used; a failed server is taken to be replaced by a spare one without circuits.
     """
 
     degree: int
@@ -63,7 +62,7 @@ class Ocs:
     link_up_ps: int = 0
     keep_unchanged: bool = True
     relaying: tuple[int, int] | None = None
-    planes: Literal["duplex", "crossed"] | None = None
+    planes: str | None = None
     failures: Failures | None = None
 
 

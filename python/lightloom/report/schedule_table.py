@@ -207,18 +207,22 @@ def _break_even(found: ScheduleComparison) -> str:
     best, decision = found.best_allocation, found.decision
     assert best is not None
     assert decision is not None
+    hold_s, switch_s, exposed_s = decision.hold_s, decision.switch_s, decision.exposed_s
+    assert hold_s is not None
+    assert switch_s is not None
+    assert exposed_s is not None
     what = _held(found)
     if math.isinf(best.split.makespan_s):
         return (
             "No circuits suffice: without an EPS every pair needs a circuit; "
             "more ports or an EPS rate would help."
         )
-    if math.isinf(decision.hold_s):
+    if math.isinf(hold_s):
         return f"Reconfigure: over {what} some pairs have no route at all."
-    gain_s = decision.hold_s - decision.switch_s
+    gain_s = hold_s - switch_s
     if gain_s <= 0:
         return f"Keep {what}: no other circuits are faster for this demand."
-    exposed = show_time(decision.exposed_s)
+    exposed = show_time(exposed_s)
     if decision.reconfigure:
         return (
             f"Reconfigure: {best.method} saves {show_time(gain_s)} against {what}, more than the "
@@ -226,7 +230,7 @@ def _break_even(found: ScheduleComparison) -> str:
         )
     return (
         f"Keep {what}, unless the delay of {exposed} is hidden or this demand repeats more than "
-        f"{decision.exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
+        f"{exposed_s / gain_s:,.1f} times: {best.method} saves {show_time(gain_s)} each."
     )
 
 

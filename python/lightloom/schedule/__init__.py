@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from lightloom.lazy import exports
 
 if TYPE_CHECKING:
+    from lightloom.schedule.allocator import (
+        AllocationRequest,
+        AllocatorCallback,
+        CircuitAllocator,
+    )
     from lightloom.schedule.circuits import (
         Allocation,
-        CircuitAllocator,
-        Question,
         Region,
         allocate,
         allocate_exactly,
@@ -28,7 +31,16 @@ if TYPE_CHECKING:
         color_edges,
         route_permutation,
     )
-    from lightloom.schedule.failures import Failures
+    from lightloom.schedule.decider import (
+        Decider,
+        Decision,
+        Held,
+        Policy,
+        SwitchTiming,
+        Upcoming,
+        upcoming_all_to_alls,
+    )
+    from lightloom.schedule.failures import Failures, parse_failures
     from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
     from lightloom.schedule.matching import (
         BipartiteCertificate,
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
         ALLOCATION_METHODS,
         ALLOCATORS,
         FIRST_ALL_TO_ALL_MODES,
+        PLANES,
         RECONFIGURE_POLICIES,
         choices,
     )
@@ -51,7 +64,6 @@ if TYPE_CHECKING:
         decompose_all,
     )
     from lightloom.schedule.planes import PlanePlan, allocate_on_planes, assign_planes
-    from lightloom.schedule.reconfigure import BreakEven, Switching, break_even
     from lightloom.schedule.relay_cost import RelayCost
     from lightloom.schedule.relaying import (
         RELAY_KINDS,
@@ -77,21 +89,26 @@ __all__ = [
     "ALL_TO_ALL_STRATEGIES",
     "FIRST_ALL_TO_ALL_MODES",
     "PERMUTATION_METHODS",
+    "PLANES",
     "RECONFIGURE_POLICIES",
     "RELAY_KINDS",
     "Allocation",
+    "AllocationRequest",
+    "AllocatorCallback",
     "BipartiteCertificate",
-    "BreakEven",
     "CircuitAllocator",
     "Cycles",
+    "Decider",
+    "Decision",
     "EpochRun",
     "FabricRoute",
     "Failures",
     "GeneralCertificate",
+    "Held",
     "Matching",
     "PermutationSchedule",
     "PlanePlan",
-    "Question",
+    "Policy",
     "Region",
     "RelayCost",
     "RelayLoads",
@@ -99,8 +116,9 @@ __all__ = [
     "RelayedAllocation",
     "Ring",
     "RotorSchedule",
-    "Switching",
+    "SwitchTiming",
     "Topology",
+    "Upcoming",
     "XnestPlan",
     "allocate",
     "allocate_exactly",
@@ -108,7 +126,6 @@ __all__ = [
     "allocate_region",
     "allocate_relayed",
     "assign_planes",
-    "break_even",
     "changed_pairs",
     "check_coloring",
     "choices",
@@ -120,6 +137,7 @@ __all__ = [
     "helios_matchings",
     "map_nics",
     "max_weight_matching",
+    "parse_failures",
     "port_bound_s",
     "relay",
     "relay_loads",
@@ -127,6 +145,7 @@ __all__ = [
     "route",
     "route_permutation",
     "topoopt_topology",
+    "upcoming_all_to_alls",
     "xnest_epochs",
     "xnest_plan",
     "xnest_sub_matrices",

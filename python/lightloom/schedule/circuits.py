@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,30 +115,6 @@ class Region:
     allowed: npt.ArrayLike | None = None
     failed: Failures | None = None
     eps_nics: int | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """What an allocator is asked, see :func:`allocate_region`.
-
-    Attributes
-    ----------
-    demand
-        Bytes from source to destination, ``(n, n)``.
-    region
-        Ports and rates.
-    previous
-        Circuits that are there now, ``(n, n)``, where the answer may change as few as it can;
-        ``None`` where others come first.
-    """
-
-    demand: npt.NDArray[np.uint64]
-    region: Region
-    previous: npt.NDArray[np.uint16] | None
-
-
-#: answers the questions of one decision: circuits, ``(n, n)``, for each
-CircuitAllocator = Callable[[Sequence[Question]], Sequence[npt.ArrayLike]]
 
 
 def allocate(
@@ -363,17 +339,13 @@ def request_of(
     if n > _MAX_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MAX_SERVERS}")
     circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9)
-    eps_bps = _eps_bps(region, n)
+    left = working_eps(n, region.eps_nics, region.failed)
+    rates = zip(eps_bps_of(region, n), left, strict=True)
+    eps_bps = np.array([int(rate * part) for rate, part in rates], np.uint64)
     ports = working_nics(whole_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
     if region.failed is not None:
         check_demand(matrix, region.failed)
-    allowed = None
-    if region.allowed is not None:
-        allowed = np.ascontiguousarray(as_array(region.allowed, "allowed", InputError), dtype=bool)
-        if allowed.shape != (n, n) or not np.array_equal(allowed, allowed.T):
-            raise InputError(
-                f"allowed: expected a symmetric {n} x {n} matrix, got shape {allowed.shape}"
-            )
+    allowed = allowed_pairs(region, n)
     before = None
     if previous is not None:
         before = check_circuits(previous, None)
@@ -382,8 +354,20 @@ def request_of(
     return CircuitRequest(matrix, ports, allowed, before, circuit_bps, eps_bps, bool(region.split))
 
 
-def _eps_bps(region: Region, servers: int) -> npt.NDArray[np.uint64]:
-    """Return bits per second of each server on the EPS, less what has failed."""
+def allowed_pairs(region: Region, servers: int) -> npt.NDArray[np.bool_] | None:
+    """Return the pairs that may have circuits, ``(n, n)``; ``None`` if all."""
+    if region.allowed is None:
+        return None
+    allowed = np.ascontiguousarray(as_array(region.allowed, "allowed", InputError), dtype=bool)
+    if allowed.shape != (servers, servers) or not np.array_equal(allowed, allowed.T):
+        raise InputError(
+            f"allowed: expected a symmetric {servers} x {servers} matrix, got shape {allowed.shape}"
+        )
+    return allowed
+
+
+def eps_bps_of(region: Region, servers: int) -> list[int]:
+    """Return bits per second of each server on the EPS, those that have failed included."""
     given: Any = region.eps_gbps
     each = isinstance(given, list | tuple | np.ndarray)
     rates = [rate_bps(gbps, "eps_gbps", least=0.0) for gbps in (given if each else [given])]
@@ -391,8 +375,7 @@ def _eps_bps(region: Region, servers: int) -> npt.NDArray[np.uint64]:
         rates *= servers
     if len(rates) != servers:
         raise InputError(f"eps_gbps: expected one number or {servers}, got {len(rates)}")
-    left = working_eps(servers, region.eps_nics, region.failed)
-    return np.array([int(rate * part) for rate, part in zip(rates, left, strict=True)], np.uint64)
+    return rates
 
 
 def _allocation(found: _core.CircuitAllocation) -> Allocation:

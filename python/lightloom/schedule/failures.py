@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError, echo
+from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.schedule.arrays import whole_number
+
+#: indices that each kind of part is named by
+_KINDS = {"server": 1, "nic": 2, "eps": 2, "plane": 1}
+_EXPECTED = "expected of server:3, nic:2/1 (server/NIC), eps:0/1, plane:5, joined by commas"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,46 @@ class Failures:
             + [f"EPS NIC {server}/{nic}" for server, nic in self.eps_nics]
             + [f"plane {plane}" for plane in self.planes]
         )
+
+
+def parse_failures(text: str, name: str) -> Failures:
+    """Return the parts that ``text`` names: ``server:3,nic:2/1,eps:0/1``.
+
+    Parameters
+    ----------
+    text
+        The parts, joined by commas.
+    name
+        What the text was given as, for errors.
+
+    Raises
+    ------
+    InputError
+        If it names none, or one that is no such part.
+    """
+    found: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    for part in parts:
+        kind, _, place = part.partition(":")
+        numbers = place.split("/")
+        if kind not in _KINDS:
+            hint = did_you_mean(kind, _KINDS)
+            raise InputError(f"{name} {echo(part)}: {_EXPECTED}{hint}")
+        if len(numbers) != _KINDS[kind] or not all(_is_index(number) for number in numbers):
+            raise InputError(f"{name} {echo(part)}: {_EXPECTED}")
+        found[kind].append(tuple(int(number) for number in numbers))
+    if not parts:
+        raise InputError(f"{name} {echo(text)}: {_EXPECTED}")
+    return Failures(
+        nics=[(server, nic) for server, nic in found["nic"]],
+        eps_nics=[(server, nic) for server, nic in found["eps"]],
+        servers=[server for (server,) in found["server"]],
+        planes=[plane for (plane,) in found["plane"]],
+    )
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.NDArray[np.bool_]:

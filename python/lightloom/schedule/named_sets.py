@@ -35,5 +35,7 @@ ALLOCATION_METHODS: Mapping[str, str] = {
 RECONFIGURE_POLICIES = choices("reconfigure")
 #: what the first all-to-all of the forward pass does, whose demand is known only at the gate
 FIRST_ALL_TO_ALL_MODES = choices("first")
+#: how fibers are laid where NIC i of every server is on circuit switch i
+PLANES = choices("planes")
 #: how an all-to-all is spread over the NICs of a server
 ALL_TO_ALL_STRATEGIES = choices("all_to_all")

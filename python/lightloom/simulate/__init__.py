@@ -1,5 +1,6 @@
 """Simulation of a training step: one call, task graph and network in, :class:`Run` out."""
 
+from lightloom.simulate.decisions import DecisionLog, DecisionRecord
 from lightloom.simulate.packets import Packets, PhaseCount, Phases
 from lightloom.simulate.result import (
     CircuitTimeline,
@@ -9,11 +10,13 @@ from lightloom.simulate.result import (
     Snapshot,
     Timeline,
 )
-from lightloom.simulate.run import simulate
+from lightloom.simulate.run import record_decisions, simulate
 
 __all__ = [
     "CircuitTimeline",
     "CircuitUse",
+    "DecisionLog",
+    "DecisionRecord",
     "LinkUse",
     "Packets",
     "PhaseCount",
@@ -21,5 +24,6 @@ __all__ = [
     "Run",
     "Snapshot",
     "Timeline",
+    "record_decisions",
     "simulate",
 ]

@@ -9,8 +9,8 @@ from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
 from lightloom.schedule import CircuitAllocator
-from lightloom.simulate.allocator import core_errors
 from lightloom.simulate.columns import as_plain
+from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner
 from lightloom.workload.task_graph import TaskGraph

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.fabric.network import Ocs
+from lightloom.simulate.decisions import DecisionLog, decision_log
 from lightloom.units import PS_PER_S
 
 
@@ -51,7 +53,7 @@ class CircuitUse:
     relayed, one_hop
         Where servers may relay: all-to-alls that relays served, and those for which it did not pay.
     allocations, shared
-        Questions to the allocator, and those answered from an equal earlier one.
+        Requests to the allocator, and those served from an equal earlier one.
     """
 
     decisions: int
@@ -75,7 +77,7 @@ class CircuitUse:
 
     @property
     def shared_ratio(self) -> float:
-        """Part of the allocator's questions answered from an equal earlier one."""
+        """Part of the requests to the allocator that were served from an equal earlier one."""
         return self.shared / self.allocations if self.allocations else 0.0
 
 
@@ -196,6 +198,8 @@ class Run:
         What the flow simulation did for it.
     timeline, circuit_timeline, snapshots
         For the workers asked for; empty otherwise.
+    decisions
+        Every decision with what it started from, if asked for and there are circuits to decide.
     """
 
     step_time_s: float
@@ -215,6 +219,7 @@ class Run:
     timeline: Timeline
     circuit_timeline: CircuitTimeline
     snapshots: tuple[Snapshot, ...]
+    decisions: DecisionLog | None = None
 
     @property
     def carried_bytes(self) -> dict[str, int]:
@@ -244,8 +249,8 @@ class Run:
         }
 
 
-def run_of(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
-    """Convert what the core returned; ``own_allocator`` names a user's."""
+def run_of(raw: Mapping[str, Any], custom_allocator: str | None, ocs: Ocs | None) -> Run:
+    """Convert what the core returned; ``custom_allocator`` names a user's."""
     names: list[str] = raw["categories"]
     roles: list[tuple[str, int, list[int]]] = raw["roles"]
     totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
@@ -269,7 +274,8 @@ def run_of(raw: Mapping[str, Any], own_allocator: str | None) -> Run:
         flow_work=dict(raw["flow_work"]),
         timeline=Timeline(**_in_seconds(raw["timeline"]), categories=tuple(names)),
         circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
-        snapshots=tuple(_snapshot(entry, own_allocator) for entry in raw["snapshots"]),
+        snapshots=tuple(_snapshot(entry, custom_allocator) for entry in raw["snapshots"]),
+        decisions=decision_log(raw["decisions"], ocs),
     )
 
 
@@ -289,10 +295,10 @@ def _in_seconds(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _snapshot(entry: Mapping[str, Any], own_allocator: str | None) -> Snapshot:
+def _snapshot(entry: Mapping[str, Any], custom_allocator: str | None) -> Snapshot:
     size = len(entry["servers"])
-    if own_allocator is not None and entry["chosen"] != "static":
-        entry = {**entry, "chosen": own_allocator}
+    if custom_allocator is not None and entry["chosen"] != "static":
+        entry = {**entry, "chosen": custom_allocator}
     square = {name: entry[name].reshape(size, size) for name in ("demand", "circuits")}
     return Snapshot(**{**_in_seconds(entry), **square})
 

@@ -58,12 +58,12 @@ def simulate(
         exact, and for small steps; ``"packet"`` is those by default. :class:`Phases` of the
         network: flows that take as long as their phases take as packets.
     share_equal_work
-        Whether equal questions to the circuit allocator are answered once; changes no result of an
-        allocator that answers equal questions alike.
+        Whether equal requests to the circuit allocator are served once; changes no result of an
+        allocator that serves equal requests alike.
     allocator
-        Decides on circuits instead of the network's own: called with the questions of a decision,
-        several where the policy weighs several, it returns circuits ``(n, n)`` for each. What it
-        raises ends the run and is raised as it is.
+        Proposes circuits instead of the network's allocator: called with the requests of a
+        decision, several where the policy compares several, it returns circuits ``(n, n)`` for
+        each. What it raises ends the run and is raised as it is.
 
     Raises
     ------
@@ -86,6 +86,34 @@ def simulate(
     if not packets.full:
         _check_size(play, packets)
     return play.run(packets.plain(), progress)
+
+
+def record_decisions(
+    graph: TaskGraph,
+    network: Network,
+    *,
+    progress: Progress | None = None,
+    allocator: CircuitAllocator | None = None,
+) -> Run:
+    """Simulate one training step with fluid flows, and keep every decision on circuits.
+
+    Parameters
+    ----------
+    graph, network, progress, allocator
+        As :func:`simulate`.
+
+    Returns
+    -------
+    Run
+        With ``decisions``, unless the network has no circuits to decide.
+
+    Raises
+    ------
+    FabricError, InputError, KeyboardInterrupt
+        As :func:`simulate`.
+    """
+    play = StepRunner(graph, network, (), True, allocator, record_decisions=True)
+    return play.run(None, progress)
 
 
 def _by_phases(play: StepRunner, phases: Phases, progress: Progress | None) -> Run:

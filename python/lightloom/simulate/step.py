@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.schedule import CircuitAllocator
-from lightloom.simulate.allocator import AllocatorCallback, core_errors
+from lightloom.schedule import AllocatorCallback, CircuitAllocator
 from lightloom.simulate.columns import as_plain
+from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
 
@@ -24,6 +24,7 @@ class StepRunner:
     timeline_workers: Sequence[int]
     share_equal_work: bool
     allocator: CircuitAllocator | None
+    record_decisions: bool = False
 
     def run(
         self,
@@ -34,10 +35,11 @@ class StepRunner:
         options = {
             "timeline_workers": [int(worker) for worker in self.timeline_workers],
             "share_equal_work": self.share_equal_work,
+            "record_decisions": self.record_decisions,
         }
-        ask = None if self.allocator is None else AllocatorCallback(self.allocator)
+        callback = None if self.allocator is None else AllocatorCallback(self.allocator)
         network = as_plain(self.network)
-        with core_errors(ask):
-            raw = _core.execute(self.graph, network, options, progress, ask, model)
-        own = None if self.allocator is None else getattr(self.allocator, "__name__", "own")
-        return run_of(raw, own)
+        with core_errors(callback):
+            raw = _core.execute(self.graph, network, options, progress, callback, model)
+        custom = None if self.allocator is None else getattr(self.allocator, "__name__", "custom")
+        return run_of(raw, custom, self.network.ocs)

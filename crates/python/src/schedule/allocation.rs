@@ -201,7 +201,7 @@ fn schedule_map_nics<'py>(
     Ok(nic_rows(py, &mapped))
 }
 
-fn nic_circuit(row: &[u32]) -> NicCircuit {
+pub(super) fn nic_circuit(row: &[u32]) -> NicCircuit {
     NicCircuit {
         a: NicEnd { server: row[0], nic: row[1] },
         b: NicEnd { server: row[2], nic: row[3] },
@@ -216,7 +216,7 @@ fn nic_circuits(rows: &PyReadonlyArray2<'_, u32>) -> Vec<NicCircuit> {
     rows.as_array().rows().into_iter().map(circuit).collect()
 }
 
-fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<u32>> {
+pub(super) fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<u32>> {
     let cells = mapped.iter().flat_map(|c| [c.a.server, c.a.nic, c.b.server, c.b.nic]).collect();
     let rows = Array2::from_shape_vec((mapped.len(), 4), cells).expect("four cells per circuit");
     rows.into_pyarray(py)

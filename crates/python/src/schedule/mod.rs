@@ -2,9 +2,9 @@
 
 mod allocation;
 mod coloring;
+pub(crate) mod decider;
 mod matching;
 mod permutation;
-mod reconfigure;
 mod relay;
 mod systems;
 mod topoopt;
@@ -18,9 +18,9 @@ use crate::arrays::Column;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocation::register(module)?;
     coloring::register(module)?;
+    decider::register(module)?;
     matching::register(module)?;
     permutation::register(module)?;
-    reconfigure::register(module)?;
     relay::register(module)?;
     systems::register(module)?;
     topoopt::register(module)

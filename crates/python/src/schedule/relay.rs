@@ -30,7 +30,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// `lightloom.schedule.requests.RelayCharges`.
 #[derive(FromPyObject)]
-struct RelayCharges {
+pub(super) struct RelayCharges {
     staging_bps: Option<u64>,
     chunk_bytes: u64,
     chunk_latency_ps: u64,
@@ -38,7 +38,7 @@ struct RelayCharges {
 }
 
 impl RelayCharges {
-    fn cost(&self) -> RelayCost {
+    pub(super) fn cost(&self) -> RelayCost {
         RelayCost {
             staging_rate: self.staging_bps.map(Rate),
             chunk_bytes: self.chunk_bytes,

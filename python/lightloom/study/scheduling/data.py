@@ -96,7 +96,7 @@ def _allocation(row: AllocationRow) -> dict[str, Any]:
     }
 
 
-def _decision(decision: schedule.BreakEven) -> dict[str, Any]:
+def _decision(decision: schedule.Decision) -> dict[str, Any]:
     return {
         "hold_s": decision.hold_s,
         "switch_s": decision.switch_s,

@@ -84,7 +84,7 @@ class ScheduleComparison:
     held_relayed: schedule.Relayed | None = None
     made_to_relay: schedule.RelayedAllocation | None = None
     planes: schedule.PlanePlan | None = None
-    decision: schedule.BreakEven | None = None
+    decision: schedule.Decision | None = None
     interrupted: bool = False
 
     def __repr__(self) -> str:

@@ -267,16 +267,15 @@ def _allocate(found: ScheduleComparison, method: str, choice: Choice) -> None:
 
 
 def _decide(found: ScheduleComparison) -> None:
-    """Weigh the circuits held against all that were found, if the delay is not hidden."""
+    """Compare the circuits held with all that were found, if the delay is not hidden."""
     assert found.held is not None
-    found.decision = schedule.break_even(
-        found.problem.demand,
-        found.held.circuits,
-        _region(found.problem),
-        switching=schedule.Switching(found.problem.delay_s),
-        method=None,
-        proposals=[row.split.circuits for row in found.allocations],
+    demand = found.problem.demand
+    decider = schedule.Decider(
+        len(demand), _region(found.problem), timing=schedule.SwitchTiming(found.problem.delay_s)
     )
+    held = decider.hold(found.held.circuits)
+    proposals = [row.split.circuits for row in found.allocations]
+    found.decision = decider.decide(held, demand, proposals=proposals)
 
 
 def _make_to_relay(found: ScheduleComparison) -> None:

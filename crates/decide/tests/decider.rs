@@ -1,0 +1,380 @@
+//! What holds for every decision: ports, failures, NICs that stay, changes that add up, time.
+
+#[path = "../../schedule/tests/common/mod.rs"]
+mod common;
+
+use common::Random;
+use lightloom_decide::{
+    Case, Change, CircuitAllocator, Decider, Decision, Held, Region, Requested, Upcoming, Why,
+    decide_all, switched_pairs,
+};
+use lightloom_model::{
+    Allocator, Duration, Failures, Fibers, FirstAllToAll, Invalid, Policy, Rate, Reconfigure,
+    SwitchTiming,
+};
+use lightloom_schedule::relay::RelayCost;
+use lightloom_schedule::{NicCircuit, Request, makespans};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+const GBPS: u64 = 1_000_000_000;
+const US: u64 = 1_000_000;
+
+/// A decider, what is held and what is upcoming.
+#[derive(Debug, Clone)]
+struct World {
+    region: Region,
+    policy: Policy,
+    timing: SwitchTiming,
+    upcoming: Vec<Upcoming>,
+}
+
+impl World {
+    fn decider(&self) -> Decider {
+        Decider::new(self.region.clone(), self.policy, self.timing).expect("a consistent region")
+    }
+}
+
+fn region(servers: usize, ports: u32) -> Region {
+    Region {
+        ports: vec![ports; servers],
+        allowed: None,
+        planes: None,
+        numa_nodes: 2,
+        circuit_rate: Rate(400 * GBPS),
+        eps_rates: vec![Rate(800 * GBPS); servers],
+        eps_nics: 2,
+        relay_cost: RelayCost::default(),
+        failures: Failures::default(),
+    }
+}
+
+fn policy(when: Reconfigure) -> Policy {
+    Policy {
+        allocator: Allocator::Best,
+        when,
+        first: FirstAllToAll::Reuse,
+        split: true,
+        relaying: false,
+    }
+}
+
+/// Skewed demand, transposed every other time.
+fn upcoming(servers: usize, hidden: &[u64], seed: u64) -> Vec<Upcoming> {
+    let mut random = Random(seed | 1);
+    let mut found: Vec<Upcoming> = Vec::new();
+    for (index, &hidden) in hidden.iter().enumerate() {
+        let demand = match found.last() {
+            Some(last) if index % 2 == 1 => (0..servers * servers)
+                .map(|cell| last.demand[cell % servers * servers + cell / servers])
+                .collect(),
+            _ => common::Case::random(servers, 1, true, &mut random).demand,
+        };
+        found.push(Upcoming::known(demand, Duration(hidden)));
+    }
+    found
+}
+
+fn failures(servers: u32, ports: u32) -> impl Strategy<Value = Failures> {
+    let nic = (0..servers, 0..ports.max(1));
+    let nics = prop::collection::vec(nic, 0..3);
+    let eps_nics = prop::collection::vec((0..servers, 0..2_u32), 0..2);
+    let planes = prop::collection::vec(0..ports.max(1), 0..2);
+    (nics, eps_nics, planes, any::<bool>()).prop_map(move |(nics, eps_nics, planes, none)| {
+        if none || ports == 0 {
+            return Failures::default();
+        }
+        Failures { nics, eps_nics, servers: Vec::new(), planes }
+    })
+}
+
+fn whens() -> impl Strategy<Value = Reconfigure> {
+    prop::sample::select(Reconfigure::ALL)
+}
+
+fn world() -> impl Strategy<Value = World> {
+    (2..7_usize, 1..6_u32).prop_flat_map(|(servers, ports)| {
+        let planes =
+            prop_oneof![Just(None), Just(Some(Fibers::Duplex)), Just(Some(Fibers::Crossed))];
+        let times = prop::collection::vec(0..3_000 * US, 1..5);
+        let how =
+            (planes, whens(), any::<bool>(), any::<bool>(), prop::sample::select(Allocator::ALL));
+        (failures(servers as u32, ports), how, times, 0..1_000 * US, any::<u64>()).prop_map(
+            move |(failures, (planes, when, keep, relaying, allocator), times, fixed, seed)| {
+                World {
+                    region: Region { planes, failures, ..region(servers, ports) },
+                    policy: Policy { allocator, relaying, ..policy(when) },
+                    timing: SwitchTiming {
+                        fixed: Duration(fixed),
+                        per_pair: Duration(US),
+                        keep_unchanged: keep,
+                        ..SwitchTiming::default()
+                    },
+                    upcoming: upcoming(servers, &times, seed),
+                }
+            },
+        )
+    })
+}
+
+/// Whether both NICs of a circuit work.
+fn works(region: &Region, circuit: &NicCircuit) -> bool {
+    [circuit.a, circuit.b].iter().all(|end| {
+        let failures = &region.failures;
+        end.nic < region.ports[end.server as usize]
+            && !failures.nics.contains(&(end.server, end.nic))
+            && !failures.planes.contains(&end.nic)
+    })
+}
+
+/// Everything that must hold between what was held and what was decided.
+fn check(world: &World, before: &Held, decision: &Decision) -> Result<(), TestCaseError> {
+    let (held, change) = (&decision.held, &decision.change);
+    world.decider().check(held).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert!(held.nics.iter().all(|circuit| works(&world.region, circuit)));
+    let set = |circuits: &[NicCircuit]| circuits.iter().copied().collect::<HashSet<_>>();
+    let (old, new) = (set(&before.nics), set(&held.nics));
+    let lost = set(&change.lost);
+    prop_assert!(lost.iter().all(|circuit| !works(&world.region, circuit)));
+    let mut left: HashSet<NicCircuit> = set(&change.keep);
+    left.extend(&change.delete);
+    left.extend(change.moved.iter().map(|(from, _)| *from));
+    left.extend(&lost);
+    prop_assert_eq!(&left, &old);
+    let mut made: HashSet<NicCircuit> = set(&change.keep);
+    made.extend(&change.create);
+    made.extend(change.moved.iter().map(|(_, to)| *to));
+    prop_assert_eq!(&made, &new);
+    prop_assert_eq!(decision.ready_after, world.timing.for_pairs(decision.pairs));
+    prop_assert_eq!(decision.pairs, change.pairs(world.timing.keep_unchanged));
+    if world.region.planes.is_none() {
+        prop_assert!(change.moved.is_empty(), "one switch joins any two NICs");
+        if lost.is_empty() {
+            let pairs = switched_pairs(&world.timing, &before.circuits, &held.circuits);
+            prop_assert_eq!(decision.pairs, pairs);
+        }
+    }
+    prop_assert!(decision.makespan >= decision.bound * (1.0 - 1e-9));
+    prop_assert!(decision.why.to_string().ends_with('.'));
+    Ok(())
+}
+
+/// Seconds of the upcoming all-to-alls over some circuits.
+fn time(decider: &Decider, circuits: &[u16], upcoming: &[Upcoming]) -> f64 {
+    upcoming
+        .iter()
+        .map(|next| makespans(&decider.request(&next.demand, None), &[circuits])[0])
+        .sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn decisions_are_sound(world in world()) {
+        let mut decider = world.decider();
+        let mut held = decider.start();
+        for round in 0..2 {
+            let decision = decider.decide(&held, &world.upcoming);
+            check(&world, &held, &decision)?;
+            if world.policy.when == Reconfigure::Never {
+                prop_assert_eq!(decision.why, Why::Never);
+                prop_assert_eq!(&decision.held, &held);
+            }
+            // Another decider, without a past, decides alike.
+            let again = world.decider().with_cache_bytes(0).decide(&held, &world.upcoming);
+            prop_assert_eq!(&again, &decision, "round {}", round);
+            held = decision.held;
+        }
+    }
+
+    #[test]
+    fn values_survive_being_stored(world in world()) {
+        let mut decider = world.decider();
+        let held = decider.start();
+        let decision = decider.decide(&held, &world.upcoming);
+        let text = serde_json::to_string(&(&world.region, &held, &world.upcoming, &decision));
+        let text = text.expect("plain values");
+        let back: (Region, Held, Vec<Upcoming>, Decision) =
+            serde_json::from_str(&text).expect("what was written");
+        prop_assert_eq!(&back.0, &world.region);
+        prop_assert_eq!(&back.1, &held);
+        prop_assert_eq!(&back.2, &world.upcoming);
+        prop_assert_eq!(&back.3, &decision);
+        prop_assert_eq!(serde_json::to_string(&back).expect("plain values"), text);
+    }
+
+    #[test]
+    fn break_even_is_never_worse_than_hold(world in world()) {
+        let world = World { policy: policy(Reconfigure::BreakEven), ..world };
+        let mut decider = world.decider();
+        let held = decider.start();
+        let decision = decider.decide(&held, &world.upcoming);
+        let hold = time(&decider, &held.circuits, &world.upcoming);
+        match decision.why {
+            Why::Pays { hold: with_held, switch, exposed, pairs } => {
+                prop_assert!(switch + exposed < with_held && with_held <= hold * (1.0 + 1e-9));
+                prop_assert_eq!(pairs, decision.pairs);
+                let hidden = world.upcoming[0].hidden.0;
+                let late = Duration(decision.ready_after.0.saturating_sub(hidden));
+                prop_assert!((late.as_seconds() - exposed).abs() < 1e-12);
+            }
+            Why::DoesNotPay { hold: with_held, switch, exposed, .. } => {
+                prop_assert!(switch + exposed >= with_held);
+                prop_assert_eq!(decision.pairs, 0);
+            }
+            Why::CannotPay { .. } | Why::NoProposal { .. } => prop_assert_eq!(decision.pairs, 0),
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn circuits_on_nics_that_fail_are_lost(world in world(), nic in 0..5_u32) {
+        let mut healthy = world.clone();
+        healthy.region.failures = Failures::default();
+        let mut decider = healthy.decider();
+        let held = decider.decide(&decider.start(), &world.upcoming).held;
+        let mut broken = healthy.clone();
+        broken.region.failures.nics = vec![(1, nic % world.region.ports[1])];
+        let decision = broken.decider().decide(&held, &world.upcoming);
+        check(&broken, &held, &decision)?;
+        let failed = held.nics.iter().filter(|circuit| !works(&broken.region, circuit)).count();
+        prop_assert_eq!(decision.change.lost.len(), failed);
+    }
+
+    #[test]
+    fn regions_decided_together_decide_as_alone(one in world(), other in world()) {
+        let (mut first, mut second) = (one.decider(), other.decider());
+        let (held, there) = (first.start(), second.start());
+        let alone = [
+            first.clone().decide_by(&held, &one.upcoming, &mut Pairs::default()),
+            second.clone().decide_by(&there, &other.upcoming, &mut Pairs::default()),
+        ];
+        let mut both = Pairs::default();
+        let found = decide_all(
+            &mut [
+                Case { decider: &mut first, held: &held, upcoming: &one.upcoming },
+                Case { decider: &mut second, held: &there, upcoming: &other.upcoming },
+            ],
+            Some(&mut both),
+        );
+        let [Ok(one), Ok(other)] = alone else { panic!("pairs fit any ports") };
+        prop_assert_eq!(found, Ok(vec![one, other]));
+        prop_assert!(both.0 <= 1, "one call for all requests");
+    }
+}
+
+/// One circuit between servers 2 k and 2 k + 1, where both have a port.
+#[derive(Default)]
+struct Pairs(u32);
+
+impl CircuitAllocator for Pairs {
+    fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
+        self.0 += 1;
+        let circuits = |request: &Request| {
+            let n = request.servers;
+            let mut circuits = vec![0; n * n];
+            for a in (0..n - 1).step_by(2) {
+                let joined = u16::from(request.ports[a] > 0 && request.ports[a + 1] > 0);
+                circuits[a * n + a + 1] = joined;
+                circuits[(a + 1) * n + a] = joined;
+            }
+            circuits
+        };
+        Ok(requests.iter().map(circuits).collect())
+    }
+}
+
+/// Proposes the same, whatever the requests.
+struct Fixed(Vec<Vec<u16>>);
+
+impl CircuitAllocator for Fixed {
+    fn allocate(&mut self, _: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
+        Ok(self.0.clone())
+    }
+}
+
+#[test]
+fn proposals_are_checked() {
+    let mut decider =
+        Decider::new(region(2, 2), policy(Reconfigure::Always), SwitchTiming::default()).unwrap();
+    let held = decider.start();
+    let next = [Upcoming::known(vec![0, 1, 1, 0], Duration::ZERO)];
+    let mut refusal = |given: Vec<Vec<u16>>| {
+        decider.decide_by(&held, &next, &mut Fixed(given)).unwrap_err().to_string()
+    };
+    assert_eq!(refusal(vec![]), "allocator: 0 proposals for 1 requests");
+    let text = "allocator: server 0 has 2 ports but 3 circuits";
+    assert_eq!(refusal(vec![vec![0, 3, 3, 0]]), text);
+}
+
+#[test]
+fn a_change_tells_moves_from_new_circuits() {
+    let circuit = |a: (u32, u32), b: (u32, u32)| NicCircuit {
+        a: lightloom_schedule::NicEnd { server: a.0, nic: a.1 },
+        b: lightloom_schedule::NicEnd { server: b.0, nic: b.1 },
+    };
+    let stays = circuit((0, 0), (1, 0));
+    let (from, to) = (circuit((0, 1), (2, 1)), circuit((0, 2), (2, 2)));
+    let (gone, new) = (circuit((1, 1), (2, 0)), circuit((1, 1), (3, 1)));
+    let change = Change::between(&[stays, from, gone], &[stays, to, new]);
+    assert_eq!(
+        (change.keep.as_slice(), change.moved.as_slice()),
+        (&[stays][..], &[(from, to)][..])
+    );
+    assert_eq!((change.delete.as_slice(), change.create.as_slice()), (&[gone][..], &[new][..]));
+    assert_eq!((change.pairs(true), change.pairs(false)), (2, 3));
+    assert_eq!(Change::between(&[stays], &[stays]).pairs(false), 0);
+}
+
+#[test]
+fn nothing_upcoming_holds() {
+    let mut decider =
+        Decider::new(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default())
+            .unwrap();
+    let held = decider.start();
+    let decision = decider.decide(&held, &[]);
+    assert_eq!((decision.why, decision.pairs, &decision.held), (Why::NothingUpcoming, 0, &held));
+}
+
+#[test]
+fn too_little_seen_requests_nothing() {
+    let mut decider =
+        Decider::new(region(4, 2), policy(Reconfigure::BreakEven), SwitchTiming::default())
+            .unwrap();
+    let held = decider.start();
+    let mut next = upcoming(4, &[0], 7);
+    assert!(matches!(decider.decide(&held, &next).why, Why::Pays { .. }));
+    next[0].requested = Requested::Nothing;
+    assert!(matches!(decider.decide(&held, &next).why, Why::NoProposal { .. }));
+    next[0].requested = Requested::Other(next[0].demand.clone());
+    assert!(matches!(decider.decide(&held, &next).why, Why::Pays { .. }));
+}
+
+#[test]
+fn reasons_are_plain_sentences() {
+    let (hold, switch, exposed) = (1.5e-3, 1e-3, 2e-4);
+    let pays = Why::Pays { hold, switch, exposed, pairs: 4 }.to_string();
+    assert_eq!(
+        pays,
+        "Switched: the upcoming all-to-alls take 1.5 ms with the circuits held and 1 ms after a \
+         switch that exposes 200 us and changes 4 pairs."
+    );
+    let never = Why::NoProposal { hold: f64::INFINITY }.to_string();
+    assert!(never.contains("take forever"), "{never}");
+}
+
+#[test]
+fn a_region_that_is_not_consistent_is_refused() {
+    let refusal = |region: Region| {
+        let made = Decider::new(region, policy(Reconfigure::Always), SwitchTiming::default());
+        made.map(|_| ()).unwrap_err().to_string()
+    };
+    let broken = Failures { planes: vec![4], ..Failures::default() };
+    let text = refusal(Region { failures: broken, ..region(2, 4) });
+    assert_eq!(text, "failed plane: 4, expected 0 to 3");
+    let text = refusal(Region { ports: vec![2, 4], planes: Some(Fibers::Duplex), ..region(2, 4) });
+    assert!(text.starts_with("a server has 2 ports, another 4: planes expect one NIC"), "{text}");
+    let text = refusal(Region { eps_rates: vec![], ..region(2, 4) });
+    assert_eq!(text, "eps_rates has 0 entries, expected 2");
+}

@@ -1,0 +1,538 @@
+//! The decider: `lightloom.schedule.decider`.
+
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
+use super::allocation::{nic_circuit, nic_rows, square};
+use super::relay::RelayCharges;
+use crate::allocator::Caller;
+use crate::arrays::{Column, Given, Matrix, Rates, refuse};
+use crate::choices::parse;
+use lightloom_decide::{Decider, Decision, Held, Region, Requested, Upcoming};
+use lightloom_model::{
+    Allocator, Duration, Failures, FirstAllToAll, Invalid, Policy, Rate, Reconfigure, SwitchTiming,
+};
+use lightloom_schedule::NicCircuit;
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, TryLockError};
+
+/// Adds the classes to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyRegion>()?;
+    module.add_class::<PyHeld>()?;
+    module.add_class::<PyUpcoming>()?;
+    module.add_class::<PyDecision>()?;
+    module.add_class::<PyDecider>()
+}
+
+/// `lightloom.schedule.Failures`.
+#[derive(FromPyObject)]
+pub struct PyFailures {
+    nics: Vec<(u32, u32)>,
+    eps_nics: Vec<(u32, u32)>,
+    servers: Vec<u32>,
+    planes: Vec<u32>,
+}
+
+impl From<PyFailures> for Failures {
+    fn from(PyFailures { nics, eps_nics, servers, planes }: PyFailures) -> Self {
+        Self { nics, eps_nics, servers, planes }
+    }
+}
+
+/// `lightloom.schedule.decider.Ports`: what a region is made of, in whole units.
+#[derive(FromPyObject)]
+struct Ports {
+    ports: Column<u32>,
+    allowed: Option<Matrix<bool>>,
+    planes: Option<String>,
+    numa_nodes: u32,
+    circuit_bps: u64,
+    eps_bps: Rates,
+    eps_nics: u32,
+    relay_cost: Option<RelayCharges>,
+    failures: Option<PyFailures>,
+}
+
+/// A region as a decider knows it.
+#[pyclass(name = "DeciderRegion", module = "lightloom._core", frozen)]
+pub struct PyRegion(pub Region);
+
+#[pymethods]
+impl PyRegion {
+    #[new]
+    fn new(values: Given<Ports>) -> PyResult<Self> {
+        let values = values.0;
+        let region = Region {
+            ports: values.ports.0,
+            allowed: values.allowed.map(|pairs| pairs.values),
+            planes: values.planes.as_deref().map(parse).transpose()?,
+            numa_nodes: values.numa_nodes,
+            circuit_rate: Rate(values.circuit_bps),
+            eps_rates: values.eps_bps.0,
+            eps_nics: values.eps_nics,
+            relay_cost: values.relay_cost.map(|charges| charges.cost()).unwrap_or_default(),
+            failures: values.failures.map(Failures::from).unwrap_or_default(),
+        };
+        region.validate().map_err(refuse)?;
+        Ok(Self(region))
+    }
+
+    #[getter]
+    fn ports<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        self.0.ports.clone().into_pyarray(py)
+    }
+
+    #[getter]
+    fn allowed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray2<bool>>> {
+        let allowed = self.0.allowed.clone()?;
+        Some(square(self.0.servers(), allowed).into_pyarray(py))
+    }
+
+    #[getter]
+    fn planes(&self) -> Option<&'static str> {
+        self.0.planes.map(lightloom_model::Fibers::name)
+    }
+
+    #[getter]
+    fn numa_nodes(&self) -> u32 {
+        self.0.numa_nodes
+    }
+
+    #[getter]
+    fn circuit_bps(&self) -> u64 {
+        self.0.circuit_rate.0
+    }
+
+    #[getter]
+    fn eps_bps<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        self.0.eps_rates.iter().map(|rate| rate.0).collect::<Vec<u64>>().into_pyarray(py)
+    }
+
+    #[getter]
+    fn eps_nics(&self) -> u32 {
+        self.0.eps_nics
+    }
+
+    /// Staging bits per second, chunk bytes, picoseconds per chunk, bytes of memory.
+    #[getter]
+    fn relay_cost(&self) -> (Option<u64>, u64, u64, Option<u64>) {
+        let cost = self.0.relay_cost;
+        let staging = cost.staging_rate.map(|rate| rate.0);
+        (staging, cost.chunk_bytes, cost.chunk_latency.0, cost.memory_limit)
+    }
+
+    /// Failed optical NICs, EPS NICs, servers and planes.
+    #[getter]
+    #[expect(clippy::type_complexity, reason = "four lists")]
+    fn failures(&self) -> (Vec<(u32, u32)>, Vec<(u32, u32)>, Vec<u32>, Vec<u32>) {
+        let Failures { nics, eps_nics, servers, planes } = self.0.failures.clone();
+        (nics, eps_nics, servers, planes)
+    }
+}
+
+/// The circuits that a region has.
+#[pyclass(name = "Held", module = "lightloom._core", frozen, eq, from_py_object)]
+#[derive(Clone, PartialEq)]
+pub struct PyHeld(pub Arc<Held>);
+
+#[pymethods]
+impl PyHeld {
+    /// Parallel circuits of each pair, `(n, n)`.
+    #[getter]
+    fn circuits<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u16>> {
+        let circuits = self.0.circuits.clone();
+        square(circuits.len().isqrt(), circuits).into_pyarray(py)
+    }
+
+    /// Server, NIC, server, NIC of each circuit, `(circuits, 4)`, sorted.
+    #[getter]
+    fn nics<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.nics)
+    }
+
+    /// The allocator whose circuits these are.
+    #[getter]
+    fn chosen(&self) -> &'static str {
+        self.0.chosen.name()
+    }
+
+    /// The same as text, which `from_json` reads.
+    fn to_json(&self) -> String {
+        json(&*self.0)
+    }
+
+    /// The circuits that a text of `to_json` states.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let held = serde_json::from_str(text).map_err(|error| refuse(Invalid(error.to_string())));
+        Ok(Self(Arc::new(held?)))
+    }
+
+    fn __repr__(&self) -> String {
+        let servers = self.0.circuits.len().isqrt();
+        format!("Held({} circuits among {servers} servers)", self.0.nics.len())
+    }
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain values without maps")
+}
+
+/// An all-to-all whose demand is known or predicted.
+#[pyclass(name = "Upcoming", module = "lightloom._core", frozen, eq)]
+#[derive(PartialEq)]
+pub struct PyUpcoming(pub Upcoming);
+
+#[pymethods]
+impl PyUpcoming {
+    /// One of known demand, `(n, n)`; or of predicted demand, by which circuits are judged, and
+    /// others that they are requested for, if any.
+    #[new]
+    #[pyo3(signature = (demand, hidden_ps, *, predicted = false, requested = None))]
+    fn new(
+        demand: PyReadonlyArray2<'_, u64>,
+        hidden_ps: u64,
+        predicted: bool,
+        requested: Option<PyReadonlyArray2<'_, u64>>,
+    ) -> PyResult<Self> {
+        let requested = match (predicted, requested) {
+            (false, None) => Requested::Demand,
+            (true, None) => Requested::Nothing,
+            (true, Some(other)) if other.shape() == demand.shape() => {
+                Requested::Other(cells(&other))
+            }
+            _ => return Err(refuse(Invalid::new("requested demand is for predicted demand"))),
+        };
+        let hidden = Duration(hidden_ps);
+        Ok(Self(Upcoming { demand: cells(&demand), requested, hidden }))
+    }
+
+    /// Bytes from source to destination, `(n, n)`, by which circuits are judged.
+    #[getter]
+    fn demand<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u64>> {
+        let demand = self.0.demand.clone();
+        square(demand.len().isqrt(), demand).into_pyarray(py)
+    }
+
+    /// Whether the demand is predicted, so that circuits are requested for other demand.
+    #[getter]
+    fn predicted(&self) -> bool {
+        self.0.requested != Requested::Demand
+    }
+
+    /// Bytes that circuits are requested for, `(n, n)`, if any.
+    #[getter]
+    fn requested<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray2<u64>>> {
+        let requested = self.0.request()?.to_vec();
+        Some(square(requested.len().isqrt(), requested).into_pyarray(py))
+    }
+
+    /// Picoseconds from the end of the all-to-all before it, or from now, until it is reached.
+    #[getter]
+    fn hidden_ps(&self) -> u64 {
+        self.0.hidden.0
+    }
+
+    fn to_json(&self) -> String {
+        json(&self.0)
+    }
+}
+
+fn cells(matrix: &PyReadonlyArray2<'_, u64>) -> Vec<u64> {
+    matrix.as_slice().map_or_else(|_| matrix.as_array().iter().copied().collect(), <[u64]>::to_vec)
+}
+
+/// The circuits of a region from now on.
+#[pyclass(name = "Decision", module = "lightloom._core", frozen, eq)]
+#[derive(PartialEq)]
+pub struct PyDecision(pub Decision);
+
+#[pymethods]
+impl PyDecision {
+    /// The circuits and their NICs.
+    #[getter]
+    fn held(&self) -> PyHeld {
+        PyHeld(Arc::new(self.0.held.clone()))
+    }
+
+    /// Parallel circuits of each pair, `(n, n)`.
+    #[getter]
+    fn circuits<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u16>> {
+        let circuits = self.0.held.circuits.clone();
+        square(circuits.len().isqrt(), circuits).into_pyarray(py)
+    }
+
+    /// Server, NIC, server, NIC of each circuit, `(circuits, 4)`, sorted.
+    #[getter]
+    fn nics<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.held.nics)
+    }
+
+    /// The allocator whose circuits these are.
+    #[getter]
+    fn chosen(&self) -> &'static str {
+        self.0.held.chosen.name()
+    }
+
+    /// New circuits, as `nics`.
+    #[getter]
+    fn create<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.change.create)
+    }
+
+    /// Circuits that are torn down, as `nics`.
+    #[getter]
+    fn delete<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.change.delete)
+    }
+
+    /// Circuits that stay on their NICs, as `nics`.
+    #[getter]
+    fn keep<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.change.keep)
+    }
+
+    /// Circuits that other NICs of the same servers take over: from where and to where, `(k, 8)`.
+    #[getter]
+    fn moved<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        let ends = |c: &NicCircuit| [c.a.server, c.a.nic, c.b.server, c.b.nic];
+        let moved = &self.0.change.moved;
+        let cells = moved.iter().flat_map(|(from, to)| [ends(from), ends(to)].concat()).collect();
+        Array2::from_shape_vec((moved.len(), 8), cells).expect("eight cells each").into_pyarray(py)
+    }
+
+    /// Circuits whose NICs have failed, as `nics`.
+    #[getter]
+    fn lost<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u32>> {
+        nic_rows(py, &self.0.change.lost)
+    }
+
+    /// Port pairs that the switch touches.
+    #[getter]
+    fn pairs(&self) -> u32 {
+        self.0.pairs
+    }
+
+    /// Whether any circuit changes.
+    #[getter]
+    fn reconfigure(&self) -> bool {
+        self.0.pairs > 0
+    }
+
+    /// Seconds from the decision until all circuits are up.
+    #[getter]
+    fn ready_after_s(&self) -> f64 {
+        self.0.ready_after.as_seconds()
+    }
+
+    /// What kind of reason it has.
+    #[getter]
+    fn reason(&self) -> &'static str {
+        self.0.why.name()
+    }
+
+    /// Seconds of the upcoming all-to-alls with the circuits held, if they were compared.
+    #[getter]
+    fn hold_s(&self) -> Option<f64> {
+        self.0.why.compared().hold
+    }
+
+    /// The same after the best switch, without what it exposes.
+    #[getter]
+    fn switch_s(&self) -> Option<f64> {
+        self.0.why.compared().switch
+    }
+
+    /// Seconds of the best switch that nothing hides.
+    #[getter]
+    fn exposed_s(&self) -> Option<f64> {
+        self.0.why.compared().exposed
+    }
+
+    /// Pairs that the best switch changes, or would change.
+    #[getter]
+    fn compared_pairs(&self) -> Option<u32> {
+        self.0.why.compared().pairs
+    }
+
+    /// The demand that was decided for, `(n, n)`.
+    #[getter]
+    fn demand<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<u64>> {
+        let demand = self.0.demand.clone();
+        square(demand.len().isqrt(), demand).into_pyarray(py)
+    }
+
+    /// Seconds of that demand over these circuits, at line rate.
+    #[getter]
+    fn makespan_s(&self) -> f64 {
+        self.0.makespan
+    }
+
+    /// Seconds of that demand that no circuits can beat.
+    #[getter]
+    fn bound_s(&self) -> f64 {
+        self.0.bound
+    }
+
+    /// Seconds that the upcoming all-to-alls would take longer with the circuits held before.
+    #[getter]
+    fn saved_s(&self) -> f64 {
+        self.0.saved
+    }
+
+    /// Everything as text.
+    fn to_json(&self) -> String {
+        json(&self.0)
+    }
+
+    fn __str__(&self) -> String {
+        self.0.why.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Decision({} pairs change: {})", self.0.pairs, self.0.why)
+    }
+}
+
+/// `lightloom.schedule.decider.PolicyValues`: how circuits follow the demand.
+#[derive(FromPyObject)]
+struct PolicyValues {
+    allocator: String,
+    when: String,
+    split: bool,
+    relaying: bool,
+}
+
+/// `lightloom.schedule.decider.TimingValues`: how long a switch takes, in picoseconds.
+#[derive(FromPyObject)]
+struct TimingValues {
+    fixed_ps: u64,
+    per_pair_ps: u64,
+    control_ps: u64,
+    link_up_ps: u64,
+    keep_unchanged: bool,
+}
+
+/// See `lightloom.schedule.Decider`.
+#[pyclass(name = "Decider", module = "lightloom._core", frozen)]
+pub struct PyDecider {
+    decider: Mutex<Decider>,
+    servers: usize,
+    allocator: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl PyDecider {
+    #[new]
+    fn new(
+        region: &PyRegion,
+        policy: PolicyValues,
+        timing: TimingValues,
+        allocator: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let policy = Policy {
+            allocator: parse::<Allocator>(&policy.allocator)?,
+            when: parse::<Reconfigure>(&policy.when)?,
+            first: FirstAllToAll::Reuse,
+            split: policy.split,
+            relaying: policy.relaying,
+        };
+        let timing = SwitchTiming {
+            fixed: Duration(timing.fixed_ps),
+            per_pair: Duration(timing.per_pair_ps),
+            control: Duration(timing.control_ps),
+            link_up: Duration(timing.link_up_ps),
+            keep_unchanged: timing.keep_unchanged,
+        };
+        let decider = Decider::new(region.0.clone(), policy, timing).map_err(refuse)?;
+        Ok(Self { decider: Mutex::new(decider), servers: region.0.servers(), allocator })
+    }
+
+    /// Demand-oblivious circuits to start with.
+    fn start(&self, py: Python<'_>) -> PyResult<PyHeld> {
+        py.detach(|| self.with(|decider| Ok(PyHeld(Arc::new(decider.start())))))
+    }
+
+    /// Given circuits, flat, on NICs that suit them.
+    fn hold(&self, py: Python<'_>, circuits: PyReadonlyArray2<'_, u16>) -> PyResult<PyHeld> {
+        let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
+        py.detach(|| self.with(|decider| Ok(PyHeld(Arc::new(decider.hold(circuits)?)))))
+    }
+
+    /// Given circuits on given NICs, rows of (server, NIC, server, NIC).
+    fn hold_on(&self, py: Python<'_>, nics: Matrix<u32>, chosen: &str) -> PyResult<PyHeld> {
+        nics.expect_columns("nics", 4)?;
+        let mut nics: Vec<NicCircuit> = nics.iter_rows().map(nic_circuit).collect();
+        let (chosen, servers) = (parse::<Allocator>(chosen)?, self.servers);
+        py.detach(|| {
+            nics.sort_unstable();
+            let mut circuits = vec![0_u16; servers * servers];
+            for circuit in &nics {
+                let (a, b) = (circuit.a.server as usize, circuit.b.server as usize);
+                if a < servers && b < servers {
+                    circuits[a * servers + b] += 1;
+                    circuits[b * servers + a] += 1;
+                }
+            }
+            let held = Held { circuits, nics, chosen };
+            self.with(|decider| {
+                decider.check(&held)?;
+                Ok(PyHeld(Arc::new(held)))
+            })
+        })
+    }
+
+    /// Decides for upcoming all-to-alls; among these circuits alone, `(k, n, n)`, if given.
+    fn decide(
+        &self,
+        py: Python<'_>,
+        held: &PyHeld,
+        upcoming: Vec<PyRef<'_, PyUpcoming>>,
+        proposals: Option<Vec<PyReadonlyArray2<'_, u16>>>,
+    ) -> PyResult<PyDecision> {
+        let upcoming: Vec<Upcoming> = upcoming.iter().map(|next| next.0.clone()).collect();
+        let cells = self.servers * self.servers;
+        if held.0.circuits.len() != cells || upcoming.iter().any(|next| next.demand.len() != cells)
+        {
+            let n = self.servers;
+            return Err(refuse(Invalid(format!("demand and circuits must be {n} x {n}"))));
+        }
+        let given: Option<Vec<Vec<u16>>> = proposals.map(|given| {
+            given.iter().map(|circuits| circuits.as_array().iter().copied().collect()).collect()
+        });
+        let function = self.allocator.as_ref().map(|function| function.clone_ref(py));
+        let mut caller = function.map(|function| Caller { function, error: None });
+        let found = py.detach(|| {
+            self.with(|decider| {
+                decider.check(&held.0)?;
+                match (&given, &mut caller) {
+                    (Some(given), _) => decider.decide_among(&held.0, &upcoming, given),
+                    (None, Some(caller)) => decider.decide_by(&held.0, &upcoming, caller),
+                    (None, None) => Ok(decider.decide(&held.0, &upcoming)),
+                }
+            })
+        });
+        match caller.and_then(|caller| caller.error) {
+            Some(error) => Err(error),
+            None => found.map(PyDecision),
+        }
+    }
+}
+
+impl PyDecider {
+    /// Without the interpreter lock; a decider that is deciding is not waited for, as its allocator
+    /// might be the caller.
+    fn with<T>(&self, act: impl FnOnce(&mut Decider) -> Result<T, Invalid>) -> PyResult<T> {
+        let mut decider = match self.decider.try_lock() {
+            Ok(decider) => decider,
+            // What panicked left at most a cache half filled.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(refuse(Invalid::new("this decider is busy: use one per thread")));
+            }
+        };
+        act(&mut decider).map_err(refuse)
+    }
+}

@@ -1,0 +1,350 @@
+"""Which circuits a region has: the decision that the simulator and a controller share.
+
+A :class:`Decider` knows the region, the policy and how long switches take.
+:meth:`Decider.decide` takes the circuits held and the upcoming all-to-alls, and returns a
+:class:`Decision`: the circuits, the NICs of each, what changes, after how long they are up, and
+why. The decision itself is Rust (``crates/decide``), the same that a simulated run takes; it
+releases the interpreter lock. Times are at line rate, as in :mod:`lightloom.schedule.circuits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError, echo
+from lightloom.schedule.allocator import AllocatorCallback, CircuitAllocator
+from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
+from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
+from lightloom.schedule.circuits import (
+    Region,
+    allowed_pairs,
+    check_circuits,
+    check_method,
+    eps_bps_of,
+    request_of,
+    whole_ports,
+)
+from lightloom.schedule.failures import Failures, check_demand
+from lightloom.schedule.relay_cost import RelayCost
+from lightloom.units import parse_quantity, to_ps
+
+#: times are whole picoseconds in 64 bits in the core
+_MAX_S = 1e6
+_MAX_NODES = 65_535
+
+Held = _core.Held
+Decision = _core.Decision
+Upcoming = _core.Upcoming
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How circuits follow the demand.
+
+    Attributes
+    ----------
+    allocator
+        A name of ``ALLOCATORS``: what turns demand into circuits.
+    when
+        A name of ``RECONFIGURE_POLICIES``: ``always`` and ``per-layer`` follow the allocator,
+        ``break-even`` and ``oracle`` switch where it pays, ``never`` keeps what is held.
+    relaying
+        What servers pay for passing bytes of others on; ``None`` if they do not.
+    """
+
+    allocator: str = "best"
+    when: str = "break-even"
+    relaying: RelayCost | None = None
+
+
+@dataclass(frozen=True)
+class SwitchTiming:
+    """How long a switch takes: the sum of its parts, and nothing if no circuit changes.
+
+    Attributes
+    ----------
+    fixed_s, per_pair_s
+        Switching time, and that of each pair that changes; numbers, or text such as ``"25 ms"``.
+    control_s
+        Collecting the demand, computing, commands.
+    link_up_s
+        Until the links carry traffic.
+    keep_unchanged
+        Whether circuits that do not change stay up; if not, all pairs count as changed.
+    """
+
+    fixed_s: float | str
+    per_pair_s: float | str = 0.0
+    control_s: float | str = 0.0
+    link_up_s: float | str = 0.0
+    keep_unchanged: bool = True
+
+
+@dataclass(frozen=True)
+class _PolicyValues:
+    """A policy as the core takes it."""
+
+    allocator: str
+    when: str
+    split: bool
+    relaying: bool
+
+
+@dataclass(frozen=True)
+class _TimingValues:
+    """A timing as the core takes it."""
+
+    fixed_ps: int
+    per_pair_ps: int
+    control_ps: int
+    link_up_ps: int
+    keep_unchanged: bool
+
+
+@dataclass(frozen=True)
+class _Ports:
+    """A region as the core takes it."""
+
+    ports: npt.NDArray[np.uint32]
+    allowed: npt.NDArray[np.bool_] | None
+    planes: str | None
+    numa_nodes: int
+    circuit_bps: int
+    eps_bps: npt.NDArray[np.uint64]
+    eps_nics: int
+    relay_cost: _core.RelayCost | None
+    failures: Failures | None
+
+
+class Decider:
+    """Decides which circuits a region has.
+
+    What is held is the caller's to keep: the same inputs lead to the same decision. One thread at a
+    time may use a decider.
+
+    Parameters
+    ----------
+    servers
+        Servers of the region.
+    region
+        Their ports and rates, and what has failed.
+    policy
+        How circuits follow the demand.
+    timing
+        How long a switch takes; a plain time is that of any switch.
+    planes
+        How fibers are laid where NIC i of every server is on a circuit switch of its own:
+        ``"duplex"`` or ``"crossed"``, see :func:`assign_planes`. By default one switch joins any
+        two NICs.
+    numa_nodes
+        NUMA nodes of a server, see :func:`map_nics`.
+    allocator
+        Proposes circuits instead of the policy's allocator.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        servers: int,
+        region: Region,
+        *,
+        policy: Policy | None = None,
+        timing: SwitchTiming | float | str,
+        planes: str | None = None,
+        numa_nodes: int = 2,
+        allocator: CircuitAllocator | None = None,
+    ) -> None:
+        policy = policy or Policy()
+        check_method(policy.allocator)
+        one_of(policy.when, "when", list(RECONFIGURE_POLICIES))
+        if planes is not None:
+            one_of(planes, "planes", list(PLANES))
+        count = whole_number(servers, "servers", 0, 4_096)
+        none = np.zeros((count, count), dtype=np.uint64)
+        self._working_ports = request_of(none, region, None)[1]
+        ports = _Ports(
+            ports=whole_ports(region.ports, count),
+            allowed=allowed_pairs(region, count),
+            planes=planes,
+            numa_nodes=whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES),
+            circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9),
+            eps_bps=np.array(eps_bps_of(region, count), np.uint64),
+            eps_nics=region.eps_nics or 0,
+            relay_cost=None if policy.relaying is None else policy.relaying.core(),
+            failures=region.failed,
+        )
+        callback = None if allocator is None else AllocatorCallback(allocator)
+        relaying = policy.relaying is not None
+        split = bool(region.split)
+        self._region = region
+        self._callback = callback
+        try:
+            self._core = _core.Decider(
+                _core.DeciderRegion(ports),
+                _PolicyValues(policy.allocator, policy.when, split, relaying),
+                _timing(timing),
+                callback,
+            )
+        except (ValueError, OverflowError) as error:
+            raise InputError(str(error)) from None
+
+    def start(self) -> Held:
+        """Return demand-oblivious circuits to start with."""
+        return self._core.start()
+
+    def hold(self, circuits: npt.ArrayLike) -> Held:
+        """Return given circuits, ``(n, n)``, as held, on NICs that suit them.
+
+        Raises
+        ------
+        InputError
+            If they take more ports than there are, or cannot be built.
+        """
+        given = self._checked(circuits)
+        try:
+            return self._core.hold(given)
+        except ValueError as error:
+            raise InputError(f"circuits: {error}") from None
+
+    def hold_on(self, nics: npt.ArrayLike, chosen: str = "best") -> Held:
+        """Return given circuits as held: rows of server, NIC, server, NIC, ``(circuits, 4)``.
+
+        Raises
+        ------
+        InputError
+            If a NIC does not exist or ends two circuits, or two NICs cannot be joined.
+        """
+        rows = as_array(nics, "nics", InputError)
+        if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
+            raise InputError(
+                f"nics: expected rows of 4 whole numbers, got {rows.dtype} of shape {rows.shape}"
+            )
+        try:
+            return self._core.hold_on(rows.astype(np.uint32), chosen)
+        except ValueError as error:
+            raise InputError(f"nics: {error}") from None
+
+    def decide(
+        self,
+        held: Held,
+        upcoming: Sequence[Upcoming] | npt.ArrayLike,
+        *,
+        hidden_s: float | str | Sequence[float | str] = 0.0,
+        proposals: Sequence[npt.ArrayLike] | None = None,
+    ) -> Decision:
+        """Decide on circuits for the upcoming all-to-alls.
+
+        Parameters
+        ----------
+        held
+            The circuits that the region has.
+        upcoming
+            The upcoming all-to-alls, in order: those of :func:`upcoming_all_to_alls`, or bytes from
+            source to destination as it takes them.
+        hidden_s
+            See there.
+        proposals
+            Circuits to compare with what is held, each ``(n, n)``: what pays is taken, whatever the
+            policy, and no allocator is called.
+
+        Raises
+        ------
+        DemandError
+            If a demand is not a square matrix of whole numbers from 0 to 2^64 - 1.
+        InputError
+            If another argument cannot be used.
+        """
+        following = _upcoming(upcoming, hidden_s)
+        if self._region.failed is not None and self._region.failed.servers:
+            for all_to_all in following:
+                check_demand(all_to_all.demand, self._region.failed)
+        given = None if proposals is None else [self._checked(circuits) for circuits in proposals]
+        try:
+            return self._core.decide(held, following, given)
+        except (ValueError, OverflowError) as error:
+            if self._callback is not None and self._callback.raised is error:
+                raise
+            raise InputError(str(error)) from None
+
+    def _checked(self, circuits: npt.ArrayLike) -> npt.NDArray[np.uint16]:
+        return check_circuits(circuits, self._working_ports)
+
+
+def _upcoming(
+    value: Sequence[Upcoming] | npt.ArrayLike, hidden_s: float | str | Sequence[float | str]
+) -> Sequence[Upcoming]:
+    if isinstance(value, list | tuple) and all(type(entry) is Upcoming for entry in value):
+        return cast(Sequence[Upcoming], value)
+    return upcoming_all_to_alls(cast(npt.ArrayLike, value), hidden_s)
+
+
+def upcoming_all_to_alls(
+    demand: npt.ArrayLike, hidden_s: float | str | Sequence[float | str] = 0.0
+) -> list[Upcoming]:
+    """Return upcoming all-to-alls of known demand.
+
+    Parameters
+    ----------
+    demand
+        Bytes from source to destination of the next all-to-all, ``(n, n)``, or of the next ``k``,
+        ``(k, n, n)``; whole numbers. Circuits are duplex: a combine that follows its dispatch may
+        be given as the transpose, and costs nothing to consider.
+    hidden_s
+        Time from now until the all-to-all is reached, and for later ones from the end of the one
+        before; one for all, or ``k``. A switch that takes no longer costs nothing.
+
+    Raises
+    ------
+    DemandError
+        If a demand is not a square matrix of whole numbers from 0 to 2^64 - 1.
+    InputError
+        If a time cannot be used.
+    """
+    given = as_array(demand, "demand", DemandError)
+    if given.ndim not in (2, 3) or len(given) == 0:
+        raise DemandError(
+            f"demand: expected one matrix or several of equal size, got shape {given.shape}"
+        )
+    matrices = given[np.newaxis] if given.ndim == 2 else given
+    hidden = _hidden_ps(hidden_s, len(matrices))
+    return [
+        Upcoming(square_matrix(matrix, "demand", 2**64 - 1, DemandError), time_ps)
+        for matrix, time_ps in zip(matrices, hidden, strict=True)
+    ]
+
+
+def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
+    if not isinstance(timing, SwitchTiming):
+        return _TimingValues(_ps(timing, "timing"), 0, 0, 0, keep_unchanged=True)
+    return _TimingValues(
+        fixed_ps=_ps(timing.fixed_s, "fixed_s"),
+        per_pair_ps=_ps(timing.per_pair_s, "per_pair_s"),
+        control_ps=_ps(timing.control_s, "control_s"),
+        link_up_ps=_ps(timing.link_up_s, "link_up_s"),
+        keep_unchanged=bool(timing.keep_unchanged),
+    )
+
+
+def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> list[int]:
+    if isinstance(hidden_s, str) or not isinstance(hidden_s, Sequence | np.ndarray):
+        return [_ps(hidden_s, "hidden_s")] * count
+    if len(hidden_s) != count:
+        raise InputError(f"hidden_s: expected one time or {count}, got {len(hidden_s)}")
+    return [_ps(value, "hidden_s") for value in hidden_s]
+
+
+def _ps(value: float | str, name: str) -> int:
+    seconds = parse_quantity(value, "second", name)
+    if not 0 <= seconds <= _MAX_S:
+        raise InputError(f"{name}: expected 0 to {_MAX_S:g} s, got {echo(value)}")
+    return to_ps(seconds)

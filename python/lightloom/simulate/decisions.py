@@ -1,0 +1,122 @@
+"""The decisions of a run with everything that they started from, and how to take them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lightloom import _core
+from lightloom.fabric.network import Ocs
+from lightloom.schedule import (
+    CircuitAllocator,
+    Decider,
+    Decision,
+    Failures,
+    Held,
+    Policy,
+    Region,
+    RelayCost,
+    SwitchTiming,
+    Upcoming,
+)
+from lightloom.units import PS_PER_S
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """One decision of a run.
+
+    Attributes
+    ----------
+    time_s
+        When it was taken.
+    region
+        Index into the regions of the log.
+    held, upcoming
+        What it started from.
+    decision
+        What was decided.
+    """
+
+    time_s: float
+    region: int
+    held: Held
+    upcoming: tuple[Upcoming, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class DecisionLog:
+    """All decisions of a run, in order.
+
+    Attributes
+    ----------
+    records
+        The decisions.
+    ocs
+        The circuit switches of the network, with their policy and timing.
+    """
+
+    records: tuple[DecisionRecord, ...]
+    ocs: Ocs
+    _regions: tuple[_core.DeciderRegion, ...]
+
+    @property
+    def regions(self) -> int:
+        """Number of regions; those that are alike are one."""
+        return len(self._regions)
+
+    def decider(self, region: int, allocator: CircuitAllocator | None = None) -> Decider:
+        """Return a decider that takes the decisions of a region as the run did.
+
+        Parameters
+        ----------
+        region
+            Index of the region.
+        allocator
+            The custom allocator of the run, if it had one.
+        """
+        values, ocs = self._regions[region], self.ocs
+        nics, eps_nics, servers, planes = values.failures
+        staging, chunk_bytes, latency_ps, memory = values.relay_cost
+        cost = RelayCost(
+            float("inf") if staging is None else staging / 1e9,
+            chunk_bytes,
+            latency_ps / PS_PER_S,
+            memory,
+        )
+        return Decider(
+            len(values.ports),
+            Region(
+                ports=values.ports,
+                circuit_gbps=values.circuit_bps / 1e9,
+                eps_gbps=values.eps_bps / 1e9,
+                split=ocs.split,
+                allowed=values.allowed,
+                failed=Failures(nics, eps_nics, servers, planes),
+                eps_nics=values.eps_nics,
+            ),
+            policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
+            timing=SwitchTiming(
+                ocs.fixed_ps / PS_PER_S,
+                ocs.per_pair_ps / PS_PER_S,
+                ocs.control_ps / PS_PER_S,
+                ocs.link_up_ps / PS_PER_S,
+                ocs.keep_unchanged,
+            ),
+            planes=values.planes,
+            numa_nodes=values.numa_nodes,
+            allocator=allocator,
+        )
+
+
+def decision_log(raw: Any, ocs: Ocs | None) -> DecisionLog | None:
+    """Convert what the core recorded; ``None`` if nothing was recorded."""
+    if raw is None or ocs is None:
+        return None
+    regions, rows = raw
+    records = tuple(
+        DecisionRecord(time_ps / PS_PER_S, region, held, tuple(upcoming), decision)
+        for time_ps, region, held, upcoming, decision in rows
+    )
+    return DecisionLog(records, ocs, tuple(regions))
