@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from lightloom.errors import FabricError
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
     Count,
@@ -139,7 +139,10 @@ class MixNetOptions(FabricOptions):
 
     @model_validator(mode="after")
     def _failed_parts_are_named(self) -> Self:
-        self.failures()
+        try:
+            self.failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
         return self
 
     def failures(self) -> Failures | None:

@@ -38,7 +38,7 @@ class Eps:
 
 @dataclass(frozen=True)
 class Ocs:
-    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchDelay``.
+    """Regional circuit switches and their policy. The delay has four parts, see ``SwitchTiming``.
 
     ``allocator``, ``reconfigure`` and ``first`` are names of ``lightloom.schedule.ALLOCATORS``,
     ``RECONFIGURE_POLICIES`` and ``FIRST_ALL_TO_ALL_MODES``; ``relaying`` is the bytes and

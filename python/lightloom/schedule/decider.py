@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from lightloom.schedule.circuits import (
 )
 from lightloom.schedule.failures import Failures, check_demand
 from lightloom.schedule.relay_cost import RelayCost
+from lightloom.schedule.requests import RelayCharges
 from lightloom.units import parse_quantity, to_ps
 
 #: times are whole picoseconds in 64 bits in the core
@@ -108,7 +109,7 @@ class _TimingValues:
 
 
 @dataclass(frozen=True)
-class _Ports:
+class _RegionValues:
     """A region as the core takes it."""
 
     ports: npt.NDArray[np.uint32]
@@ -118,7 +119,7 @@ class _Ports:
     circuit_bps: int
     eps_bps: npt.NDArray[np.uint64]
     eps_nics: int
-    relay_cost: _core.RelayCost | None
+    relay_cost: RelayCharges | None
     failures: Failures | None
 
 
@@ -171,8 +172,8 @@ class Decider:
             one_of(planes, "planes", list(PLANES))
         count = whole_number(servers, "servers", 0, 4_096)
         none = np.zeros((count, count), dtype=np.uint64)
-        self._working_ports = request_of(none, region, None)[1]
-        ports = _Ports(
+        self._working_ports = request_of(none, region, None).ports
+        ports = _RegionValues(
             ports=whole_ports(region.ports, count),
             allowed=allowed_pairs(region, count),
             planes=planes,
@@ -318,9 +319,15 @@ def upcoming_all_to_alls(
     matrices = given[np.newaxis] if given.ndim == 2 else given
     hidden = _hidden_ps(hidden_s, len(matrices))
     return [
-        Upcoming(square_matrix(matrix, "demand", 2**64 - 1, DemandError), time_ps)
+        Upcoming(_whole_bytes(matrix), time_ps)
         for matrix, time_ps in zip(matrices, hidden, strict=True)
     ]
+
+
+def _whole_bytes(matrix: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    if matrix.dtype == np.uint64 and matrix.shape[0] == matrix.shape[1]:
+        return matrix  # nothing to check
+    return square_matrix(matrix, "demand", 2**64 - 1, DemandError)
 
 
 def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
@@ -336,6 +343,8 @@ def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
 
 
 def _hidden_ps(hidden_s: float | str | Sequence[float | str], count: int) -> list[int]:
+    if isinstance(hidden_s, float) and hidden_s == 0:
+        return [0] * count
     if isinstance(hidden_s, str) or not isinstance(hidden_s, Sequence | np.ndarray):
         return [_ps(hidden_s, "hidden_s")] * count
     if len(hidden_s) != count:

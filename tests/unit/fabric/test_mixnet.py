@@ -7,6 +7,7 @@ from lightloom.errors import FabricError, HardwareError
 from lightloom.fabric import Cluster, MixNet
 from lightloom.fabric.regions import NO_REGION
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
+from lightloom.schedule import Failures
 
 MS = 1_000_000_000
 
@@ -170,3 +171,21 @@ def test_relays_cost_what_their_data_file_or_the_user_says():
 def test_options_of_relays_that_make_no_sense_are_refused(options, text):
     with pytest.raises(FabricError, match=f"^mixnet: {text}"):
         MixNet(**options)
+
+
+def test_what_has_failed_goes_to_the_core(cluster, job):
+    network = MixNet(failed=["nic:2/1", "plane:0"]).network(cluster, job(128, 8))
+    assert network.ocs.failures == Failures([(2, 1)], [], [], [0])
+    assert network.notes[-1] == "failed, and not used: NIC 2/1, plane 0"
+    assert MixNet(failed="eps:0/1, server:3").failures().parts == "server 3, EPS NIC 0/1"
+    assert MixNet().network(cluster, job(128, 8)).ocs.failures is None
+    with pytest.raises(FabricError, match=r"^mixnet: failed 'nik:2/1': expected of server:3"):
+        MixNet(failed=["nik:2/1"])
+
+
+def test_planes_are_switches_of_their_own(cluster, job):
+    network = MixNet(planes="duplex", ocs_ports=8).network(cluster, job(128, 8))
+    assert network.ocs.planes == "duplex"
+    assert MixNet(planes="crossed", ocs_ports=320).largest_region() == 320
+    with pytest.raises(FabricError, match=r"planes"):
+        MixNet(planes="round")

@@ -2,11 +2,13 @@
 
 mod circuits;
 mod exchange;
+mod failures;
 mod local;
 mod packets;
 mod phases;
 mod pipeline;
 mod policies;
+mod predictors;
 mod refusals;
 mod relaying;
 mod ring;

@@ -41,9 +41,9 @@ impl From<PyFailures> for Failures {
     }
 }
 
-/// `lightloom.schedule.decider.Ports`: what a region is made of, in whole units.
+/// `_RegionValues` of `lightloom.schedule.decider`: what a region is made of, in whole units.
 #[derive(FromPyObject)]
-struct Ports {
+struct RegionValues {
     ports: Column<u32>,
     allowed: Option<Matrix<bool>>,
     planes: Option<String>,
@@ -62,7 +62,7 @@ pub struct PyRegion(pub Region);
 #[pymethods]
 impl PyRegion {
     #[new]
-    fn new(values: Given<Ports>) -> PyResult<Self> {
+    fn new(values: Given<RegionValues>) -> PyResult<Self> {
         let values = values.0;
         let region = Region {
             ports: values.ports.0,
@@ -396,7 +396,7 @@ impl PyDecision {
     }
 }
 
-/// `lightloom.schedule.decider.PolicyValues`: how circuits follow the demand.
+/// `_PolicyValues` of `lightloom.schedule.decider`: how circuits follow the demand.
 #[derive(FromPyObject)]
 struct PolicyValues {
     allocator: String,
@@ -405,7 +405,7 @@ struct PolicyValues {
     relaying: bool,
 }
 
-/// `lightloom.schedule.decider.TimingValues`: how long a switch takes, in picoseconds.
+/// `_TimingValues` of `lightloom.schedule.decider`: how long a switch takes, in picoseconds.
 #[derive(FromPyObject)]
 struct TimingValues {
     fixed_ps: u64,
