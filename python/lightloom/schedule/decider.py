@@ -181,7 +181,7 @@ class Decider:
             circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
             eps_nics=region.eps_nics or 0,
-            relay_cost=None if policy.relaying is None else policy.relaying.core(),
+            relay_cost=None if policy.relaying is None else policy.relaying.charges(),
             failures=region.failed,
         )
         callback = None if allocator is None else AllocatorCallback(allocator)
