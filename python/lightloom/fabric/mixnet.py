@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError
 from lightloom.fabric.base import (
     Fabric,
     check_layout,

@@ -20,7 +20,6 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.allocator import AllocatorCallback, CircuitAllocator
 from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
-from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
 from lightloom.schedule.circuits import (
     Region,
     allowed_pairs,
@@ -31,6 +30,7 @@ from lightloom.schedule.circuits import (
     whole_ports,
 )
 from lightloom.schedule.failures import Failures, check_demand
+from lightloom.schedule.named_sets import PLANES, RECONFIGURE_POLICIES
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.requests import RelayCharges
 from lightloom.units import parse_quantity, to_ps

@@ -13,7 +13,7 @@ fn one_pair(servers: u32) -> TaskGraph {
     let mut tokens = vec![0; (servers * servers) as usize];
     tokens[1] = 8_000_000;
     let mut graph = with_blocks(empty_graph(1, 1, servers), &[&tokens]);
-    graph.programs[0].tasks = vec![compute(40_000 * US), all_to_all(0, false)];
+    graph.roles[0].tasks = vec![compute(40_000 * US), all_to_all(0, false)];
     graph
 }
 
@@ -112,7 +112,7 @@ fn packets_cross_the_circuits_that_are_left() {
 fn triangle() -> TaskGraph {
     let tokens: Vec<u32> = (0..9).map(|cell| if cell % 4 == 0 { 0 } else { 6_000_000 }).collect();
     let mut graph = with_blocks(empty_graph(1, 1, 3), &[&tokens]);
-    graph.programs[0].tasks = vec![compute(40_000 * US), all_to_all(0, false)];
+    graph.roles[0].tasks = vec![compute(40_000 * US), all_to_all(0, false)];
     graph
 }
 

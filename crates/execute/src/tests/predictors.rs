@@ -5,7 +5,9 @@ use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, wit
 use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
 use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, Prediction, Requested};
 use lightloom_kernel::Silent;
-use lightloom_model::{FirstAllToAll, Invalid, Network, Reconfigure, Task, TaskGraph, TaskKind};
+use lightloom_model::{
+    FirstAllToAll, Invalid, Network, Payload, Reconfigure, Task, TaskGraph, TaskKind,
+};
 
 /// Three micro-batches through one layer, each with routing of its own.
 fn graph() -> TaskGraph {
@@ -20,11 +22,12 @@ fn graph() -> TaskGraph {
     for number in 0..3 {
         for transposed in [false, true] {
             let mut task = all_to_all(number, !transposed);
-            if let TaskKind::AllToAll { transposed: flag, .. } = &mut task.kind {
+            let TaskKind::Collective(collective) = &mut task.kind else { unreachable!() };
+            if let Payload::Block { transposed: flag, .. } = &mut collective.payload {
                 *flag = transposed;
             }
             let place = Task { layer: 0, micro_batch: number as u16, ..task };
-            graph.programs[0].tasks.extend([compute(100_000 * US), place]);
+            graph.roles[0].tasks.extend([compute(100_000 * US), place]);
         }
     }
     graph
