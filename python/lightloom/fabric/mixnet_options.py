@@ -117,7 +117,7 @@ class MixNetOptions(FabricOptions):
     relay_chunk_bytes: Count | None = Field(
         None, description="Bytes of a relayed chunk; by default those of the built-in data."
     )
-    planes: Annotated[str, OneOf(PLANES)] | None = Field(
+    planes: Annotated[str, OneOf(tuple(PLANES))] | None = Field(
         None,
         description="How fibers are laid where NIC i of every server is on circuit switch i; by "
         "default one switch joins any two NICs of a region.",
