@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from lightloom.demand.predictors import MOST_EXPERTS, PREDICTORS, make_predictor
+from lightloom.demand.predictors import MAX_EXPERTS, PREDICTORS, make_predictor
 
 SIZES = (8, 16, 64, 256)
 STEPS = {"copilot": 20, "copilot-gradient": 20}
@@ -66,7 +66,7 @@ def main() -> None:
         cells = []
         for experts in SIZES:
             solver = {"copilot": "slsqp", "copilot-gradient": "gradient"}.get(name, "")
-            if experts > MOST_EXPERTS.get(solver, experts):
+            if experts > MAX_EXPERTS.get(solver, experts):
                 cells.append("-")
                 continue
             steps = STEPS.get(name, 2000)

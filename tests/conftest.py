@@ -1,4 +1,4 @@
-"""Shared by all tests: golden files and the reference inputs beside the project."""
+"""Shared by all tests: golden files and the reference inputs next to the project."""
 
 from pathlib import Path
 

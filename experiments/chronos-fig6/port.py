@@ -41,14 +41,14 @@ def uses(settings: Settings, name: str, demand: cases.Matrix) -> list[tuple[floa
     ends_s = whole.fct_s[flows.destination == host]
     (link,) = np.flatnonzero(whole.links.destination == host)
     part_s = completion_s / PARTS
-    most_bytes = settings.network.rate_gbps * 1e9 / 8 * part_s
+    max_bytes = settings.network.rate_gbps * 1e9 / 8 * part_s
     found, before = [], 0
     for part in range(1, PARTS + 1):
         until = case.model_copy(update={"until_s": part * part_s})
         run = whole if part == PARTS else simulate_flows(flows, until, record=Record(samples=0))
         sent = int(run.links.sent_bytes[link])
         left = int((ends_s > part * part_s).sum())
-        found.append((part * part_s, (sent - before) / most_bytes, left))
+        found.append((part * part_s, (sent - before) / max_bytes, left))
         before = sent
     return found
 

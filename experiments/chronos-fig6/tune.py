@@ -31,12 +31,12 @@ def ranges(settings: Settings, name: str) -> dict[str, tuple[float, float]]:
 def suggest(trial: optuna.Trial, settings: Settings, name: str) -> Parameters:
     """One set of parameters, named as in tuned.toml."""
     found = {
-        key: float(f"{trial.suggest_float(key, least, most, log=True):.3g}")
-        for key, (least, most) in ranges(settings, name).items()
+        key: float(f"{trial.suggest_float(key, minimum, maximum, log=True):.3g}")
+        for key, (minimum, maximum) in ranges(settings, name).items()
     }
     ratio = found.pop("ecn_ratio")
-    least = int(found.pop("ecn_min_bytes"))
-    return {"ecn_min_bytes": least, "ecn_max_bytes": int(least * ratio), **found}
+    minimum = int(found.pop("ecn_min_bytes"))
+    return {"ecn_min_bytes": minimum, "ecn_max_bytes": int(minimum * ratio), **found}
 
 
 def tune(settings: Settings, name: str) -> tuple[Parameters, float]:

@@ -93,7 +93,7 @@ def by_convention(study: dict[str, Any]) -> str:
     return table(["counting", *rates, "mean"], rows)
 
 
-def by_size_least_tiers(study: dict[str, Any]) -> str:
+def by_size_min_tiers(study: dict[str, Any]) -> str:
     """Fat-tree over MixNet where a small packet fabric may have fewer tiers."""
     rows = []
     for gpus in study["gpus"]:
@@ -161,7 +161,7 @@ def render() -> str:
         "Compared with the paper": against_paper(study),
         "Cost by rate and size": by_size(study),
         "Conventions": by_convention(study),
-        "As few tiers as 64-port switches allow, by size": by_size_least_tiers(study),
+        "As few tiers as 64-port switches allow, by size": by_size_min_tiers(study),
         "Optical links per server": by_degree(study),
         "Other fabrics": against_others(study),
         "Fat-tree over MixNet: network, cluster, power": whole_cluster(study),

@@ -64,7 +64,7 @@ def measure(values: dict[str, Any], model: str) -> Iterator[tuple[tuple[str, ...
         phases.survey(graph, network)
         phases.simulate()
         count = phases.counts()["ep"]
-        found = [f"{x:.4f}" for x in (count.mean, count.least, count.greatest)]
+        found = [f"{x:.4f}" for x in (count.mean, count.minimum, count.maximum)]
         whole = [str(x) for x in (count.simulated, count.distinct, count.packet_hops)]
         print(f"{model}, {fabric.name}, {transport}: {found[0]}", file=sys.stderr, flush=True)
         return (model, transport, fabric.name), whole + found

@@ -13,7 +13,7 @@ from lightloom.report.plots_svg import Axis, tag
 
 WIDTH, HEIGHT = 1100.0, 468.0
 LEFT, TOP, BOTTOM, GAP, RIGHT = 62.0, 104.0, 396.0, 40.0, 128.0
-MOST = 20.0
+LIMIT = 20.0
 TICKS = (1, 1.2, 1.5, 2, 3, 5, 10, 20)
 #: what is best is drawn strongly; dashes tell lines apart without color
 LOOKS = {
@@ -70,7 +70,7 @@ def draw(
     title = "How long a schedule of permutations is, by method and reconfiguration delay"
     parts = [tag("style", Markup(STYLE)), tag("text", title, x=16.0, y=28.0, class_="title")]
     parts.append(tag("text", note, x=16.0, y=HEIGHT - 6, class_="soft"))
-    y = Axis(0.0, math.log10(MOST), BOTTOM, TOP)
+    y = Axis(0.0, math.log10(LIMIT), BOTTOM, TOP)
     for number, (name, lengths) in enumerate(panels.items()):
         start = LEFT + number * (width + GAP)
         x = Axis(math.log10(ratios[0]), math.log10(ratios[-1]), start, start + width)
@@ -121,7 +121,7 @@ def _line(
 ) -> Markup:
     class_, dashes = LOOKS[method]
     points = " ".join(
-        f"{x(math.log10(ratio)):.1f},{y(math.log10(min(value, MOST))):.1f}"
+        f"{x(math.log10(ratio)):.1f},{y(math.log10(min(value, LIMIT))):.1f}"
         for ratio, value in zip(ratios, lengths.tolist(), strict=True)
     )
     strong = " strong" if not dashes else ""
@@ -135,7 +135,7 @@ def _names(
     order = np.argsort(-lengths, kind="stable")
     parts, lowest = [], y.end - 20
     ends = {
-        m: y(math.log10(min(v, MOST))) + 4 for m, v in zip(methods, lengths.tolist(), strict=True)
+        m: y(math.log10(min(v, LIMIT))) + 4 for m, v in zip(methods, lengths.tolist(), strict=True)
     }
     room = y.start - 16 * (len(methods) - 1)
     for place, column in enumerate(order.tolist()):

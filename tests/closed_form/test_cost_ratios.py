@@ -166,7 +166,7 @@ def price_text():
 def test_prices_are_those_of_table_4():
     source = Path(__file__).parents[3] / "shared" / "data" / "mixnet_component_prices.csv"
     if not source.exists():
-        pytest.skip(f"{source.name} is not beside the project")
+        pytest.skip(f"{source.name} is not next to the project")
     names = {
         "transceiver_usd": "transceiver_usd",
         "nic_usd": "nic_usd",

@@ -147,6 +147,6 @@ def test_blocking_the_first_all_to_all_exposes_the_whole_delay():
     reuse, block = (simulate(small, mixnet(4, first=first)) for first in ("reuse", "block"))
     assert reuse.critical_path_s["reconfiguration"] == 0
     assert block.critical_path_s["reconfiguration"] == exactly(0.025)
-    # All six circuits of a server then serve its one peer, with the EPS beside them.
+    # All six circuits of a server then serve its one peer, with the EPS in addition.
     eight_nics = 6e7 / (8 * NIC)
     assert 0.025 + eight_nics < block.step_time_s < 0.025 + 2 * eight_nics

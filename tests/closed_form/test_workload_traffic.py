@@ -93,7 +93,7 @@ def test_expert_parallel(tp, ep, pp):
 @pytest.mark.parametrize("pp", [2, 4])
 def test_pipeline_parallel(pp, cp):
     plan = Plan(gpus=4 * pp * cp, tp=2, cp=cp, ep=2, pp=pp, micro_batch_size=B, seq_len=S)
-    # 2 b s h e / (t c) between neighbours: pp - 1 of pp stages send each way
+    # 2 b s h e / (t c) between neighbors: pp - 1 of pp stages send each way
     expected = 2 * STATES / (2 * cp) * (pp - 1) / pp
     assert per_gpu(build_toy(plan), "pp") == pytest.approx(expected, rel=1e-6)
 

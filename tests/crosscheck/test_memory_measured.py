@@ -1,7 +1,7 @@
 """Peak memory per GPU against measurements on 8 B200 GPUs.
 
-The runs were published with SimuMax (Apache-2.0) and lie beside the project; their sequence length
-(4,096 where the name does not say), micro-batch size 1 and sharded optimiser are assumed.
+The runs were published with SimuMax (Apache-2.0) and are next to the project; their sequence length
+(4,096 where the name does not say), micro-batch size 1 and sharded optimizer are assumed.
 """
 
 import json

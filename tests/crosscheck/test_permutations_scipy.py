@@ -88,7 +88,7 @@ def test_whole_pairs_start_as_scipy_assigns_them():
 
 @pytest.mark.parametrize("delay_s", [1e-6, 1e-5, 1e-4])
 def test_holds_cannot_be_much_shorter_for_the_same_matchings(delay_s):
-    """A linear programme over the holds of the matchings that were found."""
+    """A linear program over the holds of the matchings that were found."""
     demand = skewed(8, np.random.default_rng(1))
     found = decompose(demand, delay_s=delay_s)
     pairs = np.argwhere(demand > 0)

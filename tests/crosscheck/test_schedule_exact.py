@@ -1,4 +1,4 @@
-"""Circuits against linear and integer programmes solved by HiGHS, and the public routing matrix."""
+"""Circuits against linear and integer programs solved by HiGHS, and the public routing matrix."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def skewed(rng, n, shape):
     return demand
 
 
-def least_time_by_lp(demand, circuits, eps_nics):
+def min_time_by_lp(demand, circuits, eps_nics):
     """Least T with spills x >= D - c B T, x >= 0, rows and columns of x <= eps B T."""
     n = len(demand)
     cells = [(a, b) for a in range(n) for b in range(n) if a != b]
@@ -46,7 +46,7 @@ def least_time_by_lp(demand, circuits, eps_nics):
 
 
 def circuits_exist(demand, ports, eps_nics, time_s):
-    """Whether any circuits finish by ``time_s``: an integer programme, exact."""
+    """Whether any circuits finish by ``time_s``: an integer program, exact."""
     n = len(demand)
     carry = BYTES_PER_S * time_s
     pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
@@ -81,16 +81,16 @@ def circuits_exist(demand, ports, eps_nics, time_s):
 
 @pytest.mark.parametrize("shape", [0.15, 1.0, 50.0])
 @pytest.mark.parametrize("method", ["paper", "reference", "static", "greedy", "parametric", "best"])
-def test_split_routing_is_the_optimum_of_its_linear_programme(method, shape):
+def test_split_routing_is_the_optimum_of_its_linear_program(method, shape):
     rng = np.random.default_rng(11)
     for n in (2, 3, 5, 8, 12):
         demand = skewed(rng, n, shape)
         found = allocate(demand, ports=4, circuit_gbps=400, eps_gbps=800, method=method)
-        expected = least_time_by_lp(demand, found.circuits, 2)
+        expected = min_time_by_lp(demand, found.circuits, 2)
         assert found.makespan_s == pytest.approx(expected, rel=1e-6)
 
 
-def test_split_routing_of_any_circuits_is_the_optimum_of_its_linear_programme():
+def test_split_routing_of_any_circuits_is_the_optimum_of_its_linear_program():
     rng = np.random.default_rng(5)
     region = Region(ports=40, circuit_gbps=400, eps_gbps=400)
     for _ in range(20):
@@ -98,7 +98,7 @@ def test_split_routing_of_any_circuits_is_the_optimum_of_its_linear_programme():
         upper = np.triu(rng.integers(0, 4, size=(6, 6)), 1)
         circuits = upper + upper.T
         found = route(demand, circuits, region)
-        expected = least_time_by_lp(demand, circuits, 1)
+        expected = min_time_by_lp(demand, circuits, 1)
         assert found.makespan_s == pytest.approx(expected, rel=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Relaying: the fast method against the exact linear programme solved by HiGHS."""
+"""Relaying: the fast method against the exact linear program solved by HiGHS."""
 
 import numpy as np
 import pytest
@@ -28,18 +28,18 @@ def regime(kind, n, rng):
 @pytest.mark.parametrize("circuits", ["static", "reference", "best"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("servers", [8, 16, 24])
-def test_fast_is_within_five_percent_of_the_programme(servers, kind, circuits):
+def test_fast_is_within_five_percent_of_the_program(servers, kind, circuits):
     rng = np.random.default_rng(servers)
     for _ in range(2):
         demand = regime(kind, servers, rng)
         there = allocate_region(demand, REGION, method=circuits).circuits
         fast = relay(demand, there, REGION, cost=FREE)
         exact = relay(demand, there, REGION, method="lp", cost=FREE)
-        least_s = min(exact.makespan_s, exact.one_hop_s)
-        assert least_s == pytest.approx(exact.lower_bound_s, rel=1e-6)
+        min_s = min(exact.makespan_s, exact.one_hop_s)
+        assert min_s == pytest.approx(exact.lower_bound_s, rel=1e-6)
         assert fast.makespan_s >= exact.lower_bound_s * (1 - 1e-9)
-        assert fast.makespan_s <= 1.05 * least_s
-        assert fast.lower_bound_s <= least_s * (1 + 1e-9)
+        assert fast.makespan_s <= 1.05 * min_s
+        assert fast.lower_bound_s <= min_s * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,12 +64,12 @@ def test_odd_regions_agree(seed):
     cost = RelayCost(float(rng.choice([np.inf, 300])), 0, 0.0)
     fast = relay(demand, circuits, region, cost=cost)
     exact = relay(demand, circuits, region, method="lp", cost=cost)
-    least_s = min(exact.makespan_s, exact.one_hop_s)
-    assert exact.lower_bound_s == pytest.approx(least_s, rel=1e-6)
-    assert exact.lower_bound_s * (1 - 1e-9) <= fast.makespan_s <= 1.05 * least_s
+    min_s = min(exact.makespan_s, exact.one_hop_s)
+    assert exact.lower_bound_s == pytest.approx(min_s, rel=1e-6)
+    assert exact.lower_bound_s * (1 - 1e-9) <= fast.makespan_s <= 1.05 * min_s
 
 
-def test_the_bound_of_the_programme_is_its_value_when_memory_is_no_limit():
+def test_the_bound_of_the_program_is_its_value_when_memory_is_no_limit():
     demand = regime("pair", 12, np.random.default_rng(3))
     there = allocate_region(demand, REGION, method="static").circuits
     limited = RelayCost(np.inf, 0, 0.0, 2**50)

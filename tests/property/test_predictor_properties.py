@@ -12,12 +12,12 @@ FAST = sorted(set(PREDICTORS) - {"copilot"})
 
 
 @st.composite
-def traces(draw, most_experts=9):
+def traces(draw, max_experts=9):
     """Loads of any sparsity and repetition, ``(steps, layers, experts)``."""
     shape = (
         draw(st.integers(1, 14)),
         draw(st.integers(1, 3)),
-        draw(st.integers(1, most_experts)),
+        draw(st.integers(1, max_experts)),
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     counts = rng.poisson(draw(st.sampled_from([0.2, 3, 1000])), size=shape).astype(float)
@@ -38,7 +38,7 @@ def test_predictions_are_shares(name, trace):
 
 
 @settings(max_examples=10)
-@given(traces(most_experts=4))
+@given(traces(max_experts=4))
 def test_predictions_of_copilot_are_shares(trace):
     predicted = play(make_predictor("copilot", trace.shape[-1], window=4), trace[:6])
     assert predicted.min() >= 0

@@ -26,8 +26,8 @@ BYTES_PER_S = 400e9 / 8
 
 
 @st.composite
-def regions(draw, most=8):
-    n = draw(st.integers(1, most))
+def regions(draw, maximum=8):
+    n = draw(st.integers(1, maximum))
     sizes = st.one_of(st.just(0), st.integers(0, 10**8), st.integers(0, 2**53))
     demand = draw(npst.arrays(np.uint64, (n, n), elements=sizes))
     ports = draw(npst.arrays(np.int64, n, elements=st.integers(0, 7)))
@@ -97,7 +97,7 @@ def test_a_drifting_demand_changes_no_more_than_it_must(case, seed):
         assert changed_pairs(before, sticky.circuits) <= changed_pairs(before, fresh.circuits)
 
 
-@given(regions(most=5), st.integers(0, 2**32 - 1))
+@given(regions(maximum=5), st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 def test_ports_never_hurt_and_failures_never_help_the_exact(case, seed):
     demand, region = case

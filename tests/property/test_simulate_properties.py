@@ -1,4 +1,4 @@
-"""What holds for every step: books that balance, hashes that repeat, rates that help."""
+"""What holds for every step: ledgers that balance, hashes that repeat, rates that help."""
 
 import dataclasses
 

@@ -16,7 +16,7 @@ from lightloom.report.explain import load_results
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.scenario import Scenario, parse_study
 
-LEAST = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400}}
+MINIMUM = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400}}
 
 scalars = st.one_of(
     st.none(),
@@ -91,7 +91,7 @@ def test_any_bytes(content):
 @patient
 @given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=8), values, max_size=5))
 def test_studies_of_any_values(table):
-    content = lines({k: v for k, v in {**LEAST, **table}.items() if v is not None})
+    content = lines({k: v for k, v in {**MINIMUM, **table}.items() if v is not None})
     survives(parse_study, content.encode("utf-8", "surrogatepass"), "s", Path())
 
 
@@ -103,7 +103,7 @@ PARTS = ["cluster", "plan", "demand"]
 def test_studies_of_any_options(part, data):
     known = Scenario.model_fields[part].annotation.model_fields
     key = data.draw(st.sampled_from(list(known)))
-    table = {**LEAST, part: {**LEAST.get(part, {}), key: data.draw(scalars | values)}}
+    table = {**MINIMUM, part: {**MINIMUM.get(part, {}), key: data.draw(scalars | values)}}
     content = lines(table).encode("utf-8", "surrogatepass")
     scenario = survives(parse_study, content, "s", Path())
     if scenario is not None:
@@ -134,7 +134,7 @@ def test_studies_of_any_options(part, data):
     st.sampled_from(["mixtral-8x7b", "olmoe-1b-7b", "llama-3-405b"]),
 )
 def test_plans_of_any_degrees(plan, gpus, model):
-    content = lines({**LEAST, "model": model, "gpus": gpus, "plan": plan})
+    content = lines({**MINIMUM, "model": model, "gpus": gpus, "plan": plan})
     scenario = survives(parse_study, content.encode(), "s", Path())
     if scenario is not None:
         job = survives(prepare, scenario)

@@ -119,7 +119,7 @@ def test_no_schedule_deadlocks_and_all_compute_is_done(workload):
         for program in programs(workload.graph)
     ]
     ends = execute(workload.graph)
-    assert all(end >= least for end, least in zip(ends, busy, strict=True))
+    assert all(end >= minimum for end, minimum in zip(ends, busy, strict=True))
 
 
 @given(workloads())

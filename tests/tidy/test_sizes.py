@@ -30,6 +30,7 @@ NESTED = {
 }
 #: parameters that are tuples, by crate; may only become fewer
 TUPLES = {
+    "decide": 4,
     "demand": 2,
     "execute": 25,
     "packetsim": 13,

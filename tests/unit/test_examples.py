@@ -1,4 +1,4 @@
-"""Examples run, print what is beside them, and are those of the README."""
+"""Examples run, print what is shown next to them, and are those of the README."""
 
 import os
 import re

@@ -64,7 +64,7 @@ pub struct CircuitStatistics {
     pub delay: Duration,
     /// The part of it for which the mean member waited.
     pub exposed: Duration,
-    /// By how much less all-to-alls ahead take at line rate than with the circuits held before,
+    /// By how much less upcoming all-to-alls take at line rate than with the circuits held before,
     /// over all reconfigurations, in seconds.
     pub saved_s: f64,
     /// Sum over decisions of the time at line rate of what was decided for, in seconds.

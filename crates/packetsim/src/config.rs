@@ -66,7 +66,7 @@ pub struct Config {
     pub full_tail: bool,
     /// Size of acknowledgements and other control packets, in bytes.
     pub control_bytes: u32,
-    /// Whether control packets have a queue of their own, served first.
+    /// Whether control packets have a separate queue, served first.
     pub control_priority: bool,
     /// Data that a switch port queues, in bytes.
     pub queue_bytes: u32,

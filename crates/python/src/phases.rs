@@ -137,8 +137,8 @@ impl PhaseBook {
             row.set_item("size_bytes", count.bytes)?;
             row.set_item("simulated_bytes", count.simulated_bytes)?;
             row.set_item("mean", count.mean())?;
-            row.set_item("least", count.least)?;
-            row.set_item("greatest", count.greatest)?;
+            row.set_item("minimum", count.minimum)?;
+            row.set_item("maximum", count.maximum)?;
             row.set_item("packet_hops", count.packet_hops)?;
             given.set_item(name, row)?;
         }

@@ -4,8 +4,8 @@
 //! would carry in one epoch, both directions together. With several switches the first gets the
 //! heaviest matching (Edmonds, 1965), what it would carry is subtracted, and so on.
 //!
-//! Leaves out the packet switches beside the circuits; `allocation::route` divides demand between
-//! circuits that are there and an EPS.
+//! Leaves out packet switches alongside the circuits; `allocation::route` divides demand between
+//! held circuits and an EPS.
 
 use crate::demand::check_square;
 use crate::epochs::{EpochRun, Epochs, NONE, play};

@@ -21,7 +21,7 @@ from lightloom.inputs.text_table import parse_rows
 #: largest side of a matrix
 _MAX_SIDE = 4096
 _MAX_ROWS = 2 * _MAX_SIDE**2
-_MOST = 2**53
+_MAX = 2**53
 _ENDS = ("source", "destination")
 #: types of Parquet that NumPy has as well
 _NUMERIC = {*(f"{u}Int{b}" for u in ("", "U") for b in (8, 16, 32, 64)), "Float32", "Float64"}
@@ -106,8 +106,8 @@ def _parse_row(row: Sequence[str], place: str) -> list[int | float]:
         values: list[int | float] = list(map(int, row))
     except ValueError:
         values = [_parse_cell(cell, place) for cell in row]
-    if values and not -_MOST <= min(values) <= max(values) <= _MOST:
-        culprit = next(cell for cell, v in zip(row, values, strict=True) if not abs(v) <= _MOST)
+    if values and not -_MAX <= min(values) <= max(values) <= _MAX:
+        culprit = next(cell for cell, v in zip(row, values, strict=True) if not abs(v) <= _MAX)
         raise DemandError(f"{place}: expected whole bytes from 0 to 2^53, got {echo(culprit)}")
     return values
 
@@ -147,7 +147,7 @@ def _long_columns(heads: list[str], name: str) -> tuple[int, int, int] | None:
 
 
 def _kind(head: str) -> str:
-    """What a column is: an end, ``bytes``, ``tokens`` (beside bytes), or nothing known."""
+    """What a column is: an end, ``bytes``, ``tokens`` (in addition to bytes), or nothing known."""
     if head in {"src", "dst"}:
         return _ENDS[head == "dst"]
     if head in _SIZES:
@@ -194,10 +194,10 @@ def read_parquet_table(stream: BinaryIO, name: str) -> Numbers:
     except (PolarsError, OSError, ValueError) as error:
         raise DemandError(f"{name}: not a Parquet file: {first_line(str(error))}") from None
     columns = _long_columns([head.strip().lower() for head in schema], name)
-    most = _MAX_SIDE if columns is None else _MAX_ROWS
-    if not 1 <= rows <= most or len(schema) > _MAX_SIDE:
+    maximum = _MAX_SIDE if columns is None else _MAX_ROWS
+    if not 1 <= rows <= maximum or len(schema) > _MAX_SIDE:
         raise DemandError(
-            f"{name}: expected up to {most:,} rows and {_MAX_SIDE:,} columns, "
+            f"{name}: expected up to {maximum:,} rows and {_MAX_SIDE:,} columns, "
             f"got {rows:,} and {len(schema):,}"
         )
     names = list(schema) if columns is None else [list(schema)[c] for c in columns]
@@ -213,6 +213,6 @@ def read_parquet_table(stream: BinaryIO, name: str) -> Numbers:
     if any(frame.null_count().row(0)):
         raise DemandError(f"{name}: has empty cells: expected whole numbers")
     values = frame.to_numpy()
-    if not ((values >= -_MOST) & (values <= _MOST)).all():
+    if not ((values >= -_MAX) & (values <= _MAX)).all():
         raise DemandError(f"{name}: expected whole bytes from 0 to 2^53 in every cell")
     return values if columns is None else _from_pairs(values, name)

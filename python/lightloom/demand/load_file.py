@@ -82,8 +82,8 @@ def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace
     if not len(table):
         raise DemandError(f"{path}: the table has no rows")
     indices = {
-        name: _index(path, table[name], most)
-        for name, most in _INDICES.items()
+        name: _index(path, table[name], maximum)
+        for name, maximum in _INDICES.items()
         if name in table.columns
     }
     return _trace(path, indices, _loads(path, table["load"]), experts)
@@ -106,19 +106,19 @@ def _read(path: Path) -> polars.DataFrame:
             raise DemandError(f"{path}: not a readable table: the file is damaged") from None
 
 
-def _index(path: Path, column: polars.Series, most: int) -> npt.NDArray[np.int64]:
-    """A column of whole numbers from 0 to below ``most``."""
+def _index(path: Path, column: polars.Series, maximum: int) -> npt.NDArray[np.int64]:
+    """A column of whole numbers from 0 to below ``maximum``."""
     _no_gaps(path, column)
     if not column.dtype.is_integer():
         raise DemandError(
             f"{path}: column '{column.name}': expected whole numbers, got {column.dtype}"
         )
     # compared before it is converted: polars has integers of 128 bits, numpy has not
-    wrong = ~column.is_between(0, most - 1)
+    wrong = ~column.is_between(0, maximum - 1)
     if wrong.any():
         row = int(np.argmax(wrong.to_numpy()))
         raise DemandError(
-            f"{path}: column '{column.name}', row {row + 1}: expected 0 to {most - 1}, "
+            f"{path}: column '{column.name}', row {row + 1}: expected 0 to {maximum - 1}, "
             f"got {column[row]}"
         )
     import polars

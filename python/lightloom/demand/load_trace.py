@@ -170,19 +170,20 @@ def trace_of_log(
 
 
 def _experts(log: RoutingLog, given: int | None) -> int:
-    least = log.largest_expert + 1
+    minimum = log.largest_expert + 1
     if given is None:
         if log.experts is None:
             raise DemandError(
-                f"{log.name}: the log does not say how many experts there are (at least {least}); "
-                "state it"
+                f"{log.name}: the log does not say how many experts there are (at least "
+                f"{minimum}); state it"
             )
         return log.experts
     if not whole(given) or not 1 <= given <= MAX_EXPERTS:
         raise DemandError(f"experts: expected 1 to {MAX_EXPERTS}, got {echo(given)}")
-    if given < least or log.experts not in {None, given}:
+    if given < minimum or log.experts not in {None, given}:
         raise DemandError(
-            f"{log.name}: a log of {log.experts or f'at least {least}'} experts, {given} were given"
+            f"{log.name}: a log of {log.experts or f'at least {minimum}'} experts, "
+            f"{given} were given"
         )
     return given
 

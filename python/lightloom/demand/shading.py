@@ -31,7 +31,7 @@ class HeatMap:
 
 
 def heat_map(matrix: npt.NDArray[Any], max_rows: int, max_columns: int) -> HeatMap:
-    """Sum neighbours until the matrix fits, and shade it evenly up to its maximum.
+    """Sum neighbors until the matrix fits, and shade it evenly up to its maximum.
 
     Raises
     ------

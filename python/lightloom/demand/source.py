@@ -2,7 +2,7 @@
 
 A *token copy* is one token on its way to one of its ``top_k`` experts. A source gives counts per
 (EP group, MoE layer, micro-batch, step); bytes, placement on servers and de-duplication follow
-from the counts in the modules beside this one. MoE layers are numbered from 0 over the whole
+from the counts in the other modules of this package. MoE layers are numbered from 0 over the whole
 model, dense layers not counted. A group is numbered among those that hold the same layers: groups
 of one number in different pipeline stages see the same tokens. Expert ``e`` lives on EP rank
 ``e // experts_per_rank``.

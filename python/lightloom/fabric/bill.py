@@ -2,7 +2,7 @@
 
 Only ports that are used are counted, as in the MixNet paper (section 7.2), so that a cluster that
 does not fill a tree is not charged for the empty part. What is counted how is in :class:`Counting`,
-and is carried in the bill as ``conventions`` to be printed beside the cost.
+and is carried in the bill as ``conventions`` to be printed with the cost.
 """
 
 from __future__ import annotations

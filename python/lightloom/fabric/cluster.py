@@ -12,12 +12,12 @@ from typing import Any, Self
 from lightloom.errors import FabricError
 from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.network import NvSwitch
-from lightloom.fabric.options import MOST
+from lightloom.fabric.options import MAXIMUM
 from lightloom.hardware import load_gpu
 from lightloom.units import to_bps, to_ps
 
 #: what is expected of a count
-COUNT = f"a whole number from 1 to {MOST:.0e}"
+COUNT = f"a whole number from 1 to {MAXIMUM:.0e}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +59,13 @@ class Cluster:
     def __post_init__(self) -> None:
         for name in ("gpus", "gpus_per_server", "nics_per_server"):
             value = getattr(self, name)
-            _require(1 <= value <= MOST and value == int(value), name, value, COUNT)
+            _require(1 <= value <= MAXIMUM and value == int(value), name, value, COUNT)
         for name in ("nic_gbps", "nvlink_gbps"):
             value = getattr(self, name)
-            _require(0 < value <= MOST, name, value, f"a rate above 0, up to {MOST:.0e} Gb/s")
+            _require(0 < value <= MAXIMUM, name, value, f"a rate above 0, up to {MAXIMUM:.0e} Gb/s")
         for name in ("nvlink_latency_s", "link_delay_s"):
             value = getattr(self, name)
-            _require(0 <= value <= MOST, name, value, "a time of 0 s or more")
+            _require(0 <= value <= MAXIMUM, name, value, "a time of 0 s or more")
 
     @classmethod
     def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: float) -> Self:

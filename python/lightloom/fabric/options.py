@@ -17,7 +17,7 @@ from lightloom.inputs.strict import Strict
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
-MOST = 1e6
+MAXIMUM = 1e6
 
 
 def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
@@ -39,8 +39,8 @@ def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
         number = parse_quantity(value, unit, name)
     except InputError as error:
         raise FabricError(f"{error}{also}") from None
-    if abs(number) > MOST:
-        raise FabricError(f"{name} = {echo(value)}: expected at most {MOST:.0e} {unit}{also}")
+    if abs(number) > MAXIMUM:
+        raise FabricError(f"{name} = {echo(value)}: expected at most {MAXIMUM:.0e} {unit}{also}")
     return number
 
 
@@ -62,7 +62,7 @@ OptionalPositive = Annotated[
 ]
 Switch = Annotated[bool, Field(strict=True)]
 Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Count = Annotated[int, Field(gt=0, le=int(MOST), strict=True)]
+Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]
 
 
 class Options(Strict):

@@ -19,7 +19,7 @@ NO_REGION = 0xFFFF_FFFF
 
 
 def plan_regions(
-    what: str, layout: Layout, servers: int, region_servers: int | None, most: int
+    what: str, layout: Layout, servers: int, region_servers: int | None, maximum: int
 ) -> npt.NDArray[np.uint32]:
     """Assign servers to regions.
 
@@ -33,7 +33,7 @@ def plan_regions(
         Number of servers.
     region_servers
         Servers of a region; ``None`` for those of one EP group.
-    most
+    maximum
         Largest number of servers that the ports of one switch allow.
 
     Returns
@@ -50,10 +50,10 @@ def plan_regions(
     size = np.bincount(group)
     largest = int(size.max())
     wanted = largest if region_servers is None else region_servers
-    if wanted > most:
+    if wanted > maximum:
         source = "an EP group spans" if region_servers is None else "region_servers ="
         raise FabricError(
-            f"{what}: {source} {wanted} servers, one switch has ports for {most};"
+            f"{what}: {source} {wanted} servers, one switch has ports for {maximum};"
             " use fewer optical links per server (degree), a larger switch (technology, ocs_ports)"
             " or smaller EP groups"
         )

@@ -28,12 +28,12 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.options import MOST, Count, OptionalQuantity, Switch
+from lightloom.fabric.options import MAXIMUM, Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
 from lightloom.schedule import Ring, cycles_in_order, topoopt_topology
 from lightloom.units import to_ps
 
-Weight = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False, strict=True)]
+Weight = Annotated[float, Field(gt=0, le=MAXIMUM, allow_inf_nan=False, strict=True)]
 
 
 class TopoOpt(FabricOptions):
@@ -176,9 +176,9 @@ def _all_pairs(
 
 
 def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
-    """Which pairs of the demand are the same worker's in two neighbouring stages.
+    """Which pairs of the demand are the same worker's in two neighboring stages.
 
-    The last stage is a neighbour of the first, to which it sends if a stage has several chunks of
+    The last stage is a neighbor of the first, to which it sends if a stage has several chunks of
     the model.
     """
     roles = context.layout.role_servers()

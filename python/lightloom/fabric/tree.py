@@ -75,18 +75,18 @@ def plan_tree(
     per_server = 1 if rail else nics
     # half a millionth against rounding: 3:1 of 64 ports is 48 down
     down = math.floor(switch_ports * ratio / (1 + ratio) + 5e-7)
-    most = down // per_server
-    if most < 1:
+    maximum = down // per_server
+    if maximum < 1:
         raise FabricError(
             f"{what}: a server's {per_server} NICs need a switch of at least"
             f" {math.ceil(per_server * (1 + 1 / ratio))} ports, got {switch_ports}"
         )
-    if servers_per_tor is not None and servers_per_tor > most:
+    if servers_per_tor is not None and servers_per_tor > maximum:
         raise FabricError(
             f"{what}: servers_per_tor = {servers_per_tor}: a switch of {switch_ports} ports takes"
-            f" at most {most}"
+            f" at most {maximum}"
         )
-    full = servers_per_tor or _even(servers, most, even=ratio > 1)
+    full = servers_per_tor or _even(servers, maximum, even=ratio > 1)
     uplinks = math.ceil(full * per_server / ratio)
     half = switch_ports // 2
     pod = full * max(1, half // rails)
@@ -94,9 +94,9 @@ def plan_tree(
     return Tree(nics, switch_ports, full, pod, uplinks, ratio, rails)
 
 
-def _even(servers: int, most: int, *, even: bool) -> int:
+def _even(servers: int, maximum: int, *, even: bool) -> int:
     """Servers per ToR: full ToRs, or where uplinks are scarce as even as the cluster allows."""
-    return -(-servers // -(-servers // most)) if even else most
+    return -(-servers // -(-servers // maximum)) if even else maximum
 
 
 def _refuse_overflow(what: str, servers: int, uplinks: int, switch_ports: int) -> None:
@@ -118,12 +118,12 @@ def tree_links(tree: Tree, servers: int, tiers: int | str) -> Links:
     uplinks = full_tors * tree.uplinks_per_tor + math.ceil(rest * per_server / tree.ratio)
     uplinks *= tree.rails
     if tiers == "fit":
-        tiers = _least_tiers(tree, servers, uplinks)
+        tiers = _min_tiers(tree, servers, uplinks)
     assert isinstance(tiers, int)
     return Links(servers * tree.nics, (uplinks,) * (tiers - 1))
 
 
-def _least_tiers(tree: Tree, servers: int, uplinks: int) -> int:
+def _min_tiers(tree: Tree, servers: int, uplinks: int) -> int:
     if servers * tree.nics <= tree.switch_ports:
         return 1
     # in two tiers every spine takes a link of every ToR, and has a port for each

@@ -1,7 +1,7 @@
 """Results as files: JSON once at the end, CSV and Parquet rows as runs finish.
 
-A file appears under its name only when it is whole: everything is written beside it first. Two
-exceptions: the streamed CSV, whose purpose is that what was finished survives, and what is no
+A file appears under its name only when it is whole: everything is written to a temporary file
+first. Two exceptions: the streamed CSV, whose purpose is that finished rows survive, and what is no
 regular file (a pipe, a terminal, ``/dev/null``), which is written to directly and never replaced.
 """
 

@@ -1,4 +1,4 @@
-"""Packet-level simulation of flows: the Python face of ``crates/packetsim``.
+"""Packet-level simulation of flows: the Python interface of ``crates/packetsim``.
 
 ``simulate_flows(make_flows(...), Scenario(...))`` is all there is to it; patterns make flows, and
 ``load_scenario`` reads both from a file.

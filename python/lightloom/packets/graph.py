@@ -1,4 +1,4 @@
-"""Networks link by link: what joins what, which way flows go, and when circuits are dark.
+"""Networks link by link: what joins what, the paths of flows, and when circuits are dark.
 
 Nodes have names: a host is its number, as in a table of flows; every other word is a switch. The
 switches of ready-made topologies are called ``tor-0``, ``agg-0``, ``core-0``, ``leaf-0``,
@@ -175,12 +175,12 @@ def read_circuits(path: Path, graph: Graph) -> CircuitColumns:
     """
     table = parse_table(*read_input(path, "list of circuits", MAX_FILE_BYTES), CIRCUITS)
     dark_us, up_us = table.numbers("dark_us"), table.numbers("up_us", np.inf)
-    most_us = 1e6 * MAX_START_S
-    _refuse(table, (dark_us < 0) | (dark_us > most_us), lambda row: (
-        f"dark_us {dark_us[row]:g}: expected 0 to {most_us:g}"
+    max_us = 1e6 * MAX_START_S
+    _refuse(table, (dark_us < 0) | (dark_us > max_us), lambda row: (
+        f"dark_us {dark_us[row]:g}: expected 0 to {max_us:g}"
     ))  # fmt: skip
-    _refuse(table, (up_us <= dark_us) | (np.isfinite(up_us) & (up_us > most_us)), lambda row: (
-        f"up_us {up_us[row]:g}: expected a time after dark_us {dark_us[row]:g}, up to {most_us:g}, "
+    _refuse(table, (up_us <= dark_us) | (np.isfinite(up_us) & (up_us > max_us)), lambda row: (
+        f"up_us {up_us[row]:g}: expected a time after dark_us {dark_us[row]:g}, up to {max_us:g}, "
         "or an empty cell for never"
     ))  # fmt: skip
     changes: list[tuple[int, int, bool]] = []

@@ -29,8 +29,8 @@ _BEGIN: dict[str, dict[str, Any]] = {
 }
 #: suffix of the core's keys, of ours, and the way between
 _UNITS = {"_ps": ("_s", PS_PER_S), "_bps": ("_gbps", 1e9)}
-_MOST, _MOST_PATHS, _MOST_BYTES = 2**32 - 1, 2**16 - 1, 2**64 - 1
-_MOST_LEAVES, _MOST_UPLINKS = 4096, 2**15
+_MAX, _MAX_PATHS, _MAX_BYTES = 2**32 - 1, 2**16 - 1, 2**64 - 1
+_MAX_LEAVES, _MAX_UPLINKS = 4096, 2**15
 #: the topology that each key belongs to
 _OWNERS = {
     "radix": "fat-tree",
@@ -143,23 +143,23 @@ def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) ->
     if default is None and value == "auto":
         return None
     if key.endswith("_bytes") and value == "unlimited":
-        return _MOST_BYTES
-    for suffix, unit, most in _QUANTITIES:
+        return _MAX_BYTES
+    for suffix, unit, maximum in _QUANTITIES:
         if key.endswith(suffix):
             number = parse_quantity(value, unit, name)
             is_whole = abs(number - round(number)) <= 1e-9 * abs(number)
-            if not 0 <= number <= most or (suffix == "_bytes" and not is_whole):
+            if not 0 <= number <= maximum or (suffix == "_bytes" and not is_whole):
                 raise InputError(f"{equals}: expected {_EXPECTED[suffix]}")
             return round(number) if suffix == "_bytes" else number
-    most = _MOST_PATHS if key == "paths" else _MOST
-    expected = _EXPECTED[type(default)].format(most=most)
+    maximum = _MAX_PATHS if key == "paths" else _MAX
+    expected = _EXPECTED[type(default)].format(maximum=maximum)
     if isinstance(default, bool) or isinstance(value, bool):
         if type(default) is not type(value):
             raise InputError(f"{equals}: expected {expected}")
         return value
     if isinstance(default, int | float) and isinstance(value, int | float):
         whole = isinstance(value, int) or isinstance(default, float)
-        if whole and math.isfinite(value) and 0 <= value <= most:
+        if whole and math.isfinite(value) and 0 <= value <= maximum:
             return type(default)(value)
     elif isinstance(value, str) and isinstance(default, str):
         return value
@@ -173,7 +173,7 @@ _EXPECTED: dict[Any, str] = {
     "_gbps": "0 to 100,000 Gb/s",
     "_bytes": "whole bytes from 0 to 2^53",
     bool: "true or false",
-    int: "a whole number from 0 to {most:,}",
+    int: "a whole number from 0 to {maximum:,}",
     float: "a number of at least 0",
     str: "a word",
 }
@@ -256,10 +256,10 @@ def _leaf_spine(network: Network, built: TopologyRequest) -> TopologyRequest:
     # as many uplinks of the hosts' rate as that makes, if nothing else is said
     spines = network.spines or max(1, round(down / over))
     leaves = -(-network.hosts // down)
-    if leaves > _MOST_LEAVES or leaves * spines > _MOST_UPLINKS:
+    if leaves > _MAX_LEAVES or leaves * spines > _MAX_UPLINKS:
         raise InputError(
             f"{leaves:,} leaves and {spines:,} spines have {leaves * spines:,} links; expected at "
-            f"most {_MOST_LEAVES:,} leaves and {_MOST_UPLINKS:,} links: put more hosts on a leaf"
+            f"most {_MAX_LEAVES:,} leaves and {_MAX_UPLINKS:,} links: put more hosts on a leaf"
         )
     uplink_bps = round(to_bps(network.rate_gbps) * down / (spines * over))
     return built._replace(hosts_per_leaf=down, spines=spines, uplink_rate_bps=max(1, uplink_bps))
@@ -314,7 +314,7 @@ def _text(key: str, value: Any) -> str:
         return "yes" if value else "no"
     if key.endswith("_bytes"):
         exact = f"{value:,} B" if value < 1e6 else show_bytes(value, 6)
-        return "unlimited" if value in {UNLIMITED, _MOST_BYTES} else exact
+        return "unlimited" if value in {UNLIMITED, _MAX_BYTES} else exact
     if key.endswith("_s"):
         return show_time(value)
     if key.endswith("_gbps"):

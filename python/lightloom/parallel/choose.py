@@ -21,7 +21,7 @@ from lightloom.parallel.plan import DEFAULT_SEQ_LEN, Plan, check_model, check_nu
 
 GPUS_PER_SERVER = 8
 #: the rule's least EP, where the experts allow it: as many ways as a usual server has GPUs
-LEAST_EP = 8
+MIN_EP = 8
 FIELDS = tuple(f.name for f in dataclasses.fields(Plan) if f.name not in ("gpus", "provenance"))
 DEGREES = ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "expert_mode", "order", "pp_layout")
 
@@ -154,7 +154,7 @@ def _candidates(
 
     def unwanted(triple: tuple[int, int, int]) -> tuple[int, ...]:
         tp, pp, ep = triple
-        return max(0, LEAST_EP - ep), tp * pp, pp, ep
+        return max(0, MIN_EP - ep), tp * pp, pp, ep
 
     for tp, pp, ep in sorted(triples, key=unwanted):
         yield _with_mode({**base, "tp": tp, "pp": pp, "ep": ep})

@@ -201,7 +201,7 @@ def circuit_drawing(
     row_height = 13.0
     parts = _time_axis(axis, len(pairs) * row_height, 1e-3, "ms")
     inside = circuits.within(window.start_s, window.end_s)
-    most = max(1, int(inside.count.max())) if len(inside) else 1
+    maximum = max(1, int(inside.count.max())) if len(inside) else 1
     rows = {pair: row for row, pair in enumerate(pairs)}
     for (a, b), row in rows.items():
         text = tag("text", f"{a} - {b}", x=LEFT - 10, y=row * row_height + 10, text_anchor="end",
@@ -214,6 +214,6 @@ def circuit_drawing(
         tip = f"servers {a} - {b}: {circuits_text(count)} up for {show_time(down - up)}"
         rectangle = _rectangle(axis, rows[a, b] * row_height + 1.5, 10.0, (up, down),
                                f"{class_} mark flat", tip)  # fmt: skip
-        parts.append(tag("g", rectangle, opacity=0.25 + 0.75 * count / most))
+        parts.append(tag("g", rectangle, opacity=0.25 + 0.75 * count / maximum))
     height = len(pairs) * row_height + 44
     return drawing(WIDTH, height, "Circuits that were up in this part of the step", parts, "gantt")

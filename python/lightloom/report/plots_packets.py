@@ -23,7 +23,7 @@ from lightloom.report.schedule_text import time_unit
 from lightloom.units import show_bytes
 
 #: points of a line and marks of a cloud at most
-_MOST = 1500
+_MAX = 1500
 _WIDTH, _WIDE, _HEIGHT = 520.0, 1100.0, 330.0
 Numbers = npt.NDArray[np.float64]
 
@@ -115,7 +115,7 @@ def _over_time(samples: Samples, values: Numbers, layers: Sequence[str], left: s
 
 def _thinned(values: Numbers) -> list[int]:
     """Places of at most :data:`_MOST` values, the last and the greatest among them."""
-    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST)).round())
+    places = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MAX)).round())
     return sorted({*places.astype(int).tolist(), int(np.argmax(values))})
 
 

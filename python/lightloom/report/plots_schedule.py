@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from lightloom.report.plots_svg import Axis, drawing, tag, tick_text, ticks
 from lightloom.report.schedule_text import time_unit
-from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, most_of_each_bin
+from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, largest_of_each_bin
 from lightloom.units import show_time
 
 WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0
@@ -84,7 +84,7 @@ def gantt(times: PortTimes, sources: npt.NDArray[np.int64]) -> Gantt:
 
 
 def _by_bins(times: PortTimes) -> PortTimes:
-    states = most_of_each_bin(times, _BINS)
+    states = largest_of_each_bin(times, _BINS)
     row, place = np.nonzero((states >= 0) | (states == DARK) | (states == SEVERAL))
     edges = np.linspace(0.0, times.length_s, _BINS + 1)
     binned = PortTimes(

@@ -15,7 +15,13 @@ from rich.text import Text
 
 from lightloom.demand import SHADES, heat_map
 from lightloom.report.plots_svg import tick_text, ticks
-from lightloom.study.scheduling.port_times import DARK, IDLE, SEVERAL, PortTimes, most_of_each_bin
+from lightloom.study.scheduling.port_times import (
+    DARK,
+    IDLE,
+    SEVERAL,
+    PortTimes,
+    largest_of_each_bin,
+)
 
 #: maximum of drawn ports, and of destinations with a character each
 MAX_ROWS = 32
@@ -33,7 +39,7 @@ def print_gantt(
     ``sources`` are the names of the rows.
     """
     width = max(20, min(console.width, 120) - _MARGIN - 1)
-    states = most_of_each_bin(times, width)
+    states = largest_of_each_bin(times, width)
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(Text(f"{'':{_MARGIN}}time [{time_unit(times.length_s)[1]}]"))
     console.print(Text(_scale(times.length_s, width)), no_wrap=True, crop=False)

@@ -26,28 +26,28 @@ def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.N
 
 
 def whole_matrix(
-    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
+    values: npt.ArrayLike, name: str, maximum: int, error: type[InputError]
 ) -> npt.NDArray[np.uint64]:
-    """Return a matrix of whole numbers from 0 to ``most``, or raise ``error``."""
+    """Return a matrix of whole numbers from 0 to ``maximum``, or raise ``error``."""
     given = as_array(values, name, error)
     if given.ndim != 2:
         raise error(f"{name}: expected a matrix, got shape {given.shape}")
     if given.dtype.kind not in "iuf" and given.size:
-        raise error(f"{name}: expected whole numbers from 0 to {most}, got {given.dtype}")
+        raise error(f"{name}: expected whole numbers from 0 to {maximum}, got {given.dtype}")
     if given.dtype.kind == "f":
         if given.dtype.itemsize < _DOUBLE_BYTES:
             given = given.astype(np.float64)  # half precision knows no 2^53
         whole = np.isfinite(given) & (given == np.floor(given))
         # 2^64 is a float, 2^64 - 1 is not: such a limit rounds up to a number that is too large.
-        limit = float(most)
-        whole &= (given >= 0) & ((given < limit) if limit > most else (given <= limit))
+        limit = float(maximum)
+        whole &= (given >= 0) & ((given < limit) if limit > maximum else (given <= limit))
     else:
-        whole = (given >= 0) & (given <= most)
+        whole = (given >= 0) & (given <= maximum)
     if not whole.all():
         row, column = np.argwhere(~whole)[0]
         raise error(
             f"{name}[{row}, {column}] is {given[row, column]}: "
-            f"expected a whole number from 0 to {most}"
+            f"expected a whole number from 0 to {maximum}"
         )
     # nothing at all may be of any kind, even one that does not turn into numbers
     numbers = given if given.size else np.zeros(given.shape)
@@ -55,23 +55,23 @@ def whole_matrix(
 
 
 def square_matrix(
-    values: npt.ArrayLike, name: str, most: int, error: type[InputError]
+    values: npt.ArrayLike, name: str, maximum: int, error: type[InputError]
 ) -> npt.NDArray[np.uint64]:
-    """Return a square matrix of whole numbers from 0 to ``most``, or raise ``error``."""
+    """Return a square matrix of whole numbers from 0 to ``maximum``, or raise ``error``."""
     given = as_array(values, name, error)
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise error(f"{name}: expected a square matrix, got shape {given.shape}")
-    return whole_matrix(given, name, most, error)
+    return whole_matrix(given, name, maximum, error)
 
 
 def whole_list(
-    values: npt.ArrayLike, name: str, most: int, error: type[InputError], least: int = 0
+    values: npt.ArrayLike, name: str, maximum: int, error: type[InputError], minimum: int = 0
 ) -> npt.NDArray[Any]:
-    """Return a list of whole numbers from ``least`` to ``most``, or raise ``error``.
+    """Return a list of whole numbers from ``minimum`` to ``maximum``, or raise ``error``.
 
-    It is unsigned if ``least`` is 0, else signed.
+    It is unsigned if ``minimum`` is 0, else signed.
     """
-    kind = np.uint64 if least == 0 else np.int64
+    kind = np.uint64 if minimum == 0 else np.int64
     try:
         given = np.asarray(values)
     except ValueError:
@@ -82,18 +82,20 @@ def whole_list(
         raise error(
             f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
         )
-    if given.min() < least or given.max() > most:
-        raise error(f"{name}: expected {least} to {most}, got {given.min()} to {given.max()}")
+    if given.min() < minimum or given.max() > maximum:
+        raise error(f"{name}: expected {minimum} to {maximum}, got {given.min()} to {given.max()}")
     return np.ascontiguousarray(given.astype(kind))
 
 
 def whole_number(
-    value: int, name: str, least: int, most: int, error: type[InputError] = InputError
+    value: int, name: str, minimum: int, maximum: int, error: type[InputError] = InputError
 ) -> int:
-    """Return a whole number from ``least`` to ``most``, or raise ``error``."""
+    """Return a whole number from ``minimum`` to ``maximum``, or raise ``error``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not least <= value <= most:
-        raise error(f"{name}: expected a whole number from {least} to {most}, got {echo(value)}")
+    if not whole or not minimum <= value <= maximum:
+        raise error(
+            f"{name}: expected a whole number from {minimum} to {maximum}, got {echo(value)}"
+        )
     return int(value)
 
 
@@ -105,21 +107,21 @@ def one_of(
         raise error(f"{name} {echo(value)}: {expected_one_of(value, known)}")
 
 
-def rate_bps(gbps: float, name: str, least: float) -> int:
-    """Return a rate in Gb/s as whole bits per second; at least ``least`` Gb/s."""
+def rate_bps(gbps: float, name: str, minimum: float) -> int:
+    """Return a rate in Gb/s as whole bits per second; at least ``minimum`` Gb/s."""
     number = isinstance(gbps, int | float | np.integer | np.floating) and gbps is not True
-    if not number or not least <= gbps <= _MAX_GBPS:
-        raise InputError(f"{name}: expected {least:g} to {_MAX_GBPS:g} Gb/s, got {echo(gbps)}")
+    if not number or not minimum <= gbps <= _MAX_GBPS:
+        raise InputError(f"{name}: expected {minimum:g} to {_MAX_GBPS:g} Gb/s, got {echo(gbps)}")
     return to_bps(float(gbps))
 
 
-def time_bytes(seconds: float | str, name: str, bits_per_s: int, least: int = 0) -> int:
-    """Return the bytes that a port could send in a time, rounded up; at least ``least``."""
+def time_bytes(seconds: float | str, name: str, bits_per_s: int, minimum: int = 0) -> int:
+    """Return the bytes that a port could send in a time, rounded up; at least ``minimum``."""
     given = parse_quantity(seconds, "second", name)
-    if given < 0 or (least and not given):
-        expected = "more than 0" if least else "0 or more"
+    if given < 0 or (minimum and not given):
+        expected = "more than 0" if minimum else "0 or more"
         raise InputError(f"{name}: expected {expected}, got {echo(seconds)}")
     # before it is whole, because not every float has a whole number of picoseconds
     if given * bits_per_s / 8 > _MAX_TIME_BYTES:
         raise InputError(f"{name}: {echo(seconds)} is too long")
-    return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), least)
+    return max(-(-to_ps(given) * bits_per_s // (8 * PS_PER_S)), minimum)

@@ -1,4 +1,4 @@
-"""Demand to circuits: the Python face of the allocators in ``crates/schedule``.
+"""Demand to circuits: the Python interface of the allocators in ``crates/schedule``.
 
 Matrices are servers x servers of one region, row = source, column = destination; the diagonal
 never leaves its server and is ignored. Circuits are duplex, so their matrix is symmetric. Times
@@ -338,7 +338,7 @@ def request_of(
     n = len(matrix)
     if n > _MAX_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MAX_SERVERS}")
-    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9)
+    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9)
     left = working_eps(n, region.eps_nics, region.failed)
     rates = zip(eps_bps_of(region, n), left, strict=True)
     eps_bps = np.array([int(rate * part) for rate, part in rates], np.uint64)
@@ -370,7 +370,7 @@ def eps_bps_of(region: Region, servers: int) -> list[int]:
     """Return bits per second of each server on the EPS, those that have failed included."""
     given: Any = region.eps_gbps
     each = isinstance(given, list | tuple | np.ndarray)
-    rates = [rate_bps(gbps, "eps_gbps", least=0.0) for gbps in (given if each else [given])]
+    rates = [rate_bps(gbps, "eps_gbps", minimum=0.0) for gbps in (given if each else [given])]
     if not each:
         rates *= servers
     if len(rates) != servers:

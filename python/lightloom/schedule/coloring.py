@@ -140,7 +140,7 @@ def route_permutation(
 
     With two tiers each leaf has one up-link to each spine. With three, leaves are gathered in
     pods; each pod has one spine of each number, and the spines of one number are joined by
-    ``cores`` switches of their own. With as many up-links as down-links every permutation has a
+    ``cores`` separate switches. With as many up-links as down-links every permutation has a
     way (Slepian, 1952; Duguid, 1959). Pairs inside a leaf or a pod stay there.
 
     Parameters
@@ -194,7 +194,7 @@ def route_permutation(
 
 
 def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    given = whole_list(permutation, "permutation", 2**31 - 1, InputError, least=-1)
+    given = whole_list(permutation, "permutation", 2**31 - 1, InputError, minimum=-1)
     return given.astype(np.int32)
 
 
@@ -210,5 +210,5 @@ def _edges(edges: npt.ArrayLike) -> tuple[npt.NDArray[np.uint32], tuple[int, int
         raise InputError(
             f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {given.min()} to {given.max()}"
         )
-    left, right = (int(most) + 1 for most in given.max(axis=0))
+    left, right = (int(maximum) + 1 for maximum in given.max(axis=0))
     return np.ascontiguousarray(given.astype(np.uint32)), (left, right)

@@ -139,7 +139,7 @@ def nearest(
     of_unit[a, b] = np.arange(pairs)
     unit_pair = of_unit[units.a, units.b]
     old = previous[a, b].astype(np.float64)
-    most = np.where(lines.allowed[a, b], np.minimum(lines.ports[a], lines.ports[b]), 0)
+    maximum = np.where(lines.allowed[a, b], np.minimum(lines.ports[a], lines.ports[b]), 0)
 
     def columns(start: int, values: Floats, rows: Integers, height: int) -> csr_array[np.float64]:
         """Return one entry in each of the columns from ``start``."""
@@ -163,7 +163,7 @@ def nearest(
     ]
     if not lines.split:
         # a pair with circuits uses only these: none without its unit
-        has = columns(0, most[unit_pair].astype(np.float64), unit_pair, pairs)
+        has = columns(0, maximum[unit_pair].astype(np.float64), unit_pair, pairs)
         wanted = np.flatnonzero(np.maximum(lines.bytes_[a, b], lines.bytes_[b, a]) > 0)
         rows.append(_at_least((has + of_pairs(circuits_at, -1.0))[wanted], 0.0))
     for start in (made_at, torn_at):
@@ -172,7 +172,7 @@ def nearest(
         rows.append(_at_least(total + largest, 0.0))
     cost = np.zeros(width)
     cost[-1] = 1.0
-    upper = np.concatenate([np.ones(count), most, np.full(2 * pairs + 1, np.inf)])
+    upper = np.concatenate([np.ones(count), maximum, np.full(2 * pairs + 1, np.inf)])
     solved = _solve(cost, rows, upper, until)
     if solved is None or solved is False:
         return None
@@ -215,14 +215,14 @@ def _units(lines: Lines, target: float) -> _Units:
     carry = lines.circuit * target
     a, b = np.triu_indices(n, 1)
     out, back = lines.bytes_[a, b] / carry, lines.bytes_[b, a] / carry
-    most = np.where(lines.allowed[a, b], np.minimum(lines.ports[a], lines.ports[b]), 0)
+    maximum = np.where(lines.allowed[a, b], np.minimum(lines.ports[a], lines.ports[b]), 0)
     wanted = np.ceil(np.maximum(out, back) * (1 - 1e-12)).astype(np.int64)
     if lines.split:
-        count = np.minimum(wanted, most)
+        count = np.minimum(wanted, maximum)
         cost = np.ones(count.sum(), dtype=np.int64)
         level = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     else:
-        count = ((wanted > 0) & (wanted <= most)).astype(np.int64)
+        count = ((wanted > 0) & (wanted <= maximum)).astype(np.int64)
         cost = wanted[count > 0]
         level = np.zeros(len(cost), dtype=np.int64)
     a, b = np.repeat(a, count), np.repeat(b, count)

@@ -101,8 +101,8 @@ def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.
     InputError
         If a server, NIC or plane is named that is not there.
     """
-    most = int(ports.max(initial=0))
-    working: npt.NDArray[np.bool_] = np.arange(most) < ports[:, None]
+    maximum = int(ports.max(initial=0))
+    working: npt.NDArray[np.bool_] = np.arange(maximum) < ports[:, None]
     if failed is None:
         return working
     for server in failed.servers:
@@ -111,7 +111,7 @@ def working_nics(ports: npt.NDArray[np.uint32], failed: Failures | None) -> npt.
         row = _index(server, len(ports), "server of a failed NIC")
         working[row, _index(nic, int(ports[row]), f"failed NIC of server {server}")] = False
     for plane in failed.planes:
-        working[:, _index(plane, most, "failed plane")] = False
+        working[:, _index(plane, maximum, "failed plane")] = False
     return working
 
 

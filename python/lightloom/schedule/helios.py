@@ -1,8 +1,8 @@
 """Helios (Farrington et al., SIGCOMM 2010): matchings of largest weight, epoch by epoch.
 
 Circuits are duplex, so demand is taken symmetrically: a pair is worth the bytes that a circuit
-would carry in one epoch, both directions together. Bytes take one hop; the packet switches beside
-the circuits are left out (see :func:`lightloom.schedule.route`).
+would carry in one epoch, both directions together. Bytes take one hop; packet switches alongside
+circuits are left out (see :func:`lightloom.schedule.route`).
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def epoch_arguments(
 ) -> tuple[npt.NDArray[np.uint64], EpochOptions, int]:
     """Return demand, switches with their epochs, and bits per second."""
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
-    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
-    epoch = time_bytes(epoch_s, "epoch_s", bits, least=1)
+    bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
+    epoch = time_bytes(epoch_s, "epoch_s", bits, minimum=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     return matrix, EpochOptions(switches, epoch, delay), bits

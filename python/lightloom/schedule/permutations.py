@@ -1,4 +1,4 @@
-"""Demand to schedules of permutations: the Python face of ``crates/schedule``.
+"""Demand to schedules of permutations: the Python interface of ``crates/schedule``.
 
 A crossbar joins each row (source) to at most one column (destination) at a time. Demand is whole
 bytes, so what is left after every slot is exact; the time to reconfigure counts as the bytes that
@@ -198,7 +198,7 @@ def decompose(
     ([[1, 0]], [7])
     """
     one_of(method, "method", _NAMES)
-    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
+    bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     delay_bytes = time_bytes(delay_s, "delay_s", bits)
     if time_limit_s is not None:
         time_limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")

@@ -1,7 +1,7 @@
 """Circuits over several circuit switches: NIC i of every server is on plane i.
 
-The Python face of ``crates/schedule/src/allocation/planes.rs``, which names the theorems. A circuit
-ends at NICs that a plane can join, and each NIC ends one circuit.
+The Python interface of ``crates/schedule/src/allocation/planes.rs``, which names the theorems. A
+circuit ends at NICs that a plane can join, and each NIC ends one circuit.
 """
 
 from __future__ import annotations

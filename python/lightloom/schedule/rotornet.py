@@ -103,8 +103,8 @@ def rotornet_schedule(
         If another argument cannot be used.
     """
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
-    bits = rate_bps(rate_gbps, "rate_gbps", least=1e-9)
-    slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, least=1)
+    bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
+    slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, minimum=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     options = RotorOptions(switches, slot, delay, bool(held), bool(relay))

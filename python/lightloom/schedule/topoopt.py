@@ -64,7 +64,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Cycles:
-    """Rings through servers, whose hops have circuits of their own.
+    """Rings through servers, whose hops have separate circuits.
 
     Cycle ``c`` visits ``servers[offsets[c]:offsets[c + 1]]`` and returns to the first, over
     ``counts[c]`` parallel circuits per hop.

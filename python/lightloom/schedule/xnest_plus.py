@@ -4,7 +4,7 @@ The traffic matrix is split into sub-matrices, each with its configuration of a 
 of switches that hold a configuration follows its share of the traffic. As printed,
 ``round(W * switches / 2)``, the numbers need not add up to the switches that there are; here each
 switch goes to the sub-matrix with most traffic per switch, which makes the most as small as can
-be. Bytes take one hop; the packet switches beside the circuits are left out.
+be. Bytes take one hop; the packet switches alongside the circuits are left out.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Packets:
 class PhaseCount:
     """What is known of the phases of one purpose; see :class:`Phases`.
 
-    ``mean``, ``least`` and ``greatest`` are of the stretch of those simulated: by how much longer
+    ``mean``, ``minimum`` and ``maximum`` are of the stretch of those simulated: by how much longer
     their flows take than they would as fluids; the mean is by bytes.
     """
 
@@ -59,8 +59,8 @@ class PhaseCount:
     size_bytes: int
     simulated_bytes: int
     mean: float
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
     packet_hops: int
 
 

@@ -4,7 +4,7 @@ The simulation itself is Rust (``crates/execute``); it runs without the interpre
 progress and can be interrupted. Here the graph and the network are handed over as arrays, and the
 outcome comes back in seconds and bytes.
 
-What is modelled: workers that play their programs in order; Send, Ring and all-to-all as fluid
+What is modeled: workers that play their programs in order; Send, Ring and all-to-all as fluid
 flows that share links max-min fairly, as packets, or as flows that take as long as packets would
 (:class:`~lightloom.simulate.packets.Phases`); circuits that follow the demand. What is not:
 contention on NVSwitch other than by relays.

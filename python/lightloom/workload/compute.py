@@ -33,7 +33,7 @@ _BF16, _FP32 = 2, 4
 #: two moments, bf16 weight out; and reads and clears the gradient once more for its norm.
 _OPTIMIZER_BYTES = 4 * _FP32 + 3 * _FP32 + _BF16 + 2 * _FP32
 
-#: kernels of one optimiser pass over fused buffers
+#: kernels of one optimizer pass over fused buffers
 _OPTIMIZER_KERNELS = 4
 
 #: above this many entries, expert times are looked up in a table over whole token counts

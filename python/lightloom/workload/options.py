@@ -1,6 +1,6 @@
 """What a training step moves and repeats: the options of a workload.
 
-Every field is read by the modules beside this one; what a plan already says (ZeRO-1, sequence
+Every field is read by the other modules of this package; what a plan already says (ZeRO-1, sequence
 parallelism, expert-TP) and what the compute model says (recomputation) is not repeated here.
 """
 
@@ -33,7 +33,7 @@ class WorkloadOptions:
         Bytes per element in which gradients are reduced. FP32, Megatron's default for BF16
         training (``accumulate_allreduce_grads_in_fp32``).
     parameter_bytes
-        Bytes per element of the parameters that ZeRO-1 gathers after the optimiser.
+        Bytes per element of the parameters that ZeRO-1 gathers after the optimizer.
     deduplicate
         Send a token once to each server, however many of its experts are there (DeepEP).
     overlap_dp

@@ -5,7 +5,7 @@ copies differ from block to block and worker to worker: see :mod:`.tokens`. The 
 Megatron-Core: with sequence parallelism a tensor-parallel region begins with an all-gather and ends
 with a reduce-scatter of the micro-batch's hidden states, in the backward pass the other way round;
 without, it ends with an all-reduce, which moves as much as both. The second all-gather of the
-backward pass (Megatron gathers the input again for the weight gradient) runs beside a matrix
+backward pass (Megatron gathers the input again for the weight gradient) overlaps with a matrix
 product and is left out.
 """
 

@@ -137,7 +137,7 @@ def test_explain_sums_to_the_difference_of_steps(lightloom, tmp_path):
     assert f"{1000 * (b['step_time_s'] - a['step_time_s']):+,.2f}" in text
 
 
-# In processes of their own: signals, pipes, full disks
+# In separate processes: signals, pipes, full disks
 
 
 def wait_for(condition, process, seconds=120):

@@ -85,10 +85,10 @@ def test_layers_of_a_step_are_tied(regime):
     loads = trace_of_source(made, steps=120, layers=2, synthetic=True).counts.sum(axis=2)
     before, after = (loads[:, layer] / loads[:, layer].sum(-1, keepdims=True) for layer in (0, 1))
     halves = slice(0, 80), slice(80, 120)
-    centre = before[halves[0]].mean(0), after[halves[0]].mean(0)
-    fitted, *_ = np.linalg.lstsq(before[halves[0]] - centre[0], after[halves[0]] - centre[1], 1e-2)
-    left = after[halves[1]] - centre[1] - (before[halves[1]] - centre[0]) @ fitted
-    assert (left**2).sum() < 0.2 * ((after[halves[1]] - centre[1]) ** 2).sum()
+    center = before[halves[0]].mean(0), after[halves[0]].mean(0)
+    fitted, *_ = np.linalg.lstsq(before[halves[0]] - center[0], after[halves[0]] - center[1], 1e-2)
+    left = after[halves[1]] - center[1] - (before[halves[1]] - center[0]) @ fitted
+    assert (left**2).sum() < 0.2 * ((after[halves[1]] - center[1]) ** 2).sum()
 
 
 def test_sampling_noise_is_what_draws_deviate():

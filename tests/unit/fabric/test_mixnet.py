@@ -164,7 +164,7 @@ def test_relays_cost_what_their_data_file_or_the_user_says():
     ("options", "text"),
     [
         ({"relay": True, "split": False}, "relay = true divides the bytes of a pair"),
-        ({"relay_delay_s": 1e-6}, "relay_delay_s is for relays: expected relay = true beside it"),
+        ({"relay_delay_s": 1e-6}, "relay_delay_s is for relays: expected relay = true as well"),
         ({"relay_chunk_bytes": 5}, "relay_chunk_bytes is for relays"),
     ],
 )

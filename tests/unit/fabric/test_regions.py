@@ -14,15 +14,15 @@ def layout(groups):
     return Layout.grid(1, table.shape[0], table.shape[1], 8, table.ravel())
 
 
-def regions(groups, servers, size=None, most=100):
-    return plan_regions("mine", layout(groups), servers, size, most).tolist()
+def regions(groups, servers, size=None, maximum=100):
+    return plan_regions("mine", layout(groups), servers, size, maximum).tolist()
 
 
 def test_a_region_is_the_servers_of_a_group():
     assert regions([[0, 1], [2, 3]], 4) == [0, 0, 1, 1]
 
 
-def test_groups_need_not_be_neighbours():
+def test_groups_need_not_be_neighbors():
     assert regions([[0, 2], [1, 3]], 4) == [0, 1, 0, 1]
 
 
@@ -56,5 +56,5 @@ def test_a_region_too_small_for_a_group():
 ])  # fmt: skip
 def test_a_region_too_large_for_the_switch(size, start):
     with pytest.raises(FabricError) as error:
-        regions([[0, 1, 2]], 4, size=size, most=2)
+        regions([[0, 1, 2]], 4, size=size, maximum=2)
     assert str(error.value).startswith(start)

@@ -102,7 +102,7 @@ def pipeline(servers, stages, **more):
 
 
 def direct_sends(weight):
-    """Pairs of neighbouring stages with a circuit, of 2 stages of 16 servers."""
+    """Pairs of neighboring stages with a circuit, of 2 stages of 16 servers."""
     groups = (range(16), range(16, 32))
     pairs = [(a, b, 100e9) for group in groups for a, b in itertools.permutations(group, 2)]
     sends = [(a, a + 16, 30e9) for a in range(16)] + [(a + 16, a, 30e9) for a in range(16)]
@@ -120,7 +120,7 @@ def test_sends_of_the_pipeline_weigh_more():
     assert direct_sends(None) == by_weight[2]
 
 
-def test_only_neighbouring_stages_are_weighted():
+def test_only_neighboring_stages_are_weighted():
     context = pipeline(8, 4, **demand((0, 1, 3.0), (0, 2, 3.0), (0, 4, 3.0), (0, 6, 3.0)))
     src, dst, size = _all_pairs(context, 2.5)
     found = dict(zip(zip(src[:4].tolist(), dst[:4].tolist(), strict=True), size, strict=False))
@@ -137,10 +137,10 @@ def test_a_pair_may_have_few_routes(job):
     # far more pairs than circuits, so that many need relays
     context = job(64, 32)
     cluster = Cluster.of(gpus=512, nic_gbps=400, gpu="h100")
-    for most in (1, 3):
-        direct = TopoOpt(max_routes=most).network(cluster, context).direct
+    for maximum in (1, 3):
+        direct = TopoOpt(max_routes=maximum).network(cluster, context).direct
         ends = [(path[0], path[-1]) for path in paths(direct)]
-        assert max(ends.count(pair) for pair in set(ends)) == most
+        assert max(ends.count(pair) for pair in set(ends)) == maximum
         assert max(len(path) for path in paths(direct)) > 2
 
 

@@ -50,7 +50,7 @@ def test_a_tor_filled_in_part_uses_a_part_of_its_uplinks():
 
 
 @pytest.mark.parametrize(("servers", "tiers"), [(1, 1), (8, 1), (9, 2), (256, 2), (257, 3)])
-def test_least_tiers_that_fit(servers, tiers):
+def test_min_tiers_that_fit(servers, tiers):
     # 64 ports: one switch takes 8 servers of 8 NICs, two tiers 64^2 / 2 NICs
     tree = plan_tree("x", servers, 8, 64)
     assert len(tree_links(tree, servers, "fit").fabric) + 1 == tiers

@@ -188,7 +188,7 @@ def test_the_page(run):
     assert 'data-tip="host down"' in page
     assert "longest queue [kB]" in page
     assert "1 kB: 1.000" in page  # a dot of the cloud: size, slowdown
-    assert f"trace hash {'0f' * 16}" in page
+    assert f"run hash {'0f' * 16}" in page
 
 
 def test_a_page_of_little(run):

@@ -60,7 +60,7 @@ def test_no_hosts_need_no_way(options):
 
 def test_two_tiers_by_hand():
     route = route_permutation([2, 1, 0, -1], leaf=2)
-    # host 0 and 2 exchange over one spine, host 1 sends to itself, host 3 is idle
+    # host 0 and 2 send to each other over one spine, host 1 sends to itself, host 3 is idle
     assert route.spine[1] == route.spine[3] == -1
     assert (route.spine[[0, 2]] >= 0).all()
     assert (route.core == -1).all()

@@ -66,7 +66,7 @@ def test_half_precision_is_a_number_like_any_other():
 def test_wrong_answers_are_seen():
     found = max_weight_matching(SQUARE, bipartite=True)
     lighter = Matching(np.array([[0, 0]], dtype=np.int32), 1, found.certificate)
-    with pytest.raises(InputError, match=r"^matching: the matching weighs 1, stated 1, proved 20$"):
+    with pytest.raises(InputError, match=r"^matching: the matching has weight 1, stated 1"):
         lighter.check(SQUARE)
     twice = dataclasses.replace(found, pairs=np.array([[0, 0], [0, 1]], dtype=np.int32))
     with pytest.raises(InputError, match=r"^pairs: expected numbers from 0 to 2, each once$"):

@@ -1,4 +1,4 @@
-"""The Python face of the allocators: values in, values out, and what it refuses."""
+"""The Python interface of the allocators: values in, values out, and what it refuses."""
 
 import threading
 from dataclasses import FrozenInstanceError

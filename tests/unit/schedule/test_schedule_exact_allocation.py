@@ -54,13 +54,13 @@ def test_exact_is_the_best_of_all_circuits_and_changes_fewest(kind, split):
     for _ in range(3):
         demand = adversarial(kind, rng)
         times = [(route(demand, c, region).makespan_s, c) for c in every_multigraph(4, ports)]
-        least = min(time for time, _ in times)
+        minimum = min(time for time, _ in times)
         found = allocate_exactly(demand, region, gap=1e-4)
-        assert found.bound_s <= least * (1 + 1e-12)
-        assert least <= found.makespan_s <= least * (1 + 1.1e-4)
+        assert found.bound_s <= minimum * (1 + 1e-12)
+        assert minimum <= found.makespan_s <= minimum * (1 + 1.1e-4)
         before = allocate_region(demand, region, method="static").circuits
         again = allocate_exactly(demand, region, previous=before, gap=1e-4)
-        assert again.makespan_s <= least * (1 + 1.1e-4)
+        assert again.makespan_s <= minimum * (1 + 1.1e-4)
         as_fast = [c for time, c in times if time <= again.makespan_s]
         fewest = min(changed_pairs(before, c) for c in as_fast)
         assert changed_pairs(before, again.circuits) == fewest

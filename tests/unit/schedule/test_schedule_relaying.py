@@ -1,4 +1,4 @@
-"""The Python face of relaying: values in, values out, and what it refuses."""
+"""The Python interface of relaying: values in, values out, and what it refuses."""
 
 import math
 

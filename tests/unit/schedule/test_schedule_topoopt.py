@@ -1,4 +1,4 @@
-"""The Python face of the TopoOpt finder."""
+"""The Python interface of the TopoOpt finder."""
 
 import itertools
 
@@ -55,12 +55,12 @@ def test_cycles_as_the_servers_they_visit():
 
 
 def test_max_routes_limits_the_paths_of_a_pair():
-    def most(max_routes):
+    def maximum(max_routes):
         found = topoopt_topology(12, 4, demand=all_to_all(range(12), 100), max_routes=max_routes)
         return np.unique(found.ends, axis=0, return_counts=True)[1].max()
 
-    assert most(1) == 1
-    assert 1 < most(3) <= 3
+    assert maximum(1) == 1
+    assert 1 < maximum(3) <= 3
 
 
 def test_nobody_talking_needs_no_routes():

@@ -1,4 +1,4 @@
-"""A user's own allocator in a run: what it is asked, what is done with its answers and errors."""
+"""A user-supplied allocator in a run: its requests, proposals and errors."""
 
 import numpy as np
 import pytest

@@ -45,7 +45,7 @@ def test_phases_take_what_packets_take():
         assert run.purpose_bytes == whole.purpose_bytes
         count = phases.counts()["ep"]
         assert (count.distinct, count.simulated, phases.pending) == (1, 1, (0, 0))
-        assert count.least == count.mean == count.greatest > 1
+        assert count.minimum == count.mean == count.maximum > 1
 
 
 def test_circuits_carry_packets():

@@ -1,4 +1,4 @@
-"""Layer times: FLOPs and bytes by hand, scaling, recomputation, vectorised experts."""
+"""Layer times: FLOPs and bytes by hand, scaling, recomputation, vectorized experts."""
 
 import dataclasses
 

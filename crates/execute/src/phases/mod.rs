@@ -42,10 +42,10 @@ pub struct PhaseCount {
     pub simulated_bytes: u64,
     /// Sum over these of stretch times bytes.
     stretched_bytes: f64,
-    /// Least and greatest stretch of these.
-    pub least: f64,
-    /// See `least`.
-    pub greatest: f64,
+    /// Minimum and maximum stretch of these.
+    pub minimum: f64,
+    /// See `minimum`.
+    pub maximum: f64,
     /// Packet-hops of the simulated ones.
     pub packet_hops: u64,
 }
@@ -254,8 +254,8 @@ impl PhaseBook {
             count.simulated += 1;
             count.simulated_bytes += phase.bytes();
             count.stretched_bytes += found.stretch * phase.bytes() as f64;
-            count.least = if is_first { found.stretch } else { count.least.min(found.stretch) };
-            count.greatest = count.greatest.max(found.stretch);
+            count.minimum = if is_first { found.stretch } else { count.minimum.min(found.stretch) };
+            count.maximum = count.maximum.max(found.stretch);
             count.packet_hops += found.packet_hops;
             done += predicted;
         }

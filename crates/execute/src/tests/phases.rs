@@ -181,7 +181,7 @@ fn a_sample_stands_for_the_rest() {
     let sampled = run(Model::Phases(&mut book), &graph, &network);
     let count = of_all_to_alls(&book);
     assert_eq!((count.simulated, book.pending().0), (3, 0), "a sample is drawn once");
-    assert!(count.least <= count.mean() && count.mean() <= count.greatest);
+    assert!(count.minimum <= count.mean() && count.mean() <= count.maximum);
     let (all, _) = substituted(&graph, &network, "ideal");
     let error = sampled.step.0 as f64 / all.step.0 as f64 - 1.0;
     assert!(error.abs() < 0.02 && sampled.step > flows.step, "{error}");

@@ -98,7 +98,7 @@ fn check_values(primal: i128, stated: i128, dual: i128) -> Result<(), Invalid> {
     if primal == stated && primal == dual {
         return Ok(());
     }
-    Err(Invalid(format!("the matching weighs {primal}, stated {stated}, proved {dual}")))
+    Err(Invalid(format!("the matching has weight {primal}, stated {stated}, proved {dual}")))
 }
 
 fn check_signs<'a>(mut duals: impl Iterator<Item = &'a i64>) -> Result<(), Invalid> {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from lightloom.demand.predictors.copilot import MOST_EXPERTS, Copilot
+from lightloom.demand.predictors.copilot import MAX_EXPERTS, Copilot
 from lightloom.demand.predictors.ewma import Ewma
 from lightloom.demand.predictors.last_step import LastStep
 from lightloom.demand.predictors.previous_layer import PreviousLayer
@@ -18,7 +18,7 @@ from lightloom.demand.predictors.uniform import Uniform
 from lightloom.errors import DemandError, did_you_mean
 
 __all__ = [
-    "MOST_EXPERTS",
+    "MAX_EXPERTS",
     "PREDICTORS",
     "Copilot",
     "DemandPredictor",

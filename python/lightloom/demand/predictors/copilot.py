@@ -1,6 +1,6 @@
 """Copilot: the predictor of MixNet's appendix B.1, by its own solver and by a faster one.
 
-For each layer, P (experts x experts, entries in [0, 1], columns summing to one) minimises::
+For each layer, P (experts x experts, entries in [0, 1], columns summing to one) minimizes::
 
     sum over the window of w_i |Y_i - P X_i|^2                                  (equation 1)
 
@@ -32,7 +32,7 @@ from lightloom.errors import DemandError, echo, expected_one_of
 Solver = Literal["slsqp", "gradient"]
 
 #: most experts of each solver: SLSQP's time per fit grows with the sixth power
-MOST_EXPERTS = {"slsqp": 16, "gradient": 512}
+MAX_EXPERTS = {"slsqp": 16, "gradient": 512}
 
 _MAX_WINDOW = 1024
 
@@ -57,16 +57,16 @@ class Copilot:
     Raises
     ------
     DemandError
-        If there are more experts than the solver can take (:data:`MOST_EXPERTS`).
+        If there are more experts than the solver can take (:data:`MAX_EXPERTS`).
     """
 
     def __init__(self, experts: int, *, window: int = 32, solver: str = "slsqp") -> None:
         if solver not in get_args(Solver):
             raise DemandError(f"solver {echo(solver)}: {expected_one_of(solver, get_args(Solver))}")
         self._history = History(experts)
-        if experts > MOST_EXPERTS[solver]:
+        if experts > MAX_EXPERTS[solver]:
             raise DemandError(
-                f"copilot with the solver {solver} takes at most {MOST_EXPERTS[solver]} experts, "
+                f"copilot with the solver {solver} takes at most {MAX_EXPERTS[solver]} experts, "
                 f"got {experts}: it fits experts^2 numbers; use ridge"
             )
         self._window = check_count("window", window, _MAX_WINDOW, 2)
@@ -131,7 +131,7 @@ def objective(transition: Matrix, window: Window) -> float:
 
 
 def fit_slsqp(window: Window, start: Matrix) -> Matrix:
-    """Minimise equation 1 by SLSQP from a feasible ``start``."""
+    """Minimize equation 1 by SLSQP from a feasible ``start``."""
     from scipy.optimize import Bounds, LinearConstraint, minimize
 
     experts = len(start)
@@ -159,9 +159,9 @@ def fit_slsqp(window: Window, start: Matrix) -> Matrix:
 
 
 def fit_gradient(
-    window: Window, start: Matrix, *, most: int = 300, tolerance: float = 1e-5
+    window: Window, start: Matrix, *, maximum: int = 300, tolerance: float = 1e-5
 ) -> Matrix:
-    """Minimise equation 1 by accelerated projected gradient from a feasible ``start``.
+    """Minimize equation 1 by accelerated projected gradient from a feasible ``start``.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def fit_gradient(
         Pairs of loads.
     start
         A column-stochastic matrix, ``(experts, experts)``.
-    most
+    maximum
         Iterations at most.
     tolerance
         Ends when no entry moves by more.
@@ -178,7 +178,7 @@ def fit_gradient(
     # the trace bounds the largest eigenvalue, and nearly is it: loads point the same way
     pace = 1 / float(np.trace(square))
     current, ahead, momentum = start, start, 1.0
-    for _ in range(most):
+    for _ in range(maximum):
         following = project_columns(ahead - pace * (ahead @ square - cross))
         moved = following - current
         if np.vdot(ahead - following, moved) > 0:  # overshot: begin anew (O'Donoghue, Candes 2015)

@@ -20,7 +20,7 @@ from lightloom.errors import DemandError
 LEAD = 64
 
 #: more layers than any model has
-_MOST_LAYERS = 65_536
+_MAX_LAYERS = 65_536
 
 
 class History:
@@ -58,7 +58,7 @@ class History:
             Naming both.
         """
         check_count("step", step, MAX_INDEX, 0)
-        check_count("layer", layer, _MOST_LAYERS, 0)
+        check_count("layer", layer, _MAX_LAYERS, 0)
         kept = self._kept.get(layer)
         if kept and step <= kept[-1][0]:
             raise DemandError(

@@ -101,17 +101,17 @@ def uniform_loads(experts: int) -> Loads:
     return np.full(experts, 1 / experts)
 
 
-def check_count(name: str, value: int, most: int, least: int = 1) -> int:
-    """Return a whole number from ``least`` to ``most``, or refuse it.
+def check_count(name: str, value: int, maximum: int, minimum: int = 1) -> int:
+    """Return a whole number from ``minimum`` to ``maximum``, or refuse it.
 
     Raises
     ------
     DemandError
         Naming it.
     """
-    if not whole(value) or not least <= value <= most:
+    if not whole(value) or not minimum <= value <= maximum:
         raise DemandError(
-            f"{name}: expected a whole number from {least} to {most}, got {echo(value)}"
+            f"{name}: expected a whole number from {minimum} to {maximum}, got {echo(value)}"
         )
     return int(value)
 
@@ -121,8 +121,8 @@ def check_experts(experts: int) -> int:
     return check_count("experts", experts, MAX_EXPERTS)
 
 
-def check_share(name: str, value: float, least: float = 0.0) -> float:
-    """Return a number above ``least`` and up to 1, or refuse it.
+def check_share(name: str, value: float, minimum: float = 0.0) -> float:
+    """Return a number above ``minimum`` and up to 1, or refuse it.
 
     Raises
     ------
@@ -130,8 +130,8 @@ def check_share(name: str, value: float, least: float = 0.0) -> float:
         Naming it.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not least < value <= 1:
+    if not number or not minimum < value <= 1:
         raise DemandError(
-            f"{name}: expected a number above {least:g} and up to 1, got {echo(value)}"
+            f"{name}: expected a number above {minimum:g} and up to 1, got {echo(value)}"
         )
     return float(value)

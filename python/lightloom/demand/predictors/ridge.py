@@ -3,7 +3,7 @@
 Each layer has a mean that follows its loads (EWMA). The *surprise* of a step is how far its loads
 are from the mean before it. Layers of one step see the same tokens, so that the surprise of the
 previous layer, which is known, says something of this one's. The relation is fitted over a window
-of k steps by kernel ridge regression, centred and with weights w that fall with age::
+of k steps by kernel ridge regression, centerd and with weights w that fall with age::
 
     surprise = q + Y_c' W^(1/2) (K + r tr(K)/k I)^-1 W^(1/2) X_c (x - mean x)
     K = W^(1/2) X_c X_c' W^(1/2)
@@ -54,7 +54,7 @@ MAX_WINDOW = 1024
 
 
 class Ridge:
-    """Kernel ridge regression on surprises, weighed against means by one-step-behind validation.
+    """Kernel ridge regression on surprises, weighted against means by one-step-behind validation.
 
     The first layer, which has no previous one, and the first steps use means alone; the very
     first step the previous layer's loads, or uniform.
@@ -144,8 +144,8 @@ class _Layer:
 
     def weights(self) -> Loads:
         """Weights of the candidates by their errors; equal before there are any."""
-        least = float(self.errors.min())
-        found: Loads = np.exp(-_SHARPNESS * (self.errors - least) / max(least, _NO_ERROR))
+        minimum = float(self.errors.min())
+        found: Loads = np.exp(-_SHARPNESS * (self.errors - minimum) / max(minimum, _NO_ERROR))
         found /= found.sum()
         return found
 

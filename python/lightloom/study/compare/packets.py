@@ -99,7 +99,7 @@ def packets_of(scenario: Scenario, book: Phases | None, step_flow_s: float) -> d
                 "distinct": count.distinct,
                 "simulated": count.simulated,
                 "stretch": count.mean,
-                "stretch_interval": [count.least, count.greatest],
+                "stretch_interval": [count.minimum, count.maximum],
                 "packet_hops": count.packet_hops,
             }
             for name, count in book.counts().items()

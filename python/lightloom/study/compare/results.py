@@ -53,7 +53,7 @@ class PolicyResult:
     reconfigurations
         How often circuits changed, over all regions.
     saved_s
-        By how much less the all-to-alls ahead take at line rate, mean of a reconfiguration.
+        By how much less the upcoming all-to-alls take at line rate, mean of a reconfiguration.
     """
 
     policy: str

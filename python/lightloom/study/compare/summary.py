@@ -144,7 +144,7 @@ def _remedy(job: Job) -> str:
 def _variants_note(own: Done, variants: dict[str, float]) -> str:
     """The first sample's step under the fabric's own settings and under others.
 
-    Other policies are in a table of their own, but for the comparison without it.
+    Other policies are in a separate table, but for the comparison without it.
     """
     tried = [name for name in variants if not name.startswith("reconfigure=")] or list(variants)
     others = ", ".join(f"with {name} {show_time(variants[name])}" for name in tried)

@@ -12,7 +12,7 @@ is told. Three things are measured:
 - *held regret*: the same if the static circuits are there before and the allocator is told, so
   that it changes them only where the prediction sees a gain.
 
-The same regret of the *static* circuits, which know nothing, says whether prediction matters.
+The same regret of the *static* circuits, demand-oblivious ones, says whether prediction matters.
 
 Assumed: the experts lie on the servers of one region in order; a source of the trace sits on a
 server, or, where the trace does not tell, every server sends the same. Times are at line rate, of
@@ -245,7 +245,7 @@ class Truth:
         }
 
     def static_score(self) -> Score:
-        """What circuits that know nothing lose."""
+        """What demand-oblivious circuits lose."""
         lost = [taken - best for taken, best in zip(self.static_s, self.best_s, strict=True)]
         return Score("static circuits", len(lost), **self.score(lost, lost))
 
@@ -350,7 +350,7 @@ class Evaluation:
         return math.fsum(times) / len(times) if times else math.nan
 
     def static(self) -> Score | None:
-        """The score of circuits that know nothing, if there is a region."""
+        """The score of demand-oblivious circuits, if there is a region."""
         return None if self.truth is None else self.truth.static_score()
 
 

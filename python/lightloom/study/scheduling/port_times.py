@@ -62,9 +62,9 @@ class PortTimes:
         )
 
 
-def busiest(demand: npt.NDArray[np.uint64], most: int) -> npt.NDArray[np.int64]:
-    """Up to ``most`` sources that send most, in their order."""
-    return np.sort(np.argsort(-demand.sum(axis=1, dtype=np.float64), kind="stable")[:most])
+def busiest(demand: npt.NDArray[np.uint64], maximum: int) -> npt.NDArray[np.int64]:
+    """Up to ``maximum`` sources that send most, in their order."""
+    return np.sort(np.argsort(-demand.sum(axis=1, dtype=np.float64), kind="stable")[:maximum])
 
 
 def port_times(
@@ -128,7 +128,7 @@ def _sent_in_slots(
     return source, destination, starts[slot], size
 
 
-def most_of_each_bin(times: PortTimes, bins: int) -> npt.NDArray[np.int64]:
+def largest_of_each_bin(times: PortTimes, bins: int) -> npt.NDArray[np.int64]:
     """What each source does longest in each of equal bins of the schedule.
 
     Returns

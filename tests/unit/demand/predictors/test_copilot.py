@@ -60,7 +60,7 @@ def test_the_solvers_agree(experts):
     window = filled(tied_layers(experts, 30, seed=experts))
     start = objective(uniform(experts), window)
     gradient = objective(
-        fit_gradient(window, uniform(experts), most=20_000, tolerance=1e-10), window
+        fit_gradient(window, uniform(experts), maximum=20_000, tolerance=1e-10), window
     )
     slsqp = objective(fit_slsqp(window, uniform(experts)), window)
     # SLSQP ends at 100 iterations or a step of 1e-10 in the objective, the paper's tool as it is

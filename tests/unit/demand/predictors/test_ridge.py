@@ -39,13 +39,13 @@ def test_fit_is_ridge_regression_in_its_primal_form(experts, steps):
         window.add(*rng.random((2, experts)))
     new = rng.random(experts)
     weights, x, y = window.weights(), window.inputs[:steps], window.targets[:steps]
-    centred, centred_y = x - weights @ x, y - weights @ y
-    square = (centred * weights[:, np.newaxis]).T @ centred
+    centerd, centerd_y = x - weights @ x, y - weights @ y
+    square = (centerd * weights[:, np.newaxis]).T @ centerd
     strengths = np.array([0.01, 1.0])
     for strength, found in zip(strengths, fit(window, new, strengths), strict=True):
         ridge = strength * np.trace(square) / steps
         transition = np.linalg.solve(
-            square + ridge * np.eye(experts), (centred * weights[:, np.newaxis]).T @ centred_y
+            square + ridge * np.eye(experts), (centerd * weights[:, np.newaxis]).T @ centerd_y
         )
         assert found == pytest.approx(weights @ y + (new - weights @ x) @ transition)
 

@@ -11,7 +11,7 @@ from lightloom.inputs.files import MAX_TEXT_BYTES
 from lightloom.study.compare import load_study
 from lightloom.study.compare.scenario import parse_study
 
-LEAST = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
+SMALL = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
 
 
 def study(tmp_path, text):
@@ -28,8 +28,8 @@ def message(path):
     return text.replace(str(path), "S")
 
 
-def test_least_study(tmp_path):
-    scenario = load_study(study(tmp_path, LEAST))
+def test_smallest_study(tmp_path):
+    scenario = load_study(study(tmp_path, SMALL))
     assert scenario.cluster.rate_gbps == 400
     assert scenario.fabrics == ("fat-tree", "oversub", "rail", "topoopt", "mixnet")
     assert scenario.plan.model_dump(exclude_none=True) == {}
@@ -61,7 +61,7 @@ def test_paths_are_relative_to_the_study(tmp_path):
 
 
 def test_names_are_no_paths(tmp_path):
-    text = LEAST.replace("mixtral-8x7b", "qwen3-30b-a3b") + '[demand]\nsource = "pair"\n'
+    text = SMALL.replace("mixtral-8x7b", "qwen3-30b-a3b") + '[demand]\nsource = "pair"\n'
     scenario = load_study(study(tmp_path, text))
     assert (scenario.model, scenario.demand.source) == ("qwen3-30b-a3b", "pair")
 
@@ -75,25 +75,28 @@ def test_names_are_no_paths(tmp_path):
         ("# " + "x" * MAX_TEXT_BYTES, "S: 1,000,002 bytes exceed the limit of 1,000,000"),
         ("", 'S: model is missing; add it, such as model = "mixtral-8x22b"'),
         (
-            LEAST.replace("rate_gbps", "rate_gpbs"),
+            SMALL.replace("rate_gbps", "rate_gpbs"),
             "S: unknown key 'cluster.rate_gpbs'; did you mean 'rate_gbps'?",
         ),
         (
-            LEAST.replace('rate_gbps = "400 Gb/s"', ""),
+            SMALL.replace('rate_gbps = "400 Gb/s"', ""),
             'S: cluster.rate_gbps is missing; add it, such as rate_gbps = "400 Gb/s"',
         ),
-        (LEAST.replace('"400 Gb/s"', "-1"), "S: cluster.rate_gbps = -1: expected more than 0"),
-        (LEAST.replace("128", '"128"'), "S: gpus = 128: expected a whole number"),
-        ("seeds = 0\n" + LEAST, "S: seeds = 0: expected at least 1"),
-        ("steps = 0\n" + LEAST, "S: steps = 0: expected at least 1"),
-        ("seed = -1\n" + LEAST, "S: seed = -1: expected at least 0"),
+        (SMALL.replace('"400 Gb/s"', "-1"), "S: cluster.rate_gbps = -1: expected more than 0"),
+        (SMALL.replace("128", '"128"'), "S: gpus = 128: expected a whole number"),
+        ("seeds = 0\n" + SMALL, "S: seeds = 0: expected at least 1"),
+        ("steps = 0\n" + SMALL, "S: steps = 0: expected at least 1"),
+        ("seed = -1\n" + SMALL, "S: seed = -1: expected at least 0"),
         (
-            'network = "flows"\n' + LEAST,
+            'network = "flows"\n' + SMALL,
             "S: network = flows: expected one of flow, packet; did you mean 'flow'?",
         ),
-        (LEAST + "[plan]\npp_layout = [3, -1]\n", "S: plan.pp_layout.1 = -1: expected at least 0"),
         (
-            LEAST + "[demand]\ndispatch_element_bytes = 9\n",
+            SMALL + "[plan]\npp_layout = [3, -1]\n",
+            "S: plan.pp_layout.1 = -1: expected at least 0",
+        ),
+        (
+            SMALL + "[demand]\ndispatch_element_bytes = 9\n",
             "S: demand.dispatch_element_bytes = 9: expected at most 8",
         ),
     ],
@@ -110,7 +113,7 @@ def test_missing_folder_and_unreadable(tmp_path):
 
 
 def test_standard_input_is_read_to_its_end(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LEAST.encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SMALL.encode())))
     assert load_study(Path("-")).gpus == 128
 
 
@@ -126,12 +129,12 @@ def test_an_endless_file_is_refused():
 
 
 def test_parse_study_takes_bytes():
-    scenario = parse_study(LEAST.encode(), "x", Path("folder"))
+    scenario = parse_study(SMALL.encode(), "x", Path("folder"))
     assert scenario.model == "mixtral-8x7b"
 
 
 def test_sizes_of_packets_may_have_units(tmp_path):
     packets = '[packets]\nmtu_bytes = "4 kB"\nqueue_bytes = "unlimited"\n'
-    found = load_study(study(tmp_path, f'network = "packet"\n{LEAST}{packets}'))
+    found = load_study(study(tmp_path, f'network = "packet"\n{SMALL}{packets}'))
     assert found.packets is not None
     assert (found.packets.mtu_bytes, found.packets.queue_bytes) == (4000, 2**32 - 1)

@@ -158,14 +158,14 @@ def test_regret_against_brute_force_is_never_negative(seed):
     """Over the true optimum no circuits gain; over `best`, which is not exact, some may."""
     trace = drawn("pair", steps=4, layers=1, seed=seed)
     demand = rank_matrix(trace.counts[3, 0].astype(np.int64)) * 8192
-    least = min(route(demand, c, REGION).makespan_s for c in every_circuits(4, 2))
+    minimum = min(route(demand, c, REGION).makespan_s for c in every_circuits(4, 2))
     truth = Truth(OPTIONS)
     truth.add(trace.counts[3, 0], 4)
-    assert truth.best_s[0] >= least * (1 - 1e-9)
+    assert truth.best_s[0] >= minimum * (1 - 1e-9)
     rng = np.random.default_rng(seed)
     for _ in range(20):
         taken = truth.best_s[0] + truth.regret_s(0, rng.dirichlet(np.full(4, 0.5)))
-        assert taken >= least * (1 - 1e-9)
+        assert taken >= minimum * (1 - 1e-9)
 
 
 def test_the_oracle_has_no_error_and_no_regret_where_sources_agree():

@@ -13,7 +13,7 @@ from lightloom.study.scheduling.port_times import (
     SEVERAL,
     PortTimes,
     busiest,
-    most_of_each_bin,
+    largest_of_each_bin,
     port_times,
 )
 
@@ -101,12 +101,14 @@ def test_bins_say_what_most_of_them_is():
     times = spans(
         (0, DARK, 0, 2), (0, 7, 2, 5), (0, 3, 5, 6), (0, 4, 6, 6.5), (0, 5, 6.5, 7), (0, 9, 8, 8.4)
     )
-    assert most_of_each_bin(times, 10).tolist() == [[DARK, DARK, 7, 7, 7, 3, 4, IDLE, IDLE, IDLE]]
-    assert most_of_each_bin(times, 5).tolist() == [[DARK, 7, 3, 4, IDLE]]
+    assert largest_of_each_bin(times, 10).tolist() == [
+        [DARK, DARK, 7, 7, 7, 3, 4, IDLE, IDLE, IDLE]
+    ]
+    assert largest_of_each_bin(times, 5).tolist() == [[DARK, 7, 3, 4, IDLE]]
     three = spans((0, 1, 0, 3), (0, 2, 3, 6), (0, 3, 6, 10))
-    assert most_of_each_bin(three, 1).tolist() == [[SEVERAL]]
-    assert most_of_each_bin(three, 2).tolist() == [[1, 3]]
-    assert most_of_each_bin(spans((1, 2, 0, 10), sources=3), 2).tolist() == [
+    assert largest_of_each_bin(three, 1).tolist() == [[SEVERAL]]
+    assert largest_of_each_bin(three, 2).tolist() == [[1, 3]]
+    assert largest_of_each_bin(spans((1, 2, 0, 10), sources=3), 2).tolist() == [
         [IDLE, IDLE], [2, 2], [IDLE, IDLE]
     ]  # fmt: skip
 
@@ -115,7 +117,7 @@ def test_nothing_to_send_is_idle():
     nothing = np.zeros(0)
     ends = nothing.astype(int)
     times = PortTimes(ends, ends, nothing, nothing, 2, 0.0)
-    assert most_of_each_bin(times, 3).tolist() == [[IDLE] * 3] * 2
+    assert largest_of_each_bin(times, 3).tolist() == [[IDLE] * 3] * 2
     assert times.joined() is times
 
 
@@ -123,7 +125,7 @@ def test_nothing_to_send_is_idle():
 def test_bins_cover_what_is_sent(demand, bins, partial):
     found = schedule_of(demand, "open-shop", delay_bytes=0, partial=partial)
     times = port_times(found, demand, everyone(demand))
-    states = most_of_each_bin(times, bins)
+    states = largest_of_each_bin(times, bins)
     assert states.shape == (len(demand), bins)
     assert states.max() < demand.shape[1]
     for row, col in zip(*np.nonzero(states >= 0), strict=True):

@@ -83,8 +83,8 @@ def test_profile_of_a_demand():
     assert profile_of(product[:2]).rank_one_distance == pytest.approx(0)
     assert profile_of(without_diagonal(product)[0]).rank_one_distance == pytest.approx(0, abs=1e-12)
     assert profile_of(np.eye(4, dtype=np.uint64)[::-1].copy()).rank_one_distance > 0.5
-    most = np.full((2, 3), 2**53, dtype=np.uint64)
-    assert profile_of(most).total_bytes == 6 * 2**53
+    maximum = np.full((2, 3), 2**53, dtype=np.uint64)
+    assert profile_of(maximum).total_bytes == 6 * 2**53
 
 
 def test_the_diagonal_stays_inside():
