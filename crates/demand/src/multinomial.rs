@@ -4,13 +4,13 @@
 //! multinomial draw of that many copies. There are two ways to the wanted sum, and neither changes
 //! the distribution:
 //!
-//! * *Mend*: copies that are missing are placed one by one, and copies too many are taken from
+//! * *Repair*: copies that are missing are placed one by one, and copies too many are taken from
 //!   among all, each being as likely: copies are independent of each other and of their number.
 //! * *Absorb*: the expert of the largest weight takes what the others leave, and the draw is
 //!   accepted with the probability of that count over that of its mode, else made anew.
 //!
 //! To absorb is faster where experts are few, as one takes a large share. Conditional binomials,
-//! the usual way, took longer than either, as each waits for the one before.
+//! the usual method, took longer than either, as each waits for the one before.
 
 use std::f64::consts::TAU;
 
@@ -50,10 +50,10 @@ pub fn multinomial(
 ) {
     let scale = f64::from(copies) / total;
     match choose(copies, weights, total) {
-        Way::Absorb(place) => {
+        Method::Absorb(place) => {
             while !absorb(copies, place, scale, weights, counts, (scratch, rng)) {}
         }
-        Way::Mend => {
+        Method::Repair => {
             let drawn = draw_poisson(scale, None, weights, counts, (scratch, rng));
             if drawn < u64::from(copies) {
                 let missing = (u64::from(copies) - drawn) as u32;
@@ -63,7 +63,7 @@ pub fn multinomial(
                 remove(excess, counts, &mut scratch.places, rng);
             }
         }
-        Way::Place => {
+        Method::Place => {
             counts.fill(0);
             add(copies, weights.iter().copied(), counts, &mut scratch.places, rng);
         }
@@ -71,11 +71,11 @@ pub fn multinomial(
 }
 
 /// How to draw a row. Only time depends on it.
-enum Way {
+enum Method {
     /// All copies one by one.
     Place,
-    /// Poisson counts, mended.
-    Mend,
+    /// Poisson counts, repaired.
+    Repair,
     /// Poisson counts, absorbed by this expert.
     Absorb(usize),
 }
@@ -83,30 +83,30 @@ enum Way {
 /// Smallest expected count of an expert that absorbs; far from 0, as the acceptance needs.
 const ABSORB_FROM: f64 = 40.0;
 
-/// The way that takes least time, by figures rounded from measurements.
+/// The fastest method, by figures rounded from measurements.
 ///
 /// In units of the time to place one copy, a Poisson count takes 2, a round of counts 10 more and
 /// an acceptance 6. `n` expected copies miss their number by `0.8 sqrt(n)`, above or below. A draw
 /// is accepted with the probability `sqrt(p)` about, `p` being the share of the largest expert.
-fn choose(copies: u32, weights: &[f64], total: f64) -> Way {
+fn choose(copies: u32, weights: &[f64], total: f64) -> Method {
     let number = f64::from(copies);
     let round = 2.0 * weights.len() as f64 + 10.0;
-    let mend = round + 0.8 * number.sqrt();
-    if number < mend {
-        return Way::Place;
+    let repair = round + 0.8 * number.sqrt();
+    if number < repair {
+        return Method::Place;
     }
     // no share reaches more than 1
-    if round + 6.0 > mend {
-        return Way::Mend;
+    if round + 6.0 > repair {
+        return Method::Repair;
     }
     let (place, largest) = weights.iter().enumerate().fold((0, 0.0), |best, (place, weight)| {
         if *weight > best.1 { (place, *weight) } else { best }
     });
     let share = largest / total;
-    if (round + 6.0) / share.sqrt() < mend && share * number >= ABSORB_FROM {
-        Way::Absorb(place)
+    if (round + 6.0) / share.sqrt() < repair && share * number >= ABSORB_FROM {
+        Method::Absorb(place)
     } else {
-        Way::Mend
+        Method::Repair
     }
 }
 

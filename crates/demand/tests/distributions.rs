@@ -135,9 +135,9 @@ fn binomial(trials: u32, share: f64, draws: usize) -> Vec<f64> {
     let logs = log_factorials(trials);
     (0..=trials)
         .map(|k| {
-            let ways = logs[trials as usize] - logs[k as usize] - logs[(trials - k) as usize];
+            let orders = logs[trials as usize] - logs[k as usize] - logs[(trials - k) as usize];
             let one = f64::from(k) * share.ln() + f64::from(trials - k) * (1.0 - share).ln();
-            draws as f64 * (ways + one).exp()
+            draws as f64 * (orders + one).exp()
         })
         .collect()
 }
@@ -178,7 +178,7 @@ fn few_copies_are_multinomial() {
 }
 
 #[test]
-fn mended_counts_are_multinomial() {
+fn repaired_counts_are_multinomial() {
     check_multinomial(100, &[3.0, 1.0, 0.05], 300_000);
     check_multinomial(800, &[0.2, 1.0, 5.0, 1.0, 0.01, 2.0, 2.0, 0.7], 300_000);
 }

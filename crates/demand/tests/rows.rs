@@ -179,7 +179,7 @@ fn folds_that_do_not_fit_are_refused() {
     assert!(text(plain(), 0).contains("do not fill 0 members"));
     assert!(text(plain(), 3).contains("4 EP ranks do not fill 3 members"));
     assert!(text(Rows { ranks: 5, ..plain() }, 5).contains("12 experts do not divide over 5"));
-    let most = i32::MAX as u32;
-    let large = Rows { copies: most, tokens: most, ..plain() };
+    let maximum = i32::MAX as u32;
+    let large = Rows { copies: maximum, tokens: maximum, ..plain() };
     assert!(text(large, 1).contains("exceed 32 bits"));
 }

@@ -1,11 +1,11 @@
 //! Bytes sent and finish times.
 //!
 //! Bits left are kept per flow as of the time at which its bottleneck link was last *settled*;
-//! all flows that a link limits have the same rate, so the next to finish is the one with least
+//! all flows that a link limits have the same rate, so the next to finish is the one with the fewest
 //! left, and one division gives the link's next finish time.
 
 use crate::network::{FlowNetwork, MOVES, REKEY, TOUCHED};
-use crate::store::{ELSEWHERE, Flow, Link, NO_LINK, least};
+use crate::store::{ELSEWHERE, Flow, Link, NO_LINK, smaller};
 use lightloom_model::Time;
 use lightloom_model::units::PS_PER_S;
 
@@ -66,8 +66,8 @@ impl FlowNetwork {
         for index in 0..self.rekey.len() {
             let link = self.rekey[index];
             self.flags[link as usize] &= !REKEY;
-            let Link { least, drain, settled, .. } = self.store.links[link as usize];
-            match time_to_send(least, drain) {
+            let Link { minimum, drain, settled, .. } = self.store.links[link as usize];
+            match time_to_send(minimum, drain) {
                 Some(span) => self.queue.set(link, Time(settled + span)),
                 None => self.queue.remove(link),
             }
@@ -96,9 +96,9 @@ impl FlowNetwork {
         for entry in &mut link.crossing {
             let left = entry.remaining - sent;
             entry.remaining = if left > 0.0 { left } else { 0.0 };
-            lowest = least(entry.remaining, lowest);
+            lowest = smaller(entry.remaining, lowest);
         }
-        link.least = lowest;
+        link.minimum = lowest;
         self.mark_rekey(number);
         if self.flags[number as usize] & MOVES == 0 {
             return;
@@ -125,7 +125,7 @@ impl FlowNetwork {
         if left {
             let link = &mut self.store.links[number as usize];
             let remaining = link.crossing.iter().map(|entry| entry.remaining);
-            link.least = remaining.fold(ELSEWHERE, least);
+            link.minimum = remaining.fold(ELSEWHERE, smaller);
         }
     }
 
@@ -142,7 +142,7 @@ impl FlowNetwork {
                     self.store.flows[flow as usize].bottleneck = number;
                     let link = &mut self.store.links[number as usize];
                     link.crossing[index].remaining = remaining;
-                    link.least = least(link.least, remaining);
+                    link.minimum = smaller(link.minimum, remaining);
                 }
             }
             index += 1;
@@ -157,7 +157,7 @@ impl FlowNetwork {
             remaining + sent_since_settled(&self.store.links[number as usize], self.now);
         self.store.entry_mut(flow, number).remaining = remaining;
         let link = &mut self.store.links[number as usize];
-        link.least = least(link.least, remaining);
+        link.minimum = smaller(link.minimum, remaining);
         self.mark_rekey(number);
     }
 
@@ -171,13 +171,13 @@ impl FlowNetwork {
         let remaining = std::mem::replace(&mut entry.remaining, ELSEWHERE);
         let link = &self.store.links[bottleneck as usize];
         let left = remaining - sent_since_settled(link, self.now);
-        if remaining <= link.least {
+        if remaining <= link.minimum {
             self.touch(bottleneck);
         }
         left.max(0.0)
     }
 
-    /// Whether the flows that cross `link` drain at the least level of their paths.
+    /// Whether the flows that cross `link` drain at the lowest level of their paths.
     fn is_settled(&self, link: u32) -> bool {
         self.store.links[link as usize].crossing.iter().all(|entry| {
             let bottleneck = self.store.flows[entry.flow as usize].bottleneck;
@@ -207,7 +207,7 @@ impl FlowNetwork {
         let link = &self.store.links[link as usize];
         let sent = sent_since_settled(link, self.now);
         let bound = sent * (1.0 + RELATIVE_SNAP) + link.drain * (ABSOLUTE_SNAP / PS);
-        let bound = bound.max(link.least);
+        let bound = bound.max(link.minimum);
         for entry in &link.crossing {
             if entry.remaining <= bound {
                 let sequence = self.store.flows[entry.flow as usize].sequence;

@@ -1,7 +1,7 @@
 //! Makes the levels of all links consistent again after a change.
 //!
 //! Each link has a *level*: the rate of the flows that it limits, infinite while it is not full.
-//! A flow's rate is the least level on its path. Levels are right when each is the fair level of
+//! A flow's rate is the lowest level on its path. Levels are right when each is the fair level of
 //! its link given the levels on the rest of its flows' paths. Then every flow has a full link on
 //! which no rate is greater, which is the optimality condition of max-min fairness, and the
 //! allocation that meets it is unique. So a change is repaired by recomputing dirty links and
@@ -17,7 +17,7 @@
 
 use crate::level::fair_level;
 use crate::network::{DIRTY, FlowNetwork, MOVES, TOUCHED};
-use crate::store::{ELSEWHERE, Entry, MANY, NO_LINK, least};
+use crate::store::{ELSEWHERE, Entry, MANY, NO_LINK, smaller};
 use std::cmp::Reverse;
 
 /// Relative change of a level or rate that counts as none; rounding errors are a few 2^-53.
@@ -125,7 +125,7 @@ impl FlowNetwork {
             moves |= if entry.remaining < ELSEWHERE { cap < high } else { cap >= low };
             // The flow's rate goes from one to the other of `lower` and `min(cap, upper)`.
             if cap > enough {
-                self.load_others(entry, number, sign * (least(cap, upper) - lower));
+                self.load_others(entry, number, sign * (smaller(cap, upper) - lower));
             }
         }
         self.store.links[number as usize].crossing = crossing;

@@ -127,14 +127,14 @@ fn a_flow_follows_two_links_that_fall_to_one_level() {
     // while a newcomer takes just what it leaves on the third, whose level stays.
     let (mut network, [a, b, c, narrow]) = network([8, 8, 8, 2].map(|rate| rate * GIGA));
     network.start(Time::ZERO, Bytes(GIGA), &[a, b, c], 0);
-    let beside = network.start(Time::ZERO, Bytes(2 * GIGA), &[c], 1);
+    let other = network.start(Time::ZERO, Bytes(2 * GIGA), &[c], 1);
     assert_eq!(network.next_completion(), Some(Time(2000 * MS)));
     network.set_rate(Time(1000 * MS), a, Rate(2 * GIGA));
     network.set_rate(Time(1000 * MS), b, Rate(2 * GIGA));
     network.start(Time(1000 * MS), Bytes(GIGA), &[c, narrow], 3);
     // Half of the first was left at 1 s: 2 s more at 2 Gb/s.
     assert_eq!(network.next_completion(), Some(Time(3000 * MS)));
-    exactly(network.rate_of(beside), 4e9);
+    exactly(network.rate_of(other), 4e9);
     assert_eq!(drain(&mut network)[0], (3000 * MS, 0));
 }
 
@@ -297,7 +297,7 @@ fn a_change_in_one_part_leaves_the_others_alone() {
 
 #[test]
 fn a_link_that_is_never_full_nor_idle_keeps_its_books() {
-    // A million flows of a third of the link beside one of a sixth; a half is left.
+    // A million flows of a third of the link and one of a sixth; a half is left.
     let (mut network, [wide, sixth, third]) = network([600, 100, 200].map(|rate| rate * GIGA));
     network.start(Time::ZERO, Bytes(1 << 50), &[wide, sixth], 0);
     let mut done = Vec::new();
