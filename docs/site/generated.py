@@ -54,12 +54,21 @@ def choices(key: str) -> str:
 
 
 def module(name: str) -> str:
-    """The public names of a module, where they are defined; documented by mkdocstrings."""
-    found = importlib.import_module(name)
+    """The public names of a module, where they are defined; documented by mkdocstrings.
+
+    What ``lightloom`` itself exports is documented there only.
+    """
+    elsewhere = set() if name == "lightloom" else {id(t) for t in things("lightloom").values()}
     blocks = []
-    for public in sorted(found.__all__, key=str.lower):
-        thing = getattr(found, public)
+    for thing in things(name).values():
         home, qualified = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-        if home and qualified and home.startswith("lightloom.") and not home.endswith("._core"):
+        own = home and qualified and home.startswith("lightloom.") and not home.endswith("._core")
+        if own and id(thing) not in elsewhere:
             blocks.append(f"::: {home}.{qualified}")
     return "\n\n".join(blocks)
+
+
+def things(name: str) -> dict[str, object]:
+    """The public things of a module by name, in alphabetical order."""
+    found = importlib.import_module(name)
+    return {public: getattr(found, public) for public in sorted(found.__all__, key=str.lower)}

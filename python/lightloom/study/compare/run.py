@@ -69,7 +69,7 @@ class _Progress:
     total: int
     shares: dict[int, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    canceled: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     def update(self, number: int, share: float, what: str) -> None:
         with self.lock:
@@ -81,7 +81,7 @@ class _Progress:
     def watch(self, number: int, what: str) -> Progress:
         def callback(share: float, _: str = "", /) -> bool:
             self.update(number, share, what)
-            return not self.canceled.is_set()
+            return not self.cancelled.is_set()
 
         return callback
 
@@ -211,7 +211,7 @@ class _Runner:
                     if self._progress.cancelled.is_set():
                         raise KeyboardInterrupt
             except BaseException:
-                self._progress.canceled.set()
+                self._progress.cancelled.set()
                 for future in running:
                     future.cancel()
                 raise
