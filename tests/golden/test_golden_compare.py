@@ -44,7 +44,7 @@ def test_file(comparison, golden):
     content = json.loads(json.dumps(comparison.to_json()))
     for result in content["results"]:
         # of the machine and of the simulator's bookkeeping, not of the result
-        for name in ("simulation_wall_s", "trace_hash", "events"):
+        for name in ("simulation_wall_s", "run_hash", "events"):
             del result[name]
     inputs = content["inputs"]
     # sources are checked where the data files are

@@ -68,7 +68,7 @@ def test_bytes_are_conserved_and_runs_repeat(name, blocks, work):
     network = NETWORKS[name]()
     run = simulate(step(blocks, work), network)
     again = simulate(step(blocks, work), network, share_equal_work=False)
-    assert run.trace_hash == again.trace_hash
+    assert run.run_hash == again.run_hash
     assert run.step_time_s == again.step_time_s
     assert run.mean_s == again.mean_s
     between = {k: v for k, v in run.purpose_bytes["ep"].items() if k not in ("nvswitch", "relayed")}

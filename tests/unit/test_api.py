@@ -37,7 +37,7 @@ def test_plain_arguments_are_those_of_a_scenario(comparison):
     )
     other = lightloom.compare(scenario)
     assert other.inputs == comparison.inputs
-    assert [r.trace_hash for r in other.results] == [r.trace_hash for r in comparison.results]
+    assert [r.run_hash for r in other.results] == [r.run_hash for r in comparison.results]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_allocator_of_a_user_chooses_the_circuits(comparison):
     always = {"fabric_options": {"mixnet": {"reconfigure": "always", "first": "block"}}}
     found = lightloom.compare("mixtral-8x7b", **SMALL, **always, allocator=none)
     assert asked
-    assert found.result("fat-tree").trace_hash == comparison.result("fat-tree").trace_hash
+    assert found.result("fat-tree").run_hash == comparison.result("fat-tree").run_hash
     assert found.result("mixnet").carried_bytes["ocs"] == 0
     assert comparison.result("mixnet").carried_bytes["ocs"] > 0
 

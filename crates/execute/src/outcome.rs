@@ -106,7 +106,7 @@ pub struct Outcome {
     /// From the start until the last worker is done.
     pub step: Duration,
     /// Hash of everything that happened: same inputs, same hash.
-    pub trace_hash: u128,
+    pub run_hash: u128,
     /// Events handled, completions of flows included.
     pub events: u64,
     /// Flows simulated.

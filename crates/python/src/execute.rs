@@ -266,7 +266,7 @@ fn give(py: Python<'_>, recorded: bool, outcome: Outcome) -> PyResult<Bound<'_, 
     let result = PyDict::new(py);
     result.set_item("categories", outcome.categories)?;
     result.set_item("step_ps", outcome.step.0)?;
-    result.set_item("trace_hash", format!("{:032x}", outcome.trace_hash))?;
+    result.set_item("run_hash", format!("{:032x}", outcome.run_hash))?;
     result.set_item("events", outcome.events)?;
     result.set_item("flows", outcome.flows)?;
     result.set_item("packet_hops", outcome.packet_hops)?;

@@ -119,7 +119,7 @@ def as_json(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
             "peak_packets": run.peak_packets,
             "wall_s": run.wall_s,
         },
-        "trace_hash": run.trace_hash,
+        "run_hash": run.run_hash,
     }
 
 

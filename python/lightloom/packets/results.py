@@ -182,7 +182,7 @@ class PacketRun:
         Links that packets left: packets with payload, and all others.
     events, peak_packets
         How much was simulated; most packets that there were at one time.
-    trace_hash
+    run_hash
         Of all completions and counters; equal inputs have equal hashes.
     wall_s
         How long the simulation took; all else is the same whenever it is repeated.
@@ -210,7 +210,7 @@ class PacketRun:
     control_hops: int
     events: int
     peak_packets: int
-    trace_hash: str
+    run_hash: str
     wall_s: float
 
     def __repr__(self) -> str:

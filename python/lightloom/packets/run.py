@@ -208,7 +208,7 @@ def _run(
         control_hops=report.control_hops,
         events=report.events,
         peak_packets=report.peak_packets,
-        trace_hash=report.trace_hash,
+        run_hash=report.run_hash,
         wall_s=wall_s,
     )
 

@@ -51,5 +51,5 @@ def _context(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
         "transport": run.settings.transport,
         "parameters": run.settings.rows(),
         "seed": scenario.seed,
-        "trace_hash": run.trace_hash,
+        "run_hash": run.run_hash,
     }

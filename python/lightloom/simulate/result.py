@@ -188,7 +188,7 @@ class Run:
         What the circuit policy did.
     links
         Use of each class of links.
-    trace_hash
+    run_hash
         Hash of everything that happened; equal inputs have equal hashes.
     events, flows, tasks
         How much was simulated.
@@ -210,7 +210,7 @@ class Run:
     purpose_bytes: dict[str, dict[str, int]]
     circuits: CircuitUse
     links: tuple[LinkUse, ...]
-    trace_hash: str
+    run_hash: str
     events: int
     flows: int
     tasks: int
@@ -266,7 +266,7 @@ def run_of(raw: Mapping[str, Any], custom_allocator: str | None, ocs: Ocs | None
         purpose_bytes={purpose: dict(row) for purpose, row in raw["bytes"].items()},
         circuits=CircuitUse(delay_s=_seconds(delay), exposed_s=_seconds(exposed), **circuits),
         links=tuple(LinkUse(*row) for row in raw["links"]),
-        trace_hash=raw["trace_hash"],
+        run_hash=raw["run_hash"],
         events=raw["events"],
         flows=raw["flows"],
         tasks=raw["tasks"],

@@ -53,7 +53,7 @@ def test_csv_and_parquet_have_the_same_rows(lightloom, tmp_path):
     rows = table((tmp_path / "r.csv").read_text())
     frame = polars.read_parquet(tmp_path / "r.pq")
     assert frame.columns == list(rows[0])
-    assert [row["trace_hash"] for row in rows] == frame["trace_hash"].to_list()
+    assert [row["run_hash"] for row in rows] == frame["run_hash"].to_list()
 
 
 def test_every_option_reaches_the_scenario(lightloom):
@@ -122,7 +122,7 @@ def test_a_file_s_scenario_repeats_the_run(lightloom, tmp_path):
     study = tmp_path / "again.toml"
     study.write_text("\n".join(lines))
     again = json.loads(lightloom(f"run {study} --json -").out)
-    hashes = [[r["trace_hash"] for r in content["results"]] for content in (first, again)]
+    hashes = [[r["run_hash"] for r in content["results"]] for content in (first, again)]
     assert hashes[0] == hashes[1]
 
 

@@ -117,7 +117,7 @@ def test_a_matrix(lightloom):
 def test_equal_inputs_have_equal_results(lightloom):
     def found(seed):
         lightloom(f"{RUN} --seed {seed} --json a.json --csv a.csv")
-        return json.loads(Path("a.json").read_text())["trace_hash"], Path("a.csv").read_text()
+        return json.loads(Path("a.json").read_text())["run_hash"], Path("a.csv").read_text()
 
     assert found(1) == found(1)
     assert found(1) != found(2)

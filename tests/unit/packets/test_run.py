@@ -77,7 +77,7 @@ def test_what_is_recorded():
     plain = simulate_flows(ONE, scenario())
     assert plain.samples is None
     assert not plain.trace.event
-    assert plain.trace_hash == run.trace_hash
+    assert plain.run_hash == run.run_hash
 
 
 def test_a_monitor_has_every_flow_once_and_may_stop():

@@ -113,7 +113,7 @@ def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=N
             decisions, decisions, 0, 3, 0.1, 0.02, 0.3, 0.2, 0.1, 0, 0, decisions, 0
         ),
         links=(),
-        trace_hash="0" * 32,
+        run_hash="0" * 32,
         events=10,
         flows=10,
         tasks=10,
@@ -171,7 +171,7 @@ def make_result(name, kind, run, *, cost, spread=0.1):
         variants_s={},
         parameters={"kind": kind, "all_to_all": "flat", "conventions": {"prices": "prices.toml"}},
         notes=("all-to-all flat",),
-        trace_hash=run.trace_hash,
+        run_hash=run.run_hash,
         events=run.events,
         simulation_wall_s=0.1,
     )

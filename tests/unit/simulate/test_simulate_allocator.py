@@ -49,7 +49,7 @@ class Asked:
 def test_an_allocator_in_python_is_as_good_as_the_same_in_rust(policy):
     own = simulate(step(), network(policy), allocator=best)
     core = simulate(step(), network(policy))
-    assert own.trace_hash == core.trace_hash
+    assert own.run_hash == core.run_hash
     assert own.step_time_s == core.step_time_s
     assert own.circuits == core.circuits
 
@@ -88,7 +88,7 @@ def test_equal_questions_are_shared():
     asked, again = Asked(), Asked()
     shared = simulate(step(9), network(), allocator=asked)
     every = simulate(step(9), network(), allocator=again, share_equal_work=False)
-    assert shared.trace_hash == every.trace_hash
+    assert shared.run_hash == every.run_hash
     assert shared.circuits.shared > 0
     count = [sum(map(len, calls)) for calls in (asked.calls, again.calls)]
     assert count[0] == shared.circuits.allocations - shared.circuits.shared < count[1]

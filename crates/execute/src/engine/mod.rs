@@ -347,7 +347,7 @@ impl<'a> Engine<'a> {
         let context = self.context;
         Ok(Outcome {
             step: end.since(Time::ZERO),
-            trace_hash: context.hash.digest(),
+            run_hash: context.hash.digest(),
             events: self.events,
             flows: context.fabric.started,
             tasks: context.streams.tasks_done(),

@@ -67,7 +67,7 @@ proptest! {
             let timeline_workers = vec![WorkerId(0), WorkerId(5)];
             let options = Options { timeline_workers, ..Options::default() };
             let watched = execute(&graph, &network, &options, &mut Silent).unwrap();
-            prop_assert_eq!(watched.trace_hash, outcome.trace_hash);
+            prop_assert_eq!(watched.run_hash, outcome.run_hash);
             let own: u64 = (0..watched.timeline.worker.len())
                 .filter(|&i| watched.timeline.worker[i] == 5 && watched.timeline.stream[i] == 0)
                 .map(|i| watched.timeline.end[i] - watched.timeline.start[i])
@@ -94,7 +94,7 @@ fn different_inputs_hash_differently() {
     let tokens = vec![1000; 16];
     let one = play(&step(&tokens, &[US]), &packet(8));
     let other = play(&step(&tokens, &[US + 1]), &packet(8));
-    assert_ne!(one.trace_hash, other.trace_hash);
+    assert_ne!(one.run_hash, other.run_hash);
 }
 
 #[test]

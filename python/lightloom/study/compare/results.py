@@ -72,7 +72,7 @@ class FabricResult:
     steps at the nominal compute speed; the interval spans every sample. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
     member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
-    each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``trace_hash``,
+    each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
     ``events`` and ``simulation_wall_s`` are of the first sample.
     """
 
@@ -95,7 +95,7 @@ class FabricResult:
     variants_s: dict[str, float]
     parameters: dict[str, Any]
     notes: tuple[str, ...]
-    trace_hash: str
+    run_hash: str
     events: int
     simulation_wall_s: float
     ratio_to_fastest: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -156,7 +156,7 @@ class FabricResult:
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),
-            "trace_hash": self.trace_hash,
+            "run_hash": self.run_hash,
             "events": self.events,
             "simulation_wall_s": self.simulation_wall_s,
         }

@@ -266,5 +266,5 @@ def _row(job: Job, done: Done) -> Row:
         "tokens_per_s": job.plan.tokens_per_step / run.step_time_s,
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
         "events": run.events,
-        "trace_hash": run.trace_hash,
+        "run_hash": run.run_hash,
     }

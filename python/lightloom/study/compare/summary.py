@@ -126,7 +126,7 @@ def _result(
         parameters=parameters | {"conventions": costs.network.conventions},
         notes=tuple(notes),
         packets=packets,
-        trace_hash=first.run.trace_hash,
+        run_hash=first.run.run_hash,
         events=first.run.events,
         simulation_wall_s=first.wall_s,
     )

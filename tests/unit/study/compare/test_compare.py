@@ -98,13 +98,13 @@ def test_equal_scenarios_have_equal_results(scenario, comparison):
 def test_fabrics_do_not_depend_on_their_company(scenario, comparison):
     alone = compare(scenario(fabrics=("mixnet",))).result("mixnet")
     among = comparison.result("mixnet")
-    assert alone.trace_hash == among.trace_hash
+    assert alone.run_hash == among.run_hash
     assert alone.sample_step_times_s == among.sample_step_times_s
 
 
 def test_another_seed_gives_another_demand(scenario, comparison):
     other = compare(scenario(fabrics=("fat-tree",), seed=77, seeds=1))
-    assert other.results[0].trace_hash != comparison.results[0].trace_hash
+    assert other.results[0].run_hash != comparison.results[0].run_hash
 
 
 def test_rows_and_progress(scenario):
@@ -131,7 +131,7 @@ def test_timelines_only_if_asked(scenario):
     assert set(done.run.timeline.worker.tolist()) == set(workers)
     plain = compare(scenario(seeds=1, fabrics=("mixnet",)))
     assert plain.details["runs"]["mixnet"].run.timeline.worker.size == 0
-    assert plain.results[0].trace_hash == asked.results[0].trace_hash
+    assert plain.results[0].run_hash == asked.results[0].run_hash
 
 
 class Never(Monitor):
