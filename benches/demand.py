@@ -76,8 +76,8 @@ def measure(model: str, regime: str) -> None:
             source.folded(group=group, **index, members=members)
 
     core_draws()  # popularity is computed once and kept
-    ways = [lambda: numpy_draws(False), lambda: numpy_draws(True), core_draws, core_folds]
-    rounds = np.array([[timed(way) for way in ways] for _ in range(ROUNDS)])
+    runs = [lambda: numpy_draws(False), lambda: numpy_draws(True), core_draws, core_folds]
+    rounds = np.array([[timed(run) for run in runs] for _ in range(ROUNDS)])
     cpu, wall = rounds.min(axis=0).T
     number = groups * layers * micro_batches * ranks * experts / 1e6
     old, old_fold, new, new_fold = number / cpu

@@ -228,7 +228,7 @@ def simulate_flows(
     seed
         Of all random choices.
     record
-        What is kept besides completions.
+        What is kept in addition to completions.
     progress
         Called with the share that is done; ``False`` stops.
     **options

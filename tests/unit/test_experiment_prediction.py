@@ -1,4 +1,4 @@
-"""The committed tables of the prediction experiment are whole, labelled, and recompute."""
+"""The committed tables of the prediction experiment are whole, labeled, and recompute."""
 
 import importlib.util
 import re

@@ -153,7 +153,7 @@ def test_fair_flows_take_as_long_as_the_busiest_port(chronos, settings):
 
 
 def test_one_flow_takes_its_packets_and_a_round_trip(chronos, settings):
-    """100 packets of 4,160 B, once more through the switch, 1 us, and acknowledgements of 64 B."""
+    """100 packets of 4,160 B, once more through the switch, 1 us, and acknowledgments of 64 B."""
     demand = np.zeros((16, 16), np.int64)
     demand[3, 5] = 100 * 4096
     own, small = (

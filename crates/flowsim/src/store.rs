@@ -57,7 +57,7 @@ pub(crate) struct Link {
     /// Time as of which bits left are known, in ps.
     pub settled: u64,
     /// Least bits left of the flows whose bottleneck it is.
-    pub least: f64,
+    pub minimum: f64,
     /// Bytes of finished flows.
     pub carried: u64,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(capacity: f64, now: u64) -> Self {
         let crossing = Vec::new();
-        Self { crossing, capacity, drain: 0.0, settled: now, least: ELSEWHERE, carried: 0 }
+        Self { crossing, capacity, drain: 0.0, settled: now, minimum: ELSEWHERE, carried: 0 }
     }
 }
 
@@ -195,22 +195,22 @@ impl Store {
         &mut self.links[link as usize].crossing[position as usize]
     }
 
-    /// The least level on the rest of the path of an entry of `link`.
+    /// The lowest level on the rest of the path of an entry of `link`.
     #[inline]
     pub(crate) fn cap(&self, entry: &Entry, link: u32, levels: &[f64]) -> f64 {
         let [first, second, third] = entry.others;
         if first == MANY {
             let rest = self.path(entry.flow).iter().filter(|hop| hop.link != link);
-            return rest.map(|hop| levels[hop.link as usize]).fold(f64::INFINITY, least);
+            return rest.map(|hop| levels[hop.link as usize]).fold(f64::INFINITY, smaller);
         }
         let cap = levels[first as usize];
         if second == NO_LINK {
             return cap;
         }
-        least(least(cap, levels[second as usize]), levels[third as usize])
+        smaller(smaller(cap, levels[second as usize]), levels[third as usize])
     }
 
-    /// The link with the least level on the path of `flow`, the earlier one if equal.
+    /// The link with the lowest level on the path of `flow`, the earlier one if equal.
     pub(crate) fn lowest(&self, flow: u32, levels: &[f64]) -> u32 {
         let level = |hop: &&Hop| levels[hop.link as usize];
         let lowest = self.path(flow).iter().min_by(|a, b| level(a).total_cmp(&level(b)));
@@ -220,6 +220,6 @@ impl Store {
 
 /// `f64::min` without its care for NaN, hence one instruction.
 #[inline]
-pub(crate) fn least(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
 }

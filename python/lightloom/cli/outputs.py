@@ -17,7 +17,7 @@ from lightloom.output.files import STDOUT, RowWriter, check_all_writable
 
 
 class Outputs(Strict):
-    """Where results go besides the terminal; ``-`` is standard output.
+    """Where results go in addition to the terminal; ``-`` is standard output.
 
     A command has some of them as options.
     """

@@ -21,7 +21,7 @@ EXAMPLES = (
 )
 NOTES = (
     "out.csv adds fct_us: the time from a flow's start until its sender has the last "
-    "acknowledgement."
+    "acknowledgment."
 )
 RENAMED = {
     "--circuits": "--outages",
@@ -51,7 +51,7 @@ class Shortcuts(Strict):
         "or off.",
     )
     initial_window: Annotated[Whole, Field(le=2**32 - 1)] | None = Field(
-        None, description="Packets of a flow that are sent before the first acknowledgement."
+        None, description="Packets of a flow that are sent before the first acknowledgment."
     )
     paths: Annotated[Whole, Field(le=2**16 - 1)] | None = Field(
         None, description="Number of paths that the packets of a flow are sprayed over."

@@ -134,7 +134,7 @@ class MixNetOptions(FabricOptions):
             raise FabricError("relay = true divides the bytes of a pair: expected split = true")
         for name in ("relay_delay_s", "relay_chunk_bytes"):
             if getattr(self, name) is not None and not self.relay:
-                raise FabricError(f"{name} is for relays: expected relay = true beside it")
+                raise FabricError(f"{name} is for relays: expected relay = true as well")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Rail-optimised: NIC i of every server of a group is under ToR i, the layers above are 1:1.
+"""Rail-optimized: NIC i of every server of a group is under ToR i, the layers above are 1:1.
 
 Traffic between GPUs of one rail stays under a ToR; from one rail to another it goes over the layer
 above, or inside the server first (the all-to-all ``rail``, NCCL's PXN). The parts are those of a

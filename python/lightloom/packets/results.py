@@ -33,7 +33,7 @@ class Finished:
     flow
         Number of the flow.
     fct_s
-        From its start until its sender had the last acknowledgement.
+        From its start until its sender had the last acknowledgment.
     slowdown
         From its start until its receiver had everything, over the time that this takes on an idle
         network.
@@ -85,7 +85,7 @@ class Links:
 class Samples:
     """Queues and utilization over time: one row per period and layer, ``(rows,)``.
 
-    The number of periods is bounded: when there are too many, neighbours are merged. Means are
+    The number of periods is bounded: when there are too many, neighbors are merged. Means are
     over the links of the layer and the period, greatest values are those of one link.
 
     Attributes

@@ -37,7 +37,7 @@ MAX_TRACE, MAX_SAMPLES = 10_000_000, 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is kept besides completions.
+    """What is kept in addition to completions.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def simulate_flows(
     scenario
         Network, transport, parameters and seed.
     record
-        What is kept besides completions.
+        What is kept in addition to completions.
     monitor
         Takes progress some times per second, and at the end, and the flows that have finished
         since; the run stops if ``progress`` returns ``False``.

@@ -128,7 +128,7 @@ class Packet(Strict):
         None, description="Header of a data packet; by default that of the transport."
     )
     control_bytes: Size | None = Field(
-        None, description="Size of an acknowledgement and of every other packet without data."
+        None, description="Size of an acknowledgment and of every other packet without data."
     )
     full_tail: Switch | None = Field(
         None, description="Make the last packet of a flow as long as the others."
@@ -176,7 +176,7 @@ class Queue(Strict):
         None, description="Capacity for packets without data, or 'unlimited'."
     )
     control_priority: Switch | None = Field(
-        None, description="Give packets without data a queue of their own that is served first."
+        None, description="Give packets without data a separate queue that is served first."
     )
     overflow: Literal["drop", "trim"] | None = Field(
         None, description="Whether data that does not fit is dropped or trimmed to its header."

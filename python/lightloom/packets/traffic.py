@@ -10,7 +10,7 @@ from lightloom.packets import patterns
 from lightloom.packets.flows import Flows, read_flows
 from lightloom.packets.scenario import ScenarioFile
 
-#: what each pattern needs and what it may have besides
+#: what each pattern needs and what it may have in addition
 _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "flows": ((), ()),
     "permutation": (("size_bytes",), ()),

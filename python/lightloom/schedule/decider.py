@@ -178,7 +178,7 @@ class Decider:
             allowed=allowed_pairs(region, count),
             planes=planes,
             numa_nodes=whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES),
-            circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", least=1e-9),
+            circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
             eps_nics=region.eps_nics or 0,
             relay_cost=None if policy.relaying is None else policy.relaying.charges(),

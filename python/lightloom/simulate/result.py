@@ -45,7 +45,7 @@ class CircuitUse:
         Switching delay once per all-to-all that it is for, and the part of it for which the mean
         member of an EP group waited.
     saved_s
-        Sum over reconfigurations: by how much less the all-to-alls ahead take at line rate than
+        Sum over reconfigurations: by how much less the upcoming all-to-alls take at line rate than
         with the circuits that were there.
     makespan_s, bound_s
         Sums over decisions: the time at line rate of what was decided for, and what no circuits

@@ -44,7 +44,7 @@ def test_flows_of_a_file(lightloom):
     assert list(first) == ["flow", "src", "dst", "bytes", "start_us", "fct_us", "slowdown"]
     assert (first["flow"], second["start_us"], first["bytes"]) == ("0", "1.5", "20000")
     assert "All 2 flows finished" in outcome.err
-    # 5 packets of 4,160 B over 6 links of 100 Gb/s and 1 us, and an acknowledgement back, alone
+    # 5 packets of 4,160 B over 6 links of 100 Gb/s and 1 us, and an acknowledgment back, alone
     alone_us = (5 + 5) * 0.3328 + 6 + 6 * 0.00512 + 6
     assert float(first["fct_us"]) == pytest.approx(alone_us)
     assert float(second["fct_us"]) > (3 + 3) * 0.3328
@@ -233,7 +233,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "transport.window = many: expected a whole number from 0 to 4,294,967,295"),
         (f"{RUN} --set queue.sise_bytes=4", "unknown key 'queue.sise_bytes'; did you mean "
          "'size_bytes'?"),
-        (f"{RUN} --set colour=4", "unknown key 'colour'; known: network, transport, packet, queue, "
+        (f"{RUN} --set color=4", "unknown key 'color'; known: network, transport, packet, queue, "
          "seed, until_s, traffic"),
         (f"{RUN} --set seed", "--set seed: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         (f"{RUN} --set a..b=1", "--set a..b=1: expected KEY=VALUE, such as queue.size_bytes=1MB"),

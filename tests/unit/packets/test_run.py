@@ -43,7 +43,7 @@ def scenario(transport="roce", **more):
 
 
 def test_one_flow_takes_what_the_closed_form_says():
-    # 489 packets of 4,160 B over 2, 4 and 6 links, and an acknowledgement of 64 B back
+    # 489 packets of 4,160 B over 2, 4 and 6 links, and an acknowledgment of 64 B back
     for name in ("roce", "ndp", "ideal"):
         run = simulate_flows(ONE, scenario(name))
         links = np.array([2, 4, 6])
