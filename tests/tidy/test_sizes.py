@@ -32,7 +32,8 @@ NESTED = {
 TUPLES = {
     "decide": 5,
     "demand": 2,
-    "execute": 26,
+    "execute": 45,
+    "flowsim": 1,
     "packetsim": 13,
     "python": 14,
     "schedule": 12,

@@ -66,7 +66,6 @@ NOT_YET_CLEAN = {
     "python/lightloom/schedule/circuits.py",
     "python/lightloom/schedule/coloring.py",
     "python/lightloom/schedule/exact.py",
-    "python/lightloom/schedule/permutations.py",
     "python/lightloom/schedule/planes.py",
     "python/lightloom/schedule/relaying.py",
     "python/lightloom/simulate/allocator.py",

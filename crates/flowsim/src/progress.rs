@@ -1,7 +1,8 @@
 //! Bytes sent and finish times.
 //!
 //! Bits left are kept per flow as of the time at which its bottleneck link was last *settled*;
-//! all flows that a link limits have the same rate, so the next to finish is the one with the fewest
+//! all flows that a link limits have the same rate, so the next to finish is the one with the
+//! fewest
 //! left, and one division gives the link's next finish time.
 
 use crate::network::{FlowNetwork, MOVES, REKEY, TOUCHED};

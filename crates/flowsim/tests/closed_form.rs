@@ -385,8 +385,10 @@ fn flows_with_equally_much_left_end_at_one_instant() {
     }
 }
 
-/// Three flows send 0.003, then 0.002, then 0.001 bits per picosecond, over times in which they send
-/// fractions of bits, in all whole bytes. A fourth that starts then with just as much left ends with
+/// Three flows send 0.003, then 0.002, then 0.001 bits per picosecond, over times in which they
+/// send
+/// fractions of bits, in all whole bytes. A fourth that starts then with just as much left ends
+/// with
 /// them.
 #[test]
 fn rounding_errors_of_bits_left_do_not_part_flows_that_end_together() {

@@ -174,9 +174,7 @@ def decompose(
     rate_gbps
         Rate of each port; it turns the delay into bytes and bytes into seconds.
     method
-        ``"bvn"`` (exact: holds add up to the longest line), ``"threshold"`` (exact, longest slots
-        first), ``"maximal"``, ``"open-shop"``, ``"round-robin"``, ``"critical"`` (weighs the
-        delay) or ``"auto"`` (the shortest of all).
+        A name of ``choices("permutation method")``; ``"auto"`` is the shortest of all.
     time_limit_s
         Time after which ``auto`` begins no other method.
     partial

@@ -6,7 +6,8 @@
 //! that, too, and `predict` leaves it, and what follows from it, to a predictor.
 //!
 //! How long until an all-to-all is reached is estimated from the task graph: for each member the
-//! compute and inside tasks that its stream still has before it, and of the members the last, as the
+//! compute and inside tasks that its stream still has before it, and of the members the last, as
+//! the
 //! all-to-all cannot be over before that one has sent. Waits for other workers and for rings count
 //! nothing, so that the estimate is too small rather than too large.
 

@@ -4,7 +4,8 @@
 //! the start-up latency, then the other half. The part inside of L bytes per GPU takes NVSwitch
 //! latency plus L / GPU rate. What each edge carries, and in how many steps, is the kind's
 //! ([`crate::collective`]), divided among the paths of the ring: one on a packet fabric; both
-//! directions, and all cycles of the topology, on fixed circuits (see `fabric::rings`). In each step
+//! directions, and all cycles of the topology, on fixed circuits (see `fabric::rings`). In each
+//! step
 //! a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and the
 //! start-up latency is steps times the mean latency of the edges, of the slowest path.
 
