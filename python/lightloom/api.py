@@ -27,6 +27,7 @@ from lightloom.packets.run import simulate_flows as run_flows
 from lightloom.packets.scenario import Scenario as PacketScenario
 from lightloom.progress import Monitor, Progress, ProgressMonitor
 from lightloom.schedule import ALLOCATION_METHODS, CircuitAllocator, Region
+from lightloom.simulate import Plugins, PredictorFactory
 from lightloom.study.compare import Comparison, Scenario
 from lightloom.study.compare.run import compare as compare_fabrics
 from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, score_predictors
@@ -53,7 +54,7 @@ def compare(
     fabrics: Sequence[str | Path] | None = None,
     progress: Progress | None = None,
     allocator: CircuitAllocator | None = None,
-    with_timeline: bool = False,
+    predictor: str | PredictorFactory | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare fabrics for the training of a model.
@@ -73,8 +74,10 @@ def compare(
         Called with the share that is done and what is being done; ``False`` stops.
     allocator
         Chooses circuits wherever they follow the demand, instead of the fabric's own.
-    with_timeline
-        Whether the timelines of the first sample are kept.
+    predictor
+        Predicts the demand that circuits are requested for before it is known: a name of
+        ``lightloom predict``, or a function that makes a :class:`DemandPredictor` for a number of
+        members.
     **options
         The other fields of :class:`Scenario`: ``seeds``, ``steps``, ``recompute`` ..., and the
         tables ``cluster``, ``plan``, ``demand``, ``packets``, ``fabric_options`` as mappings.
@@ -96,12 +99,14 @@ def compare(
     >>> [result.fabric for result in found.results]
     ['fat-tree', 'rail']
     """
-    scenario = _scenario(model, {"gpus": gpus, "rate": rate, "fabrics": fabrics}, options)
+    own = {"gpus": gpus, "rate": rate, "fabrics": fabrics}
+    if isinstance(predictor, str):
+        own["predictor"] = predictor
+    scenario = _scenario(model, own, options)
     return compare_fabrics(
         scenario,
         monitor=ProgressMonitor(progress),
-        with_timeline=with_timeline,
-        allocator=allocator,
+        plugins=Plugins(allocator, None if isinstance(predictor, str) else predictor),
     )
 
 
@@ -115,8 +120,7 @@ def _scenario(
             raise InputError(f"compare: {extra} is part of the Scenario; set it there")
         return model
     values: dict[str, Any] = {"model": _text(model), **options}
-    if "gpus" in settings:
-        values["gpus"] = settings["gpus"]
+    values |= {key: settings[key] for key in ("gpus", "predictor") if key in settings}
     if "fabrics" in settings:
         names = settings["fabrics"]
         listed = isinstance(names, Sequence) and not isinstance(names, str)

@@ -5,6 +5,7 @@ import pytest
 
 import lightloom
 from lightloom.demand import trace_of_source
+from lightloom.demand.predictors import make_predictor
 from lightloom.errors import InputError, LightloomError
 
 SMALL = {
@@ -194,3 +195,22 @@ def test_predictors_of_a_user_are_scored_beside_ours(tmp_path):
         lightloom.predict(loads, degree=3)
     with pytest.raises(LightloomError, match="no such file"):
         lightloom.predict(tmp_path / "none.csv")
+
+
+def test_a_predictor_by_name_or_of_a_user():
+    always = {"mixnet": {"reconfigure": "always", "degree": 2, "switch_delay_s": 0}}
+    settings = {**SMALL, "fabrics": ["mixnet"], "fabric_options": always}
+    default = lightloom.compare("mixtral-8x7b", **settings)
+    named = lightloom.compare("mixtral-8x7b", **settings, predictor="ridge")
+    assert named.inputs["scenario"]["predictor"] == "ridge"
+    assert default.inputs["scenario"]["predictor"] is None
+    made = []
+
+    def uniform(members):
+        made.append(members)
+        return make_predictor("uniform", members)
+
+    lightloom.compare("mixtral-8x7b", **settings, predictor=uniform)
+    assert set(made) == {4}
+    with pytest.raises(LightloomError, match="unknown predictor 'ridg'; did you mean 'ridge'"):
+        lightloom.compare("mixtral-8x7b", **settings, predictor="ridg")

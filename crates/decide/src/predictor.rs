@@ -24,6 +24,15 @@ pub trait History {
     /// # Panics
     /// If there was none, see [`Self::has`].
     fn demand(&self, back: usize, demand: &mut Vec<u64>);
+
+    /// How many first all-to-alls of another layer, or of this one, the group has behind it.
+    fn seen(&self, layer: u16) -> usize;
+
+    /// The demand of one of another layer, the first of which is 0, as [`Self::demand`].
+    ///
+    /// # Panics
+    /// If there is none, see [`Self::seen`].
+    fn demand_of(&self, layer: u16, index: usize, demand: &mut Vec<u64>);
 }
 
 /// An estimate of demand.

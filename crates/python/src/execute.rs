@@ -5,8 +5,9 @@
 use crate::allocator::Caller;
 use crate::graph::GraphColumns;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
+use crate::predictor::PredictorFunction;
 use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
-use lightloom_decide::CircuitAllocator;
+use lightloom_decide::{CircuitAllocator, DemandPredictor};
 use lightloom_execute::{
     CARRIER_NAMES, CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, ExecuteError,
     Model, Options, Outcome, Plugins, Snapshot, Timeline, execute_as, total_tasks,
@@ -50,6 +51,8 @@ fn execute<'py>(
     let graph = graph.into_graph()?;
     let network = read_network(network)?;
     let model = model.map(|model| model.of(&network)).transpose()?;
+    let predictor: Option<Py<PyAny>> = value(options, "predictor")?;
+    let mut estimator = predictor.map(PredictorFunction::new);
     let options = Options {
         timeline_workers: (value::<Vec<u32>>(options, "timeline_workers")?.into_iter())
             .map(WorkerId)
@@ -67,10 +70,13 @@ fn execute<'py>(
             (None, None) => Model::Flows,
         };
         let allocator = caller.as_mut().map(|caller| caller as &mut dyn CircuitAllocator);
-        let plugins = Plugins { allocator, predictor: None };
+        let predictor = estimator.as_mut().map(|one| one as &mut dyn DemandPredictor);
+        let plugins = Plugins { allocator, predictor };
         execute_as(model, &graph, &network, &options, &mut watcher, plugins)
     });
-    if let Some(error) = caller.and_then(|caller| caller.error).or(watcher.error) {
+    let raised = caller.and_then(|caller| caller.error);
+    let raised = raised.or_else(|| estimator.and_then(|estimator| estimator.error));
+    if let Some(error) = raised.or(watcher.error) {
         return Err(error);
     }
     give(py, options.record_decisions, result.map_err(refuse)?)

@@ -10,6 +10,7 @@ mod execute;
 mod graph;
 mod packets;
 mod phases;
+mod predictor;
 mod schedule;
 
 /// The compiled core of Lightloom.

@@ -137,6 +137,7 @@ def _simulation() -> Panel:
             option(Scenario, "recompute"),
             option(Scenario, "seed"),
             option(Scenario, "steps"),
+            option(Scenario, "predictor"),
             option(Scenario, "policies"),
             option(Scenario, "compute_spread"),
         ),

@@ -43,6 +43,8 @@ class AllocatorCallback:
 
     def __init__(self, allocator: CircuitAllocator) -> None:
         self._allocator = allocator
+        #: what results call the allocator
+        self.name: str = getattr(allocator, "__name__", "custom")
         self.raised: BaseException | None = None
 
     def __call__(self, given: list[_core.AllocationRequest]) -> list[npt.NDArray[np.uint16]]:

@@ -2,6 +2,8 @@
 
 from lightloom.simulate.decisions import DecisionLog, DecisionRecord
 from lightloom.simulate.packets import Packets, PhaseCount, Phases
+from lightloom.simulate.plugins import Plugins
+from lightloom.simulate.predictor import PredictorFactory
 from lightloom.simulate.result import (
     CircuitTimeline,
     CircuitUse,
@@ -21,6 +23,8 @@ __all__ = [
     "Packets",
     "PhaseCount",
     "Phases",
+    "Plugins",
+    "PredictorFactory",
     "Run",
     "Snapshot",
     "Timeline",

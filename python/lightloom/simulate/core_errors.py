@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from lightloom import _core
 from lightloom.errors import FabricError, InputError
-from lightloom.schedule import AllocatorCallback
+
+
+class Callback(Protocol):
+    """A function that the core calls, and what it raised."""
+
+    raised: BaseException | None
 
 
 @contextmanager
-def core_errors(callback: AllocatorCallback | None = None) -> Iterator[None]:
-    """What the core refuses, as errors of this package; what an allocator raised, as it is."""
+def core_errors(*callbacks: Callback | None) -> Iterator[None]:
+    """What the core refuses, as errors of this package; what a callback raised, as it is."""
     try:
         yield
     except Exception as error:
-        if callback is not None and callback.raised is error:
+        if any(one is not None and one.raised is error for one in callbacks):
             raise
         if isinstance(error, _core.NetworkInvalid):
             raise FabricError(str(error)) from None

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.columns import as_plain
 from lightloom.simulate.core_errors import core_errors
+from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner
 from lightloom.workload.task_graph import TaskGraph
@@ -126,13 +126,13 @@ class Phases:
         network: Network,
         *,
         progress: Progress | None = None,
-        allocator: CircuitAllocator | None = None,
+        plugins: Plugins = BUILT_IN,
     ) -> Run:
         """Play a step with what is known, and note the phases that it meets.
 
         ``network`` may differ from the book's in when and how circuits are chosen.
         """
-        return StepRunner(graph, network, (), True, allocator).run(self.book, progress)
+        return StepRunner(graph, network, (), True, plugins).run(self.book, progress)
 
     def simulate(self, progress: Progress | None = None) -> None:
         """Simulate what is pending; after an interrupt, what was finished stays known."""

@@ -18,8 +18,8 @@ from typing import Literal
 from lightloom.errors import InputError
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.schedule import CircuitAllocator
 from lightloom.simulate.packets import Packets, Phases
+from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner
 from lightloom.workload.task_graph import TaskGraph
@@ -38,7 +38,7 @@ def simulate(
     progress: Progress | None = None,
     network_model: Literal["flow", "packet"] | Packets | Phases = "flow",
     share_equal_work: bool = True,
-    allocator: CircuitAllocator | None = None,
+    plugins: Plugins = BUILT_IN,
 ) -> Run:
     """Simulate one training step.
 
@@ -60,22 +60,20 @@ def simulate(
     share_equal_work
         Whether equal requests to the circuit allocator are served once; changes no result of an
         allocator that serves equal requests alike.
-    allocator
-        Proposes circuits instead of the network's allocator: called with the requests of a
-        decision, several where the policy compares several, it returns circuits ``(n, n)`` for
-        each. What it raises ends the run and is raised as it is.
+    plugins
+        What chooses circuits and predicts demand instead of the built-in parts.
 
     Raises
     ------
     FabricError
         If the network cannot carry the graph.
     InputError
-        If the graph is inconsistent, its workers wait for each other for ever, or ``allocator``
-        returns what cannot be circuits.
+        If the graph is inconsistent, its workers wait for each other for ever, or a
+        plug-in returns what cannot be circuits or demand.
     KeyboardInterrupt
         If it was interrupted, or ``progress`` returned ``False``.
     """
-    play = StepRunner(graph, network, timeline_workers, share_equal_work, allocator)
+    play = StepRunner(graph, network, timeline_workers, share_equal_work, plugins)
     if network_model == "flow":
         return play.run(None, progress)
     if isinstance(network_model, Phases):
@@ -93,13 +91,13 @@ def record_decisions(
     network: Network,
     *,
     progress: Progress | None = None,
-    allocator: CircuitAllocator | None = None,
+    plugins: Plugins = BUILT_IN,
 ) -> Run:
     """Simulate one training step with fluid flows, and keep every decision on circuits.
 
     Parameters
     ----------
-    graph, network, progress, allocator
+    graph, network, progress, plugins
         As :func:`simulate`.
 
     Returns
@@ -112,7 +110,7 @@ def record_decisions(
     FabricError, InputError, KeyboardInterrupt
         As :func:`simulate`.
     """
-    play = StepRunner(graph, network, (), True, allocator, record_decisions=True)
+    play = StepRunner(graph, network, (), True, plugins, record_decisions=True)
     return play.run(None, progress)
 
 

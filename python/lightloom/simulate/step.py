@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.schedule import AllocatorCallback, CircuitAllocator
+from lightloom.schedule import AllocatorCallback
 from lightloom.simulate.columns import as_plain
 from lightloom.simulate.core_errors import core_errors
+from lightloom.simulate.plugins import Plugins
+from lightloom.simulate.predictor import PredictorCallback, factory_of
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
 
@@ -23,7 +25,7 @@ class StepRunner:
     network: Network
     timeline_workers: Sequence[int]
     share_equal_work: bool
-    allocator: CircuitAllocator | None
+    plugins: Plugins
     record_decisions: bool = False
 
     def run(
@@ -32,14 +34,18 @@ class StepRunner:
         progress: Progress | None,
     ) -> Run:
         """Simulate it once, with fluid flows or with ``model``."""
+        allocator, predictor = None, None
+        if self.plugins.allocator is not None:
+            allocator = AllocatorCallback(self.plugins.allocator)
+        if self.plugins.predictor is not None:
+            predictor = PredictorCallback(factory_of(self.plugins.predictor))
         options = {
             "timeline_workers": [int(worker) for worker in self.timeline_workers],
             "share_equal_work": self.share_equal_work,
+            "predictor": predictor,
             "record_decisions": self.record_decisions,
         }
-        callback = None if self.allocator is None else AllocatorCallback(self.allocator)
         network = as_plain(self.network)
-        with core_errors(callback):
-            raw = _core.execute(self.graph, network, options, progress, callback, model)
-        custom = None if self.allocator is None else getattr(self.allocator, "__name__", "custom")
-        return run_of(raw, custom, self.network.ocs)
+        with core_errors(allocator, predictor):
+            raw = _core.execute(self.graph, network, options, progress, allocator, model)
+        return run_of(raw, None if allocator is None else allocator.name, self.network.ocs)

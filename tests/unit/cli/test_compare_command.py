@@ -264,3 +264,11 @@ def test_relaying_reaches_the_fabric_and_its_results(lightloom):
     refused = lightloom(SMALL, "--fabrics mixnet --relay --set mixnet.split=off")
     assert refused.status != 0
     assert "relay = true divides the bytes of a pair: expected split = true" in refused.err
+
+
+def test_a_predictor_by_name(lightloom):
+    job = "compare mixtral-8x7b --gpus 128 --rate 100 --micro-batches 4 --seeds 1 --json -"
+    found = lightloom(f"{job} --fabrics mixnet --no-policies --predictor ewma")
+    assert json.loads(found.out)["inputs"]["scenario"]["predictor"] == "ewma"
+    wrong = lightloom(f"{job} --fabrics mixnet --predictor ewna")
+    assert "unknown predictor 'ewna'; did you mean 'ewma'?" in wrong.err

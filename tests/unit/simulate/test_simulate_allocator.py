@@ -6,7 +6,7 @@ from tests.simulate_graphs import Steps, graph, mixnet
 
 from lightloom.errors import InputError
 from lightloom.schedule import allocate_region
-from lightloom.simulate import simulate
+from lightloom.simulate import Plugins, simulate
 
 POLICIES = ["always", "per-layer", "break-even", "oracle"]
 
@@ -47,7 +47,7 @@ class Asked:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_allocator_in_python_is_as_good_as_the_same_in_rust(policy):
-    own = simulate(step(), network(policy), allocator=best)
+    own = simulate(step(), network(policy), plugins=Plugins(allocator=best))
     core = simulate(step(), network(policy))
     assert own.run_hash == core.run_hash
     assert own.step_time_s == core.step_time_s
@@ -56,7 +56,7 @@ def test_an_allocator_in_python_is_as_good_as_the_same_in_rust(policy):
 
 def test_what_it_is_asked():
     asked = Asked()
-    simulate(step(), network("always", split=False), allocator=asked)
+    simulate(step(), network("always", split=False), plugins=Plugins(allocator=asked))
     assert [len(call) for call in asked.calls] == [1, 1, 1]
     question = asked.calls[0][0]
     assert question.demand.shape == question.previous.shape == (4, 4)
@@ -69,7 +69,7 @@ def test_what_it_is_asked():
 
 def test_the_questions_of_a_decision_come_together():
     asked = Asked()
-    simulate(step(), network("oracle"), allocator=asked)
+    simulate(step(), network("oracle"), plugins=Plugins(allocator=asked))
     # Three blocks ahead and their sum; only the first answer starts from what is there.
     assert [q.previous is None for q in asked.calls[0]] == [False, True, True, True]
     total = sum(int(q.demand.sum()) for q in asked.calls[0][:3])
@@ -79,15 +79,15 @@ def test_the_questions_of_a_decision_come_together():
 def test_regions_are_told_which_pairs_may_be_joined():
     asked = Asked()
     regions = np.array([0, 0, 1, 1], np.uint32)
-    simulate(step(), network("always", region_of_server=regions), allocator=asked)
+    simulate(step(), network("always", region_of_server=regions), plugins=Plugins(allocator=asked))
     allowed = asked.calls[0][0].region.allowed
     assert allowed[0].tolist() == [True, True, False, False]
 
 
 def test_equal_questions_are_shared():
     asked, again = Asked(), Asked()
-    shared = simulate(step(9), network(), allocator=asked)
-    every = simulate(step(9), network(), allocator=again, share_equal_work=False)
+    shared = simulate(step(9), network(), plugins=Plugins(allocator=asked))
+    every = simulate(step(9), network(), plugins=Plugins(allocator=again), share_equal_work=False)
     assert shared.run_hash == every.run_hash
     assert shared.circuits.shared > 0
     count = [sum(map(len, calls)) for calls in (asked.calls, again.calls)]
@@ -100,7 +100,9 @@ def test_circuits_of_its_own_choice_are_taken():
         circuits[0, 1] = circuits[1, 0] = circuits[2, 3] = circuits[3, 2] = 6
         return [circuits for _ in questions]
 
-    run = simulate(step(1), network("always"), allocator=couples, timeline_workers=[0])
+    run = simulate(
+        step(1), network("always"), plugins=Plugins(allocator=couples), timeline_workers=[0]
+    )
     assert run.snapshots[0].circuits[0].tolist() == [0, 6, 0, 0]
     assert run.snapshots[0].chosen == "couples"
 
@@ -115,7 +117,7 @@ def test_what_it_raises_is_raised_as_it_is(error):
         raise error
 
     with pytest.raises(type(error)) as caught:
-        simulate(step(), network(), allocator=failing)
+        simulate(step(), network(), plugins=Plugins(allocator=failing))
     assert caught.value is error
 
 
@@ -139,16 +141,16 @@ def circuits_with(*changes):
 )
 def test_circuits_that_cannot_be_are_refused(answer, message):
     with pytest.raises(InputError, match=message) as caught:
-        simulate(step(), network(), allocator=lambda questions: [answer for _ in questions])
+        simulate(step(), network(), plugins=Plugins(allocator=lambda asked: [answer] * len(asked)))
     assert "\n" not in str(caught.value)
 
 
 def test_every_question_needs_an_answer():
     with pytest.raises(InputError, match=r"^allocator: 0 proposals for 1 requests$"):
-        simulate(step(), network("always"), allocator=lambda _questions: [])
+        simulate(step(), network("always"), plugins=Plugins(allocator=lambda _asked: []))
 
 
 def test_it_is_not_asked_without_circuits_to_decide():
     asked = Asked()
-    simulate(step(), network("never"), allocator=asked)
+    simulate(step(), network("never"), plugins=Plugins(allocator=asked))
     assert asked.calls == []

@@ -73,13 +73,27 @@ struct SeenFirsts<'b, 'a> {
 impl SeenFirsts<'_, '_> {
     /// What the one seen so many before the latest moved.
     fn payload(&self, back: usize) -> Option<Payload> {
+        self.payloads(self.layer).rev().nth(back)
+    }
+
+    /// What those of a layer moved, the first first.
+    fn payloads(&self, layer: u16) -> impl DoubleEndedIterator<Item = Payload> {
         let Horizon { groups, .. } = self.horizon;
         (0..groups[self.group as usize].over)
-            .rev()
             .map(|number| self.horizon.task(self.group, number))
-            .filter(|other| is_first(other) && other.layer == self.layer)
+            .filter(move |other| is_first(other) && other.layer == layer)
             .map(payload)
-            .nth(back)
+    }
+
+    /// The token copies of one, members x members.
+    fn tokens(&self, seen: Payload, demand: &mut Vec<u64>) {
+        let Payload::Block { demand: table, block, .. } = seen else {
+            unreachable!("first all-to-alls are of blocks")
+        };
+        let (graph, members) = (self.horizon.context.graph, self.horizon.members(self.group).len());
+        let counts =
+            Payload::Block { demand: table, block, transposed: false, first: true, unit_bytes: 1 };
+        member_demand(graph, counts, GroupId(self.group), members, demand);
     }
 }
 
@@ -97,14 +111,15 @@ impl History for SeenFirsts<'_, '_> {
     }
 
     fn demand(&self, back: usize, demand: &mut Vec<u64>) {
-        let seen = self.payload(back).expect("as many were seen");
-        let Payload::Block { demand: table, block, .. } = seen else {
-            unreachable!("first all-to-alls are of blocks")
-        };
-        let (graph, members) = (self.horizon.context.graph, self.horizon.members(self.group).len());
-        let counts =
-            Payload::Block { demand: table, block, transposed: false, first: true, unit_bytes: 1 };
-        member_demand(graph, counts, GroupId(self.group), members, demand);
+        self.tokens(self.payload(back).expect("as many were seen"), demand);
+    }
+
+    fn seen(&self, layer: u16) -> usize {
+        self.payloads(layer).count()
+    }
+
+    fn demand_of(&self, layer: u16, index: usize, demand: &mut Vec<u64>) {
+        self.tokens(self.payloads(layer).nth(index).expect("as many were seen"), demand);
     }
 }
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Network
 from lightloom.progress import Monitor, Progress
-from lightloom.schedule import CircuitAllocator
-from lightloom.simulate import Phases, Run, simulate
+from lightloom.simulate import Phases, Plugins, PredictorFactory, Run, simulate
+from lightloom.simulate.plugins import BUILT_IN
+from lightloom.simulate.predictor import factory_of
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.packets import books_of, check_size, prediction
@@ -91,7 +92,7 @@ def compare(
     *,
     monitor: Monitor[Row] | None = None,
     with_timeline: bool = False,
-    allocator: CircuitAllocator | None = None,
+    plugins: Plugins = BUILT_IN,
 ) -> Comparison:
     """Simulate a scenario on all its fabrics.
 
@@ -103,8 +104,9 @@ def compare(
         Takes progress, remarks and the row of each finished run.
     with_timeline
         Keep the timeline of the first sample's runs, for pages and timelines.
-    allocator
-        Chooses circuits wherever a fabric's follow the demand, instead of the fabric's own.
+    plugins
+        What chooses circuits, wherever a fabric's follow the demand, and predicts the demand,
+        instead of the fabric's allocator and of the predictor that the scenario names.
 
     Raises
     ------
@@ -117,6 +119,7 @@ def compare(
     watcher: Monitor[Row] = monitor or Monitor()
     _begin(watcher, "reading")
     job = prepare(scenario)
+    plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     attempts = list(_attempts(job, with_timeline))
     _begin(watcher, "planning fabrics")
     workloads = Workloads(job)
@@ -128,13 +131,13 @@ def compare(
     flows: dict[int, Run] = {}
     if books:
         survey = _Runner(
-            workloads, networks, _Progress(watcher, len(attempts)), books, allocator, is_survey=True
+            workloads, networks, _Progress(watcher, len(attempts)), books, plugins, is_survey=True
         )
         flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
         watcher.remark(prediction(books))
         check_size(job.scenario, books)
     done: list[Done] = []
-    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, allocator)
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, plugins)
     for finished in runner.run_all(attempts):
         finished.flows = flows.get(id(finished.attempt))
         done.append(finished)
@@ -143,6 +146,12 @@ def compare(
     place = {id(attempt): number for number, attempt in enumerate(attempts)}
     done.sort(key=lambda finished: place[id(finished.attempt)])
     return comparison_of(job, done, first, books)
+
+
+def _predictor(scenario: Scenario, plugins: Plugins) -> PredictorFactory | None:
+    """What makes predictors; an unknown name is refused before anything runs."""
+    given = plugins.predictor or scenario.predictor
+    return None if given is None else factory_of(given)
 
 
 def _begin(monitor: Monitor[Row], what: str) -> None:
@@ -177,12 +186,12 @@ class _Runner:
         networks: Networks,
         progress: _Progress,
         books: Mapping[str, Phases],
-        allocator: CircuitAllocator | None,
+        plugins: Plugins,
         *,
         is_survey: bool = False,
     ) -> None:
         self._books = books
-        self._allocator = allocator
+        self._plugins = plugins
         self._is_survey = is_survey
         self._workloads = workloads
         self._networks = networks
@@ -226,15 +235,16 @@ class _Runner:
         callback = self._progress.watch(number, attempt.title)
         fabric = attempt.fabric
         reconfiguration = fabric.reconfiguration()
-        allocator = None
+        plugins = BUILT_IN
         if reconfiguration is not None:
-            allocator = self._allocator or reconfiguration.allocator
+            allocator = self._plugins.allocator or reconfiguration.allocator
+            plugins = Plugins(allocator, self._plugins.predictor)
         book = self._books.get(fabric.name)
 
         def go() -> Done:
             started = time.perf_counter()
             if book is not None and self._is_survey:
-                run = book.survey(workload.graph, network, progress=callback, allocator=allocator)
+                run = book.survey(workload.graph, network, progress=callback, plugins=plugins)
             else:
                 run = simulate(
                     workload.graph,
@@ -242,7 +252,7 @@ class _Runner:
                     timeline_workers=workers,
                     progress=callback,
                     network_model=book or "flow",
-                    allocator=allocator,
+                    plugins=plugins,
                 )
             return Done(attempt, run, network, time.perf_counter() - started)
 

@@ -200,6 +200,11 @@ class Scenario(Strict):
     packets: PacketOptions | None = Field(
         None, description="How packets are simulated, with network = 'packet'."
     )
+    predictor: Name | None = Field(
+        None,
+        description="Predictor of the demand that circuits are chosen for before it is known; names"
+        " from 'lightloom predict --help'.",
+    )
     policies: Switch = Field(
         True, description="Try every reconfiguration policy on the first sample."
     )
