@@ -289,7 +289,7 @@ def predict(
     loads
         Loads of experts over steps and layers; or a file of loads or of routing.
     predictors
-        Names, or predictors of your own by name (objects with the methods of
+        Names, or custom predictors by name (objects with the methods of
         :class:`DemandPredictor`); all that are fast enough by default.
     region
         Ports and rates of the servers whose circuits are chosen.

@@ -19,13 +19,13 @@ class Progress(Protocol):
 
     Examples
     --------
-    >>> def show(share: float, what: str = "") -> None:
-    ...     print(f"{share:.0%} {what}")
+    >>> def show(share: float, activity: str = "") -> None:
+    ...     print(f"{share:.0%} {activity}")
     >>> show(0.5, "half of the work")
     50% half of the work
     """
 
-    def __call__(self, share: float, what: str = "", /) -> bool | None:
+    def __call__(self, share: float, activity: str = "", /) -> bool | None:
         """Take how far the work is."""
         ...
 
@@ -33,7 +33,7 @@ class Progress(Protocol):
 class Monitor(Generic[Result]):
     """What a caller may want to know while something runs; this one ignores all of it."""
 
-    def progress(self, share: float, what: str = "", /) -> bool | None:
+    def progress(self, share: float, activity: str = "", /) -> bool | None:
         """Take how far the work is; see :class:`Progress`."""
 
     def remark(self, text: str) -> None:
@@ -49,6 +49,6 @@ class ProgressMonitor(Monitor[Result]):
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
 
-    def progress(self, share: float, what: str = "", /) -> bool | None:
+    def progress(self, share: float, activity: str = "", /) -> bool | None:
         """Call the function, if there is one."""
-        return None if self._progress is None else self._progress(share, what)
+        return None if self._progress is None else self._progress(share, activity)

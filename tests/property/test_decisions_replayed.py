@@ -139,7 +139,7 @@ def test_python_decides_as_the_runs_did():
     for _ in range(RUNS):
         made, network = world(rng)
         allocator = ring if rng.random() < 0.1 else None
-        run = record_decisions(made, network, allocator=allocator)
+        run = record_decisions(made, network, plugins=Plugins(allocator=allocator))
         replay(run, allocator, seen)
     reasons = ["same-proposed", "follows", "cannot-pay", "no-proposal", "pays", "does-not-pay"]
     assert sum(seen[reason] for reason in [*reasons, "relaying-suffices"]) >= MIN_DECISIONS

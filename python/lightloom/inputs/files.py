@@ -32,14 +32,14 @@ _KINDS = (
 )
 
 
-def open_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputError) -> BinaryIO:
+def open_file(path: Path, noun: str, limit_bytes: int, error: Refusal = InputError) -> BinaryIO:
     """Open a regular file of at most ``limit_bytes``.
 
     Parameters
     ----------
     path
         The file.
-    what
+    noun
         What it is, for messages, such as ``"price list"``.
     limit_bytes
         Maximum size.
@@ -59,7 +59,7 @@ def open_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputErr
         raise error(f"{name}: no such file") from None
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "not a usable path"
-        raise error(f"{name}: cannot read the {what}: {reason[:1].lower()}{reason[1:]}") from None
+        raise error(f"{name}: cannot read the {noun}: {reason[:1].lower()}{reason[1:]}") from None
     status = os.fstat(handle)
     kind = next((words for test, words in _KINDS if test(status.st_mode)), None)
     if kind is not None or status.st_size > limit_bytes:
@@ -69,17 +69,17 @@ def open_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputErr
     return os.fdopen(handle, "rb")
 
 
-def read_file(path: Path, what: str, limit_bytes: int, error: Refusal = InputError) -> bytes:
+def read_file(path: Path, noun: str, limit_bytes: int, error: Refusal = InputError) -> bytes:
     """Read a regular file of at most ``limit_bytes``; see :func:`open_file`."""
-    with open_file(path, what, limit_bytes, error) as stream:
+    with open_file(path, noun, limit_bytes, error) as stream:
         try:
             return stream.read(limit_bytes + 1)
         except OSError as problem:
-            raise error(f"{shown_path(path)}: cannot read the {what}: {problem.strerror}") from None
+            raise error(f"{shown_path(path)}: cannot read the {noun}: {problem.strerror}") from None
 
 
 def read_input(
-    path: Path | str, what: str, limit_bytes: int, error: Refusal = InputError
+    path: Path | str, noun: str, limit_bytes: int, error: Refusal = InputError
 ) -> tuple[bytes, str]:
     """Read a file, or standard input for ``-``; returns its name for messages as well.
 
@@ -89,12 +89,12 @@ def read_input(
         If it cannot be read or is larger than ``limit_bytes``.
     """
     if str(path) != STDIN:
-        return read_file(Path(path), what, limit_bytes, error), shown_path(path)
+        return read_file(Path(path), noun, limit_bytes, error), shown_path(path)
     if sys.stdin is None:
         raise error("standard input: is closed; give a file")
     content = sys.stdin.buffer.read(limit_bytes + 1)
     if len(content) > limit_bytes:
-        raise error(f"standard input: the {what} exceeds the limit of {limit_bytes:,} bytes")
+        raise error(f"standard input: the {noun} exceeds the limit of {limit_bytes:,} bytes")
     return content, "standard input"
 
 

@@ -12,17 +12,17 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.files import MAX_TEXT_BYTES, Refusal, decode, first_line, read_input
 
 
-def read_toml(path: Path, what: str, error: Refusal = InputError) -> dict[str, Any]:
+def read_toml(path: Path, noun: str, error: Refusal = InputError) -> dict[str, Any]:
     """Read the keys and values of a TOML file, or of standard input for ``-``.
 
-    ``what`` it is, for messages.
+    ``noun`` says what it is, for messages.
 
     Raises
     ------
     InputError
         If it cannot be read, is too large or no TOML.
     """
-    content, name = read_input(path, what, MAX_TEXT_BYTES, error)
+    content, name = read_input(path, noun, MAX_TEXT_BYTES, error)
     return parse_toml(content, name, error)
 
 

@@ -25,7 +25,7 @@ class Columns:
 
     Attributes
     ----------
-    what
+    noun
         Rows of the table, for messages.
     needed, optional
         Columns that must and that may be there.
@@ -33,7 +33,7 @@ class Columns:
         Columns that may be there and are not read.
     """
 
-    what: str
+    noun: str
     needed: tuple[str, ...]
     optional: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class TextRows:
 def parse_rows(
     content: bytes,
     name: str,
-    what: str,
+    noun: str,
     error: Refusal = InputError,
     *,
     spaces: bool = False,
@@ -72,7 +72,7 @@ def parse_rows(
     ----------
     content, name
         The text, and what it is called in messages.
-    what
+    noun
         What the table is of, for messages.
     error
         Class of the error that is raised.
@@ -92,7 +92,7 @@ def parse_rows(
         if line.strip() and not line.startswith("#")
     ]
     if not kept:
-        raise error(f"{name}: the file is empty; expected a table of {what}")
+        raise error(f"{name}: the file is empty; expected a table of {noun}")
     if max_rows is not None and len(kept) > max_rows:
         raise error(f"{name}: {len(kept):,} rows exceed the limit of {max_rows:,}")
     lines = [line for _, line in kept]
@@ -100,20 +100,20 @@ def parse_rows(
     if delimiter == " ":
         rows = [line.split() for line in lines]
     else:
-        rows = _split_cells(lines, delimiter, name, what, error)
+        rows = _split_cells(lines, delimiter, name, noun, error)
     return TextRows(name, rows, [number for number, _ in kept])
 
 
 def _split_cells(
-    lines: list[str], delimiter: str, name: str, what: str, error: Refusal
+    lines: list[str], delimiter: str, name: str, noun: str, error: Refusal
 ) -> list[list[str]]:
     try:
         rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error as problem:
         reason = first_line(str(problem))
-        raise error(f"{name}: not a table of {what}: {reason}") from None
+        raise error(f"{name}: not a table of {noun}: {reason}") from None
     if len(rows) != len(lines):
-        raise error(f"{name}: not a table of {what}: a quoted cell spans lines")
+        raise error(f"{name}: not a table of {noun}: a quoted cell spans lines")
     return rows
 
 
@@ -127,7 +127,7 @@ def parse_table(
     InputError
         If it is no such table.
     """
-    found = parse_rows(content, name, columns.what, error)
+    found = parse_rows(content, name, columns.noun, error)
     head, *rows = found.rows
     heads = [cell.strip().lower() for cell in head]
     places = _places(heads, found.place(0), columns, error)

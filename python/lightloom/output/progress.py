@@ -59,14 +59,14 @@ class TerminalMonitor(Monitor[Any]):
         if self._is_shown:
             self._bar.stop()
 
-    def progress(self, share: float, what: str = "", /) -> None:
+    def progress(self, share: float, activity: str = "", /) -> None:
         """Show how much is done and what is being done."""
         if not self._is_shown:
             if time.monotonic() - self._began < self._patience_s:
                 return
             self._is_shown = True
             self._bar.start()
-        self._bar.update(self._task, completed=share, description=what)
+        self._bar.update(self._task, completed=share, description=activity)
 
     def remark(self, text: str) -> None:
         """Print a sentence above the progress."""

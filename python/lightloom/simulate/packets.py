@@ -128,7 +128,7 @@ class Phases:
         progress: Progress | None = None,
         plugins: Plugins = BUILT_IN,
     ) -> Run:
-        """Play a step with what is known, and note the phases that it meets.
+        """Simulate a step with what is known, and note the phases that it meets.
 
         ``network`` may differ from the book's in when and how circuits are chosen.
         """

@@ -1,4 +1,4 @@
-"""Play the task graph of a training step over a network.
+"""Simulate the task graph of a training step over a network.
 
 The simulation itself is Rust (``crates/execute``); it runs without the interpreter lock, reports
 progress and can be interrupted. Here the graph and the network are handed over as arrays, and the
@@ -73,17 +73,17 @@ def simulate(
     KeyboardInterrupt
         If it was interrupted, or ``progress`` returned ``False``.
     """
-    play = StepRunner(graph, network, timeline_workers, share_equal_work, plugins)
+    step = StepRunner(graph, network, timeline_workers, share_equal_work, plugins)
     if network_model == "flow":
-        return play.run(None, progress)
+        return step.run(None, progress)
     if isinstance(network_model, Phases):
-        return _by_phases(play, network_model, progress)
+        return _by_phases(step, network_model, progress)
     packets = Packets() if network_model == "packet" else network_model
     if not isinstance(packets, Packets):
         raise InputError(f"network_model = {network_model!r}: expected 'flow' or 'packet'")
     if not packets.full:
-        _check_size(play, packets)
-    return play.run(packets.plain(), progress)
+        _check_size(step, packets)
+    return step.run(packets.plain(), progress)
 
 
 def record_decisions(
@@ -110,24 +110,24 @@ def record_decisions(
     FabricError, InputError, KeyboardInterrupt
         As :func:`simulate`.
     """
-    play = StepRunner(graph, network, (), True, plugins, record_decisions=True)
-    return play.run(None, progress)
+    step = StepRunner(graph, network, (), True, plugins, record_decisions=True)
+    return step.run(None, progress)
 
 
-def _by_phases(play: StepRunner, phases: Phases, progress: Progress | None) -> Run:
-    """Play a step until it meets no phase that was not simulated, but not for ever."""
+def _by_phases(step: StepRunner, phases: Phases, progress: Progress | None) -> Run:
+    """Simulate a step until it meets no phase that was not simulated, but not for ever."""
     for _ in range(MAX_ROUNDS):
         phases.simulate(progress)
-        run = play.run(phases.book, None)
+        run = step.run(phases.book, None)
         if phases.pending[0] == 0:
             break
     return run
 
 
-def _check_size(play: StepRunner, packets: Packets) -> None:
+def _check_size(step: StepRunner, packets: Packets) -> None:
     """Refuse a step that is more than some minutes of packets."""
-    phases = Phases(play.network, packets, 1)
-    play.run(phases.book, None)
+    phases = Phases(step.network, packets, 1)
+    step.run(phases.book, None)
     if (hops := phases.all_hops) > MAX_PACKET_HOPS:
         raise InputError(
             f"the step is about {hops:.2g} packet-hops, over {MAX_PACKET_HOPS:.2g}: simulate its"

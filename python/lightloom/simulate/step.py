@@ -19,7 +19,7 @@ from lightloom.workload.task_graph import TaskGraph
 
 @dataclass(frozen=True)
 class StepRunner:
-    """A step that can be played several times."""
+    """A step that can be simulated several times."""
 
     graph: TaskGraph
     network: Network

@@ -1,8 +1,9 @@
 """Comparisons of fabrics whose communication phases are simulated as packets.
 
-A whole step of packets takes too long. Every fabric has a book of the communication phases that its
-runs meet; each distinct phase is simulated once, and flows are stretched to what it takes, see
-:class:`lightloom.simulate.Phases`. How long that takes is known once all runs were played as flows.
+A whole step of packets takes too long. Every fabric has a cache of the communication phases that
+its runs meet; each distinct phase is simulated once, and flows are stretched to what it takes, see
+:class:`lightloom.simulate.Phases`. How long that takes is known once all runs were simulated as
+flows.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ RATE_PER_S = 2_000_000
 LONG_S = 600.0
 
 
-def books_of(job: Job, networks: Networks) -> dict[str, Phases]:
-    """A book of phases per fabric; none for flows.
+def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
+    """The phases of each fabric; none for flows.
 
     Variants of a fabric differ in when circuits are chosen, not in what carries packets, and share
-    its book.
+    its phases.
     """
     options = packet_options(job.scenario)
     if options is None:
@@ -41,9 +42,9 @@ def books_of(job: Job, networks: Networks) -> dict[str, Phases]:
     }
 
 
-def predicted_s(books: Mapping[str, Phases]) -> float:
+def predicted_s(phases: Mapping[str, Phases]) -> float:
     """About how long the phases to simulate take, in seconds."""
-    hops = [book.pending[1] for book in books.values()]
+    hops = [each.pending[1] for each in phases.values()]
     cores = min(os.cpu_count() or 1, len(hops))
     return max(sum(hops) / cores, *hops) / RATE_PER_S
 
@@ -56,19 +57,19 @@ def _roughly(seconds: float) -> str:
     return show_time(seconds, 2)
 
 
-def prediction(books: Mapping[str, Phases]) -> str:
+def prediction(phases: Mapping[str, Phases]) -> str:
     """What is going to be simulated, and about how long that takes."""
-    phases = sum(book.pending[0] for book in books.values())
-    distinct = sum(c.distinct for book in books.values() for c in book.counts().values())
-    hops = sum(book.pending[1] for book in books.values())
-    sampled = f"{phases:,} of " if phases < distinct else ""
+    pending = sum(each.pending[0] for each in phases.values())
+    distinct = sum(c.distinct for each in phases.values() for c in each.counts().values())
+    hops = sum(each.pending[1] for each in phases.values())
+    sampled = f"{pending:,} of " if pending < distinct else ""
     return (
         f"packets: {sampled}{distinct:,} distinct phases, {hops / 1e6:,.1f} million packet-hops,"
-        f" about {_roughly(predicted_s(books))}"
+        f" about {_roughly(predicted_s(phases))}"
     )
 
 
-def check_size(scenario: Scenario, books: Mapping[str, Phases]) -> None:
+def check_size(scenario: Scenario, phases: Mapping[str, Phases]) -> None:
     """Refuse what takes too long, unless it was asked for.
 
     Raises
@@ -77,22 +78,22 @@ def check_size(scenario: Scenario, books: Mapping[str, Phases]) -> None:
         If it takes over ten minutes.
     """
     options = packet_options(scenario)
-    if options is None or options.full or predicted_s(books) <= LONG_S:
+    if options is None or options.full or predicted_s(phases) <= LONG_S:
         return
     raise InputError(
-        f"{prediction(books)}: give --phases 5 to simulate 5 of each purpose and fabric,"
+        f"{prediction(phases)}: give --phases 5 to simulate 5 of each purpose and fabric,"
         " fewer fabrics or seeds, or --full to go on"
     )
 
 
-def packets_of(scenario: Scenario, book: Phases | None, step_flow_s: float) -> dict[str, Any]:
+def packets_of(scenario: Scenario, phases: Phases | None, step_flow_s: float) -> dict[str, Any]:
     """What was simulated as packets for a fabric, as plain values; empty for flows."""
     options = packet_options(scenario)
-    if options is None or book is None:
+    if options is None or phases is None:
         return {}
     return {
         "transport": options.transport,
-        "mtu_bytes": book.mtu_bytes,
+        "mtu_bytes": phases.mtu_bytes,
         "step_time_as_flows_s": step_flow_s,
         "phases": {
             name: {
@@ -102,7 +103,7 @@ def packets_of(scenario: Scenario, book: Phases | None, step_flow_s: float) -> d
                 "stretch_interval": [count.minimum, count.maximum],
                 "packet_hops": count.packet_hops,
             }
-            for name, count in book.counts().items()
+            for name, count in phases.counts().items()
         },
     }
 

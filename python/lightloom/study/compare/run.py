@@ -23,7 +23,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import factory_of
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import Job, prepare
-from lightloom.study.compare.packets import books_of, check_size, prediction
+from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.scenario import Scenario
@@ -72,16 +72,16 @@ class _Progress:
     lock: threading.Lock = field(default_factory=threading.Lock)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def update(self, number: int, share: float, what: str) -> None:
+    def update(self, number: int, share: float, activity: str) -> None:
         with self.lock:
             self.shares[number] = share
             done = sum(self.shares.values()) / self.total
-            if self.monitor.progress(done, what) is False:
+            if self.monitor.progress(done, activity) is False:
                 self.cancelled.set()
 
-    def watch(self, number: int, what: str) -> Progress:
+    def watch(self, number: int, activity: str) -> Progress:
         def callback(share: float, _: str = "", /) -> bool:
-            self.update(number, share, what)
+            self.update(number, share, activity)
             return not self.cancelled.is_set()
 
         return callback
@@ -127,17 +127,17 @@ def compare(
     first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
     for attempt in attempts:
         networks.get(attempt.fabric, attempt.variant)
-    books = books_of(job, networks)
+    phases = phases_by_fabric(job, networks)
     flows: dict[int, Run] = {}
-    if books:
+    if phases:
         survey = _Runner(
-            workloads, networks, _Progress(watcher, len(attempts)), books, plugins, is_survey=True
+            workloads, networks, _Progress(watcher, len(attempts)), phases, plugins, is_survey=True
         )
         flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
-        watcher.remark(prediction(books))
-        check_size(job.scenario, books)
+        watcher.remark(prediction(phases))
+        check_size(job.scenario, phases)
     done: list[Done] = []
-    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), books, plugins)
+    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), phases, plugins)
     for finished in runner.run_all(attempts):
         finished.flows = flows.get(id(finished.attempt))
         done.append(finished)
@@ -145,7 +145,7 @@ def compare(
     # runs end in any order, which must not reach a result
     place = {id(attempt): number for number, attempt in enumerate(attempts)}
     done.sort(key=lambda finished: place[id(finished.attempt)])
-    return comparison_of(job, done, first, books)
+    return comparison_of(job, done, first, phases)
 
 
 def _predictor(scenario: Scenario, plugins: Plugins) -> PredictorFactory | None:
@@ -154,8 +154,8 @@ def _predictor(scenario: Scenario, plugins: Plugins) -> PredictorFactory | None:
     return None if given is None else factory_of(given)
 
 
-def _begin(monitor: Monitor[Row], what: str) -> None:
-    if monitor.progress(0.0, what) is False:
+def _begin(monitor: Monitor[Row], activity: str) -> None:
+    if monitor.progress(0.0, activity) is False:
         raise KeyboardInterrupt
 
 
@@ -176,7 +176,7 @@ def timeline_workers(workload: Workload) -> tuple[int, ...]:
 class _Runner:
     """Runs attempts on all cores, building their workloads while others run.
 
-    With books of phases, by fabric, flows take as long as packets; in a survey the phases are only
+    With phases by fabric, flows take as long as packets; in a survey the phases are only
     noted.
     """
 
@@ -185,12 +185,12 @@ class _Runner:
         workloads: Workloads,
         networks: Networks,
         progress: _Progress,
-        books: Mapping[str, Phases],
+        phases: Mapping[str, Phases],
         plugins: Plugins,
         *,
         is_survey: bool = False,
     ) -> None:
-        self._books = books
+        self._phases = phases
         self._plugins = plugins
         self._is_survey = is_survey
         self._workloads = workloads
@@ -239,19 +239,19 @@ class _Runner:
         if reconfiguration is not None:
             allocator = self._plugins.allocator or reconfiguration.allocator
             plugins = Plugins(allocator, self._plugins.predictor)
-        book = self._books.get(fabric.name)
+        phases = self._phases.get(fabric.name)
 
         def go() -> Done:
             started = time.perf_counter()
-            if book is not None and self._is_survey:
-                run = book.survey(workload.graph, network, progress=callback, plugins=plugins)
+            if phases is not None and self._is_survey:
+                run = phases.survey(workload.graph, network, progress=callback, plugins=plugins)
             else:
                 run = simulate(
                     workload.graph,
                     network,
                     timeline_workers=workers,
                     progress=callback,
-                    network_model=book or "flow",
+                    network_model=phases or "flow",
                     plugins=plugins,
                 )
             return Done(attempt, run, network, time.perf_counter() - started)

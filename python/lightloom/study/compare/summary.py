@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def comparison_of(
-    job: Job, done: Sequence[Done], workload: Workload, books: Mapping[str, Phases]
+    job: Job, done: Sequence[Done], workload: Workload, phases: Mapping[str, Phases]
 ) -> Comparison:
-    """Sum up all runs; ``books`` of the fabrics' phases are there if packets were simulated.
+    """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
     A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
     which spans seeds, steps and the stated spread of compute speed. Since both fabrics see the
@@ -40,7 +40,7 @@ def comparison_of(
     samples = job.samples()
     runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
     results = _with_ties(
-        [_result(job, fabric, samples, runs, books.get(fabric.name)) for fabric in job.fabrics]
+        [_result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics]
     )
     return Comparison(
         inputs=_inputs(job, samples, workload),
@@ -74,7 +74,7 @@ def _result(
     fabric: Fabric,
     samples: Sequence[Sample],
     runs: dict[tuple[str, str, Sample], Done],
-    book: Phases | None,
+    phases: Phases | None,
 ) -> FabricResult:
     mine = [runs[fabric.name, "", sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
@@ -96,7 +96,7 @@ def _result(
     if policies:
         notes.append(policies_note(policies))
     as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
-    packets = packets_of(job.scenario, book, stats.fmean(as_flows) if as_flows else step_time)
+    packets = packets_of(job.scenario, phases, stats.fmean(as_flows) if as_flows else step_time)
     if packets:
         notes.append(packets_note(packets))
     return FabricResult(

@@ -126,12 +126,12 @@ def _scores(
 ) -> Iterator[Score]:
     parts = len(predictors) + 1
 
-    def follow(steps: Iterator[float | Score], part: int, what: str) -> Iterator[Score]:
+    def follow(steps: Iterator[float | Score], part: int, activity: str) -> Iterator[Score]:
         for item in steps:
             if isinstance(item, Score):
                 monitor.finished(item.as_row())
                 yield item
-            elif monitor.progress((part + item) / parts, what) is False:
+            elif monitor.progress((part + item) / parts, activity) is False:
                 raise KeyboardInterrupt
 
     yield from follow(evaluation.prepare(), 0, "circuits for the truth")
