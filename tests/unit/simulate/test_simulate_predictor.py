@@ -22,8 +22,8 @@ def step(blocks):
     """A first all-to-all per round and its combine, compute before each."""
     steps = Steps()
     for block in range(ROUNDS):
-        steps.compute(0.1).exchange(block, first=True)
-        steps.compute(0.1).exchange(block, transposed=True)
+        steps.compute(0.1).all_to_all(block, first=True)
+        steps.compute(0.1).all_to_all(block, transposed=True)
     return graph([steps], members=4, tokens=blocks)
 
 
