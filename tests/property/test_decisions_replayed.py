@@ -4,11 +4,12 @@ import dataclasses
 from collections import Counter
 
 import numpy as np
-from tests.simulate_graphs import Steps, graph, mixnet
+from tests.simulate_graphs import EXPERTS, Steps, graph, mixnet
 
 from lightloom.schedule import Failures, Held
 from lightloom.simulate import record_decisions
-from lightloom.workload.task_graph import FIRST, TRANSPOSED, Category, Kind
+from lightloom.simulate.plugins import Plugins
+from lightloom.workload import Block
 
 #: decisions that all runs together take at least
 MIN_DECISIONS = 10_000
@@ -22,9 +23,8 @@ def program(rng, layers, micro_batches):
 
     def all_to_all(layer, batch, first, transposed):
         steps.compute(rng.choice([0.0, 1e-4, 1e-3, 1e-2]))
-        flags = FIRST * first | TRANSPOSED * transposed
-        place = {"layer": layer, "micro_batch": batch, "block": batch * layers + layer}
-        steps.add(Kind.ALL_TO_ALL, Category.EP, flags=flags, bytes=64, **place)
+        demand = Block(0, batch * layers + layer, 64, transposed, first)
+        steps.add("all_to_all", EXPERTS, demand, "ep", layer=layer, micro_batch=batch)
 
     for batch in range(micro_batches):
         for layer in range(layers):
@@ -53,8 +53,7 @@ def job(rng):
     )
     if replicas > 1 and rng.random() < 0.5:
         servers = np.concatenate([np.arange(members), np.arange(members)[::-1]])
-        layout = dataclasses.replace(made.layout, worker_server=servers.astype(np.uint32))
-        made = dataclasses.replace(made, layout=layout)
+        made = dataclasses.replace(made, worker_server=servers.astype(np.uint32))
     return made
 
 
@@ -76,7 +75,7 @@ def failures(rng, servers, degree):
 def world(rng):
     """A job and circuits of any policy, timing and health."""
     made = job(rng)
-    servers, degree = int(made.layout.worker_server.max()) + 1, int(rng.integers(2, 7))
+    servers, degree = int(made.worker_server.max()) + 1, int(rng.integers(2, 7))
     relaying = bool(rng.random() < 0.25)
     region = np.zeros(servers, np.uint32)
     if rng.random() < 0.2:
