@@ -219,7 +219,8 @@ pub fn plan_time(
     request: &Request,
     held: &[u16],
     upcoming: &[Upcoming],
-    (proposals, plan): (&[Vec<u16>], &[Option<usize>]),
+    proposals: &[Vec<u16>],
+    plan: &[Option<usize>],
     timing: &SwitchTiming,
 ) -> f64 {
     assert_eq!(upcoming.len(), plan.len(), "a plan has circuits for each all-to-all");

@@ -33,6 +33,25 @@ struct Candidate<'a> {
     chosen: Allocator,
 }
 
+/// Circuits and, if they are known, their NICs.
+#[derive(Debug, Clone, Copy)]
+struct Placed<'a> {
+    circuits: &'a [u16],
+    nics: Option<&'a [NicCircuit]>,
+}
+
+impl<'a> Placed<'a> {
+    fn of(held: &'a Held) -> Self {
+        Self { circuits: &held.circuits, nics: Some(&held.nics) }
+    }
+}
+
+impl Candidate<'_> {
+    fn placed(&self) -> Placed<'_> {
+        Placed { circuits: &self.circuits, nics: self.nics.as_deref() }
+    }
+}
+
 /// What is taken.
 #[derive(Debug)]
 pub struct Choice<'a> {
@@ -140,19 +159,18 @@ impl Decider {
         let sets: Vec<&[u16]> = candidates.iter().map(|other| &*other.circuits).collect();
         let request = self.request(first, None);
         let switch = |from: Option<usize>, to: Option<usize>| {
-            let ends = [from, to].map(|state| match state {
-                Some(index) => (sets[index], candidates[index].nics.as_deref()),
-                None => (held, Some(draft.held.nics.as_slice())),
+            let [from, to] = [from, to].map(|state| match state {
+                Some(index) => candidates[index].placed(),
+                None => Placed::of(&draft.held),
             });
-            self.timing.for_pairs(self.pairs(ends[0], ends[1]))
+            self.timing.for_pairs(self.pairs(from, to))
         };
         let verdict = compare(&request, held, draft.upcoming, &sets, &switch);
         let (hold, switched, exposed) = (verdict.hold, verdict.switch, verdict.exposed);
         let why = match verdict.best {
             None => Why::NoProposal { hold },
             Some(best) => {
-                let to = (sets[best], candidates[best].nics.as_deref());
-                let pairs = self.pairs((held, Some(&draft.held.nics)), to);
+                let pairs = self.pairs(Placed::of(&draft.held), candidates[best].placed());
                 if verdict.pays() {
                     Why::Pays { hold, switch: switched, exposed, pairs }
                 } else {
@@ -188,22 +206,16 @@ impl Decider {
     }
 
     /// Port pairs that a switch touches, by NIC where not all circuits can be built.
-    fn pairs(
-        &self,
-        from: (&[u16], Option<&[NicCircuit]>),
-        to: (&[u16], Option<&[NicCircuit]>),
-    ) -> u32 {
+    fn pairs(&self, from: Placed, to: Placed) -> u32 {
         if !self.layout.is_limited() {
-            return switched_pairs(&self.timing, from.0, to.0);
+            return switched_pairs(&self.timing, from.circuits, to.circuits);
         }
-        let [from, to] = [from, to].map(|(_, nics)| nics.expect("circuits on planes have NICs"));
+        let [from, to] = [from, to].map(|set| set.nics.expect("circuits on planes have NICs"));
         Change::between(from, to).pairs(self.timing.keep_unchanged)
     }
 
     fn switch_time(&self, draft: &Draft, candidate: &Candidate) -> Duration {
-        let from = (draft.held.circuits.as_slice(), Some(draft.held.nics.as_slice()));
-        let to = (&*candidate.circuits, candidate.nics.as_deref());
-        self.timing.for_pairs(self.pairs(from, to))
+        self.timing.for_pairs(self.pairs(Placed::of(&draft.held), candidate.placed()))
     }
 
     /// A choice that one-hop times led to, or to hold what is there if that is no slower once both

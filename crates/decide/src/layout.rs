@@ -106,7 +106,7 @@ impl Layout {
         let mut open: Vec<(usize, usize, f64)> = (0..n)
             .flat_map(|a| (a + 1..n).map(move |b| (a, b)))
             .map(|(a, b)| (a, b, larger(a, b)))
-            .filter(|&(a, b, bytes)| bytes > 0.0 && self.free_pair(&free, (a, b)).is_some())
+            .filter(|&(a, b, bytes)| bytes > 0.0 && self.free_pair(&free, a, b).is_some())
             .collect();
         let mut time = makespans(request, &[built])[0];
         loop {
@@ -116,14 +116,14 @@ impl Layout {
                 |&x: &usize, &y: &usize| need(&open[x]).total_cmp(&need(&open[y])).then(y.cmp(&x));
             let Some(index) = (0..open.len()).max_by(order) else { break };
             let (a, b, _) = open[index];
-            let Some((x, y)) = self.free_pair(&free, (a, b)) else {
+            let Some((x, y)) = self.free_pair(&free, a, b) else {
                 open.remove(index);
                 continue;
             };
-            add(built, n, (a, b), 1);
+            add(built, n, [a, b], 1);
             let longer = makespans(request, &[built])[0];
             if longer > time {
-                add(built, n, (a, b), -1);
+                add(built, n, [a, b], -1);
                 open.remove(index);
                 continue;
             }
@@ -139,7 +139,7 @@ impl Layout {
     }
 
     /// Free NICs of two servers that a plane can join.
-    fn free_pair(&self, free: &[bool], (a, b): (usize, usize)) -> Option<(usize, usize)> {
+    fn free_pair(&self, free: &[bool], a: usize, b: usize) -> Option<(usize, usize)> {
         let far = |nic: usize| if self.planes == Some(Fibers::Crossed) { nic ^ 1 } else { nic };
         (0..self.width)
             .map(|nic| (nic, far(nic)))
@@ -193,12 +193,12 @@ fn count(circuits: &[u16]) -> usize {
 pub fn counts(servers: usize, nics: &[NicCircuit]) -> Vec<u16> {
     let mut circuits = vec![0; servers * servers];
     for NicCircuit { a, b } in nics {
-        add(&mut circuits, servers, (a.server as usize, b.server as usize), 1);
+        add(&mut circuits, servers, [a.server as usize, b.server as usize], 1);
     }
     circuits
 }
 
-fn add(circuits: &mut [u16], servers: usize, (a, b): (usize, usize), more: i16) {
+fn add(circuits: &mut [u16], servers: usize, [a, b]: [usize; 2], more: i16) {
     for cell in [a * servers + b, b * servers + a] {
         circuits[cell] = circuits[cell].wrapping_add_signed(more);
     }

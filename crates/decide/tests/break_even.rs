@@ -140,8 +140,8 @@ impl Problem {
     }
 
     fn time(&self, plan: &[Option<usize>]) -> f64 {
-        let plan = (self.proposals.as_slice(), plan);
-        plan_time(&self.case.request(), &self.held, &self.upcoming, plan, &self.timing)
+        let request = self.case.request();
+        plan_time(&request, &self.held, &self.upcoming, &self.proposals, plan, &self.timing)
     }
 }
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import model_validator
 
-from lightloom.errors import FabricError
+from lightloom.errors import FabricError, InputError
 from lightloom.fabric.base import (
     Fabric,
     check_layout,
@@ -31,8 +33,10 @@ from lightloom.hardware import measured_turnaround, nic_activation, switch_techn
 from lightloom.schedule import (
     RECONFIGURE_POLICIES,
     AllocationRequest,
+    Failures,
     RelayCost,
     allocate_region,
+    parse_failures,
 )
 from lightloom.units import to_bps, to_ps
 
@@ -54,6 +58,14 @@ class MixNet(MixNetOptions):
     of its circuit switch. The delay of a reconfiguration is switching + control + link bring-up.
     Relayed bytes pass the NVSwitch of a server in chunks, each a delay later.
     """
+
+    @model_validator(mode="after")
+    def _failed_parts_are_named(self) -> Self:
+        try:
+            self.failures()
+        except InputError as error:
+            raise FabricError(str(error)) from None
+        return self
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if they are static."""
@@ -80,6 +92,10 @@ class MixNet(MixNetOptions):
         ports = self.ocs_ports or switch_technology(self.technology).ports
         return ports // (self.degree if self.planes is None else 1)
 
+    def failures(self) -> Failures | None:
+        """Return what has failed, if anything."""
+        return parse_failures(",".join(self.failed), "failed") if self.failed else None
+
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core.
 
@@ -104,7 +120,12 @@ class MixNet(MixNetOptions):
             all_to_all=chosen,
             eps=eps_of(tree, self._eps_cluster(cluster)),
             ocs=self._ocs(cluster, region),
-            notes=(note, self._region_note(region), *self._relay_notes(), *self._failure_notes()),
+            notes=(
+                note,
+                self._region_note(region),
+                *self._relay_notes(),
+                *self._failure_notes(),
+            ),
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
     Count,
@@ -19,7 +19,6 @@ from lightloom.fabric.options import (
 )
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
-from lightloom.schedule.failures import Failures, parse_failures
 from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
@@ -37,7 +36,7 @@ def _or_words(*words: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _named_parts(value: Any) -> Any:
+def _parts(value: Any) -> Any:
     """Accept one text of parts joined by commas."""
     return [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
@@ -122,7 +121,7 @@ class MixNetOptions(FabricOptions):
         description="How fibers are laid where NIC i of every server is on circuit switch i; by "
         "default one switch joins any two NICs of a region.",
     )
-    failed: Annotated[tuple[str, ...], BeforeValidator(_named_parts)] = Field(
+    failed: Annotated[tuple[str, ...], BeforeValidator(_parts)] = Field(
         (),
         description="Parts that are never used, such as nic:2/1 (server/NIC), plane:0 or server:3; "
         "a failed server is replaced by a spare one that only the packet fabric reaches.",
@@ -136,18 +135,6 @@ class MixNetOptions(FabricOptions):
             if getattr(self, name) is not None and not self.relay:
                 raise FabricError(f"{name} is for relays: expected relay = true as well")
         return self
-
-    @model_validator(mode="after")
-    def _failed_parts_are_named(self) -> Self:
-        try:
-            self.failures()
-        except InputError as error:
-            raise FabricError(str(error)) from None
-        return self
-
-    def failures(self) -> Failures | None:
-        """Return what has failed, if anything."""
-        return parse_failures(",".join(self.failed), "failed") if self.failed else None
 
     @model_validator(mode="after")
     def _technology_is_known(self) -> Self:

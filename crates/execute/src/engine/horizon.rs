@@ -7,9 +7,8 @@
 //!
 //! How long until an all-to-all is reached is estimated from the task graph: for each member the
 //! compute and inside tasks that its stream still has before it, and of the members the last, as
-//! the
-//! all-to-all cannot be over before that one has sent. Waits for other workers and for rings count
-//! nothing, so that the estimate is too small rather than too large.
+//! the all-to-all cannot be over before that one has sent. Waits for other workers and for rings
+//! count nothing, so that the estimate is too small rather than too large.
 
 use super::all_to_all::payload;
 use super::context::Context;
