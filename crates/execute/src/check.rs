@@ -144,7 +144,14 @@ fn check_messages(graph: &TaskGraph, index: &Index) -> Result<(), ExecuteError> 
         let found = index.peer(graph, worker, peer).filter(|&other| other != worker);
         let name = &graph.roles[role.index()].name;
         found.map(|other| (worker, other)).ok_or_else(|| {
-            invalid(format!("role '{name}': worker {worker} has no other worker at {peer:?}"))
+            let place = match peer {
+                Peer::Role(role) => format!("its place of role {role}"),
+                Peer::Member { family, place } => {
+                    let family = &graph.families[family.index()].name;
+                    format!("place {place} of its group in family '{family}'")
+                }
+            };
+            invalid(format!("role '{name}': worker {worker} has no other worker at {place}"))
         })
     };
     let workers = (0..graph.workers() as u32).map(WorkerId);

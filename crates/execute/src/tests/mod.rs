@@ -9,6 +9,7 @@ mod phases;
 mod pipeline;
 mod policies;
 mod predictors;
+mod programs;
 mod refusals;
 mod relaying;
 mod ring;
