@@ -76,6 +76,7 @@ impl PriorityNetwork {
         self.rates[link.0 as usize] = rate;
         if let [only] = self.classes.as_mut_slice() {
             only.network.set_rate(now, link, rate);
+            self.now = now;
             return;
         }
         self.step_to(now);
@@ -100,6 +101,7 @@ impl PriorityNetwork {
             }
             if *only == priority {
                 let flow = network.start(now, size, path, token);
+                self.now = now;
                 return PriorityFlowId { priority, flow };
             }
         }
@@ -231,6 +233,8 @@ impl PriorityNetwork {
 
     fn finish_until(&mut self, now: Time, done: &mut Vec<u64>) {
         while let Some(time) = self.next().filter(|&time| time <= now) {
+            // What a class has put off until it is looked at lies before the clock.
+            let time = time.max(self.now);
             self.now = time;
             for class in &mut self.classes {
                 class.network.advance(time, done);

@@ -1,0 +1,161 @@
+//! Strict priorities: closed forms, and equality with one class where all are equal.
+
+use lightloom_flowsim::{FlowNetwork, LinkId, PriorityNetwork};
+use lightloom_model::{Bytes, Rate, Time};
+use proptest::prelude::*;
+
+const GBPS: u64 = 1_000_000_000;
+/// Picoseconds of a byte at 8 Gb/s.
+const BYTE: u64 = 1000;
+
+fn links(rates: &[u64]) -> PriorityNetwork {
+    let mut network = PriorityNetwork::new();
+    for rate in rates {
+        network.add_link(Rate(rate * GBPS));
+    }
+    network
+}
+
+/// Runs until a time: adds tokens and finish times.
+fn finish_until(network: &mut PriorityNetwork, time: u64, found: &mut Vec<(u64, u64)>) {
+    let mut done = Vec::new();
+    while let Some(next) = network.next_completion().filter(|next| next.0 <= time) {
+        network.advance(next, &mut done);
+        found.extend(done.drain(..).map(|token| (token, next.0)));
+    }
+}
+
+/// As [`finish_until`], without priorities.
+fn finish_plain(network: &mut FlowNetwork, time: u64, found: &mut Vec<(u64, u64)>) {
+    let mut done = Vec::new();
+    while let Some(next) = network.next_completion().filter(|next| next.0 <= time) {
+        network.advance(next, &mut done);
+        found.extend(done.drain(..).map(|token| (token, next.0)));
+    }
+}
+
+/// Runs to the end: tokens and finish times.
+fn finish(network: &mut PriorityNetwork) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    finish_until(network, u64::MAX, &mut found);
+    found
+}
+
+#[test]
+fn the_lower_class_waits_where_the_higher_fills_a_link() {
+    let mut network = links(&[8]);
+    network.start(Time(0), (Bytes(1000), 0), &[LinkId(0)], 0);
+    let urgent = network.start(Time(0), (Bytes(500), 1), &[LinkId(0)], 1);
+    assert_eq!(network.next_completion(), Some(Time(500 * BYTE)));
+    assert_eq!(network.rate_of(urgent).to_bits(), 8e9_f64.to_bits());
+    assert_eq!(finish(&mut network), [(1, 500 * BYTE), (0, 1500 * BYTE)]);
+    assert_eq!((network.carried(LinkId(0)), network.active()), (1500, 0));
+}
+
+#[test]
+fn the_lower_class_shares_what_the_higher_leaves() {
+    // The urgent flow is held to 2 of 8 Gb/s elsewhere; two others share the remaining 6.
+    let mut network = links(&[8, 2]);
+    network.start(Time(0), (Bytes(1000), 7), &[LinkId(0), LinkId(1)], 7);
+    let others = [0, 1].map(|token| network.start(Time(0), (Bytes(375), 2), &[LinkId(0)], token));
+    assert_eq!(network.next_completion(), Some(Time(1000 * BYTE)));
+    for other in others {
+        assert!((network.rate_of(other) - 3e9).abs() < 1.0);
+    }
+    assert_eq!(finish(&mut network), [(0, 1000 * BYTE), (1, 1000 * BYTE), (7, 4000 * BYTE)]);
+}
+
+#[test]
+fn a_flow_under_way_gives_way_and_takes_over_again() {
+    let mut network = links(&[8]);
+    network.start(Time(0), (Bytes(1000), 1), &[LinkId(0)], 0);
+    network.start(Time(400 * BYTE), (Bytes(300), 2), &[LinkId(0)], 1);
+    // Nothing is left for the third before the others are done.
+    network.start(Time(500 * BYTE), (Bytes(100), 0), &[LinkId(0)], 2);
+    let expected = [(1, 700 * BYTE), (0, 1300 * BYTE), (2, 1400 * BYTE)];
+    assert_eq!(finish(&mut network), expected);
+}
+
+#[test]
+fn a_change_of_rate_reaches_every_class() {
+    let mut network = links(&[16, 8]);
+    network.start(Time(0), (Bytes(2000), 1), &[LinkId(0), LinkId(1)], 0);
+    network.start(Time(0), (Bytes(2000), 0), &[LinkId(0)], 1);
+    // The urgent one has 8, the other the 8 that are left; from here on nothing is left.
+    network.set_rate(Time(1000 * BYTE), LinkId(0), Rate(8 * GBPS));
+    assert_eq!(finish(&mut network), [(0, 2000 * BYTE), (1, 3000 * BYTE)]);
+}
+
+#[derive(Debug, Clone)]
+struct Start {
+    at: u64,
+    size: u64,
+    path: Vec<LinkId>,
+}
+
+fn starts() -> impl Strategy<Value = Vec<Start>> {
+    let one = (0..2000_u64, 1..5000_u64, prop::collection::btree_set(0..4_u32, 1..4));
+    prop::collection::vec(one, 1..20).prop_map(|all| {
+        let mut starts: Vec<Start> = all
+            .into_iter()
+            .map(|(at, size, path)| {
+                let path = path.into_iter().map(LinkId).collect();
+                Start { at: at * BYTE, size, path }
+            })
+            .collect();
+        starts.sort_by_key(|start| start.at);
+        starts
+    })
+}
+
+proptest! {
+    #[test]
+    fn equal_priorities_are_as_none(starts in starts(), priority in 0_u8..4) {
+        let rates = [8, 5, 3, 11];
+        let mut plain = FlowNetwork::new();
+        rates.iter().for_each(|rate| { plain.add_link(Rate(rate * GBPS)); });
+        let mut network = links(&rates);
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        for (token, start) in starts.iter().enumerate() {
+            let (at, size) = (Time(start.at), Bytes(start.size));
+            finish_plain(&mut plain, start.at, &mut expected);
+            finish_until(&mut network, start.at, &mut found);
+            plain.start(at, size, &start.path, token as u64);
+            network.start(at, (size, priority), &start.path, token as u64);
+        }
+        finish_plain(&mut plain, u64::MAX, &mut expected);
+        found.extend(finish(&mut network));
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(network.statistics(), plain.statistics());
+    }
+
+    #[test]
+    fn lower_classes_change_nothing_for_higher(
+        urgent in starts(), others in starts(),
+    ) {
+        let rates = [8, 5, 3, 11];
+        let mut alone = links(&rates);
+        let mut both = links(&rates);
+        let mut all: Vec<(u8, &Start)> = urgent.iter().map(|start| (1, start)).collect();
+        all.extend(others.iter().map(|start| (0, start)));
+        all.sort_by_key(|(_, start)| start.at);
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        for (token, (priority, start)) in all.iter().enumerate() {
+            let size = (Bytes(start.size), *priority);
+            finish_until(&mut both, start.at, &mut found);
+            finish_until(&mut alone, start.at, &mut expected);
+            both.start(Time(start.at), size, &start.path, token as u64);
+            if *priority == 1 {
+                alone.start(Time(start.at), size, &start.path, token as u64);
+            }
+        }
+        expected.extend(finish(&mut alone));
+        found.extend(finish(&mut both));
+        prop_assert_eq!(found.len(), all.len(), "every flow finishes");
+        let urgent_only = found.into_iter().filter(|(token, _)| all[*token as usize].0 == 1);
+        for ((token, time), (other, wanted)) in urgent_only.zip(expected) {
+            prop_assert_eq!(token, other);
+            prop_assert!(time.abs_diff(wanted) <= 1, "{} and {}", time, wanted);
+        }
+    }
+}
