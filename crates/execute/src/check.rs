@@ -285,17 +285,16 @@ fn check_equal(
             (None, None) => return Ok(()),
             (Some((_, a)), Some((_, b))) if a == b => {}
             (a, b) => {
-                let describe = |issued: Option<(usize, _)>| match issued {
-                    Some((position, _)) => format!("task {position}"),
-                    None => "no task".into(),
+                let describe = |position: Option<usize>| {
+                    position.map_or_else(|| "no task".into(), |position| format!("task {position}"))
                 };
                 return Err(Invalid(format!(
                     "roles '{}' and '{}' disagree on collective {number}: {} of one and {} of the \
                      other",
                     names[0],
                     names[1],
-                    describe(a.map(|(position, _)| (position, ()))),
-                    describe(b.map(|(position, _)| (position, ())))
+                    describe(a.map(|(position, _)| position)),
+                    describe(b.map(|(position, _)| position))
                 )));
             }
         }

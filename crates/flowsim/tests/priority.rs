@@ -113,7 +113,9 @@ proptest! {
     fn equal_priorities_are_as_none(starts in starts(), priority in 0_u8..4) {
         let rates = [8, 5, 3, 11];
         let mut plain = FlowNetwork::new();
-        rates.iter().for_each(|rate| { plain.add_link(Rate(rate * GBPS)); });
+        for rate in rates {
+            plain.add_link(Rate(rate * GBPS));
+        }
         let mut network = links(&rates);
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for (token, start) in starts.iter().enumerate() {

@@ -94,18 +94,14 @@ impl<'a> Completions<'a> {
         ended: (TaskIndex, &'a Task),
     ) -> Step {
         let key = (context.streams[id].worker, ended.0);
-        match self.slots.remove(&key) {
-            Some(Slot::Ended(end)) => {
-                let collective = ended.1.collective();
-                let is_alongside = collective.is_some_and(|collective| collective.asynchronous);
-                take(context, id, Tasks { waits, ended: ended.1, is_alongside }, &end);
-                Step::Next
-            }
-            _ => {
-                self.slots.insert(key, Slot::Awaited(id, waits));
-                context.wait(id)
-            }
-        }
+        let Some(Slot::Ended(end)) = self.slots.remove(&key) else {
+            self.slots.insert(key, Slot::Awaited(id, waits));
+            return context.wait(id);
+        };
+        let collective = ended.1.collective();
+        let is_alongside = collective.is_some_and(|collective| collective.asynchronous);
+        take(context, id, Tasks { waits, ended: ended.1, is_alongside }, &end);
+        Step::Next
     }
 
     /// Ends that nobody has taken, and waits that nothing has ended.

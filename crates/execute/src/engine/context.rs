@@ -123,13 +123,11 @@ impl<'a> Context<'a> {
 
     /// Bytes that all GPUs of a worker move inside it.
     pub fn inside_bytes(&self, inside: Inside, worker: WorkerId) -> u64 {
-        match inside.total {
-            Some(total) => self.graph.amount(total, worker),
-            None => {
-                let per_gpu = self.graph.amount(inside.per_gpu, worker);
-                per_gpu.saturating_mul(u64::from(self.seats.gpus))
-            }
+        if let Some(total) = inside.total {
+            return self.graph.amount(total, worker);
         }
+        let per_gpu = self.graph.amount(inside.per_gpu, worker);
+        per_gpu.saturating_mul(u64::from(self.seats.gpus))
     }
 
     /// Has a stream wait for somebody else.
