@@ -19,7 +19,7 @@ pub(crate) struct CriticalPath(Option<Rc<[u64]>>);
 
 impl CriticalPath {
     /// Extends the path by a span of this category.
-    pub fn charge(&mut self, category: CategoryId, span: Duration) {
+    pub(crate) fn charge(&mut self, category: CategoryId, span: Duration) {
         if span == Duration::ZERO {
             return;
         }
@@ -39,19 +39,19 @@ impl CriticalPath {
 
     /// This path, extended.
     #[must_use]
-    pub fn extended(&self, category: CategoryId, span: Duration) -> Self {
+    pub(crate) fn extended(&self, category: CategoryId, span: Duration) -> Self {
         let mut path = self.clone();
         path.charge(category, span);
         path
     }
 
     /// Picoseconds by category; those beyond the end are 0.
-    pub fn parts(&self) -> &[u64] {
+    pub(crate) fn parts(&self) -> &[u64] {
         self.0.as_deref().unwrap_or_default()
     }
 
     /// Picoseconds of each of this many categories.
-    pub fn by_category(&self, categories: usize) -> Vec<u64> {
+    pub(crate) fn by_category(&self, categories: usize) -> Vec<u64> {
         let mut parts = self.parts().to_vec();
         parts.resize(categories, 0);
         parts

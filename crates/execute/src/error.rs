@@ -24,11 +24,11 @@ pub enum ExecuteError {
 }
 
 /// An [`Invalid`] of this text.
-pub fn invalid(text: impl Into<String>) -> ExecuteError {
+pub(crate) fn invalid(text: impl Into<String>) -> ExecuteError {
     ExecuteError::Invalid(Invalid(text.into()))
 }
 
 /// A network that cannot be used, for this reason.
-pub fn network(text: impl Into<String>) -> ExecuteError {
+pub(crate) fn network(text: impl Into<String>) -> ExecuteError {
     ExecuteError::Network(Invalid(text.into()))
 }

@@ -36,7 +36,7 @@ impl Step<'_> {
     ///
     /// # Errors
     /// If two servers that communicate have no route, or there are too many bytes.
-    pub fn implied_bytes(&self) -> Result<Vec<u64>, ExecuteError> {
+    pub(crate) fn implied_bytes(&self) -> Result<Vec<u64>, ExecuteError> {
         let mut totals = vec![0_u128; self.index.purposes.len()];
         let mut peers: FxHashSet<(RoleId, Peer)> = FxHashSet::default();
         for (number, role) in self.graph.roles.iter().enumerate() {

@@ -58,7 +58,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Indexes a graph whose columns were checked; handles are filled in by the check of them.
-    pub fn new(graph: &TaskGraph) -> Self {
+    pub(crate) fn new(graph: &TaskGraph) -> Self {
         let workers = graph.workers();
         let (mut role_of, mut place_in_role) = (vec![RoleId(0); workers], vec![0; workers]);
         for (number, role) in graph.roles.iter().enumerate() {
@@ -100,13 +100,13 @@ impl Index {
 
     /// The group of a worker, if it has one.
     #[inline]
-    pub fn membership(&self, family: FamilyId, worker: WorkerId) -> Option<Membership> {
+    pub(crate) fn membership(&self, family: FamilyId, worker: WorkerId) -> Option<Membership> {
         let found = self.memberships[family.index()][worker.index()];
         (found.group != OUTSIDE.group).then_some(found)
     }
 
     /// The other end of a worker's messages, if there is one.
-    pub fn peer(&self, graph: &TaskGraph, worker: WorkerId, peer: Peer) -> Option<WorkerId> {
+    pub(crate) fn peer(&self, graph: &TaskGraph, worker: WorkerId, peer: Peer) -> Option<WorkerId> {
         match peer {
             Peer::Role(role) => {
                 let place = self.place_in_role[worker.index()];
@@ -120,17 +120,22 @@ impl Index {
     }
 
     /// The purpose of a communication task.
-    pub fn purpose(&self, task: &Task) -> PurposeId {
+    pub(crate) fn purpose(&self, task: &Task) -> PurposeId {
         self.purpose_of[task.category.index()].expect("communication has a purpose")
     }
 
     /// The role of a group's first member.
-    pub fn role_of_group(&self, graph: &TaskGraph, family: FamilyId, group: GroupId) -> RoleId {
+    pub(crate) fn role_of_group(
+        &self,
+        graph: &TaskGraph,
+        family: FamilyId,
+        group: GroupId,
+    ) -> RoleId {
         self.role_of[graph.families[family.index()].members(group)[0].index()]
     }
 
     /// The tasks of a role's stream.
-    pub fn stream(&self, role: RoleId, stream: usize) -> &[TaskIndex] {
+    pub(crate) fn stream(&self, role: RoleId, stream: usize) -> &[TaskIndex] {
         &self.roles[role.index()].streams[stream]
     }
 }

@@ -2,7 +2,7 @@
 
 /// Entries addressed by number.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub(crate) struct Slab<T> {
     entries: Vec<T>,
     free: Vec<u32>,
 }
@@ -15,7 +15,7 @@ impl<T> Default for Slab<T> {
 
 impl<T: Default> Slab<T> {
     /// The number of an entry that nobody uses: new, or freed with its last content.
-    pub fn take(&mut self) -> u32 {
+    pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.entries.push(T::default());
             (self.entries.len() - 1) as u32
@@ -23,12 +23,12 @@ impl<T: Default> Slab<T> {
     }
 
     /// Returns an entry.
-    pub fn free(&mut self, id: u32) {
+    pub(crate) fn free(&mut self, id: u32) {
         self.free.push(id);
     }
 
     /// Entries in use.
-    pub fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Circulation {
 
 impl Circulation {
     /// Of two members or more.
-    pub fn new(collective: &Collective, members: usize) -> Self {
+    pub(crate) fn new(collective: &Collective, members: usize) -> Self {
         let bytes = match collective.payload {
             Payload::Bytes(bytes) => bytes,
             Payload::Block { .. } => unreachable!("only all-to-alls move blocks"),
@@ -32,7 +32,7 @@ impl Circulation {
     }
 
     /// Whether the last member sends to the first.
-    pub fn is_closed(&self, members: usize) -> bool {
+    pub(crate) fn is_closed(&self, members: usize) -> bool {
         self.edges == members as u64
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Empty accounts.
-    pub fn new(workers: usize, categories: usize, streams: usize) -> Self {
+    pub(super) fn new(workers: usize, categories: usize, streams: usize) -> Self {
         Self {
             categories,
             spent: vec![0; workers * categories],
@@ -32,14 +32,14 @@ impl Accounts {
     }
 
     /// Records the spans of a worker; false if there is no such worker.
-    pub fn record(&mut self, worker: WorkerId) -> bool {
+    pub(super) fn record(&mut self, worker: WorkerId) -> bool {
         let entry = self.recorded.get_mut(worker.index());
         entry.map(|recorded| *recorded = true).is_some()
     }
 
     /// Charges a span of a worker's stream to a category. Sums are those of the main stream, which
     /// does one thing at a time.
-    pub fn spend(
+    pub(super) fn spend(
         &mut self,
         (worker, stream): (WorkerId, u8),
         task: &Task,
@@ -59,14 +59,14 @@ impl Accounts {
     }
 
     /// Records something that runs alongside a worker's streams.
-    pub fn record_alongside(&mut self, worker: WorkerId, task: &Task, span: Span) {
+    pub(super) fn record_alongside(&mut self, worker: WorkerId, task: &Task, span: Span) {
         if self.recorded[worker.index()] && span.1 > span.0 {
             self.push((worker, self.alongside), task, task.category, span);
         }
     }
 
     /// Picoseconds by category of a worker's main stream.
-    pub fn of(&self, worker: WorkerId) -> &[u64] {
+    pub(super) fn of(&self, worker: WorkerId) -> &[u64] {
         &self.spent[worker.index() * self.categories..][..self.categories]
     }
 

@@ -89,7 +89,7 @@ pub(super) struct AllToAll<'a> {
 
 impl<'a> AllToAll<'a> {
     /// The task of all members.
-    pub fn task(&self) -> &'a Task {
+    pub(super) fn task(&self) -> &'a Task {
         self.task.expect("set up")
     }
 
@@ -145,7 +145,7 @@ pub(super) struct AllToAlls<'a> {
 
 impl<'a> AllToAlls<'a> {
     /// None yet.
-    pub fn new(graph: &TaskGraph, planner: Planner, by_rank: bool) -> Self {
+    pub(super) fn new(graph: &TaskGraph, planner: Planner, by_rank: bool) -> Self {
         let mut groups = 0;
         let mut first_group = Vec::with_capacity(graph.families.len());
         for family in &graph.families {
@@ -166,22 +166,22 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// One of them.
-    pub fn get(&self, number: u32) -> &AllToAll<'a> {
+    pub(super) fn get(&self, number: u32) -> &AllToAll<'a> {
         &self.entries[number]
     }
 
     /// Opens one of them, or has it wait.
-    pub fn set_gate(&mut self, number: u32, gate: Gate) {
+    pub(super) fn set_gate(&mut self, number: u32, gate: Gate) {
         self.entries[number].gate = gate;
     }
 
     /// All-to-alls in use.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.entries.in_use()
     }
 
     /// The members of one that have arrived.
-    pub fn present(&self, number: u32) -> Vec<u32> {
+    pub(super) fn present(&self, number: u32) -> Vec<u32> {
         let members = self.entries[number].members.iter().enumerate();
         members.filter(|(_, m)| m.arrived.is_some()).map(|(place, _)| place as u32).collect()
     }
@@ -191,14 +191,18 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// The all-to-all of a group with so many collectives before it, if somebody has reached it.
-    pub fn reached(&self, (family, group): (FamilyId, GroupId), sequence: u32) -> Option<u32> {
+    pub(super) fn reached(
+        &self,
+        (family, group): (FamilyId, GroupId),
+        sequence: u32,
+    ) -> Option<u32> {
         let group = self.first_group[family.index()] as usize + group.index();
         let mut active = self.active[group].iter().copied();
         active.find(|&number| self.entries[number].sequence == sequence)
     }
 
     /// Sets up an all-to-all that nobody has reached before.
-    pub fn set_up(
+    pub(super) fn set_up(
         &mut self,
         graph: &TaskGraph,
         group: (FamilyId, GroupId),
@@ -228,7 +232,13 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// A member arrives; true if it was the last.
-    pub fn arrive(&mut self, context: &Context<'a>, number: u32, place: u32, id: StreamId) -> bool {
+    pub(super) fn arrive(
+        &mut self,
+        context: &Context<'a>,
+        number: u32,
+        place: u32,
+        id: StreamId,
+    ) -> bool {
         let stream = &context.streams[id];
         let entry = &mut self.entries[number];
         let member = &mut entry.members[place as usize];
@@ -247,7 +257,7 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// A member that has arrived begins, now or when its circuits are up.
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         context: &mut Context<'a>,
         mut circuits: Option<&mut Circuits<'a>>,
@@ -349,7 +359,7 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// The flows of a member start.
-    pub fn dispatch(
+    pub(super) fn dispatch(
         &mut self,
         context: &mut Context<'a>,
         circuits: Option<&Circuits<'a>>,
@@ -381,7 +391,7 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// A flow of an all-to-all has finished.
-    pub fn transfer_done(&mut self, context: &mut Context<'a>, number: u32, index: u32) {
+    pub(super) fn transfer_done(&mut self, context: &mut Context<'a>, number: u32, index: u32) {
         let entry = &mut self.entries[number];
         let transfer = entry.plan.transfers[index as usize];
         entry.flows -= 1;
@@ -449,7 +459,7 @@ impl<'a> AllToAlls<'a> {
     }
 
     /// Waits for an all-to-all of the worker's own, unless its part is done.
-    pub fn wait(
+    pub(super) fn wait(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,

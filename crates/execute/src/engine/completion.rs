@@ -65,7 +65,7 @@ pub(super) struct Completions<'a> {
 
 impl<'a> Completions<'a> {
     /// A stream has done a task with a handle.
-    pub fn complete(
+    pub(super) fn complete(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -86,7 +86,7 @@ impl<'a> Completions<'a> {
     }
 
     /// Waits for a task of the same worker, unless it is done.
-    pub fn wait(
+    pub(super) fn wait(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -105,7 +105,7 @@ impl<'a> Completions<'a> {
     }
 
     /// Ends that nobody has taken, and waits that nothing has ended.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.slots.len()
     }
 }

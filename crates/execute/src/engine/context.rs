@@ -17,12 +17,12 @@ use lightloom_model::{
 
 /// Kinds of records in the run hash.
 pub(super) mod record {
-    pub const TASK: u32 = 0;
-    pub const ALL_TO_ALL: u32 = 1;
-    pub const MESSAGE: u32 = 2;
-    pub const RING: u32 = 3;
-    pub const CIRCUITS: u32 = 4;
-    pub const WORKER: u32 = 5;
+    pub(crate) const TASK: u32 = 0;
+    pub(crate) const ALL_TO_ALL: u32 = 1;
+    pub(crate) const MESSAGE: u32 = 2;
+    pub(crate) const RING: u32 = 3;
+    pub(crate) const CIRCUITS: u32 = 4;
+    pub(crate) const WORKER: u32 = 5;
 }
 
 /// Whether a stream can resume with its next task.
@@ -82,33 +82,39 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// The purpose of a communication task.
-    pub fn purpose(&self, task: &Task) -> PurposeId {
+    pub(super) fn purpose(&self, task: &Task) -> PurposeId {
         self.index.purpose(task)
     }
 
     /// The program of a stream.
-    pub fn tasks(&self, stream: StreamId) -> &'a [Task] {
+    pub(super) fn tasks(&self, stream: StreamId) -> &'a [Task] {
         &self.graph.roles[self.streams[stream].role.index()].tasks
     }
 
     /// The servers of two workers.
-    pub fn servers(&self, (from, to): (WorkerId, WorkerId)) -> (u32, u32) {
+    pub(super) fn servers(&self, (from, to): (WorkerId, WorkerId)) -> (u32, u32) {
         (self.seats.server[from.index()], self.seats.server[to.index()])
     }
 
     /// Has an event processed at a time.
-    pub fn schedule(&mut self, time: Time, event: Event) {
+    pub(super) fn schedule(&mut self, time: Time, event: Event) {
         self.queue.push(time, NORMAL, event);
     }
 
     /// Charges a span of a stream's time to a category.
-    pub fn spend(&mut self, stream: StreamId, task: &Task, category: CategoryId, span: Span) {
+    pub(super) fn spend(
+        &mut self,
+        stream: StreamId,
+        task: &Task,
+        category: CategoryId,
+        span: Span,
+    ) {
         let stream = &self.streams[stream];
         self.accounts.spend((stream.worker, stream.number), task, category, span);
     }
 
     /// Occupies a stream for a time.
-    pub fn work(&mut self, id: StreamId, task: &Task, duration: Duration) {
+    pub(super) fn work(&mut self, id: StreamId, task: &Task, duration: Duration) {
         let start = self.streams[id].at;
         self.spend(id, task, task.category, (start, start + duration));
         let stream = &mut self.streams[id];
@@ -117,12 +123,12 @@ impl<'a> Context<'a> {
     }
 
     /// How long the part of a collective inside a worker takes.
-    pub fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
+    pub(super) fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
         self.fabric.local_time(self.graph.amount(inside.per_gpu, worker))
     }
 
     /// Bytes that all GPUs of a worker move inside it.
-    pub fn inside_bytes(&self, inside: Inside, worker: WorkerId) -> u64 {
+    pub(super) fn inside_bytes(&self, inside: Inside, worker: WorkerId) -> u64 {
         if let Some(total) = inside.total {
             return self.graph.amount(total, worker);
         }
@@ -131,13 +137,13 @@ impl<'a> Context<'a> {
     }
 
     /// Has a stream wait for somebody else.
-    pub fn wait(&mut self, id: StreamId) -> Step {
+    pub(super) fn wait(&mut self, id: StreamId) -> Step {
         self.streams[id].waiting = Waiting::Task;
         Step::Wait
     }
 
     /// Releases a waiting stream: it resumes with the task after its present one at `at`.
-    pub fn release(&mut self, id: StreamId, at: Time, path: CriticalPath) {
+    pub(super) fn release(&mut self, id: StreamId, at: Time, path: CriticalPath) {
         let index = self.index;
         let stream = &mut self.streams[id];
         let task = stream.turn(index).expect("a waiting stream is at a task");
@@ -151,13 +157,18 @@ impl<'a> Context<'a> {
     }
 
     /// Notes a transfer between workers that begins.
-    pub fn note_sent(&mut self, purpose: PurposeId, carrier: lightloom_model::Carrier, bytes: u64) {
+    pub(super) fn note_sent(
+        &mut self,
+        purpose: PurposeId,
+        carrier: lightloom_model::Carrier,
+        bytes: u64,
+    ) {
         let relays = self.fabric.relays(carrier);
         self.ledger.send(purpose, carrier, bytes, relays);
     }
 
     /// Starts a flow.
-    pub fn start(
+    pub(super) fn start(
         &mut self,
         (way, bytes): (&Way, u64),
         stretch: f64,
@@ -170,7 +181,7 @@ impl<'a> Context<'a> {
 
     /// How much longer transfers of packets that begin together take than as fluids; 1 unless it
     /// is known or wanted.
-    pub fn stretch(&mut self, purpose: PurposeId, transfers: &[PhaseTransfer]) -> f64 {
+    pub(super) fn stretch(&mut self, purpose: PurposeId, transfers: &[PhaseTransfer]) -> f64 {
         let Some(Stretching { book, purposes }) = &mut self.stretching else { return 1.0 };
         let fabric = &self.fabric;
         let links = transfers
@@ -180,7 +191,7 @@ impl<'a> Context<'a> {
     }
 
     /// Whether transfers are stretched at all.
-    pub fn stretches(&self) -> bool {
+    pub(super) fn stretches(&self) -> bool {
         self.stretching.is_some()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Opening {
 
 impl Gate {
     /// Open from the start.
-    pub fn free() -> Self {
+    pub(super) fn free() -> Self {
         Self::Open(Opening::default())
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct GroupState {
 
 impl GroupState {
     /// Notes that an all-to-all of the group is over.
-    pub fn finish(&mut self, number: u32) {
+    pub(super) fn finish(&mut self, number: u32) {
         self.early.push(number);
         while let Some(place) = self.early.iter().position(|&early| early == self.over) {
             self.early.swap_remove(place);

@@ -127,7 +127,7 @@ impl<'a> Horizon<'_, 'a> {
     /// [`Self::unknown`].
     ///
     /// Demand is added up over groups, all-to-all by all-to-all, as far as all of them look ahead.
-    pub fn upcoming(
+    pub(super) fn upcoming(
         &self,
         region: u32,
         groups: &[u32],
@@ -240,7 +240,7 @@ impl<'a> Horizon<'_, 'a> {
 
     /// Group and layer of all upcoming all-to-alls of these groups whose demand is to be predicted,
     /// in order.
-    pub fn unknown(&self, groups: &[u32]) -> Vec<(u32, u16)> {
+    pub(super) fn unknown(&self, groups: &[u32]) -> Vec<(u32, u16)> {
         if !self.predicts() {
             return Vec::new();
         }
@@ -256,7 +256,7 @@ impl<'a> Horizon<'_, 'a> {
     ///
     /// # Errors
     /// If the predictor refuses, or its predictions cannot be used.
-    pub fn predict(
+    pub(super) fn predict(
         &self,
         unknown: &[(u32, u16)],
         custom: Option<&mut (dyn DemandPredictor + 'a)>,
@@ -315,7 +315,7 @@ impl<'a> Horizon<'_, 'a> {
 
     /// Whether something is known of an all-to-all before it is reached: its demand, or enough for
     /// a prediction.
-    pub fn is_foreseen(&self, group: u32, task: &Task) -> bool {
+    pub(super) fn is_foreseen(&self, group: u32, task: &Task) -> bool {
         let predictable = || {
             let predictor = self.circuits.custom.predictor();
             predictor.can_predict(&self.seen_firsts(group, task.layer))
@@ -340,14 +340,14 @@ impl<'a> Horizon<'_, 'a> {
     }
 
     /// An all-to-all of a group.
-    pub fn task(&self, group: u32, number: u32) -> &'a Task {
+    pub(super) fn task(&self, group: u32, number: u32) -> &'a Task {
         let worker = self.members(group)[0];
         let (graph, role) = (self.context.graph, self.context.index.role_of[worker.index()]);
         &graph.roles[role.index()].tasks[self.positions(worker)[number as usize].index()]
     }
 
     /// The next all-to-all of a group after those that are over, if there is one.
-    pub fn next(&self, group: u32) -> Option<u32> {
+    pub(super) fn next(&self, group: u32) -> Option<u32> {
         let over = self.groups[group as usize].over;
         (over < self.count(group)).then_some(over)
     }
@@ -374,7 +374,7 @@ impl<'a> Horizon<'_, 'a> {
     /// Where the run of all-to-alls of one layer and micro-batch began that the next one is of.
     ///
     /// It begins anew with each first all-to-all of a forward pass.
-    pub fn first_of_layer(&self, group: u32) -> u32 {
+    pub(super) fn first_of_layer(&self, group: u32) -> u32 {
         let mut start = self.groups[group as usize].over;
         while start > 0 && self.same_layer(group, start - 1, start) {
             start -= 1;

@@ -44,7 +44,7 @@ pub(super) struct Messages<'a> {
 
 impl<'a> Messages<'a> {
     /// Starts a send.
-    pub fn send(
+    pub(super) fn send(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -100,7 +100,7 @@ impl<'a> Messages<'a> {
     }
 
     /// A part of a message has left.
-    pub fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
+    pub(super) fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
         self.entries[number].pieces_left -= 1;
         if self.entries[number].pieces_left == 0 {
             self.arrive(context, number);
@@ -124,7 +124,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Waits for a message, unless it is there.
-    pub fn receive(
+    pub(super) fn receive(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -170,7 +170,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Messages in use.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.entries.in_use()
     }
 

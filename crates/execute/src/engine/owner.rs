@@ -38,7 +38,7 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// As a token.
-    pub fn token(self) -> u64 {
+    pub(super) fn token(self) -> u64 {
         let pack = |kind: u64, id: u32, part: u32| {
             assert!(id < 1 << 30, "2^30 collectives at once");
             kind << 62 | u64::from(id) << 32 | u64::from(part)
@@ -51,7 +51,7 @@ impl Owner {
     }
 
     /// Of a token.
-    pub fn of(token: u64) -> Self {
+    pub(super) fn of(token: u64) -> Self {
         let id = (token >> 32) as u32 & ((1 << 30) - 1);
         match token >> 62 {
             0 => Self::AllToAll(id, token as u32),

@@ -46,7 +46,7 @@ pub(super) struct Gating<'a> {
 
 impl<'a> Gating<'a> {
     /// At the start of a run.
-    pub fn new(context: &Context<'a>, circuits: Option<Circuits<'a>>) -> Self {
+    pub(super) fn new(context: &Context<'a>, circuits: Option<Circuits<'a>>) -> Self {
         let family = context.index.regional;
         let groups = family.map_or(0, |family| context.graph.families[family.index()].groups());
         let groups = vec![GroupState::default(); groups];
@@ -54,7 +54,7 @@ impl<'a> Gating<'a> {
     }
 
     /// Records the circuits and decisions of a worker's group.
-    pub fn record(&mut self, context: &Context<'a>, worker: WorkerId) {
+    pub(super) fn record(&mut self, context: &Context<'a>, worker: WorkerId) {
         if let (Some(circuits), Some(family)) = (&mut self.circuits, self.family)
             && let Some(here) = context.index.membership(family, worker)
         {
@@ -63,14 +63,14 @@ impl<'a> Gating<'a> {
     }
 
     /// Decides for the first all-to-all of every group.
-    pub fn begin(&mut self, context: &mut Context<'a>, all_to_alls: &mut AllToAlls<'a>) {
+    pub(super) fn begin(&mut self, context: &mut Context<'a>, all_to_alls: &mut AllToAlls<'a>) {
         for group in 0..self.groups.len() as u32 {
             self.decide_next(context, all_to_alls, group, CriticalPath::default());
         }
     }
 
     /// A stream reaches an all-to-all.
-    pub fn arrive(
+    pub(super) fn arrive(
         &mut self,
         context: &mut Context<'a>,
         all_to_alls: &mut AllToAlls<'a>,
@@ -115,7 +115,11 @@ impl<'a> Gating<'a> {
     }
 
     /// Decides what comes after the all-to-alls that are over.
-    pub fn process_over(&mut self, context: &mut Context<'a>, all_to_alls: &mut AllToAlls<'a>) {
+    pub(super) fn process_over(
+        &mut self,
+        context: &mut Context<'a>,
+        all_to_alls: &mut AllToAlls<'a>,
+    ) {
         while let Some(Over { group: (family, group), sequence, path }) = all_to_alls.over.pop() {
             if Some(family) != self.family {
                 continue;
@@ -134,7 +138,7 @@ impl<'a> Gating<'a> {
     }
 
     /// New circuits of a region are up.
-    pub fn circuits_up(&mut self, context: &mut Context<'a>, region: u32) {
+    pub(super) fn circuits_up(&mut self, context: &mut Context<'a>, region: u32) {
         let circuits = self.circuits.as_mut().expect("only circuits come up");
         circuits.finish(region, context.now, &mut context.fabric.medium);
         context.hash.record(context.now, super::context::record::CIRCUITS, &[u64::from(region)]);
@@ -408,7 +412,7 @@ impl<'a> Gating<'a> {
     }
 
     /// Accounts of the circuits at the end of the step.
-    pub fn end(&mut self, context: &Context<'a>, end: Time) -> CircuitAccounts {
+    pub(super) fn end(&mut self, context: &Context<'a>, end: Time) -> CircuitAccounts {
         let Some(mut circuits) = self.circuits.take() else { return CircuitAccounts::default() };
         let medium = &context.fabric.medium;
         let mut links = vec![circuits.end(end, medium)];
@@ -422,7 +426,7 @@ impl<'a> Gating<'a> {
     }
 
     /// Members of the groups that use circuits.
-    pub fn members(&self, context: &Context<'a>) -> usize {
+    pub(super) fn members(&self, context: &Context<'a>) -> usize {
         let family = self.family.map(|family| &context.graph.families[family.index()]);
         family.and_then(|family| family.iter().next()).map_or(1, |(_, members)| members.len())
     }

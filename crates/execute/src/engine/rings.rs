@@ -80,7 +80,7 @@ pub(super) struct Rings<'a> {
 
 impl<'a> Rings<'a> {
     /// A stream joins a ring collective, and waits for it unless it is asynchronous.
-    pub fn join(
+    pub(super) fn join(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -128,7 +128,7 @@ impl<'a> Rings<'a> {
     }
 
     /// Starts the flows of all edges.
-    pub fn start_flows(&mut self, context: &mut Context<'a>, number: u32) {
+    pub(super) fn start_flows(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &self.entries[number];
         let members = members(context, ring.key);
         let circulation = Circulation::new(ring.collective(), members.len());
@@ -202,7 +202,7 @@ impl<'a> Rings<'a> {
     }
 
     /// A flow of a ring has finished.
-    pub fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
+    pub(super) fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
         self.entries[number].pieces_left -= 1;
         if self.entries[number].pieces_left == 0 {
             self.edges_done(context, number);
@@ -238,7 +238,7 @@ impl<'a> Rings<'a> {
     }
 
     /// Waits for a collective of the worker's own, unless it is done.
-    pub fn wait(
+    pub(super) fn wait(
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
@@ -274,7 +274,7 @@ impl<'a> Rings<'a> {
     }
 
     /// Rings in use.
-    pub fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.entries.in_use()
     }
 

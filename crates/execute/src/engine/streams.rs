@@ -42,7 +42,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// The task whose turn is next, if there is one.
     #[inline]
-    pub fn turn(&self, index: &Index) -> Option<TaskIndex> {
+    pub(super) fn turn(&self, index: &Index) -> Option<TaskIndex> {
         index.stream(self.role, usize::from(self.number)).get(self.next as usize).copied()
     }
 }
@@ -58,7 +58,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// All streams at the start.
-    pub fn new(index: &Index) -> Self {
+    pub(super) fn new(index: &Index) -> Self {
         let mut list = Vec::with_capacity(index.role_of.len() * index.streams);
         for (worker, &role) in index.role_of.iter().enumerate() {
             for number in 0..index.streams {
@@ -78,22 +78,22 @@ impl Streams {
     }
 
     /// All streams, in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Stream> {
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Stream> {
         self.list.iter()
     }
 
     /// The streams of each worker, in order.
-    pub fn by_worker(&self) -> std::slice::ChunksExact<'_, Stream> {
+    pub(super) fn by_worker(&self) -> std::slice::ChunksExact<'_, Stream> {
         self.list.chunks_exact(self.per_worker as usize)
     }
 
     /// A stream of a worker.
-    pub fn of(&self, worker: WorkerId, number: u8) -> StreamId {
+    pub(super) fn of(&self, worker: WorkerId, number: u8) -> StreamId {
         StreamId(worker.0 * self.per_worker + u32::from(number))
     }
 
     /// Tasks done, over all streams.
-    pub fn tasks_done(&self) -> u64 {
+    pub(super) fn tasks_done(&self) -> u64 {
         self.list.iter().map(|stream| u64::from(stream.next)).sum()
     }
 }
