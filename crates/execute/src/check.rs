@@ -227,7 +227,7 @@ fn check_family(
         for &member in members {
             let role = index.role_of[member.index()];
             if role != leader && equal.insert((leader, role)) {
-                check_equal(graph, id, (leader, role)).map_err(|Invalid(text)| {
+                check_equal(graph, id, leader, role).map_err(|Invalid(text)| {
                     invalid(format!("group {group} of family '{}': {text}", family.name))
                 })?;
             }
@@ -267,7 +267,8 @@ fn check_servers(graph: &TaskGraph, family: &GroupFamily) -> Result<(), ExecuteE
 fn check_equal(
     graph: &TaskGraph,
     family: FamilyId,
-    (one, other): (RoleId, RoleId),
+    one: RoleId,
+    other: RoleId,
 ) -> Result<(), Invalid> {
     let issued = |role: RoleId| {
         let tasks = graph.roles[role.index()].tasks.iter().enumerate();

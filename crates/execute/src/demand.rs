@@ -27,7 +27,8 @@ pub(crate) fn rank_demand(
     graph: &TaskGraph,
     payload: Payload,
     group: GroupId,
-    (members, ranks): (usize, u32),
+    members: usize,
+    ranks: u32,
     demand: &mut Vec<u64>,
 ) {
     let size = members * ranks as usize;
@@ -96,7 +97,7 @@ pub(crate) fn remote_bytes(
     let Payload::Block { demand, block, unit_bytes, .. } = payload else {
         let mut demand = Vec::new();
         let ranks = if by_rank { ranks_per_worker(graph) } else { 1 };
-        rank_demand(graph, payload, group, (members, ranks), &mut demand);
+        rank_demand(graph, payload, group, members, ranks, &mut demand);
         return remote(&demand, members, ranks as usize).into();
     };
     let table = &graph.demands[demand.index()];
@@ -136,7 +137,7 @@ mod tests {
         let mut demand = Vec::new();
         member_demand(&graph, Payload::Bytes(10), GroupId(0), 3, &mut demand);
         assert_eq!(demand, [4, 3, 3, 4, 3, 3, 4, 3, 3]);
-        rank_demand(&graph, Payload::Bytes(10), GroupId(0), (2, 2), &mut demand);
+        rank_demand(&graph, Payload::Bytes(10), GroupId(0), 2, 2, &mut demand);
         assert_eq!(demand, [2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1]);
         // Of 5 bytes of each rank, 2 go to the ranks of the other member from the first member's
         // ranks and 3 from the second member's.

@@ -5,11 +5,10 @@ use crate::collective::Circulation;
 use crate::demand::{member_demand, remote_bytes};
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::fabric::Fabric;
-use crate::index::Index;
+use crate::index::{GroupKey, Index};
 use crate::seats::Seats;
 use lightloom_model::{
-    Collective, CollectiveKind, FamilyId, GroupId, Payload, Peer, Role, RoleId, TaskGraph,
-    TaskKind, WorkerId,
+    Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind, WorkerId,
 };
 use rustc_hash::FxHashSet;
 
@@ -84,7 +83,7 @@ impl Step<'_> {
             if collective.kind == CollectiveKind::AllToAll {
                 let payload = collective.payload;
                 total += remote_bytes(self.graph, payload, group, members.len(), self.by_rank);
-                self.need_all_to_all_routes(payload, (family, group))?;
+                self.need_all_to_all_routes(payload, GroupKey { family, group })?;
                 continue;
             }
             let circulation = Circulation::new(collective, members.len());
@@ -109,7 +108,7 @@ impl Step<'_> {
     fn need_all_to_all_routes(
         &self,
         payload: Payload,
-        (family, group): (FamilyId, GroupId),
+        GroupKey { family, group }: GroupKey,
     ) -> Result<(), ExecuteError> {
         if self.fabric.direct.is_none() {
             return Ok(());

@@ -15,6 +15,24 @@ pub(crate) struct Membership {
     pub place: u32,
 }
 
+/// A group of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct GroupKey {
+    /// The family.
+    pub family: FamilyId,
+    /// The group in it.
+    pub group: GroupId,
+}
+
+/// A task and its position in the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    /// The position.
+    pub position: TaskIndex,
+    /// The task.
+    pub task: &'a Task,
+}
+
 /// In a column of [`Membership`]: the worker is in no group.
 const OUTSIDE: Membership = Membership { group: GroupId(u32::MAX), place: 0 };
 

@@ -77,7 +77,7 @@ pub fn execute_as(
     mut plugins: Plugins<'_>,
 ) -> Result<Outcome, ExecuteError> {
     let index = check::check(graph, network)?;
-    let mut engine = engine::Engine::new((graph, &index), network, options, model)?;
+    let mut engine = engine::Engine::new(graph, &index, network, options, model)?;
     engine.plug_in(plugins.reborrow());
     engine.run(observer)
 }

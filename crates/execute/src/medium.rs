@@ -146,7 +146,7 @@ impl Medium {
                         spared[link.0 as usize] += bytes.wrapping_sub(size).cast_signed();
                     }
                 }
-                network.start(now, (Bytes(size), priority), path, token);
+                network.start(now, Bytes(size), priority, path, token);
             }
             Carriage::Packets(network) => network.start(now, bytes, path, token),
         }

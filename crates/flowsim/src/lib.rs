@@ -11,10 +11,9 @@
 //! Flows of a [`PriorityNetwork`] have strict priorities: each class shares like this what the
 //! higher ones leave.
 //!
-//! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store`
-//! (flows, paths, who crosses which link),
-//! `level` (the fair level of one link), `repair` (all links consistent again after a change),
-//! `progress` (bytes sent and finish times).
+//! The parts: [`FlowNetwork`] (events and time), `priority` (classes of flows), `store` (flows,
+//! paths, who crosses which link), `level` (the fair level of one link), `repair` (all links
+//! consistent again after a change), `progress` (bytes sent and finish times).
 
 #![warn(unreachable_pub)]
 

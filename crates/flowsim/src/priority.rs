@@ -91,7 +91,8 @@ impl PriorityNetwork {
     pub fn start(
         &mut self,
         now: Time,
-        (size, priority): (Bytes, u8),
+        size: Bytes,
+        priority: u8,
         path: &[LinkId],
         token: u64,
     ) -> PriorityFlowId {

@@ -44,8 +44,8 @@ fn finish(network: &mut PriorityNetwork) -> Vec<(u64, u64)> {
 #[test]
 fn the_lower_class_waits_where_the_higher_fills_a_link() {
     let mut network = links(&[8]);
-    network.start(Time(0), (Bytes(1000), 0), &[LinkId(0)], 0);
-    let urgent = network.start(Time(0), (Bytes(500), 1), &[LinkId(0)], 1);
+    network.start(Time(0), Bytes(1000), 0, &[LinkId(0)], 0);
+    let urgent = network.start(Time(0), Bytes(500), 1, &[LinkId(0)], 1);
     assert_eq!(network.next_completion(), Some(Time(500 * BYTE)));
     assert_eq!(network.rate_of(urgent).to_bits(), 8e9_f64.to_bits());
     assert_eq!(finish(&mut network), [(1, 500 * BYTE), (0, 1500 * BYTE)]);
@@ -56,8 +56,8 @@ fn the_lower_class_waits_where_the_higher_fills_a_link() {
 fn the_lower_class_shares_what_the_higher_leaves() {
     // The urgent flow is held to 2 of 8 Gb/s elsewhere; two others share the remaining 6.
     let mut network = links(&[8, 2]);
-    network.start(Time(0), (Bytes(1000), 7), &[LinkId(0), LinkId(1)], 7);
-    let others = [0, 1].map(|token| network.start(Time(0), (Bytes(375), 2), &[LinkId(0)], token));
+    network.start(Time(0), Bytes(1000), 7, &[LinkId(0), LinkId(1)], 7);
+    let others = [0, 1].map(|token| network.start(Time(0), Bytes(375), 2, &[LinkId(0)], token));
     assert_eq!(network.next_completion(), Some(Time(1000 * BYTE)));
     for other in others {
         assert!((network.rate_of(other) - 3e9).abs() < 1.0);
@@ -68,10 +68,10 @@ fn the_lower_class_shares_what_the_higher_leaves() {
 #[test]
 fn a_flow_under_way_gives_way_and_takes_over_again() {
     let mut network = links(&[8]);
-    network.start(Time(0), (Bytes(1000), 1), &[LinkId(0)], 0);
-    network.start(Time(400 * BYTE), (Bytes(300), 2), &[LinkId(0)], 1);
+    network.start(Time(0), Bytes(1000), 1, &[LinkId(0)], 0);
+    network.start(Time(400 * BYTE), Bytes(300), 2, &[LinkId(0)], 1);
     // Nothing is left for the third before the others are done.
-    network.start(Time(500 * BYTE), (Bytes(100), 0), &[LinkId(0)], 2);
+    network.start(Time(500 * BYTE), Bytes(100), 0, &[LinkId(0)], 2);
     let expected = [(1, 700 * BYTE), (0, 1300 * BYTE), (2, 1400 * BYTE)];
     assert_eq!(finish(&mut network), expected);
 }
@@ -79,8 +79,8 @@ fn a_flow_under_way_gives_way_and_takes_over_again() {
 #[test]
 fn a_change_of_rate_reaches_every_class() {
     let mut network = links(&[16, 8]);
-    network.start(Time(0), (Bytes(2000), 1), &[LinkId(0), LinkId(1)], 0);
-    network.start(Time(0), (Bytes(2000), 0), &[LinkId(0)], 1);
+    network.start(Time(0), Bytes(2000), 1, &[LinkId(0), LinkId(1)], 0);
+    network.start(Time(0), Bytes(2000), 0, &[LinkId(0)], 1);
     // The urgent one has 8, the other the 8 that are left; from here on nothing is left.
     network.set_rate(Time(1000 * BYTE), LinkId(0), Rate(8 * GBPS));
     assert_eq!(finish(&mut network), [(0, 2000 * BYTE), (1, 3000 * BYTE)]);
@@ -123,7 +123,7 @@ proptest! {
             finish_plain(&mut plain, start.at, &mut expected);
             finish_until(&mut network, start.at, &mut found);
             plain.start(at, size, &start.path, token as u64);
-            network.start(at, (size, priority), &start.path, token as u64);
+            network.start(at, size, priority, &start.path, token as u64);
         }
         finish_plain(&mut plain, u64::MAX, &mut expected);
         found.extend(finish(&mut network));
@@ -143,12 +143,12 @@ proptest! {
         all.sort_by_key(|(_, start)| start.at);
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for (token, (priority, start)) in all.iter().enumerate() {
-            let size = (Bytes(start.size), *priority);
+            let (size, priority) = (Bytes(start.size), *priority);
             finish_until(&mut both, start.at, &mut found);
             finish_until(&mut alone, start.at, &mut expected);
-            both.start(Time(start.at), size, &start.path, token as u64);
-            if *priority == 1 {
-                alone.start(Time(start.at), size, &start.path, token as u64);
+            both.start(Time(start.at), size, priority, &start.path, token as u64);
+            if priority == 1 {
+                alone.start(Time(start.at), size, priority, &start.path, token as u64);
             }
         }
         expected.extend(finish(&mut alone));

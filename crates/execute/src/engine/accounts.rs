@@ -1,5 +1,6 @@
 //! Where the time of workers goes: sums by category, and spans of those that are recorded.
 
+use super::streams::Stream;
 use crate::timeline::Timeline;
 use lightloom_model::{CategoryId, Task, Time, WorkerId};
 
@@ -39,29 +40,24 @@ impl Accounts {
 
     /// Charges a span of a worker's stream to a category. Sums are those of the main stream, which
     /// does one thing at a time.
-    pub(super) fn spend(
-        &mut self,
-        (worker, stream): (WorkerId, u8),
-        task: &Task,
-        category: CategoryId,
-        span: Span,
-    ) {
+    pub(super) fn spend(&mut self, stream: &Stream, task: &Task, category: CategoryId, span: Span) {
+        let worker = stream.worker;
         if span.1 <= span.0 {
             return;
         }
-        if stream == 0 {
+        if stream.number == 0 {
             let cell = worker.index() * self.categories + category.index();
             self.spent[cell] = self.spent[cell].saturating_add(span.1.since(span.0).0);
         }
         if self.recorded[worker.index()] {
-            self.push((worker, stream), task, category, span);
+            self.push(worker, stream.number, task, category, span);
         }
     }
 
     /// Records something that runs alongside a worker's streams.
     pub(super) fn record_alongside(&mut self, worker: WorkerId, task: &Task, span: Span) {
         if self.recorded[worker.index()] && span.1 > span.0 {
-            self.push((worker, self.alongside), task, task.category, span);
+            self.push(worker, self.alongside, task, task.category, span);
         }
     }
 
@@ -72,7 +68,8 @@ impl Accounts {
 
     fn push(
         &mut self,
-        (worker, stream): (WorkerId, u8),
+        worker: WorkerId,
+        stream: u8,
         task: &Task,
         category: CategoryId,
         span: Span,

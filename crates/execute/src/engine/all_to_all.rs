@@ -23,11 +23,12 @@ use crate::circuits::Circuits;
 use crate::critical_path::CriticalPath;
 use crate::demand::{member_demand, rank_demand};
 use crate::fabric::Way;
+use crate::index::{GroupKey, Turn};
 use crate::lower::{self, Planner};
 use crate::slab::Slab;
 use lightloom_model::{
-    Carrier, Collective, CollectivePlan, Duration, FamilyId, GroupId, Payload, Task, TaskGraph,
-    TaskIndex, Time, WorkerId,
+    Carrier, Collective, CollectivePlan, Duration, Payload, Task, TaskGraph, TaskIndex, Time,
+    WorkerId,
 };
 use rustc_hash::FxHashMap;
 
@@ -59,7 +60,7 @@ pub(super) struct Member<'a> {
 #[derive(Debug, Default)]
 pub(super) struct AllToAll<'a> {
     /// Family and group.
-    pub group: (FamilyId, GroupId),
+    pub group: GroupKey,
     /// Collectives over the family before it.
     sequence: u32,
     pub task: Option<&'a Task>,
@@ -98,7 +99,7 @@ impl<'a> AllToAll<'a> {
     }
 
     fn workers(&self, graph: &'a TaskGraph) -> &'a [WorkerId] {
-        graph.families[self.group.0.index()].members(self.group.1)
+        graph.families[self.group.family.index()].members(self.group.group)
     }
 
     /// Something from a sender arrives at a member.
@@ -115,7 +116,7 @@ impl<'a> AllToAll<'a> {
 #[derive(Debug)]
 pub(super) struct Over {
     /// Family and group.
-    pub group: (FamilyId, GroupId),
+    pub group: GroupKey,
     /// Collectives over the family before it.
     pub sequence: u32,
     /// What led to its end.
@@ -186,14 +187,14 @@ impl<'a> AllToAlls<'a> {
         members.filter(|(_, m)| m.arrived.is_some()).map(|(place, _)| place as u32).collect()
     }
 
-    fn active(&mut self, (family, group): (FamilyId, GroupId)) -> &mut Vec<u32> {
+    fn active(&mut self, GroupKey { family, group }: GroupKey) -> &mut Vec<u32> {
         &mut self.active[self.first_group[family.index()] as usize + group.index()]
     }
 
     /// The all-to-all of a group with so many collectives before it, if somebody has reached it.
     pub(super) fn reached(
         &self,
-        (family, group): (FamilyId, GroupId),
+        GroupKey { family, group }: GroupKey,
         sequence: u32,
     ) -> Option<u32> {
         let group = self.first_group[family.index()] as usize + group.index();
@@ -205,11 +206,12 @@ impl<'a> AllToAlls<'a> {
     pub(super) fn set_up(
         &mut self,
         graph: &TaskGraph,
-        group: (FamilyId, GroupId),
+        group: GroupKey,
         sequence: u32,
-        (task, gate): (&'a Task, Gate),
+        task: &'a Task,
+        gate: Gate,
     ) -> u32 {
-        let members = graph.families[group.0.index()].members(group.1).len();
+        let members = graph.families[group.family.index()].members(group.group).len();
         let number = self.entries.take();
         let entry = &mut self.entries[number];
         let mut plan = std::mem::take(&mut entry.plan);
@@ -300,14 +302,14 @@ impl<'a> AllToAlls<'a> {
         if std::mem::replace(&mut entry.planned, true) {
             return;
         }
-        let ((_, group), task) = (entry.group, entry.task());
+        let (group, task) = (entry.group.group, entry.task());
         let members = entry.workers(context.graph);
         let (mut demand, mut ranks) = (Vec::new(), Vec::new());
         let payload = payload(task);
         member_demand(context.graph, payload, group, members.len(), &mut demand);
         if self.by_rank && context.seats.ranks > 1 {
-            let shape = (members.len(), context.seats.ranks);
-            rank_demand(context.graph, payload, group, shape, &mut ranks);
+            let own = context.seats.ranks;
+            rank_demand(context.graph, payload, group, members.len(), own, &mut ranks);
         }
         let (mut routed, mut ways) = (None, None);
         if let Some(circuits) = circuits.as_deref_mut() {
@@ -374,7 +376,7 @@ impl<'a> AllToAlls<'a> {
             context.note_sent(purpose, transfer.carrier, transfer.bytes);
             let way = way(context, circuits, entry, &transfer);
             let owner = Owner::AllToAll(number, index as u32);
-            context.start((&way, transfer.bytes), entry.stretch, task.priority, owner);
+            context.start(&way, transfer.bytes, entry.stretch, task.priority, owner);
             entry.flows += 1;
             entry.members[transfer.to as usize].inbound_left += 1;
         }
@@ -464,14 +466,14 @@ impl<'a> AllToAlls<'a> {
         context: &mut Context<'a>,
         id: StreamId,
         waits: &'a Task,
-        (position, ended): (TaskIndex, &'a Task),
+        Turn { position, task: ended }: Turn<'a>,
     ) -> Step {
         let stream = &context.streams[id];
         let collective = ended.collective().expect("checked");
         let family = collective.family.expect("checked");
         let here = context.index.membership(family, stream.worker).expect("checked");
         let sequence = context.index.roles[stream.role.index()].sequence[position.index()];
-        let Some(number) = self.reached((family, here.group), sequence) else {
+        let Some(number) = self.reached(GroupKey { family, group: here.group }, sequence) else {
             self.early.insert((stream.worker, position), (id, waits));
             return context.wait(id);
         };
@@ -499,7 +501,7 @@ impl<'a> AllToAlls<'a> {
             let (last, _) = entry.members[entry.latest as usize].arrived.expect("all have arrived");
             self.straggler_wait += u128::from(last.0) * members as u128 - entry.arrivals;
             let (group, sequence) = (entry.group, entry.sequence);
-            let ids = [group.1.0.into(), u64::from(task.layer), u64::from(task.micro_batch)];
+            let ids = [group.group.0.into(), u64::from(task.layer), u64::from(task.micro_batch)];
             context.hash.record(context.now, record::ALL_TO_ALL, &ids);
             let path = path_now(context, entry, sender);
             self.over.push(Over { group, sequence, path });
@@ -537,7 +539,7 @@ fn way(
     transfer: &lightloom_model::Transfer,
 ) -> Way {
     let circuits = || circuits.expect("circuits carry what takes them");
-    let (group, places) = (entry.group.1.0, (transfer.from, transfer.to));
+    let (group, places) = (entry.group.group.0, (transfer.from, transfer.to));
     match transfer.carrier {
         Carrier::Circuit => {
             let link = circuits().link(group, places.0, places.1);
@@ -548,7 +550,8 @@ fn way(
             Way::Relayed(circuits().relay_links(group, places, carrier, eps))
         }
         carrier => {
-            let workers = context.graph.families[entry.group.0.index()].members(entry.group.1);
+            let workers =
+                context.graph.families[entry.group.family.index()].members(entry.group.group);
             let ends = (workers[places.0 as usize], workers[places.1 as usize]);
             context.fabric.way(context.servers(ends), carrier)
         }

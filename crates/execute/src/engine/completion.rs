@@ -3,6 +3,7 @@
 use super::context::{Context, Step};
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
+use crate::index::Turn;
 use lightloom_model::{Task, TaskIndex, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
@@ -69,14 +70,15 @@ impl<'a> Completions<'a> {
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
-        task: (TaskIndex, &'a Task),
+        ended: Turn<'a>,
         end: End,
     ) {
-        let key = (context.streams[id].worker, task.0);
-        let is_alongside = task.1.collective().is_some_and(|collective| collective.asynchronous);
+        let key = (context.streams[id].worker, ended.position);
+        let task = ended.task;
+        let is_alongside = task.collective().is_some_and(|collective| collective.asynchronous);
         match self.slots.remove(&key) {
             Some(Slot::Awaited(waiter, waits)) => {
-                let tasks = Tasks { waits, ended: task.1, is_alongside };
+                let tasks = Tasks { waits, ended: task, is_alongside };
                 release(context, waiter, tasks, &end);
             }
             _ => {
@@ -91,16 +93,16 @@ impl<'a> Completions<'a> {
         context: &mut Context<'a>,
         id: StreamId,
         waits: &'a Task,
-        ended: (TaskIndex, &'a Task),
+        ended: Turn<'a>,
     ) -> Step {
-        let key = (context.streams[id].worker, ended.0);
+        let key = (context.streams[id].worker, ended.position);
         let Some(Slot::Ended(end)) = self.slots.remove(&key) else {
             self.slots.insert(key, Slot::Awaited(id, waits));
             return context.wait(id);
         };
-        let collective = ended.1.collective();
+        let collective = ended.task.collective();
         let is_alongside = collective.is_some_and(|collective| collective.asynchronous);
-        take(context, id, Tasks { waits, ended: ended.1, is_alongside }, &end);
+        take(context, id, Tasks { waits, ended: ended.task, is_alongside }, &end);
         Step::Next
     }
 

@@ -109,8 +109,7 @@ impl<'a> Context<'a> {
         category: CategoryId,
         span: Span,
     ) {
-        let stream = &self.streams[stream];
-        self.accounts.spend((stream.worker, stream.number), task, category, span);
+        self.accounts.spend(&self.streams[stream], task, category, span);
     }
 
     /// Occupies a stream for a time.
@@ -170,7 +169,8 @@ impl<'a> Context<'a> {
     /// Starts a flow.
     pub(super) fn start(
         &mut self,
-        (way, bytes): (&Way, u64),
+        way: &Way,
+        bytes: u64,
         stretch: f64,
         priority: Priority,
         owner: Owner,

@@ -9,7 +9,7 @@ use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
 use crate::fabric::Piece;
 use crate::slab::Slab;
-use lightloom_model::{Amount, Carrier, Duration, Peer, PurposeId, Tag, Task, Time, WorkerId};
+use lightloom_model::{Carrier, Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// A message that was sent or is waited for.
@@ -44,13 +44,10 @@ pub(super) struct Messages<'a> {
 
 impl<'a> Messages<'a> {
     /// Starts a send.
-    pub(super) fn send(
-        &mut self,
-        context: &mut Context<'a>,
-        id: StreamId,
-        task: &'a Task,
-        (peer, tag, amount): (Peer, Tag, Amount),
-    ) {
+    pub(super) fn send(&mut self, context: &mut Context<'a>, id: StreamId, task: &'a Task) {
+        let TaskKind::Send { peer, tag, bytes: amount } = task.kind else {
+            unreachable!("only sends are sent")
+        };
         let from = context.streams[id].worker;
         let bytes = context.graph.amount(amount, from);
         let to = context.index.peer(context.graph, from, peer).expect("checked");
@@ -90,7 +87,7 @@ impl<'a> Messages<'a> {
                 if piece.bytes > 0 {
                     let way = context.fabric.way(servers, piece.carrier);
                     let owner = Owner::Message(number);
-                    context.start((&way, piece.bytes), stretch, task.priority, owner);
+                    context.start(&way, piece.bytes, stretch, task.priority, owner);
                     message.pieces_left += 1;
                 }
                 context.fabric.latency(servers, piece.carrier)
@@ -129,8 +126,10 @@ impl<'a> Messages<'a> {
         context: &mut Context<'a>,
         id: StreamId,
         task: &'a Task,
-        (peer, tag): (Peer, Tag),
     ) -> Step {
+        let TaskKind::Receive { peer, tag } = task.kind else {
+            unreachable!("only receives are received")
+        };
         let to = context.streams[id].worker;
         let from = context.index.peer(context.graph, to, peer).expect("checked");
         let number = self.find(MessageKey { from, to, tag });

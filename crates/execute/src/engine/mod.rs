@@ -28,7 +28,7 @@ use crate::demand::member_demand;
 use crate::error::{ExecuteError, invalid};
 use crate::fabric::Fabric;
 use crate::implied;
-use crate::index::Index;
+use crate::index::{Index, Turn};
 use crate::ledger::Ledger;
 use crate::lower::Planner;
 use crate::medium::Medium;
@@ -43,7 +43,7 @@ use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
     AllToAll, Collective, CollectiveKind, Duration, Network, Priority, Role, Task, TaskGraph,
-    TaskIndex, TaskKind, Time, WorkerId,
+    TaskKind, Time, WorkerId,
 };
 use message::Messages;
 use owner::{Event, Owner};
@@ -72,7 +72,8 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     /// Sets everything up for a graph that was checked.
     pub(crate) fn new(
-        (graph, index): (&'a TaskGraph, &'a Index),
+        graph: &'a TaskGraph,
+        index: &'a Index,
         network: &'a Network,
         options: &Options,
         model: Model<'a>,
@@ -245,68 +246,62 @@ impl<'a> Engine<'a> {
                 self.context.schedule(at, Event::Resume(id));
                 return;
             }
-            if self.play_task(id, (position, task)) == Step::Wait {
+            if self.play_task(id, Turn { position, task }) == Step::Wait {
                 return;
             }
             self.context.streams[id].next += 1;
         }
     }
 
-    fn play_task(&mut self, id: StreamId, (position, task): (TaskIndex, &'a Task)) -> Step {
+    fn play_task(&mut self, id: StreamId, turn: Turn<'a>) -> Step {
+        let task = turn.task;
         let context = &mut self.context;
         match &task.kind {
             TaskKind::Compute { duration } => {
                 let worker = context.streams[id].worker;
                 let duration = Duration(context.graph.amount(*duration, worker));
-                self.do_alone(id, (position, task), duration);
+                self.do_alone(id, turn, duration);
                 Step::Next
             }
             TaskKind::Collective(collective) => match meeting(context, id, collective) {
                 Meeting::Nobody => {
                     let duration = inside(context, id, task, collective);
-                    self.do_alone(id, (position, task), duration);
+                    self.do_alone(id, turn, duration);
                     Step::Next
                 }
                 Meeting::AllToAll => {
                     let all_to_alls = &mut self.all_to_alls;
-                    self.gating.arrive(context, all_to_alls, id, (position, task))
+                    self.gating.arrive(context, all_to_alls, id, turn)
                 }
-                Meeting::Ring => self.rings.join(context, id, (position, task)),
+                Meeting::Ring => self.rings.join(context, id, turn),
             },
-            TaskKind::Send { peer, tag, bytes } => {
-                self.messages.send(context, id, task, (*peer, *tag, *bytes));
+            TaskKind::Send { .. } => {
+                self.messages.send(context, id, task);
                 Step::Next
             }
-            TaskKind::Receive { peer, tag } => {
-                self.messages.receive(context, id, task, (*peer, *tag))
-            }
-            TaskKind::Wait { .. } => self.wait(id, (position, task)),
+            TaskKind::Receive { .. } => self.messages.receive(context, id, task),
+
+            TaskKind::Wait { .. } => self.wait(id, turn),
         }
     }
 
     /// Waits for the task of a handle.
-    fn wait(&mut self, id: StreamId, (position, waits): (TaskIndex, &'a Task)) -> Step {
+    fn wait(&mut self, id: StreamId, Turn { position, task: waits }: Turn<'a>) -> Step {
         let context = &mut self.context;
         let role = context.streams[id].role;
         let awaited = context.index.roles[role.index()].awaited[position.index()];
         let ended = &context.tasks(id)[awaited.index()];
+        let turn = Turn { position: awaited, task: ended };
         match ended.collective().map(|collective| meeting(context, id, collective)) {
-            Some(Meeting::AllToAll) => self.all_to_alls.wait(context, id, waits, (awaited, ended)),
-            Some(Meeting::Ring) => self.rings.wait(context, id, waits, (awaited, ended)),
-            Some(Meeting::Nobody) | None => {
-                self.completions.wait(context, id, waits, (awaited, ended))
-            }
+            Some(Meeting::AllToAll) => self.all_to_alls.wait(context, id, waits, turn),
+            Some(Meeting::Ring) => self.rings.wait(context, id, waits, turn),
+            Some(Meeting::Nobody) | None => self.completions.wait(context, id, waits, turn),
         }
     }
 
     /// A stream does a task for which it needs nobody else.
-    fn do_alone(
-        &mut self,
-        id: StreamId,
-        (position, task): (TaskIndex, &'a Task),
-        duration: Duration,
-    ) {
-        let context = &mut self.context;
+    fn do_alone(&mut self, id: StreamId, turn: Turn<'a>, duration: Duration) {
+        let (context, task) = (&mut self.context, turn.task);
         let began = context.streams[id].at;
         let is_alongside = task.collective().is_some_and(|collective| collective.asynchronous);
         if !is_alongside {
@@ -318,7 +313,7 @@ impl<'a> Engine<'a> {
                 path.charge(task.category, duration);
             }
             let end = End { began, done: began + duration, path };
-            self.completions.complete(context, id, (position, task), end);
+            self.completions.complete(context, id, turn, end);
         }
     }
 

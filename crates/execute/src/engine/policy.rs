@@ -26,11 +26,10 @@ use super::streams::StreamId;
 use crate::circuits::Circuits;
 use crate::circuits::record::Decisions;
 use crate::critical_path::CriticalPath;
+use crate::index::{GroupKey, Turn};
 use crate::timeline::Snapshot;
 use lightloom_decide::{Decision, Prediction};
-use lightloom_model::{
-    FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, TaskIndex, Time, WorkerId,
-};
+use lightloom_model::{FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, Time, WorkerId};
 
 /// The circuits, and when the all-to-alls that use them may begin.
 #[derive(Debug)]
@@ -75,17 +74,17 @@ impl<'a> Gating<'a> {
         context: &mut Context<'a>,
         all_to_alls: &mut AllToAlls<'a>,
         id: StreamId,
-        (position, task): (TaskIndex, &'a Task),
+        Turn { position, task }: Turn<'a>,
     ) -> Step {
         let collective = task.collective().expect("an all-to-all is a collective");
         let family = collective.family.expect("an all-to-all is over a family");
         let (worker, role) = (context.streams[id].worker, context.streams[id].role);
         let here = context.index.membership(family, worker).expect("checked");
-        let group = (family, here.group);
+        let group = GroupKey { family, group: here.group };
         let sequence = context.index.roles[role.index()].sequence[position.index()];
         let number = all_to_alls.reached(group, sequence).unwrap_or_else(|| {
             let gate = self.gate_for(context, group, task);
-            all_to_alls.set_up(context.graph, group, sequence, (task, gate))
+            all_to_alls.set_up(context.graph, group, sequence, task, gate)
         });
         let is_last = all_to_alls.arrive(context, number, here.place, id);
         // A blocking one is released when its part is done, which may be now.
@@ -105,7 +104,7 @@ impl<'a> Gating<'a> {
         number: u32,
         place: u32,
     ) {
-        let circuits = if Some(all_to_alls.get(number).group.0) == self.family {
+        let circuits = if Some(all_to_alls.get(number).group.family) == self.family {
             self.circuits.as_mut()
         } else {
             None
@@ -120,7 +119,8 @@ impl<'a> Gating<'a> {
         context: &mut Context<'a>,
         all_to_alls: &mut AllToAlls<'a>,
     ) {
-        while let Some(Over { group: (family, group), sequence, path }) = all_to_alls.over.pop() {
+        while let Some(Over { group: key, sequence, path }) = all_to_alls.over.pop() {
+            let GroupKey { family, group } = key;
             if Some(family) != self.family {
                 continue;
             }
@@ -158,7 +158,7 @@ impl<'a> Gating<'a> {
     fn gate_for(
         &mut self,
         context: &Context<'a>,
-        (family, group): (FamilyId, GroupId),
+        GroupKey { family, group }: GroupKey,
         task: &Task,
     ) -> Gate {
         let Some(circuits) = &self.circuits else { return Gate::free() };
@@ -229,7 +229,7 @@ impl<'a> Gating<'a> {
             circuits.region_mut(region).pending.push(group);
             Gate::Pending
         };
-        self.set_gate(context, all_to_alls, (group, reached), gate);
+        self.set_gate(context, all_to_alls, group, reached, gate);
     }
 
     /// Decides for the groups that have waited, if nobody uses their circuits any more.
@@ -253,7 +253,7 @@ impl<'a> Gating<'a> {
         number: u32,
     ) {
         let entry = all_to_alls.get(number);
-        let group = entry.group.1.0;
+        let group = entry.group.group.0;
         let path = entry.members[entry.latest as usize].path.clone();
         let circuits = self.circuits.as_ref().expect("only circuits block");
         let region = circuits.of_group(group).expect("the group crosses servers");
@@ -263,7 +263,7 @@ impl<'a> Gating<'a> {
         } else {
             self.decide_with_pending(context, region, group, path)
         };
-        self.set_gate(context, all_to_alls, (group, Some(number)), gate);
+        self.set_gate(context, all_to_alls, group, Some(number), gate);
     }
 
     /// Decides for a group, and for those that have waited until nobody used their circuits.
@@ -315,7 +315,7 @@ impl<'a> Gating<'a> {
         if decision.pairs > 0 {
             context.queue.push(ready, FIRST, Event::CircuitsUp(region));
         }
-        self.take_snapshot(context, (region, groups[0]), ready, decision);
+        self.take_snapshot(context, region, groups[0], ready, decision);
         Gate::Open(Opening { from: now, ready, path })
     }
 
@@ -352,7 +352,8 @@ impl<'a> Gating<'a> {
     fn take_snapshot(
         &mut self,
         context: &Context<'a>,
-        (region, group): (u32, u32),
+        region: u32,
+        group: u32,
         ready: Time,
         decision: Decision,
     ) {
@@ -383,7 +384,8 @@ impl<'a> Gating<'a> {
         &mut self,
         context: &mut Context<'a>,
         all_to_alls: &mut AllToAlls<'a>,
-        (group, reached): (u32, Option<u32>),
+        group: u32,
+        reached: Option<u32>,
         gate: Gate,
     ) {
         let Some(number) = reached else {
@@ -408,7 +410,7 @@ impl<'a> Gating<'a> {
         let role = context.index.role_of_group(context.graph, family, GroupId(group));
         let role = &context.index.roles[role.index()];
         let sequence = role.sequence[role.all_to_alls[number as usize].index()];
-        all_to_alls.reached((family, GroupId(group)), sequence)
+        all_to_alls.reached(GroupKey { family, group: GroupId(group) }, sequence)
     }
 
     /// Accounts of the circuits at the end of the step.

@@ -5,9 +5,8 @@
 //! latency plus L / GPU rate. What each edge carries, and in how many steps, is the kind's
 //! ([`crate::collective`]), divided among the paths of the ring: one on a packet fabric; both
 //! directions, and all cycles of the topology, on fixed circuits (see `fabric::rings`). In each
-//! step
-//! a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and the
-//! start-up latency is steps times the mean latency of the edges, of the slowest path.
+//! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
+//! the start-up latency is steps times the mean latency of the edges, of the slowest path.
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, PhaseTransfer, Step, record};
@@ -17,6 +16,7 @@ use crate::collective::Circulation;
 use crate::critical_path::CriticalPath;
 use crate::fabric::Way;
 use crate::fabric::rings::RingWay;
+use crate::index::Turn;
 use crate::slab::Slab;
 use lightloom_model::{
     Carrier, Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
@@ -84,7 +84,7 @@ impl<'a> Rings<'a> {
         &mut self,
         context: &mut Context<'a>,
         id: StreamId,
-        (position, task): (TaskIndex, &'a Task),
+        Turn { position, task }: Turn<'a>,
     ) -> Step {
         let number = self.find(context, id, position, task);
         let stream = &context.streams[id];
@@ -155,7 +155,7 @@ impl<'a> Rings<'a> {
         let mean = Duration(longest / circulation.edges);
         let stretch = phase_stretch(context, task, &edges, mean);
         for (way, bytes) in &edges {
-            context.start((way, *bytes), stretch, task.priority, Owner::Ring(number));
+            context.start(way, *bytes, stretch, task.priority, Owner::Ring(number));
         }
         let ring = &mut self.entries[number];
         ring.pieces_left = edges.len() as u32;
@@ -243,7 +243,7 @@ impl<'a> Rings<'a> {
         context: &mut Context<'a>,
         id: StreamId,
         waits: &'a Task,
-        (position, ended): (TaskIndex, &'a Task),
+        Turn { position, task: ended }: Turn<'a>,
     ) -> Step {
         let number = self.find(context, id, position, ended);
         let asynchronous = ended.collective().is_some_and(|collective| collective.asynchronous);
