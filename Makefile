@@ -24,6 +24,7 @@ check: .venv/installed-docs docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest lightloom._core --mypy-config-file pyproject.toml
 
 docs: .venv/installed-docs
 	$(BIN)/mkdocs build --quiet --strict

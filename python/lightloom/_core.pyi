@@ -26,7 +26,6 @@ from lightloom.schedule.rotornet import RotorSchedule
 from lightloom.workload.task_graph import TaskGraph
 
 __version__: str
-__all__: list[str]
 
 # sets of names: crates/python/src/choices.rs
 
@@ -443,7 +442,7 @@ class Decider:
         region: DeciderRegion,
         policy: object,
         timing: object,
-        allocator: Callable[[list[AllocationRequest]], list[npt.NDArray[np.uint16]]] | None,
+        allocator: Callable[[list[ProposalRequest]], list[npt.NDArray[np.uint16]]] | None,
     ) -> None: ...
     def start(self) -> Held: ...
     def hold(self, circuits: npt.NDArray[np.uint16]) -> Held: ...
@@ -457,25 +456,82 @@ class Decider:
 
 # simulate: crates/python/src/execute.rs
 
-AllocationRequest = tuple[
-    npt.NDArray[np.uint64],
-    npt.NDArray[np.uint32],
-    npt.NDArray[np.bool_] | None,
-    npt.NDArray[np.uint16] | None,
-    tuple[int, list[int]],
-    bool,
-]
+@final
+class ProposalRequest:
+    @property
+    def demand(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def ports(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def allowed(self) -> npt.NDArray[np.bool_] | None: ...
+    @property
+    def previous(self) -> npt.NDArray[np.uint16] | None: ...
+    @property
+    def circuit_bps(self) -> int: ...
+    @property
+    def eps_bps(self) -> list[int]: ...
+    @property
+    def split(self) -> bool: ...
 
 class NetworkInvalid(ValueError): ...  # noqa: N818
+
+@final
+class StepOutcome:
+    @property
+    def categories(self) -> list[str]: ...
+    @property
+    def step_ps(self) -> int: ...
+    @property
+    def critical_path_ps(self) -> list[int]: ...
+    @property
+    def roles(self) -> list[tuple[str, int, list[int]]]: ...
+    @property
+    def straggler_wait_ps(self) -> int: ...
+    @property
+    def carriers(self) -> list[str]: ...
+    @property
+    def purpose_bytes(self) -> list[tuple[str, list[int]]]: ...
+    @property
+    def circuits(self) -> dict[str, Any]: ...
+    @property
+    def links(self) -> list[dict[str, Any]]: ...
+    @property
+    def run_hash(self) -> str: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def flows(self) -> int: ...
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def packet_hops(self) -> int: ...
+    @property
+    def flow_work(self) -> dict[str, int]: ...
+    @property
+    def timeline(self) -> dict[str, npt.NDArray[Any]]: ...
+    @property
+    def circuit_timeline(self) -> dict[str, npt.NDArray[Any]]: ...
+    @property
+    def snapshots(self) -> list[dict[str, Any]]: ...
+    @property
+    def decisions(
+        self,
+    ) -> (
+        tuple[
+            list[DeciderRegion],
+            list[tuple[int, int, Held, list[Upcoming], Decision]],
+        ]
+        | None
+    ): ...
 
 def execute(
     graph: TaskGraph,
     network: dict[str, Any],
     options: dict[str, Any],
     progress: Callable[[float], bool | None] | None,
-    allocator: Callable[[list[AllocationRequest]], list[npt.NDArray[np.uint16]]] | None,
+    allocator: Callable[[list[ProposalRequest]], list[npt.NDArray[np.uint16]]] | None,
     model: PhaseBook | tuple[str, int | None, int | None, int] | None,
-) -> dict[str, Any]: ...
+) -> StepOutcome: ...
 
 @final
 class PhaseBook:

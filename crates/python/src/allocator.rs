@@ -3,54 +3,65 @@
 use lightloom_decide::CircuitAllocator;
 use lightloom_model::Invalid;
 use lightloom_schedule::Request;
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::ndarray::ArrayView2;
+use numpy::{Element, PyArray1, PyArray2};
 use pyo3::prelude::*;
 
-/// Demand, ports, allowed pairs, circuits that are there, (circuit, EPS) bits per second, split;
-/// matrices are flat.
-type PyAllocationRequest<'py> = (
-    Bound<'py, PyArray1<u64>>,
-    Bound<'py, PyArray1<u32>>,
-    Option<Bound<'py, PyArray1<bool>>>,
-    Option<Bound<'py, PyArray1<u16>>>,
-    (u64, Vec<u64>),
-    bool,
-);
+use crate::arrays::Column;
+
+/// What an allocator is to propose circuits for; see `lightloom.schedule.AllocationRequest`.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct ProposalRequest {
+    demand: Py<PyArray2<u64>>,
+    ports: Py<PyArray1<u32>>,
+    allowed: Option<Py<PyArray2<bool>>>,
+    previous: Option<Py<PyArray2<u16>>>,
+    circuit_bps: u64,
+    eps_bps: Vec<u64>,
+    split: bool,
+}
+
+impl ProposalRequest {
+    fn new(py: Python<'_>, request: &Request) -> Self {
+        let n = request.servers;
+        Self {
+            demand: matrix(py, n, request.demand),
+            ports: PyArray1::from_slice(py, request.ports).unbind(),
+            allowed: request.allowed.map(|allowed| matrix(py, n, allowed)),
+            previous: request.previous.map(|previous| matrix(py, n, previous)),
+            circuit_bps: request.circuit_rate.0,
+            eps_bps: (0..n).map(|server| request.eps_rates.of(server).0).collect(),
+            split: request.split,
+        }
+    }
+}
+
+fn matrix<T: Element + Clone>(py: Python<'_>, n: usize, values: &[T]) -> Py<PyArray2<T>> {
+    let view = ArrayView2::from_shape((n, n), values).expect("a request is consistent");
+    PyArray2::from_array(py, &view).unbind()
+}
 
 /// Calls a function with a list of requests; it returns as many flat matrices of circuits.
-pub struct Caller {
+pub(crate) struct Caller {
     /// The function.
-    pub function: Py<PyAny>,
+    pub(crate) function: Py<PyAny>,
     /// What it raised.
-    pub error: Option<PyErr>,
+    pub(crate) error: Option<PyErr>,
 }
 
 impl CircuitAllocator for Caller {
     fn allocate(&mut self, requests: &[Request]) -> Result<Vec<Vec<u16>>, Invalid> {
-        let called = Python::attach(|py| {
+        let proposed = Python::attach(|py| {
             py.check_signals()?;
-            let given: Vec<PyAllocationRequest<'_>> =
-                requests.iter().map(|request| convert(py, request)).collect();
-            let proposals: Vec<PyReadonlyArray1<'_, u16>> =
-                self.function.bind(py).call1((given,))?.extract()?;
-            Ok(proposals.iter().map(|circuits| circuits.as_array().to_vec()).collect())
+            let given: Vec<ProposalRequest> =
+                requests.iter().map(|request| ProposalRequest::new(py, request)).collect();
+            let proposals: Vec<Column<u16>> = self.function.bind(py).call1((given,))?.extract()?;
+            Ok(proposals.into_iter().map(|Column(circuits)| circuits).collect())
         });
-        called.map_err(|error: PyErr| {
+        proposed.map_err(|error: PyErr| {
             let text = error.to_string();
             self.error = Some(error);
             Invalid(text)
         })
     }
-}
-
-fn convert<'py>(py: Python<'py>, request: &Request) -> PyAllocationRequest<'py> {
-    let eps = (0..request.servers).map(|server| request.eps_rates.of(server).0).collect();
-    (
-        PyArray1::from_slice(py, request.demand),
-        PyArray1::from_slice(py, request.ports),
-        request.allowed.map(|allowed| PyArray1::from_slice(py, allowed)),
-        request.previous.map(|previous| PyArray1::from_slice(py, previous)),
-        (request.circuit_rate.0, eps),
-        request.split,
-    )
 }

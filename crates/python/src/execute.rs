@@ -2,28 +2,24 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use crate::allocator::Caller;
+use crate::allocator::{Caller, ProposalRequest};
 use crate::graph::GraphColumns;
+use crate::outcome::StepOutcome;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
 use crate::predictor::PredictorFunction;
-use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
 use lightloom_decide::{CircuitAllocator, DemandPredictor};
-use lightloom_execute::{
-    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, ExecuteError,
-    Model, Options, Outcome, Plugins, Snapshot, Timeline, execute_as, total_tasks,
-};
+use lightloom_execute::{ExecuteError, Model, Options, Plugins, execute_as, total_tasks};
 use lightloom_kernel::Observer;
 use lightloom_model::{
     Choice, Circuit, Cycle, Direct, Duration, Eps, Failures, Network, NvSwitch, Ocs, Policy, Rate,
     RelayChunk, Route, SwitchTiming, Time, WorkerId,
 };
-use numpy::{Element, IntoPyArray, PyReadonlyArray1};
+use numpy::{Element, PyReadonlyArray1};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
 
@@ -31,6 +27,8 @@ create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NetworkInvalid", module.py().get_type::<NetworkInvalid>())?;
     module.add_class::<PhaseBook>()?;
+    module.add_class::<ProposalRequest>()?;
+    module.add_class::<StepOutcome>()?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     Ok(())
 }
@@ -47,7 +45,7 @@ fn execute<'py>(
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
     model: Option<PacketModel<'_>>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<StepOutcome> {
     let graph = graph.into_graph()?;
     let network = read_network(network)?;
     let model = model.map(|model| model.of(&network)).transpose()?;
@@ -79,7 +77,7 @@ fn execute<'py>(
     if let Some(error) = raised.or(watcher.error) {
         return Err(error);
     }
-    give(py, options.record_decisions, result.map_err(refuse)?)
+    StepOutcome::new(py, options.record_decisions, result.map_err(refuse)?)
 }
 
 pub(crate) fn refuse(error: ExecuteError) -> PyErr {
@@ -266,121 +264,4 @@ fn server_lists(direct: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<Vec<u32>
 fn word<T: Choice>(dictionary: &Bound<'_, PyDict>) -> PyResult<T> {
     let given: String = value(dictionary, T::KEY)?;
     T::parse(&given).map_err(|error| NetworkInvalid::new_err(error.to_string()))
-}
-
-fn give(py: Python<'_>, recorded: bool, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
-    let result = PyDict::new(py);
-    result.set_item("categories", outcome.categories)?;
-    result.set_item("step_ps", outcome.step.0)?;
-    result.set_item("run_hash", format!("{:032x}", outcome.run_hash))?;
-    result.set_item("events", outcome.events)?;
-    result.set_item("flows", outcome.flows)?;
-    result.set_item("packet_hops", outcome.packet_hops)?;
-    result.set_item("tasks", outcome.tasks)?;
-    result.set_item("critical_path_ps", outcome.critical_path)?;
-    let roles = outcome.roles.into_iter().map(|role| (role.name, role.workers, role.spent));
-    result.set_item("roles", roles.collect::<Vec<_>>())?;
-    result.set_item("straggler_wait_ps", outcome.straggler_wait)?;
-    let bytes = PyDict::new(py);
-    for purpose in outcome.ledger.purposes {
-        let carried = PyDict::new(py);
-        for (carrier, size) in CARRIER_NAMES.iter().zip(purpose.carried) {
-            carried.set_item(carrier, size)?;
-        }
-        bytes.set_item(purpose.name, carried)?;
-    }
-    result.set_item("bytes", bytes)?;
-    result.set_item("circuits", give_circuits(py, &outcome.circuits)?)?;
-    let links = outcome
-        .links
-        .into_iter()
-        .map(|class| (class.name, class.links, class.carried_bytes, class.mean, class.max));
-    result.set_item("links", links.collect::<Vec<_>>())?;
-    result.set_item("timeline", give_timeline(py, outcome.timeline)?)?;
-    result.set_item("circuit_timeline", give_circuit_timeline(py, outcome.circuit_timeline)?)?;
-    let snapshots: Vec<Bound<'_, PyDict>> = outcome
-        .snapshots
-        .into_iter()
-        .map(|snapshot| give_snapshot(py, snapshot))
-        .collect::<PyResult<_>>()?;
-    result.set_item("snapshots", snapshots)?;
-    let decisions = recorded.then(|| give_decisions(outcome.decisions));
-    result.set_item("decisions", decisions)?;
-    let work = PyDict::new(py);
-    work.set_item("recomputations", outcome.flow_statistics.recomputations)?;
-    work.set_item("links_touched", outcome.flow_statistics.links_touched)?;
-    work.set_item("flows_touched", outcome.flow_statistics.flows_touched)?;
-    result.set_item("flow_work", work)?;
-    Ok(result)
-}
-
-/// Time, region, circuits held, upcoming all-to-alls, decision.
-type PyRecord = (u64, u32, PyHeld, Vec<PyUpcoming>, PyDecision);
-
-fn give_decisions(decisions: Decisions) -> (Vec<PyRegion>, Vec<PyRecord>) {
-    let record = |record: DecisionRecord| {
-        let held = PyHeld(Arc::new(record.held));
-        let upcoming = record.upcoming.into_iter().map(PyUpcoming).collect();
-        (record.time.0, record.region, held, upcoming, PyDecision(record.decision))
-    };
-    let regions = decisions.regions.into_iter().map(PyRegion).collect();
-    (regions, decisions.records.into_iter().map(record).collect())
-}
-
-fn give_circuits<'py>(
-    py: Python<'py>,
-    circuits: &CircuitStatistics,
-) -> PyResult<Bound<'py, PyDict>> {
-    let given = PyDict::new(py);
-    given.set_item("decisions", circuits.decisions)?;
-    given.set_item("reconfigurations", circuits.reconfigurations)?;
-    given.set_item("skipped", circuits.skipped)?;
-    given.set_item("pairs_changed", circuits.pairs_changed)?;
-    given.set_item("delay_ps", circuits.delay.0)?;
-    given.set_item("exposed_ps", circuits.exposed.0)?;
-    given.set_item("saved_s", circuits.saved_s)?;
-    given.set_item("makespan_s", circuits.makespan_s)?;
-    given.set_item("bound_s", circuits.bound_s)?;
-    given.set_item("relayed", circuits.relayed)?;
-    given.set_item("one_hop", circuits.one_hop)?;
-    given.set_item("allocations", circuits.allocations)?;
-    given.set_item("shared", circuits.shared)?;
-    Ok(given)
-}
-
-fn give_timeline(py: Python<'_>, timeline: Timeline) -> PyResult<Bound<'_, PyDict>> {
-    let given = PyDict::new(py);
-    given.set_item("worker", timeline.worker.into_pyarray(py))?;
-    given.set_item("stream", timeline.stream.into_pyarray(py))?;
-    given.set_item("start_ps", timeline.start.into_pyarray(py))?;
-    given.set_item("end_ps", timeline.end.into_pyarray(py))?;
-    given.set_item("category", timeline.category.into_pyarray(py))?;
-    given.set_item("layer", timeline.layer.into_pyarray(py))?;
-    given.set_item("micro_batch", timeline.micro_batch.into_pyarray(py))?;
-    Ok(given)
-}
-
-fn give_circuit_timeline(py: Python<'_>, timeline: CircuitTimeline) -> PyResult<Bound<'_, PyDict>> {
-    let given = PyDict::new(py);
-    given.set_item("server_a", timeline.a.into_pyarray(py))?;
-    given.set_item("server_b", timeline.b.into_pyarray(py))?;
-    given.set_item("count", timeline.count.into_pyarray(py))?;
-    given.set_item("up_ps", timeline.up.into_pyarray(py))?;
-    given.set_item("down_ps", timeline.down.into_pyarray(py))?;
-    Ok(given)
-}
-
-fn give_snapshot(py: Python<'_>, snapshot: Snapshot) -> PyResult<Bound<'_, PyDict>> {
-    let given = PyDict::new(py);
-    given.set_item("time_ps", snapshot.time.0)?;
-    given.set_item("ready_ps", snapshot.ready.0)?;
-    given.set_item("group", snapshot.group)?;
-    given.set_item("layer", snapshot.layer)?;
-    given.set_item("micro_batch", snapshot.micro_batch)?;
-    given.set_item("servers", snapshot.servers.into_pyarray(py))?;
-    given.set_item("demand", snapshot.demand.into_pyarray(py))?;
-    given.set_item("circuits", snapshot.circuits.into_pyarray(py))?;
-    given.set_item("makespan_s", snapshot.makespan)?;
-    given.set_item("chosen", snapshot.chosen.name())?;
-    Ok(given)
 }

@@ -8,6 +8,7 @@ mod choices;
 mod demand;
 mod execute;
 mod graph;
+mod outcome;
 mod packets;
 mod phases;
 mod predictor;
@@ -22,5 +23,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     execute::register(module)?;
     packets::register(module)?;
     schedule::register(module)?;
-    Ok(())
+    // Kept by PyO3 as names are added; `_core.pyi` is the list of them.
+    module.delattr("__all__")
 }

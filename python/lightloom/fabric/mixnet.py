@@ -42,12 +42,10 @@ from lightloom.units import to_bps, to_ps
 
 
 def exact_circuits(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
-    """Propose the circuits of a run by integer programming; takes tens of milliseconds each."""
+    """Propose circuits for the requests of a run by integer programming, each in some 10 ms."""
     return [
-        allocate_region(
-            request.demand, request.region, method="exact", previous=request.previous
-        ).circuits
-        for request in requests
+        allocate_region(one.demand, one.region, method="exact", previous=one.previous).circuits
+        for one in requests
     ]
 
 

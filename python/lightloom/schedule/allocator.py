@@ -47,9 +47,9 @@ class AllocatorCallback:
         self.name: str = getattr(allocator, "__name__", "custom")
         self.raised: BaseException | None = None
 
-    def __call__(self, given: list[_core.AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
+    def __call__(self, given: list[_core.ProposalRequest]) -> list[npt.NDArray[np.uint16]]:
         """Return the circuits of each request, flat."""
-        requests = [_request(*request) for request in given]
+        requests = [_request(request) for request in given]
         try:
             proposals = list(self._allocator(requests))
         except BaseException as error:
@@ -63,23 +63,14 @@ class AllocatorCallback:
         ]
 
 
-def _request(
-    demand: npt.NDArray[np.uint64],
-    ports: npt.NDArray[np.uint32],
-    allowed: npt.NDArray[np.bool_] | None,
-    previous: npt.NDArray[np.uint16] | None,
-    rates_bps: tuple[int, list[int]],
-    split: bool,
-) -> AllocationRequest:
-    n = len(ports)
-    circuit_bps, eps_bps = rates_bps
+def _request(given: _core.ProposalRequest) -> AllocationRequest:
+    eps_bps = given.eps_bps
     one_rate = len(set(eps_bps)) == 1
     region = Region(
-        ports=ports,
-        circuit_gbps=circuit_bps / 1e9,
+        ports=given.ports,
+        circuit_gbps=given.circuit_bps / 1e9,
         eps_gbps=eps_bps[0] / 1e9 if one_rate else np.array(eps_bps) / 1e9,
-        split=split,
-        allowed=None if allowed is None else allowed.reshape(n, n),
+        split=given.split,
+        allowed=given.allowed,
     )
-    held = None if previous is None else previous.reshape(n, n)
-    return AllocationRequest(demand.reshape(n, n), region, held)
+    return AllocationRequest(given.demand, region, given.previous)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import _core
 from lightloom.fabric.network import Ocs
 from lightloom.simulate.decisions import DecisionLog, decision_log
 from lightloom.units import PS_PER_S
@@ -249,33 +250,33 @@ class Run:
         }
 
 
-def run_of(raw: Mapping[str, Any], custom_allocator: str | None, ocs: Ocs | None) -> Run:
+def run_of(outcome: _core.StepOutcome, custom_allocator: str | None, ocs: Ocs | None) -> Run:
     """Convert what the core returned; ``custom_allocator`` names a user's."""
-    names: list[str] = raw["categories"]
-    roles: list[tuple[str, int, list[int]]] = raw["roles"]
+    names, roles = outcome.categories, outcome.roles
     totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
     workers = sum(count for _, count, _ in roles)
-    circuits = dict(raw["circuits"])
-    delay, exposed = circuits.pop("delay_ps"), circuits.pop("exposed_ps")
     return Run(
-        step_time_s=_seconds(raw["step_ps"]),
-        critical_path_s=_by_category(names, raw["critical_path_ps"]),
+        step_time_s=_seconds(outcome.step_ps),
+        critical_path_s=_by_category(names, outcome.critical_path_ps),
         mean_s=_by_category(names, totals, workers),
         role_s={role: _by_category(names, spent, count) for role, count, spent in roles},
-        straggler_wait_s=_seconds(raw["straggler_wait_ps"] / workers),
-        purpose_bytes={purpose: dict(row) for purpose, row in raw["bytes"].items()},
-        circuits=CircuitUse(delay_s=_seconds(delay), exposed_s=_seconds(exposed), **circuits),
-        links=tuple(LinkUse(*row) for row in raw["links"]),
-        run_hash=raw["run_hash"],
-        events=raw["events"],
-        flows=raw["flows"],
-        tasks=raw["tasks"],
-        packet_hops=raw["packet_hops"],
-        flow_work=dict(raw["flow_work"]),
-        timeline=Timeline(**_in_seconds(raw["timeline"]), categories=tuple(names)),
-        circuit_timeline=CircuitTimeline(**_in_seconds(raw["circuit_timeline"])),
-        snapshots=tuple(_snapshot(entry, custom_allocator) for entry in raw["snapshots"]),
-        decisions=decision_log(raw["decisions"], ocs),
+        straggler_wait_s=_seconds(outcome.straggler_wait_ps / workers),
+        purpose_bytes={
+            purpose: dict(zip(outcome.carriers, row, strict=True))
+            for purpose, row in outcome.purpose_bytes
+        },
+        circuits=CircuitUse(**_in_seconds(outcome.circuits)),
+        links=tuple(LinkUse(**row) for row in outcome.links),
+        run_hash=outcome.run_hash,
+        events=outcome.events,
+        flows=outcome.flows,
+        tasks=outcome.tasks,
+        packet_hops=outcome.packet_hops,
+        flow_work=outcome.flow_work,
+        timeline=Timeline(**_in_seconds(outcome.timeline), categories=tuple(names)),
+        circuit_timeline=CircuitTimeline(**_in_seconds(outcome.circuit_timeline)),
+        snapshots=tuple(_snapshot(entry, custom_allocator) for entry in outcome.snapshots),
+        decisions=decision_log(outcome.decisions, ocs),
     )
 
 

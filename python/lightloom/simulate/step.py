@@ -47,5 +47,5 @@ class StepRunner:
         }
         network = as_plain(self.network)
         with core_errors(allocator, predictor):
-            raw = _core.execute(self.graph, network, options, progress, allocator, model)
-        return run_of(raw, None if allocator is None else allocator.name, self.network.ocs)
+            outcome = _core.execute(self.graph, network, options, progress, allocator, model)
+        return run_of(outcome, None if allocator is None else allocator.name, self.network.ocs)
