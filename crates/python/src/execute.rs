@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
 
 /// Adds the function to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NetworkInvalid", module.py().get_type::<NetworkInvalid>())?;
     module.add_class::<PhaseBook>()?;
     module.add_class::<ProposalRequest>()?;

@@ -1,5 +1,7 @@
 //! Builds `lightloom._core`: conversions and calls only, one file per room of the Python package.
 
+#![warn(unreachable_pub)]
+
 use pyo3::prelude::*;
 
 mod allocator;

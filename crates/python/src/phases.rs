@@ -12,7 +12,7 @@ type Packets = (String, Option<u32>, Option<u32>, u64);
 
 /// What a run is asked to be other than fluid flows.
 #[derive(FromPyObject)]
-pub enum PacketModel<'py> {
+pub(crate) enum PacketModel<'py> {
     /// Flows stretched by phases.
     Phases(PyRef<'py, PhaseBook>),
     /// Packets throughout.
@@ -20,7 +20,7 @@ pub enum PacketModel<'py> {
 }
 
 /// The same, without the interpreter.
-pub enum ReadModel {
+pub(crate) enum ReadModel {
     /// See [`PacketModel`].
     Phases(Arc<Mutex<Book>>),
     /// See [`PacketModel`].
@@ -29,7 +29,7 @@ pub enum ReadModel {
 
 impl PacketModel<'_> {
     /// For a network.
-    pub fn of(self, network: &Network) -> PyResult<ReadModel> {
+    pub(crate) fn of(self, network: &Network) -> PyResult<ReadModel> {
         Ok(match self {
             Self::Phases(phases) => ReadModel::Phases(Arc::clone(&phases.book)),
             Self::Packets(packets) => ReadModel::Packets(read_packets(packets, network)?),
@@ -39,7 +39,7 @@ impl PacketModel<'_> {
 
 impl ReadModel {
     /// The book, for as long as it is looked at.
-    pub fn book(&self) -> Option<MutexGuard<'_, Book>> {
+    pub(crate) fn book(&self) -> Option<MutexGuard<'_, Book>> {
         match self {
             Self::Phases(book) => Some(lock(book)),
             Self::Packets(_) => None,
@@ -47,7 +47,7 @@ impl ReadModel {
     }
 
     /// How packets are sent, where there is no book.
-    pub fn options(&self) -> &PacketOptions {
+    pub(crate) fn options(&self) -> &PacketOptions {
         match self {
             Self::Phases(_) => unreachable!("a book has its own"),
             Self::Packets(options) => options,

@@ -9,7 +9,7 @@ const MAX_BYTES: u64 = 1 << 53;
 const MAX_NODES: usize = 1 << 10;
 
 /// What bounds the time to serve a demand.
-pub struct Lines {
+pub(crate) struct Lines {
     /// The most bytes that a node sends or receives.
     pub largest: u64,
     /// The most bytes of one pair.
@@ -17,7 +17,7 @@ pub struct Lines {
 }
 
 /// Checks that a demand is `nodes` x `nodes`; the diagonal is ignored.
-pub fn check_square(demand: &[u64], nodes: usize) -> Result<Lines, Invalid> {
+pub(crate) fn check_square(demand: &[u64], nodes: usize) -> Result<Lines, Invalid> {
     if nodes > MAX_NODES {
         return Err(Invalid(format!("{nodes} nodes: at most {MAX_NODES}")));
     }
@@ -42,7 +42,7 @@ pub fn check_square(demand: &[u64], nodes: usize) -> Result<Lines, Invalid> {
 }
 
 /// A time in bytes, if it fits.
-pub fn length_of(parts: impl Iterator<Item = u128>) -> Result<u64, Invalid> {
+pub(crate) fn length_of(parts: impl Iterator<Item = u128>) -> Result<u64, Invalid> {
     let length: u128 = parts.sum();
     u64::try_from(length).map_err(|_| Invalid(format!("a length of {length} bytes is beyond 2^64")))
 }

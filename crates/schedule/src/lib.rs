@@ -11,6 +11,8 @@
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
 //! answer. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
 
+#![warn(unreachable_pub)]
+
 pub mod allocation;
 pub mod coloring;
 mod demand;

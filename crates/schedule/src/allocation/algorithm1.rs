@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 use super::problem::{Circuits, Problem};
 
 /// Algorithm 1 as printed.
-pub fn paper(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
+pub(super) fn paper(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
     let mut circuits = problem.no_circuits();
     let mut queue = Queue::new(problem, previous);
     while let Some(entry) = queue.pop() {
@@ -34,7 +34,7 @@ pub fn paper(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
 /// As the simulator that the MixNet authors published: when the C-th circuit is given, the
 /// pair's remaining need is divided by 100 C, so that in effect each pair gets its first circuit
 /// before any gets a second one, unless demands differ by more than 100.
-pub fn reference(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
+pub(super) fn reference(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
     let mut circuits = problem.no_circuits();
     let mut queue = Queue::new(problem, previous);
     while let Some(entry) = queue.pop() {

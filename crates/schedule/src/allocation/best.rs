@@ -14,7 +14,7 @@ const PATIENCE: usize = 3;
 /// Beyond the parametric one, this looks from where each of the others ends: local search is not
 /// exact, and another start may lead to another end. Where the parametric one is proved, these can
 /// only be as fast.
-pub fn best(problem: &Problem) -> Candidate {
+pub(super) fn best(problem: &Problem) -> Candidate {
     let found = parametric(problem);
     if found.stays(problem) {
         return found;

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use super::routing::split_time;
 
 /// Largest over all lines of the time that the line needs with circuits of its own choice.
-pub fn line_bound(problem: &Problem) -> f64 {
+pub(super) fn line_bound(problem: &Problem) -> f64 {
     let n = problem.n;
     let mut bound = problem.port_bound();
     let mut line = Line { rests: Vec::with_capacity(n), counts: vec![0; n] };

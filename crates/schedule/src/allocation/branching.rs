@@ -11,13 +11,13 @@
 use super::problem::{Circuits, Problem, ROUNDING};
 
 /// Largest region that is looked at.
-pub const MAX_SERVERS: usize = 16;
+pub(super) const MAX_SERVERS: usize = 16;
 
 /// Lines of the largest region.
 const LINES: usize = 2 * MAX_SERVERS;
 
 /// What is known about a time.
-pub enum Verdict {
+pub(super) enum Verdict {
     /// Circuits that finish by it.
     Possible(Circuits),
     /// There are none.
@@ -27,7 +27,7 @@ pub enum Verdict {
 }
 
 /// Looks for bundles that finish by this time; gives up after `effort` branches.
-pub fn branch(problem: &Problem, time: f64, effort: u32) -> Verdict {
+pub(super) fn branch(problem: &Problem, time: f64, effort: u32) -> Verdict {
     let mut tree = Tree::new(problem, time, effort);
     match tree.descend(tree.root) {
         Some(true) => Verdict::Possible(tree.circuits(problem)),

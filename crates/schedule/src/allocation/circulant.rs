@@ -11,7 +11,7 @@ use super::problem::{Circuits, Problem};
 /// along the widest stride (odd n, where one server must stay without). Ports that differ between
 /// servers, and pairs that may not be joined, leave ports over; these go to the pairs with the
 /// fewest circuits.
-pub fn circulant(problem: &Problem) -> Circuits {
+pub(super) fn circulant(problem: &Problem) -> Circuits {
     let n = problem.n;
     let mut circuits = problem.no_circuits();
     let degree = problem.request.ports.iter().copied().max().unwrap_or(0);

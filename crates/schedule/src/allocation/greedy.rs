@@ -18,7 +18,7 @@ use lightloom_model::Allocator;
 ///
 /// What is there is looked at first: circuits that reach the port bound are the answer, and
 /// nothing need be sorted.
-pub fn greedy(problem: &Problem) -> Allocation {
+pub(super) fn greedy(problem: &Problem) -> Allocation {
     let Some(previous) = problem.request.previous else {
         return finish(problem, skip(problem, None).count, Allocator::Greedy);
     };
@@ -38,7 +38,7 @@ pub fn greedy(problem: &Problem) -> Allocation {
 }
 
 /// Circuits by need; of pairs in equal need those first that hold most circuits now.
-pub fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
+pub(super) fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
     let pairs = by_need(problem, previous);
     let mut circuits = problem.no_circuits();
     let mut queues: Vec<Queue> = Vec::new();

@@ -22,7 +22,7 @@ const IMPATIENCE: f64 = 0.5;
 /// Bundles that finish by this time, or those that miss it by the fewest bytes; whether they do.
 ///
 /// `patience` is how often bytes over budget may come to weigh more where no bundle helps.
-pub fn pack(problem: &Problem, time: f64, patience: usize) -> (Circuits, bool) {
+pub(super) fn pack(problem: &Problem, time: f64, patience: usize) -> (Circuits, bool) {
     let mut packing = Packing::new(problem, time);
     packing.fill_all();
     let in_time = packing.improve(patience);

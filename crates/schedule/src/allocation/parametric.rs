@@ -34,7 +34,7 @@ const BRANCHES: u32 = 300;
 
 /// Circuits, and what speaks for them.
 #[derive(Clone)]
-pub struct Candidate {
+pub(super) struct Candidate {
     pub time: f64,
     /// A time that is proved impossible, or zero.
     pub bound: f64,
@@ -44,7 +44,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    pub fn new(problem: &Problem, chosen: Allocator, circuits: Circuits) -> Self {
+    pub(super) fn new(problem: &Problem, chosen: Allocator, circuits: Circuits) -> Self {
         let time = makespan(problem, &circuits.count);
         let previous = problem.request.previous;
         let changed = previous.map_or(0, |old| changed_pairs(old, &circuits.count));
@@ -52,7 +52,7 @@ impl Candidate {
     }
 
     /// The faster one; of equally fast ones the one that changes less; else `self`.
-    pub fn or(self, other: Self) -> Self {
+    pub(super) fn or(self, other: Self) -> Self {
         let better = match other.time.total_cmp(&self.time) {
             Ordering::Less => true,
             Ordering::Equal => other.changed < self.changed,
@@ -63,22 +63,22 @@ impl Candidate {
     }
 
     /// Whether it is proved that nothing is faster.
-    pub fn is_proved(&self) -> bool {
+    pub(super) fn is_proved(&self) -> bool {
         self.time <= self.bound * (1.0 + CLOSE)
     }
 
     /// The bytes of the EPS, and all else that is asked for.
-    pub fn finish(self, problem: &Problem) -> Allocation {
+    pub(super) fn finish(self, problem: &Problem) -> Allocation {
         finish_at(problem, self.circuits.count, self.chosen, self.time)
     }
 
     /// Whether these are all circuits that are there, and nothing can be faster.
-    pub fn stays(&self, problem: &Problem) -> bool {
+    pub(super) fn stays(&self, problem: &Problem) -> bool {
         self.changed == 0 && problem.reaches_bound(self.time)
     }
 
     /// Equally fast circuits that change fewer of those that are there.
-    pub fn settled(self, problem: &Problem) -> Self {
+    pub(super) fn settled(self, problem: &Problem) -> Self {
         let Some(previous) = problem.request.previous.filter(|_| self.changed > 0) else {
             return self;
         };
@@ -94,7 +94,7 @@ impl Candidate {
 }
 
 /// Circuits by bisection from the skipping greedy, or from what is there if that is faster.
-pub fn parametric(problem: &Problem) -> Candidate {
+pub(super) fn parametric(problem: &Problem) -> Candidate {
     let stay = held(problem, Allocator::Parametric);
     if let Some(stay) = stay.as_ref().filter(|stay| stay.stays(problem)) {
         return stay.clone();
@@ -109,7 +109,7 @@ pub fn parametric(problem: &Problem) -> Candidate {
 }
 
 /// The circuits that are there, as far as ports and allowed pairs admit them.
-pub fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
+pub(super) fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
     let previous = problem.request.previous?;
     Some(Candidate::new(problem, chosen, problem.adopt(previous)))
 }
@@ -118,7 +118,12 @@ pub fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
 ///
 /// Without split the time with split comes first: it is a bound as good as the search, and its
 /// circuits are a start as good as any where most pairs need one circuit at most.
-pub fn shorten(problem: &Problem, found: Candidate, name: Allocator, patience: usize) -> Candidate {
+pub(super) fn shorten(
+    problem: &Problem,
+    found: Candidate,
+    name: Allocator,
+    patience: usize,
+) -> Candidate {
     if problem.reaches_bound(found.time) || !found.time.is_finite() {
         return found;
     }

@@ -3,12 +3,12 @@
 use super::request::Request;
 
 /// Relative distance within which a time equals its bound: the two are summed in different orders.
-pub const ROUNDING: f64 = 1e-12;
+pub(super) const ROUNDING: f64 = 1e-12;
 
 /// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
 /// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
 #[derive(Clone)]
-pub struct Problem<'a> {
+pub(super) struct Problem<'a> {
     pub request: Request<'a>,
     /// Number of servers.
     pub n: usize,
@@ -23,7 +23,7 @@ pub struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    pub fn new(request: &Request<'a>) -> Self {
+    pub(super) fn new(request: &Request<'a>) -> Self {
         if let Err(problem) = request.validate() {
             panic!("{problem}");
         }
@@ -43,24 +43,24 @@ impl<'a> Problem<'a> {
     }
 
     /// Whether this pair may have circuits.
-    pub fn may_join(&self, a: usize, b: usize) -> bool {
+    pub(super) fn may_join(&self, a: usize, b: usize) -> bool {
         a != b && self.request.allowed.is_none_or(|allowed| allowed[a * self.n + b])
     }
 
     /// Both directions of a pair, the larger: circuits are duplex.
-    pub fn larger(&self, a: usize, b: usize) -> f64 {
+    pub(super) fn larger(&self, a: usize, b: usize) -> f64 {
         let cell = a * self.n + b;
         self.tx[cell].max(self.rx[cell])
     }
 
     /// Both directions of a pair, added: what Algorithm 1 of the MixNet paper looks at.
-    pub fn sum(&self, a: usize, b: usize) -> f64 {
+    pub(super) fn sum(&self, a: usize, b: usize) -> f64 {
         let cell = a * self.n + b;
         self.tx[cell] + self.rx[cell]
     }
 
     /// See [`super::port_bound`].
-    pub fn port_bound(&self) -> f64 {
+    pub(super) fn port_bound(&self) -> f64 {
         let mut bound = 0.0_f64;
         for server in 0..self.n {
             let line = server * self.n..(server + 1) * self.n;
@@ -76,12 +76,12 @@ impl<'a> Problem<'a> {
     }
 
     /// Whether nothing can be faster than this: it is the port bound, but for rounding.
-    pub fn reaches_bound(&self, time: f64) -> bool {
+    pub(super) fn reaches_bound(&self, time: f64) -> bool {
         time <= self.port_bound() * (1.0 + ROUNDING)
     }
 
     /// Circuits that are there already, as far as ports and allowed pairs admit them.
-    pub fn adopt(&self, count: &[u16]) -> Circuits {
+    pub(super) fn adopt(&self, count: &[u16]) -> Circuits {
         let mut circuits = self.no_circuits();
         for a in 0..self.n {
             for b in a + 1..self.n {
@@ -96,7 +96,7 @@ impl<'a> Problem<'a> {
     }
 
     /// An empty set of circuits.
-    pub fn no_circuits(&self) -> Circuits {
+    pub(super) fn no_circuits(&self) -> Circuits {
         let free = self.request.ports.to_vec();
         let open = free.iter().filter(|&&ports| ports > 0).count();
         Circuits { n: self.n, count: vec![0; self.n * self.n], free, open }
@@ -105,7 +105,7 @@ impl<'a> Problem<'a> {
 
 /// Circuits under construction: never more than the ports allow.
 #[derive(Clone)]
-pub struct Circuits {
+pub(super) struct Circuits {
     n: usize,
     /// Circuits of each pair, symmetric.
     pub count: Vec<u16>,
@@ -117,22 +117,22 @@ pub struct Circuits {
 
 impl Circuits {
     /// Whether both ends have a free port.
-    pub fn has_room(&self, a: usize, b: usize) -> bool {
+    pub(super) fn has_room(&self, a: usize, b: usize) -> bool {
         self.free[a] > 0 && self.free[b] > 0
     }
 
     /// Whether no further circuit is possible, whichever pairs are allowed.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.open < 2
     }
 
     /// Circuits of this pair.
-    pub fn of(&self, a: usize, b: usize) -> u16 {
+    pub(super) fn of(&self, a: usize, b: usize) -> u16 {
         self.count[a * self.n + b]
     }
 
     /// Adds one circuit.
-    pub fn add(&mut self, a: usize, b: usize) {
+    pub(super) fn add(&mut self, a: usize, b: usize) {
         for server in [a, b] {
             self.free[server] -= 1;
             self.open -= usize::from(self.free[server] == 0);
@@ -142,7 +142,7 @@ impl Circuits {
     }
 
     /// Takes one circuit away.
-    pub fn remove(&mut self, a: usize, b: usize) {
+    pub(super) fn remove(&mut self, a: usize, b: usize) {
         for server in [a, b] {
             self.open += usize::from(self.free[server] == 0);
             self.free[server] += 1;

@@ -37,13 +37,13 @@ pub fn makespans(request: &Request, sets: &[&[u16]]) -> Vec<f64> {
 }
 
 /// Routes the demand over circuits that an allocator has found.
-pub fn finish(problem: &Problem, circuits: Vec<u16>, chosen: Allocator) -> Allocation {
+pub(super) fn finish(problem: &Problem, circuits: Vec<u16>, chosen: Allocator) -> Allocation {
     let makespan = makespan(problem, &circuits);
     finish_at(problem, circuits, chosen, makespan)
 }
 
 /// As [`finish`], the makespan being known.
-pub fn finish_at(
+pub(super) fn finish_at(
     problem: &Problem,
     circuits: Vec<u16>,
     chosen: Allocator,
@@ -58,7 +58,7 @@ pub fn finish_at(
 }
 
 /// Seconds until the last byte, at line rate.
-pub fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
+pub(super) fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
     let mut time = 0.0;
     for server in 0..problem.n {
         let line = server * problem.n..(server + 1) * problem.n;
@@ -71,7 +71,7 @@ pub fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
 }
 
 /// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
-pub fn line_time(
+pub(super) fn line_time(
     problem: &Problem,
     server: usize,
     bytes: &[f64],
@@ -90,7 +90,13 @@ pub fn line_time(
 ///
 /// The difference of the two sides is convex and falls with T, so Newton's method from the left
 /// never overshoots, and it ends because each step drops a pair from the sum.
-pub fn split_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
+pub(super) fn split_time(
+    bytes: &[f64],
+    counts: &[u16],
+    circuit: f64,
+    eps: f64,
+    at_least: f64,
+) -> f64 {
     let mut time = at_least;
     loop {
         let (mut excess, mut rate) = (0.0, eps);

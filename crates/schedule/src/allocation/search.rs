@@ -20,7 +20,7 @@ const MOVES_PER_SERVER: usize = 2;
 /// Servers over budget that are looked at before giving up, the worst first.
 const TRIES: usize = 4;
 
-pub struct Search<'p, 'r> {
+pub(super) struct Search<'p, 'r> {
     problem: &'p Problem<'r>,
     circuits: Circuits,
     /// Bytes that one circuit carries by the given time.
@@ -82,7 +82,7 @@ struct Move {
 
 impl<'p, 'r> Search<'p, 'r> {
     /// A search that starts with these circuits.
-    pub fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
+    pub(super) fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
         let n = problem.n;
         let carry = problem.circuit * time;
         let budget: Vec<f64> = problem.eps.iter().map(|eps| eps * time).collect();
@@ -124,7 +124,7 @@ impl<'p, 'r> Search<'p, 'r> {
     /// which makes moves worth while that only shift the excess; `patience` is how often. Circuits
     /// that miss the time are often better than those that the search began with: those with the
     /// fewest bytes over budget are returned.
-    pub fn run(mut self, mut patience: usize) -> (Circuits, bool) {
+    pub(super) fn run(mut self, mut patience: usize) -> (Circuits, bool) {
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
         let mut least: Option<(f64, Circuits)> = None;
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
@@ -174,17 +174,17 @@ impl<'p, 'r> Search<'p, 'r> {
     }
 
     /// The circuits as they are now.
-    pub fn circuits(&self) -> &Circuits {
+    pub(super) fn circuits(&self) -> &Circuits {
         &self.circuits
     }
 
     /// Ends the search.
-    pub fn into_circuits(self) -> Circuits {
+    pub(super) fn into_circuits(self) -> Circuits {
         self.circuits
     }
 
     /// Whether a server is within its budgets, but for rounding.
-    pub fn in_time(&self, server: usize) -> bool {
+    pub(super) fn in_time(&self, server: usize) -> bool {
         self.excess(server) <= self.slack
     }
 
@@ -369,7 +369,7 @@ impl<'p, 'r> Search<'p, 'r> {
     }
 
     /// Adds or removes one circuit.
-    pub fn shift(&mut self, a: usize, b: usize, more: bool) {
+    pub(super) fn shift(&mut self, a: usize, b: usize, more: bool) {
         let change = self.change(a, b, more);
         for (server, change) in [(a, change), (b, change.reversed())] {
             self.tx[server] += change.out;

@@ -14,7 +14,12 @@ use super::search::Search;
 const LONGEST_TRAIL: usize = 8;
 
 /// Circuits as fast as these (which take `time`) that change no more of the previous ones.
-pub fn settle(problem: &Problem, previous: &[u16], circuits: Circuits, time: f64) -> Circuits {
+pub(super) fn settle(
+    problem: &Problem,
+    previous: &[u16],
+    circuits: Circuits,
+    time: f64,
+) -> Circuits {
     let changed = changed_pairs(previous, &circuits.count);
     if !time.is_finite() || changed == 0 {
         return circuits;

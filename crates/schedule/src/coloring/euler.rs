@@ -6,7 +6,7 @@ const NONE: u32 = u32::MAX;
 
 /// An edge of the graph that is colored.
 #[derive(Clone, Copy)]
-pub struct Edge {
+pub(super) struct Edge {
     pub left: u32,
     pub right: u32,
     /// Its number in the answer.
@@ -27,7 +27,7 @@ impl Half {
 }
 
 /// What the recursion shares: the answer and its working space.
-pub struct Halving {
+pub(super) struct Halving {
     /// Color of every edge, by number.
     pub colors: Vec<u32>,
     vertices: [usize; 2],
@@ -40,7 +40,7 @@ pub struct Halving {
 }
 
 impl Halving {
-    pub fn new(left: usize, right: usize, edges: usize) -> Self {
+    pub(super) fn new(left: usize, right: usize, edges: usize) -> Self {
         Self {
             colors: vec![0; edges],
             vertices: [left, right],
@@ -52,7 +52,7 @@ impl Halving {
     }
 
     /// Gives the edges, of which no vertex has more than `count`, the colors from `first` on.
-    pub fn color(&mut self, edges: &mut [Edge], first: u32, count: u32) {
+    pub(super) fn color(&mut self, edges: &mut [Edge], first: u32, count: u32) {
         if edges.is_empty() {
             return;
         }

@@ -51,7 +51,13 @@ impl Table<'_> {
 
 /// Recolors edges that have `count + 1` colors from `first` on with `count`, as their degrees
 /// admit.
-pub fn dissolve(edges: &[Edge], vertices: [usize; 2], colors: &mut [u32], first: u32, count: u32) {
+pub(super) fn dissolve(
+    edges: &[Edge],
+    vertices: [usize; 2],
+    colors: &mut [u32],
+    first: u32,
+    count: u32,
+) {
     let mut sizes = vec![0_u32; count as usize + 1];
     for edge in edges {
         sizes[(colors[edge.id as usize] - first) as usize] += 1;

@@ -9,7 +9,7 @@
 use super::NONE;
 
 /// Two vertices, each in another node.
-pub type Link = [u32; 2];
+pub(super) type Link = [u32; 2];
 
 #[derive(Clone, Default)]
 struct Cycle {
@@ -23,7 +23,7 @@ struct Cycle {
 }
 
 /// A matching, its duals and blossoms. Every edge has slack 0 or more, and slack 0 where matched.
-pub struct Forest {
+pub(super) struct Forest {
     vertices: usize,
     /// Twice the weight of every pair, 0 where it is negative.
     doubled: Vec<i64>,
@@ -40,7 +40,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    pub fn new(vertices: usize, weights: &[i64]) -> Self {
+    pub(super) fn new(vertices: usize, weights: &[i64]) -> Self {
         let n = vertices as u32;
         let nodes = n + n / 2;
         let mut forest = Self {
@@ -87,57 +87,57 @@ impl Forest {
         }
     }
 
-    pub fn vertices(&self) -> usize {
+    pub(super) fn vertices(&self) -> usize {
         self.vertices
     }
 
-    pub fn nodes(&self) -> usize {
+    pub(super) fn nodes(&self) -> usize {
         self.parent.len()
     }
 
-    pub fn is_blossom(&self, node: u32) -> bool {
+    pub(super) fn is_blossom(&self, node: u32) -> bool {
         node as usize >= self.vertices
     }
 
     /// Whether a node is there and in no other.
-    pub fn is_top(&self, node: u32) -> bool {
+    pub(super) fn is_top(&self, node: u32) -> bool {
         let there = !self.is_blossom(node) || !self.cycle(node).nodes.is_empty();
         there && self.parent[node as usize] == NONE
     }
 
-    pub fn base(&self, node: u32) -> u32 {
+    pub(super) fn base(&self, node: u32) -> u32 {
         self.base[node as usize]
     }
 
-    pub fn dual(&self, blossom: u32) -> i64 {
+    pub(super) fn dual(&self, blossom: u32) -> i64 {
         self.cycle(blossom).dual
     }
 
-    pub fn shift_dual(&mut self, blossom: u32, by: i64) {
+    pub(super) fn shift_dual(&mut self, blossom: u32, by: i64) {
         self.cycles[blossom as usize - self.vertices].dual += by;
     }
 
-    pub fn doubled_row(&self, vertex: u32) -> &[i64] {
+    pub(super) fn doubled_row(&self, vertex: u32) -> &[i64] {
         &self.doubled[vertex as usize * self.vertices..][..self.vertices]
     }
 
     /// Twice the weight of a pair.
-    pub fn doubled_weight(&self, one: u32, other: u32) -> i64 {
+    pub(super) fn doubled_weight(&self, one: u32, other: u32) -> i64 {
         self.doubled[one as usize * self.vertices + other as usize]
     }
 
     /// Twice the slack of an edge between two outermost nodes.
-    pub fn slack(&self, one: u32, other: u32) -> i64 {
+    pub(super) fn slack(&self, one: u32, other: u32) -> i64 {
         self.duals[one as usize] + self.duals[other as usize] - self.doubled_weight(one, other)
     }
 
     /// The vertex of a node that has the least slack to a vertex outside.
-    pub fn nearest(&self, node: u32, to: u32) -> u32 {
+    pub(super) fn nearest(&self, node: u32, to: u32) -> u32 {
         if self.is_blossom(node) { self.cycle(node).nearest[to as usize] } else { node }
     }
 
     /// Adds the vertices of a node to a list.
-    pub fn list(&self, node: u32, into: &mut Vec<u32>) {
+    pub(super) fn list(&self, node: u32, into: &mut Vec<u32>) {
         if self.is_blossom(node) {
             for &child in &self.cycle(node).nodes {
                 self.list(child, into);
@@ -148,7 +148,7 @@ impl Forest {
     }
 
     /// Vertices and dual of every blossom.
-    pub fn blossoms(&self) -> impl Iterator<Item = (Vec<u32>, i64)> {
+    pub(super) fn blossoms(&self) -> impl Iterator<Item = (Vec<u32>, i64)> {
         let there = self.vertices as u32..self.nodes() as u32;
         there.filter(|&blossom| !self.cycle(blossom).nodes.is_empty()).map(|blossom| {
             let mut members = Vec::new();
@@ -159,7 +159,7 @@ impl Forest {
     }
 
     /// Makes a vertex of a node the one that is matched outside, or alone.
-    pub fn rotate(&mut self, node: u32, vertex: u32) {
+    pub(super) fn rotate(&mut self, node: u32, vertex: u32) {
         if self.base(node) == vertex {
             return;
         }
@@ -180,7 +180,7 @@ impl Forest {
     }
 
     /// Makes a blossom of a cycle of outermost nodes, the first of which holds the base.
-    pub fn shrink(&mut self, nodes: Vec<u32>, links: Vec<Link>) -> u32 {
+    pub(super) fn shrink(&mut self, nodes: Vec<u32>, links: Vec<Link>) -> u32 {
         let blossom = self.unused.pop().expect("nested odd sets are fewer than half the vertices");
         self.base[blossom as usize] = self.base(nodes[0]);
         let nearest = (0..self.vertices as u32).map(|to| self.nearest_of(&nodes, to)).collect();
@@ -199,7 +199,7 @@ impl Forest {
 
     /// Removes an outermost blossom; its nodes become outermost. Returns its cycle, beginning at
     /// the base.
-    pub fn dissolve(&mut self, blossom: u32) -> (Vec<u32>, Vec<Link>) {
+    pub(super) fn dissolve(&mut self, blossom: u32) -> (Vec<u32>, Vec<Link>) {
         let cycle = std::mem::take(&mut self.cycles[blossom as usize - self.vertices]);
         for &node in &cycle.nodes {
             self.parent[node as usize] = NONE;
@@ -210,7 +210,7 @@ impl Forest {
     }
 
     /// Removes outermost blossoms whose dual is 0 until there is none.
-    pub fn dissolve_idle(&mut self) {
+    pub(super) fn dissolve_idle(&mut self) {
         let mut open: Vec<u32> = (self.vertices as u32..self.nodes() as u32).collect();
         while let Some(node) = open.pop() {
             if self.is_blossom(node) && self.is_top(node) && self.dual(node) == 0 {
@@ -220,7 +220,7 @@ impl Forest {
     }
 
     /// Place on a blossom's cycle of the node that holds a vertex.
-    pub fn place(&self, blossom: u32, vertex: u32) -> usize {
+    pub(super) fn place(&self, blossom: u32, vertex: u32) -> usize {
         let mut node = vertex;
         while self.parent[node as usize] != blossom {
             node = self.parent[node as usize];

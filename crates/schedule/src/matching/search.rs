@@ -40,7 +40,7 @@ struct Search<'a> {
 }
 
 /// Improves the matching; says whether there was anything to improve.
-pub fn improve(forest: &mut Forest) -> bool {
+pub(super) fn improve(forest: &mut Forest) -> bool {
     let nodes = forest.nodes();
     let mut search = Search {
         forest,

@@ -5,7 +5,7 @@
 
 const NOBODY: usize = usize::MAX;
 
-pub struct Assignment {
+pub(super) struct Assignment {
     lines: usize,
     /// Weight of each pair, `lines` x `lines`; what is not there weighs nothing.
     pub weights: Vec<f64>,
@@ -19,7 +19,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    pub fn new(lines: usize) -> Self {
+    pub(super) fn new(lines: usize) -> Self {
         Self {
             lines,
             weights: vec![0.0; lines * lines],
@@ -34,7 +34,7 @@ impl Assignment {
     }
 
     /// Column of each row; all rows are assigned.
-    pub fn solve(&mut self) -> &[usize] {
+    pub(super) fn solve(&mut self) -> &[usize] {
         self.column_of.fill(NOBODY);
         self.row_of.fill(NOBODY);
         for row in 0..self.lines {

@@ -22,7 +22,7 @@ const SMALL: usize = 16;
 /// which as few slots as possible are tried.
 const TINY: usize = 8;
 
-pub fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
+pub(super) fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
     let bound = demand.lower_bound();
     // With partial reconfiguration the open shop is nearly always the shortest by far.
     let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };

@@ -4,13 +4,13 @@ use std::ops::{Index, IndexMut};
 
 /// A set of up to `64 W` lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bits<const W: usize>([u64; W]);
+pub(super) struct Bits<const W: usize>([u64; W]);
 
 impl<const W: usize> Bits<W> {
-    pub const EMPTY: Self = Self([0; W]);
+    pub(super) const EMPTY: Self = Self([0; W]);
 
     /// The lines below `count`.
-    pub fn below(count: usize) -> Self {
+    pub(super) fn below(count: usize) -> Self {
         Self(std::array::from_fn(|word| match count.saturating_sub(64 * word) {
             0 => 0,
             some if some >= 64 => u64::MAX,
@@ -19,45 +19,45 @@ impl<const W: usize> Bits<W> {
     }
 
     #[inline]
-    pub fn insert(&mut self, line: usize) {
+    pub(super) fn insert(&mut self, line: usize) {
         self.0[line / 64 % W] |= 1 << (line % 64);
     }
 
     #[inline]
-    pub fn insert_if(&mut self, line: usize, wanted: bool) {
+    pub(super) fn insert_if(&mut self, line: usize, wanted: bool) {
         self.0[line / 64 % W] |= u64::from(wanted) << (line % 64);
     }
 
     #[inline]
-    pub fn remove(&mut self, line: usize) {
+    pub(super) fn remove(&mut self, line: usize) {
         self.0[line / 64 % W] &= !(1 << (line % 64));
     }
 
     #[inline]
-    pub fn contains(&self, line: usize) -> bool {
+    pub(super) fn contains(&self, line: usize) -> bool {
         self.0[line / 64 % W] >> (line % 64) & 1 == 1
     }
 
     #[inline]
-    pub fn and(&self, other: &Self) -> Self {
+    pub(super) fn and(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
     #[inline]
-    pub fn minus(&self, other: &Self) -> Self {
+    pub(super) fn minus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
     /// The lowest line.
     #[inline]
-    pub fn first(&self) -> Option<usize> {
+    pub(super) fn first(&self) -> Option<usize> {
         let word = self.0.iter().position(|&word| word != 0)?;
         Some(64 * word + self.0[word].trailing_zeros() as usize)
     }
 
     /// Calls a function with each line, lowest first.
     #[inline]
-    pub fn each(&self, mut function: impl FnMut(usize)) {
+    pub(super) fn each(&self, mut function: impl FnMut(usize)) {
         for (word, &bits) in self.0.iter().enumerate() {
             let mut left = bits;
             while left != 0 {
@@ -69,7 +69,7 @@ impl<const W: usize> Bits<W> {
 
     /// Its lines, lowest first.
     #[inline]
-    pub fn iter(&self) -> impl Iterator<Item = usize> + use<W> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + use<W> {
         let words = self.0;
         (0..W).flat_map(move |word| {
             let mut left = words[word];
@@ -87,14 +87,14 @@ impl<const W: usize> Bits<W> {
 /// Something for each of up to `64 W` lines, W a power of two.
 ///
 /// The size is fixed, and indices are taken modulo it, so that no access needs a check.
-pub struct Lines<T, const W: usize>(Box<[[T; 64]; W]>);
+pub(super) struct Lines<T, const W: usize>(Box<[[T; 64]; W]>);
 
 impl<T: Copy, const W: usize> Lines<T, W> {
-    pub fn all(value: T) -> Self {
+    pub(super) fn all(value: T) -> Self {
         Self(Box::new([[value; 64]; W]))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.as_flattened_mut().iter_mut()
     }
 }

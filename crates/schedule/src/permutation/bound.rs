@@ -10,7 +10,7 @@
 use super::Demand;
 
 /// The bound for a demand whose longest line and largest degree are these.
-pub fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
+pub(super) fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
     let (rows, columns, delay) = (demand.rows, demand.columns, demand.delay);
     let row = |row: usize| demand.row(row).to_vec();
     let column =

@@ -12,7 +12,7 @@ use super::bitset::with_words;
 use super::exact::{ROWS, State};
 use super::{Demand, Slots};
 
-pub fn decompose(demand: &Demand) -> Slots {
+pub(super) fn decompose(demand: &Demand) -> Slots {
     with_words!(demand.rows.max(demand.columns), run(demand))
 }
 

@@ -18,7 +18,7 @@ use super::{Demand, Slots};
 
 /// How a slot is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
+pub(super) struct Rule {
     /// The assignment of greatest weight instead of a greedy matching.
     pub assigned: bool,
     /// Share of the largest load above which a line is urgent; none if pairs are served whole.
@@ -26,7 +26,7 @@ pub struct Rule {
 }
 
 /// Rules that differ, the most useful first; the method uses the first two.
-pub const RULES: [Rule; 6] = [
+pub(super) const RULES: [Rule; 6] = [
     Rule { assigned: false, urgent: Some(0.95) },
     Rule { assigned: true, urgent: Some(0.9) },
     Rule { assigned: false, urgent: None },
@@ -35,7 +35,7 @@ pub const RULES: [Rule; 6] = [
     Rule { assigned: true, urgent: Some(0.8) },
 ];
 
-pub fn decompose(demand: &Demand) -> Slots {
+pub(super) fn decompose(demand: &Demand) -> Slots {
     let follow = |rule| by_rule(demand, rule, None).expect("there is no limit");
     let length = |slots: &Slots| slots.length(demand.delay);
     let [first, second] = [RULES[0], RULES[1]].map(follow);
@@ -43,7 +43,7 @@ pub fn decompose(demand: &Demand) -> Slots {
 }
 
 /// The improved slots of one rule, or nothing if they were not found in time.
-pub fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Slots> {
+pub(super) fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Slots> {
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
     let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));

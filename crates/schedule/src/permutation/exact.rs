@@ -16,7 +16,7 @@ use super::bitset::Bits;
 const NOBODY: i32 = -1;
 
 /// One side of the crossbar.
-pub struct Side<const W: usize> {
+pub(super) struct Side<const W: usize> {
     /// Lines of the other side to which a line may be joined.
     pub wanted: Vec<Bits<W>>,
     pub partner: Vec<i32>,
@@ -35,10 +35,10 @@ impl<const W: usize> Side<W> {
     }
 }
 
-pub const ROWS: usize = 0;
-pub const COLUMNS: usize = 1;
+pub(super) const ROWS: usize = 0;
+pub(super) const COLUMNS: usize = 1;
 
-pub struct State<const W: usize> {
+pub(super) struct State<const W: usize> {
     columns: usize,
     pub now: u64,
     /// A line that would run out of slack within this time must be joined.
@@ -55,7 +55,7 @@ pub struct State<const W: usize> {
 
 impl<const W: usize> State<W> {
     /// The state at the start, and the end: the longest line.
-    pub fn new(demand: &Demand) -> (Self, u64) {
+    pub(super) fn new(demand: &Demand) -> (Self, u64) {
         let (rows, columns) = (demand.rows, demand.columns);
         let mut sides = [Side::new(rows), Side::new(columns)];
         // Sums of lines first, due times below.
@@ -87,7 +87,7 @@ impl<const W: usize> State<W> {
         (state, end)
     }
 
-    pub fn earliest_due(&self) -> u64 {
+    pub(super) fn earliest_due(&self) -> u64 {
         let earliest = |side: &Side<W>| side.due.iter().copied().min().unwrap_or(u64::MAX);
         earliest(&self.sides[ROWS]).min(earliest(&self.sides[COLUMNS]))
     }
@@ -105,7 +105,7 @@ impl<const W: usize> State<W> {
     }
 
     #[inline]
-    pub fn part(&mut self, row: usize, column: usize) {
+    pub(super) fn part(&mut self, row: usize, column: usize) {
         let bytes = self.finish[row] - self.now;
         for (side, line) in [(ROWS, row), (COLUMNS, column)] {
             let side = &mut self.sides[side];
@@ -118,7 +118,7 @@ impl<const W: usize> State<W> {
     }
 
     /// Moves on to the end of the slot and parts pairs that have finished.
-    pub fn advance(&mut self, next: u64) {
+    pub(super) fn advance(&mut self, next: u64) {
         self.now = next;
         for row in 0..self.finish.len() {
             if self.finish[row] <= next {
@@ -132,7 +132,7 @@ impl<const W: usize> State<W> {
     }
 
     /// Joins free lines that want each other.
-    pub fn refill(&mut self) {
+    pub(super) fn refill(&mut self) {
         for row in self.sides[ROWS].free.iter() {
             let open = self.sides[ROWS].wanted[row].and(&self.sides[COLUMNS].free);
             let bytes = |&column: &usize| self.left[row * self.columns + column];
@@ -143,7 +143,7 @@ impl<const W: usize> State<W> {
     }
 
     /// Joins all lines that must be joined; whether that is possible with the pairs that may be.
-    pub fn join_urgent(&mut self) -> bool {
+    pub(super) fn join_urgent(&mut self) -> bool {
         for side in [ROWS, COLUMNS] {
             for line in self.sides[side].free.iter() {
                 let urgent = self.sides[side].due[line] - self.now < self.within;

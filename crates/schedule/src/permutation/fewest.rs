@@ -9,7 +9,7 @@
 use super::{Demand, Slots};
 use crate::coloring::{Bipartite, color_edges};
 
-pub fn decompose(demand: &Demand) -> Slots {
+pub(super) fn decompose(demand: &Demand) -> Slots {
     let (rows, columns) = (demand.rows, demand.columns);
     let wanted = demand.bytes.iter().enumerate().filter(|&(_, &bytes)| bytes > 0);
     let pairs: Vec<(u32, u32)> =

@@ -24,7 +24,7 @@ struct Slot {
 }
 
 /// Improves slots that serve the demand; stops early, with a valid schedule, when time is up.
-pub fn improve(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
+pub(super) fn improve(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
     let mut work = Work::new(demand, slots);
     work.run(until);
     served(demand, &work.give())
@@ -34,7 +34,7 @@ pub fn improve(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots 
 ///
 /// A pair in several slots is served by the first of them as far as they last, so that the last
 /// may have nothing left to do.
-pub fn served(demand: &Demand, slots: &Slots) -> Slots {
+pub(super) fn served(demand: &Demand, slots: &Slots) -> Slots {
     Work::new(demand, slots).give()
 }
 

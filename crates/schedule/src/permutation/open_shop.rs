@@ -12,7 +12,7 @@ use super::bitset::{Bits, Lines, with_words};
 use super::{Demand, Transfer};
 
 /// Transfers of a demand if each costs its two ports the delay, sorted by start.
-pub fn transfers(demand: &Demand, delay: u64) -> Vec<Transfer> {
+pub(super) fn transfers(demand: &Demand, delay: u64) -> Vec<Transfer> {
     with_words!(demand.rows.max(demand.columns), run(demand, delay))
 }
 

@@ -14,7 +14,7 @@ use super::{Demand, Slots};
 const GROUPS: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 1), (4, 3), (7, 1), (6, 2)];
 
 /// Shortens slots that serve the demand; the result serves it, too.
-pub fn rebuild(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
+pub(super) fn rebuild(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
     let mut best = sorted(demand, slots);
     loop {
         let before = best.length(demand.delay);

@@ -7,7 +7,7 @@
 
 use super::{Demand, Slots};
 
-pub fn decompose(demand: &Demand) -> Slots {
+pub(super) fn decompose(demand: &Demand) -> Slots {
     let (rows, columns) = (demand.rows, demand.columns);
     let around = rows.max(columns);
     let mut slots = Slots::default();

@@ -9,7 +9,7 @@ use super::bitset::{Bits, with_words};
 use super::exact::{COLUMNS, ROWS, State};
 use super::{Demand, Slots};
 
-pub fn decompose(demand: &Demand) -> Slots {
+pub(super) fn decompose(demand: &Demand) -> Slots {
     with_words!(demand.rows.max(demand.columns), run(demand))
 }
 

@@ -23,7 +23,7 @@ const NO_RELAY: Relay = Relay { price: f64::INFINITY, server: u32::MAX };
 
 /// Relays of every server that were the two cheapest when last looked at.
 #[derive(Debug)]
-pub struct Cheapest {
+pub(super) struct Cheapest {
     /// From the server over a circuit, then onto the EPS.
     out: Vec<[Relay; 2]>,
     /// Off the EPS, then over a circuit to the server.
@@ -31,14 +31,14 @@ pub struct Cheapest {
 }
 
 impl Cheapest {
-    pub fn new(resources: &RegionResources, price: &[f64]) -> Self {
+    pub(super) fn new(resources: &RegionResources, price: &[f64]) -> Self {
         let mut table = Self { out: Vec::new(), into: Vec::new() };
         table.renew(resources, price);
         table
     }
 
     /// Looks at all relays again.
-    pub fn renew(&mut self, resources: &RegionResources, price: &[f64]) {
+    pub(super) fn renew(&mut self, resources: &RegionResources, price: &[f64]) {
         self.out.clear();
         self.into.clear();
         for server in 0..resources.n {
@@ -49,7 +49,7 @@ impl Cheapest {
 
     /// The cheapest path of a pair and its price. Exact if prices are those of the last look;
     /// otherwise a price that has fallen since may go unnoticed.
-    pub fn find(
+    pub(super) fn find(
         &mut self,
         resources: &RegionResources,
         price: &[f64],

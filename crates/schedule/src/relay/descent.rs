@@ -93,7 +93,7 @@ impl Pair {
 }
 
 /// A routing under improvement.
-pub struct Descent<'a> {
+pub(super) struct Descent<'a> {
     resources: &'a RegionResources<'a>,
     pairs: Vec<Pair>,
     /// Bytes over each resource.
@@ -118,7 +118,7 @@ pub struct Descent<'a> {
 
 impl<'a> Descent<'a> {
     /// Starts from a routing of at most [`SLOTS`] parts per pair.
-    pub fn new(resources: &'a RegionResources<'a>, parts: &[PathShare], bound: f64) -> Self {
+    pub(super) fn new(resources: &'a RegionResources<'a>, parts: &[PathShare], bound: f64) -> Self {
         let chunks = parts.chunk_by(|one, next| (one.from, one.to) == (next.from, next.to));
         let mut pairs = Vec::with_capacity(parts.len());
         pairs.extend(chunks.map(|parts| Pair::new(resources, parts)));
@@ -156,19 +156,19 @@ impl<'a> Descent<'a> {
     }
 
     /// The routing reached.
-    pub fn parts(&self) -> Vec<PathShare> {
+    pub(super) fn parts(&self) -> Vec<PathShare> {
         self.pairs.iter().flat_map(Pair::parts).collect()
     }
 
     /// Time of the busiest resource, in bytes over one circuit.
-    pub fn makespan(&self) -> f64 {
+    pub(super) fn makespan(&self) -> f64 {
         let limited = self.resources.limited.iter().map(|&resource| resource as usize);
         let time = |resource: usize| self.load[resource] * self.resources.inverse[resource];
         limited.map(time).fold(0.0, f64::max)
     }
 
     /// Runs all stages, or until the makespan is close to the bound.
-    pub fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         let work = VISITS + VISITS_PER_PAIR * self.pairs.len();
         for (squarings, part) in STAGES {
             self.reprice(squarings);

@@ -54,7 +54,7 @@ pub fn dual_bound(request: &RelayRequest, prices: &Prices) -> f64 {
 }
 
 /// As [`dual_bound`], in bytes over one circuit.
-pub fn bound(resources: &RegionResources, price: &[f64]) -> f64 {
+pub(super) fn bound(resources: &RegionResources, price: &[f64]) -> f64 {
     let mut cheapest = Cheapest::new(resources, price);
     let mut paid = 0.0;
     for from in 0..resources.n {

@@ -5,10 +5,10 @@
 use super::request::{PathKind, RelayRequest};
 
 /// Resources of one path; unused places hold [`RegionResources::nothing`].
-pub type Uses = [u32; 4];
+pub(super) type Uses = [u32; 4];
 
 /// Which paths there are and what they use.
-pub struct RegionResources<'a> {
+pub(super) struct RegionResources<'a> {
     /// The request.
     pub request: RelayRequest<'a>,
     /// Number of servers.
@@ -30,7 +30,7 @@ pub struct RegionResources<'a> {
 }
 
 impl<'a> RegionResources<'a> {
-    pub fn new(request: &RelayRequest<'a>) -> Self {
+    pub(super) fn new(request: &RelayRequest<'a>) -> Self {
         if let Err(problem) = request.validate() {
             panic!("{problem}");
         }
@@ -78,54 +78,54 @@ impl<'a> RegionResources<'a> {
     }
 
     /// Servers that this one has circuits to.
-    pub fn peers(&self, server: usize) -> &[u32] {
+    pub(super) fn peers(&self, server: usize) -> &[u32] {
         let begin = self.first_peer[server] as usize;
         &self.peers[begin..self.first_peer[server + 1] as usize]
     }
 
     /// Servers that can pass bytes of a pair on from circuit to circuit; none if it has no demand.
-    pub fn common(&self, from: usize, to: usize) -> &[u32] {
+    pub(super) fn common(&self, from: usize, to: usize) -> &[u32] {
         let pair = from * self.n + to;
         &self.common[self.first_common[pair] as usize..self.first_common[pair + 1] as usize]
     }
 
     /// The circuits from one server to another.
-    pub fn arc(&self, a: usize, b: usize) -> u32 {
+    pub(super) fn arc(&self, a: usize, b: usize) -> u32 {
         (a * self.n + b) as u32
     }
 
     /// The EPS NICs of a server, sending.
-    pub fn eps_out(&self, server: usize) -> u32 {
+    pub(super) fn eps_out(&self, server: usize) -> u32 {
         (self.n * self.n + server) as u32
     }
 
     /// The EPS NICs of a server, receiving.
-    pub fn eps_in(&self, server: usize) -> u32 {
+    pub(super) fn eps_in(&self, server: usize) -> u32 {
         (self.n * self.n + self.n + server) as u32
     }
 
     /// The NVSwitch of a server, staging.
-    pub fn staging(&self, server: usize) -> u32 {
+    pub(super) fn staging(&self, server: usize) -> u32 {
         (self.n * self.n + 2 * self.n + server) as u32
     }
 
     /// Whether a resource is the staging of some server.
-    pub fn is_staging(&self, resource: usize) -> bool {
+    pub(super) fn is_staging(&self, resource: usize) -> bool {
         (self.staging(0)..self.nothing()).contains(&(resource as u32))
     }
 
     /// No resource.
-    pub fn nothing(&self) -> u32 {
+    pub(super) fn nothing(&self) -> u32 {
         (self.n * self.n + 3 * self.n) as u32
     }
 
     /// Bytes from one server to another.
-    pub fn demand(&self, from: usize, to: usize) -> u64 {
+    pub(super) fn demand(&self, from: usize, to: usize) -> u64 {
         if from == to { 0 } else { self.request.demand[from * self.n + to] }
     }
 
     /// What a path uses.
-    pub fn uses(&self, from: usize, to: usize, via: Via) -> Uses {
+    pub(super) fn uses(&self, from: usize, to: usize, via: Via) -> Uses {
         let (relay, no) = (via.relay as usize, self.nothing());
         match via.kind {
             PathKind::Circuit => [self.arc(from, to), no, no, no],

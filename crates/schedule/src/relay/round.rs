@@ -19,7 +19,7 @@ pub struct PathShare {
 /// Whole bytes of every path, sorted; what rounding leaves over goes the largest path of the pair.
 ///
 /// The parts of a pair follow each other, and every pair with demand has some.
-pub fn whole_paths(resources: &RegionResources, parts: &[PathShare]) -> Vec<RelayPath> {
+pub(super) fn whole_paths(resources: &RegionResources, parts: &[PathShare]) -> Vec<RelayPath> {
     let mut whole: Vec<RelayPath> = Vec::with_capacity(parts.len());
     for pair in parts.chunk_by(|one, next| (one.from, one.to) == (next.from, next.to)) {
         let begin = whole.len();

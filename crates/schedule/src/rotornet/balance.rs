@@ -26,7 +26,7 @@ struct Circuit {
 }
 
 /// Serves the demand with slots of at most `slot` bytes.
-pub fn run(
+pub(super) fn run(
     demand: &[u64],
     rotor: &Rotor,
     slot: u64,

@@ -14,7 +14,7 @@ use super::matching::PairDemand;
 ///
 /// # Errors
 /// If servers have only one port and more than two must be connected.
-pub fn connect(
+pub(super) fn connect(
     talking: &[(u32, u32)],
     demand: &PairDemand,
     links: &mut Links,

@@ -5,37 +5,37 @@ use std::collections::BTreeMap;
 use lightloom_model::Circuit;
 
 #[derive(Clone)]
-pub struct Links {
+pub(super) struct Links {
     /// Parallel circuits by pair, lower server first.
     count: BTreeMap<(u32, u32), u32>,
     free: Vec<u32>,
 }
 
 impl Links {
-    pub fn new(servers: u32, degree: u32) -> Self {
+    pub(super) fn new(servers: u32, degree: u32) -> Self {
         Self { count: BTreeMap::new(), free: vec![degree; servers as usize] }
     }
 
-    pub fn servers(&self) -> usize {
+    pub(super) fn servers(&self) -> usize {
         self.free.len()
     }
 
-    pub fn free(&self, server: u32) -> u32 {
+    pub(super) fn free(&self, server: u32) -> u32 {
         self.free[server as usize]
     }
 
-    pub fn has_room(&self, a: u32, b: u32) -> bool {
+    pub(super) fn has_room(&self, a: u32, b: u32) -> bool {
         a != b && self.free(a) > 0 && self.free(b) > 0
     }
 
-    pub fn add(&mut self, a: u32, b: u32) {
+    pub(super) fn add(&mut self, a: u32, b: u32) {
         assert!(self.has_room(a, b), "no port left for a circuit {a} - {b}");
         *self.count.entry((a.min(b), a.max(b))).or_insert(0) += 1;
         self.free[a as usize] -= 1;
         self.free[b as usize] -= 1;
     }
 
-    pub fn remove(&mut self, a: u32, b: u32) {
+    pub(super) fn remove(&mut self, a: u32, b: u32) {
         let pair = (a.min(b), a.max(b));
         let count = self.count.get_mut(&pair).expect("a circuit that is there");
         *count -= 1;
@@ -47,18 +47,18 @@ impl Links {
     }
 
     /// Bundles, sorted.
-    pub fn circuits(&self) -> Vec<Circuit> {
+    pub(super) fn circuits(&self) -> Vec<Circuit> {
         self.count.iter().map(|(&(a, b), &count)| Circuit { a, b, count }).collect()
     }
 
     /// Whether there is a way between the two of every pair.
-    pub fn all_connected(&self, pairs: &[(u32, u32)]) -> bool {
+    pub(super) fn all_connected(&self, pairs: &[(u32, u32)]) -> bool {
         let mut parts = Parts::of(self);
         pairs.iter().all(|&(a, b)| parts.find(a) == parts.find(b))
     }
 
     /// Distinct neighbours of every server, sorted, as one array and its offsets.
-    pub fn neighbours(&self) -> Neighbours {
+    pub(super) fn neighbours(&self) -> Neighbours {
         let n = self.servers();
         let mut offsets = vec![0_u32; n + 1];
         for &(a, b) in self.count.keys() {
@@ -83,40 +83,40 @@ impl Links {
     }
 }
 
-pub struct Neighbours {
+pub(super) struct Neighbours {
     offsets: Vec<u32>,
     servers: Vec<u32>,
 }
 
 impl Neighbours {
-    pub fn of(&self, server: u32) -> &[u32] {
+    pub(super) fn of(&self, server: u32) -> &[u32] {
         let (start, end) = (self.offsets[server as usize], self.offsets[server as usize + 1]);
         &self.servers[start as usize..end as usize]
     }
 
-    pub fn servers(&self) -> usize {
+    pub(super) fn servers(&self) -> usize {
         self.offsets.len() - 1
     }
 
     /// Number of bundles, each counted once per direction.
-    pub fn directed(&self) -> usize {
+    pub(super) fn directed(&self) -> usize {
         self.servers.len()
     }
 
     /// Number of the bundle between two neighbours, in this direction.
-    pub fn index(&self, from: u32, to: u32) -> usize {
+    pub(super) fn index(&self, from: u32, to: u32) -> usize {
         let place = self.of(from).binary_search(&to).expect("two neighbours");
         self.offsets[from as usize] as usize + place
     }
 }
 
 /// Union-find over servers.
-pub struct Parts {
+pub(super) struct Parts {
     parent: Vec<u32>,
 }
 
 impl Parts {
-    pub fn of(links: &Links) -> Self {
+    pub(super) fn of(links: &Links) -> Self {
         let mut parts = Self { parent: (0..links.servers() as u32).collect() };
         for circuit in links.circuits() {
             parts.join(circuit.a, circuit.b);
@@ -124,7 +124,7 @@ impl Parts {
         parts
     }
 
-    pub fn find(&mut self, server: u32) -> u32 {
+    pub(super) fn find(&mut self, server: u32) -> u32 {
         let mut root = server;
         while self.parent[root as usize] != root {
             let above = self.parent[root as usize];
@@ -134,7 +134,7 @@ impl Parts {
         root
     }
 
-    pub fn join(&mut self, a: u32, b: u32) {
+    pub(super) fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.find(a), self.find(b));
         self.parent[a.max(b) as usize] = a.min(b);
     }

@@ -5,13 +5,13 @@ use super::{RingGroup, rings};
 use crate::matching::match_general;
 
 /// Undirected pairs and what they still want; the larger direction counts, as circuits are duplex.
-pub struct PairDemand {
+pub(super) struct PairDemand {
     /// Lower server, higher server, bytes.
     pub pairs: Vec<(u32, u32, f64)>,
 }
 
 impl PairDemand {
-    pub fn of_rest(demand: &[(u32, u32, u64)]) -> Self {
+    pub(super) fn of_rest(demand: &[(u32, u32, u64)]) -> Self {
         let mut directed: Vec<(u32, u32, u64)> =
             demand.iter().filter(|d| d.0 != d.1 && d.2 > 0).copied().collect();
         directed.sort_unstable();
@@ -31,7 +31,7 @@ impl PairDemand {
     }
 
     /// Adds the edges of one cycle of a ring.
-    pub fn add_ring(&mut self, group: &RingGroup, stride: u32) {
+    pub(super) fn add_ring(&mut self, group: &RingGroup, stride: u32) {
         if group.edge_bytes > 0 {
             let edges = rings::edges(&group.members, stride as usize);
             let bytes = group.edge_bytes as f64;
@@ -40,7 +40,7 @@ impl PairDemand {
     }
 
     /// Adds up entries of the same pair.
-    pub fn merge(&mut self) {
+    pub(super) fn merge(&mut self) {
         self.pairs.sort_by_key(|pair| (pair.0, pair.1));
         self.pairs.dedup_by(|next, kept| {
             let same = (next.0, next.1) == (kept.0, kept.1);
@@ -58,7 +58,7 @@ const SCALE: f64 = (1_u64 << 40) as f64;
 
 /// Matchings until no pair with demand has a free port at both ends; the demand of a joined pair
 /// is halved after each, as `TopoOpt` does.
-pub fn serve(demand: &mut PairDemand, links: &mut Links) {
+pub(super) fn serve(demand: &mut PairDemand, links: &mut Links) {
     let mut open: Vec<usize> = (0..demand.pairs.len()).collect();
     loop {
         open.retain(|&pair| links.has_room(demand.pairs[pair].0, demand.pairs[pair].1));
@@ -114,7 +114,7 @@ fn greedy(demand: &PairDemand, open: &mut [usize], servers: usize) -> Vec<usize>
 /// Joins servers that have ports left but nobody to talk to: they may still relay for others.
 ///
 /// Each is joined to the one half-way round the list of such servers, which keeps paths short.
-pub fn join_leftovers(links: &mut Links) {
+pub(super) fn join_leftovers(links: &mut Links) {
     loop {
         let open: Vec<u32> =
             (0..links.servers() as u32).filter(|&server| links.free(server) > 0).collect();

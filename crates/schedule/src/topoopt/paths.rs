@@ -31,7 +31,7 @@ impl Routes {
 const FAR: u32 = u32::MAX;
 
 /// Up to `most` shortest paths of every pair; pairs are sorted. All of them can be reached.
-pub fn shortest(links: &Links, pairs: &[(u32, u32)], most: u32) -> Routes {
+pub(super) fn shortest(links: &Links, pairs: &[(u32, u32)], most: u32) -> Routes {
     let neighbours = links.neighbours();
     let mut search = Search::new(&neighbours);
     let mut routes = Routes { offsets: vec![0], servers: Vec::new() };

@@ -77,7 +77,12 @@ impl Loads {
 }
 
 /// Improves `links` and returns the routes over them. `pairs` are sorted, `bytes` theirs.
-pub fn relieve(links: Links, pairs: &[(u32, u32)], bytes: &[f64], most: u32) -> (Links, Routes) {
+pub(super) fn relieve(
+    links: Links,
+    pairs: &[(u32, u32)],
+    bytes: &[f64],
+    most: u32,
+) -> (Links, Routes) {
     let mut plan = evaluate(links, pairs, bytes, most);
     let servers = plan.links.servers();
     let mut batch = servers.div_ceil(8);

@@ -6,7 +6,7 @@ use super::links::Links;
 use super::{Cycle, RingGroup, Strides, TopoRequest};
 
 /// Divides the ring ports among the groups and joins their cycles.
-pub fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {
+pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {
     let counts = count_cycles(request);
     let mut cycles = Vec::new();
     for (index, (group, &count)) in request.rings.iter().zip(&counts).enumerate() {
@@ -81,7 +81,7 @@ fn edge_count(group: &RingGroup) -> usize {
 }
 
 /// The pairs that a cycle joins.
-pub fn edges(members: &[u32], stride: usize) -> impl Iterator<Item = (u32, u32)> {
+pub(super) fn edges(members: &[u32], stride: usize) -> impl Iterator<Item = (u32, u32)> {
     let n = members.len();
     let count = match n {
         0 | 1 => 0,
