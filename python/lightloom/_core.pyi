@@ -147,12 +147,10 @@ def schedule_check_decomposition(
     demand: npt.NDArray[np.uint64], schedule: PermutationSchedule
 ) -> None: ...
 def schedule_color_edges(
-    edges: npt.NDArray[np.uint32], left: int, right: int, colors: int | None
+    edges: npt.NDArray[np.uint32], colors: int | None
 ) -> npt.NDArray[np.int32]: ...
 def schedule_check_coloring(
     edges: npt.NDArray[np.uint32],
-    left: int,
-    right: int,
     colors: int,
     color_of_edge: npt.NDArray[np.int32],
 ) -> None: ...

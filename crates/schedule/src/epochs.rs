@@ -65,6 +65,15 @@ pub(crate) fn play(
     if sizes.switches == 0 || sizes.epoch == 0 || most > MAX_TIME {
         return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
     }
+    let too_many = || {
+        let text = format!("{MAX_EPOCHS} epochs of {} bytes do not serve this demand", sizes.epoch);
+        Invalid(text)
+    };
+    // What the busiest line sends in an epoch at most.
+    let share = sizes.switches as u128 * u128::from(sizes.epoch + sizes.delay);
+    if u128::from(lines.largest) > share * MAX_EPOCHS as u128 {
+        return Err(too_many());
+    }
     let mut left = demand.to_vec();
     for node in 0..n {
         left[node * n + node] = 0;
@@ -87,9 +96,7 @@ pub(crate) fn play(
         run.matchings.push(matchings.clone());
         before = matchings;
         if run.matchings.len() > MAX_EPOCHS {
-            let text =
-                format!("{MAX_EPOCHS} epochs of {} bytes do not serve this demand", sizes.epoch);
-            return Err(Invalid(text));
+            return Err(too_many());
         }
     }
     run.length = length_of(std::iter::once(length))?;

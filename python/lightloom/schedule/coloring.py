@@ -100,11 +100,11 @@ def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArr
     InputError
         If edges are no pairs of whole numbers, or a vertex has more edges than there are colors.
     """
-    pairs, (left, right) = _edges(edges)
+    pairs = _edges(edges)
     if colors is not None:
         colors = whole_number(colors, "colors", 0, 2**31 - 1)
     try:
-        return _core.schedule_color_edges(pairs, left, right, colors)
+        return _core.schedule_color_edges(pairs, colors)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
 
@@ -117,11 +117,11 @@ def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
     InputError
         If they do: the two edges.
     """
-    pairs, (left, right) = _edges(edges)
+    pairs = _edges(edges)
     given = whole_list(color_of_edge, "colors", 2**31 - 2, InputError).astype(np.int32)
     colors = int(given.max()) + 1 if given.size else 0
     try:
-        _core.schedule_check_coloring(pairs, left, right, colors, given)
+        _core.schedule_check_coloring(pairs, colors, given)
     except ValueError as error:
         raise InputError(f"edges: {error}") from None
     return colors
@@ -198,10 +198,10 @@ def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:
     return given.astype(np.int32)
 
 
-def _edges(edges: npt.ArrayLike) -> tuple[npt.NDArray[np.uint32], tuple[int, int]]:
+def _edges(edges: npt.ArrayLike) -> npt.NDArray[np.uint32]:
     given = as_array(edges, "edges", InputError)
     if given.size == 0:
-        return np.zeros((0, 2), dtype=np.uint32), (0, 0)
+        return np.zeros((0, 2), dtype=np.uint32)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
         raise InputError(
             f"edges: expected rows of 2 whole numbers, got {given.dtype} of shape {given.shape}"
@@ -210,5 +210,4 @@ def _edges(edges: npt.ArrayLike) -> tuple[npt.NDArray[np.uint32], tuple[int, int
         raise InputError(
             f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {given.min()} to {given.max()}"
         )
-    left, right = (int(maximum) + 1 for maximum in given.max(axis=0))
-    return np.ascontiguousarray(given.astype(np.uint32)), (left, right)
+    return np.ascontiguousarray(given.astype(np.uint32))

@@ -72,7 +72,7 @@ def test_of_demand_that_repeats_every_predictor_of_the_last_is_as_good():
     blocks = np.tile(shares[:, np.newaxis] * shares * 10**5, (ROUNDS, 1, 1))
     default = simulate(step(blocks), network())
     for name in ("last-step", "ewma", "ridge"):
-        assert run(name, blocks).trace_hash == default.trace_hash
+        assert run(name, blocks).run_hash == default.run_hash
 
 
 def test_predictions_choose_the_circuits():
@@ -94,7 +94,7 @@ def test_no_predictor_is_called_where_nothing_is_predicted():
     blocks = tokens()
     for policy, first in (("break-even", "block"), ("never", "predict"), ("oracle", "predict")):
         own = run(fail, blocks, policy=policy, first=first)
-        assert own.trace_hash == simulate(step(blocks), network(policy, first)).trace_hash
+        assert own.run_hash == simulate(step(blocks), network(policy, first)).run_hash
 
 
 def test_what_a_predictor_raises_is_raised_as_it_is():

@@ -4,6 +4,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
+use lightloom_model::Invalid;
 use lightloom_schedule::coloring::{
     Bipartite, FabricRoute, FabricShape, NONE, Pods, check_coloring, check_route, color_edges,
     route_permutation,
@@ -25,9 +26,22 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_check_route, module)?)
 }
 
-fn pairs(edges: &Matrix<u32>) -> PyResult<Vec<(u32, u32)>> {
+/// Most vertices of either side.
+const MAX_VERTICES: u32 = 1 << 26;
+
+/// Edges, and how many vertices there are on the left and on the right.
+fn graph_of(edges: &Matrix<u32>) -> PyResult<(Vec<(u32, u32)>, [u32; 2])> {
     edges.expect_columns("edges", 2)?;
-    Ok(edges.iter_rows().map(|row| (row[0], row[1])).collect())
+    let pairs: Vec<(u32, u32)> = edges.iter_rows().map(|row| (row[0], row[1])).collect();
+    let mut sizes = [0; 2];
+    for &(left, right) in &pairs {
+        if left.max(right) >= MAX_VERTICES {
+            let text = format!("edge {left} - {right}: expected vertices below {MAX_VERTICES}");
+            return Err(refuse(Invalid(text)));
+        }
+        sizes = [sizes[0].max(left + 1), sizes[1].max(right + 1)];
+    }
+    Ok((pairs, sizes))
 }
 
 /// Without `colors` as few as can be.
@@ -35,11 +49,9 @@ fn pairs(edges: &Matrix<u32>) -> PyResult<Vec<(u32, u32)>> {
 fn schedule_color_edges(
     py: Python<'_>,
     edges: Matrix<u32>,
-    left: u32,
-    right: u32,
     colors: Option<u32>,
 ) -> PyResult<Py<PyArray1<i32>>> {
-    let edges = pairs(&edges)?;
+    let (edges, [left, right]) = graph_of(&edges)?;
     let found = py.detach(|| {
         let graph = Bipartite { left, right, edges: &edges };
         graph.validate()?;
@@ -52,12 +64,10 @@ fn schedule_color_edges(
 fn schedule_check_coloring(
     py: Python<'_>,
     edges: Matrix<u32>,
-    left: u32,
-    right: u32,
     colors: u32,
     color_of_edge: Column<i32>,
 ) -> PyResult<()> {
-    let (edges, of_edge) = (pairs(&edges)?, unsigned(&color_of_edge));
+    let ((edges, [left, right]), of_edge) = (graph_of(&edges)?, unsigned(&color_of_edge));
     let graph = Bipartite { left, right, edges: &edges };
     py.detach(|| check_coloring(&graph, colors, &of_edge)).map_err(refuse)
 }

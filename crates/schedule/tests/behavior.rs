@@ -1,0 +1,164 @@
+//! Behavior of single schedulers on demand that is small enough to work out by hand.
+
+mod common;
+
+use common::{BITS, Case, Random};
+use lightloom_model::Allocator;
+use lightloom_schedule::helios::helios_matchings;
+use lightloom_schedule::rotornet::{Rotor, rotate};
+use lightloom_schedule::topoopt::{Strides, TopoRequest, topology};
+use lightloom_schedule::{Request, allocate, changed_pairs};
+
+/// A matrix with these cells and zeros elsewhere.
+fn matrix(n: usize, cells: &[(usize, usize, u64)]) -> Vec<u64> {
+    let mut bytes = vec![0; n * n];
+    for &(from, to, size) in cells {
+        bytes[from * n + to] = size;
+    }
+    bytes
+}
+
+fn circuits(n: usize, pairs: &[(usize, usize)]) -> Vec<u16> {
+    let mut count = vec![0; n * n];
+    for &(a, b) in pairs {
+        count[a * n + b] += 1;
+        count[b * n + a] += 1;
+    }
+    count
+}
+
+#[test]
+fn algorithm_1_adds_up_what_a_pair_sends_both_ways() {
+    // Server 0 has one port: 60 + 60 bytes with server 1 come before 100 + 0 with server 2.
+    let case = Case::new(3, matrix(3, &[(0, 1, 60), (1, 0, 60), (0, 2, 100)]), 1);
+    for allocator in [Allocator::Paper, Allocator::Reference] {
+        let found = allocate(allocator, &case.request());
+        assert_eq!(found.circuits, circuits(3, &[(0, 1)]), "{allocator}");
+    }
+}
+
+#[test]
+fn new_circuits_are_moved_back_to_where_old_ones_were() {
+    // Only 0 - 1 is heavy and needs a circuit; any pairing of the other four is as fast, so the
+    // circuit that is there may stay.
+    let n = 6;
+    let mut demand = vec![10_000; n * n];
+    demand[1] = 100_000_000;
+    // Slightly larger, so that these come first where nothing else decides.
+    (demand[2 * n + 3], demand[4 * n + 5]) = (10_100, 10_100);
+    let mut case = Case::new(n, demand, 1);
+    (case.split, case.eps) = (false, BITS / 10);
+    let held = circuits(n, &[(2, 4)]);
+    for allocator in [Allocator::Greedy, Allocator::Parametric, Allocator::Best] {
+        let request = Request { previous: Some(&held), ..case.request() };
+        let found = allocate(allocator, &request);
+        assert_eq!(found.circuits[1], 1, "{allocator}");
+        assert_eq!(found.circuits[2 * n + 4], 1, "{allocator} {:?}", found.circuits);
+        let fresh = allocate(allocator, &case.request());
+        assert!(found.makespan <= fresh.makespan * (1.0 + 1e-12), "{allocator}");
+        assert!(
+            changed_pairs(&held, &found.circuits) <= changed_pairs(&held, &fresh.circuits),
+            "{allocator}"
+        );
+    }
+}
+
+#[test]
+fn twice_the_bytes_take_twice_as_long_and_twice_the_rate_half_as_long() {
+    let mut random = Random(7);
+    for servers in [4, 7] {
+        for &allocator in Allocator::ALL {
+            let case = Case::random(servers, 2, true, &mut random);
+            let once = allocate(allocator, &case.request());
+            let mut doubled = case.clone();
+            doubled.demand.iter_mut().for_each(|bytes| *bytes *= 2);
+            let twice = allocate(allocator, &doubled.request());
+            assert_eq!(twice.circuits, once.circuits, "{allocator}");
+            assert!((twice.makespan / once.makespan - 2.0).abs() < 1e-6, "{allocator}");
+            let mut faster = case.clone();
+            faster.eps *= 2;
+            let rate = lightloom_model::Rate(2 * BITS);
+            let fast = allocate(allocator, &Request { circuit_rate: rate, ..faster.request() });
+            assert_eq!(fast.circuits, once.circuits, "{allocator}");
+            assert!((once.makespan / fast.makespan - 2.0).abs() < 1e-6, "{allocator}");
+        }
+    }
+}
+
+#[test]
+fn the_parametric_search_ends_close_to_the_best() {
+    let mut random = Random(11);
+    let (mut total, mut count) = (0.0, 0.0);
+    for split in [true, false] {
+        for _ in 0..60 {
+            let case = Case::random(8, 3, split, &mut random);
+            let of = |allocator| allocate(allocator, &case.request()).makespan;
+            let ratio = of(Allocator::Parametric) / of(Allocator::Best);
+            assert!(ratio >= 1.0 - 1e-9, "best is slower: {ratio}");
+            total += ratio;
+            count += 1.0;
+        }
+    }
+    assert!(total / count < 1.005, "parametric is {} of best", total / count);
+}
+
+#[test]
+fn helios_counts_no_more_than_an_epoch_carries() {
+    // Uncapped, 0 -> 1 alone outweighs the two circuits that send 90 + 95 of the 100 that fit.
+    let demand = matrix(4, &[(0, 1, 1_000), (0, 2, 90), (3, 1, 95)]);
+    let found = helios_matchings(&demand, 4, 1, 100).unwrap();
+    assert_eq!(found, [[2, 3, 0, 1]]);
+    // With room for all of it, the large transfer wins.
+    let found = helios_matchings(&demand, 4, 1, 1_000).unwrap();
+    assert_eq!(found[0][..2], [1, 0]);
+}
+
+fn rotor(nodes: usize, slot: Option<u64>, relay: bool) -> Rotor {
+    Rotor { nodes, switches: 1, slot, delay: 1, held: false, relay }
+}
+
+#[test]
+fn a_rotor_slot_is_the_largest_entry_or_a_tenth_of_the_mean_one() {
+    let demand = matrix(4, &[(0, 1, 70), (1, 2, 30), (0, 3, 20)]);
+    let found = rotate(&demand, &rotor(4, None, false)).unwrap();
+    assert!(found.holds.iter().all(|&hold| hold == 70), "{:?}", found.holds);
+    // The longest line is 90 bytes over 3 entries: slots of 90 / 30.
+    let found = rotate(&demand, &rotor(4, None, true)).unwrap();
+    assert!(found.holds.iter().all(|&hold| hold == 3), "{:?}", found.holds);
+}
+
+#[test]
+fn relays_take_only_what_exceeds_the_next_own_slot() {
+    // 10 of 12 bytes go at once; the 2 left fit the next slot of their own.
+    let fits = rotate(&matrix(3, &[(0, 1, 12)]), &rotor(3, Some(10), true)).unwrap();
+    assert_eq!((fits.relayed(), fits.turns.as_slice()), (0, &[0, 1, 2][..]));
+    // 15 of 25 are left, 5 more than fit: node 2 takes those and delivers them in the fourth slot.
+    let spills = rotate(&matrix(3, &[(0, 1, 25)]), &rotor(3, Some(10), true)).unwrap();
+    assert_eq!((spills.relayed(), spills.turns.as_slice()), (5, &[0, 1, 2, 3][..]));
+}
+
+#[test]
+fn topoopt_counts_the_larger_direction_of_a_pair() {
+    // Circuits are duplex: 60 bytes each way need as much of them as 60 one way, less than 100.
+    let demand = [(0, 1, 60), (1, 0, 60), (0, 2, 100)];
+    let request = TopoRequest {
+        servers: 3,
+        degree: 3,
+        rings: &[],
+        strides: Strides::One,
+        demand: &demand,
+        max_routes: 1,
+    };
+    let found = topology(&request).unwrap();
+    let links: Vec<_> = found.circuits.iter().map(|c| (c.a, c.b, c.count)).collect();
+    assert_eq!(links, [(0, 1, 1), (0, 2, 2), (1, 2, 1)]);
+}
+
+#[test]
+fn epochs_that_cannot_suffice_are_refused_at_once() {
+    let sizes = lightloom_schedule::epochs::Epochs { nodes: 2, switches: 1, epoch: 4, delay: 0 };
+    let run = |bytes| lightloom_schedule::helios::helios(&[0, bytes, 0, 0], &sizes);
+    assert_eq!(run(40).unwrap().matchings.len(), 10);
+    let text = run(1 << 53).unwrap_err().to_string();
+    assert_eq!(text, "1048576 epochs of 4 bytes do not serve this demand");
+}
