@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lightloom import _core
-from lightloom.demand.synthetic import DrawRequest
+from lightloom.demand.generator import DrawRequest
 from lightloom.packets.requests import (
     CircuitColumns,
     FlowColumns,
