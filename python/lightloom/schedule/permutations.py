@@ -173,7 +173,7 @@ def decompose(
     rate_gbps
         Rate of each port; it turns the delay into bytes and bytes into seconds.
     method
-        A name of ``choices("permutation method")``; ``"auto"`` is the shortest of all.
+        One of ``choices("permutation method")``, which says what each does.
     time_limit_s
         Time after which ``auto`` begins no other method.
     partial
