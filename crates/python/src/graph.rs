@@ -30,7 +30,7 @@ impl<T: Element + Copy> FromPyObject<'_, '_> for Flat<T> {
 
 /// `TaskGraph`.
 #[derive(FromPyObject)]
-pub struct GraphColumns {
+pub(crate) struct GraphColumns {
     gpus_per_worker: u32,
     worker_server: Flat<u32>,
     categories: Vec<CategoryColumns>,
@@ -115,7 +115,7 @@ const NO_INDEX: u32 = u32::MAX;
 
 impl GraphColumns {
     /// The task graph; its indices are checked when it is played.
-    pub fn into_graph(self) -> PyResult<TaskGraph> {
+    pub(crate) fn into_graph(self) -> PyResult<TaskGraph> {
         let roles = self.roles.into_iter().map(RoleColumns::into_role);
         let categories = self.categories.into_iter().map(CategoryColumns::into_category);
         Ok(TaskGraph {
