@@ -17,7 +17,7 @@ type PyRequest<'py> = (u32, u16, usize, Vec<PyObservation<'py>>);
 ///
 /// It hands over every demand once, in the order of each layer, so that the function can keep what
 /// it learns.
-pub struct PredictorFunction {
+pub(crate) struct PredictorFunction {
     function: Py<PyAny>,
     /// How many of each group and layer were handed over.
     handed: BTreeMap<(u32, u16), usize>,
@@ -27,7 +27,7 @@ pub struct PredictorFunction {
 
 impl PredictorFunction {
     /// A predictor that calls this function.
-    pub fn new(function: Py<PyAny>) -> Self {
+    pub(crate) fn new(function: Py<PyAny>) -> Self {
         Self { function, handed: BTreeMap::new(), error: None }
     }
 

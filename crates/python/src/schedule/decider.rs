@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// Adds the classes to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegion>()?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
