@@ -101,7 +101,8 @@ fn copied<T: Element + Copy, D: Dimension>(
     let Ok(array) = object.cast::<PyArray<T, D>>() else {
         return Err(mismatch::<T>(object, what));
     };
-    let whole_steps = array.strides().iter().all(|step| step % size_of::<T>() as isize == 0);
+    let whole_steps =
+        array.strides().iter().all(|step| step.unsigned_abs().is_multiple_of(size_of::<T>()));
     if !array.is_aligned() || !whole_steps {
         return Err(PyValueError::new_err("expected an aligned array; make a copy of it"));
     }

@@ -80,10 +80,7 @@ fn check_size(sizes: &[usize]) -> PyResult<()> {
 
 /// Counts `(layers, micro_batches, ranks, experts)`.
 #[pyfunction]
-fn demand_draw<'py>(
-    py: Python<'py>,
-    request: Given<DrawRequest>,
-) -> PyResult<Bound<'py, PyArray4<i64>>> {
+fn demand_draw(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<Bound<'_, PyArray4<i64>>> {
     let rows = request.0.checked()?;
     let size = [rows.layers.len(), rows.micro_batches, rows.ranks, rows.experts];
     check_size(&size)?;

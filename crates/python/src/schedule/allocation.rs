@@ -170,13 +170,13 @@ fn schedule_changed_pairs(
 
 /// Each row of the result is (server, NIC, server, NIC).
 #[pyfunction]
-fn schedule_map_nics<'py>(
-    py: Python<'py>,
+fn schedule_map_nics(
+    py: Python<'_>,
     circuits: Matrix<u16>,
     ports: Column<u32>,
     numa_nodes: u32,
     previous: Matrix<u32>,
-) -> PyResult<Bound<'py, PyArray2<u32>>> {
+) -> PyResult<Bound<'_, PyArray2<u32>>> {
     let Column(ports) = ports;
     circuits.expect_square("circuits", ports.len())?;
     previous.expect_columns("previous", 4)?;

@@ -30,7 +30,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 const MAX_VERTICES: u32 = 1 << 26;
 
 /// Edges, and how many vertices there are on the left and on the right.
-fn graph_of(edges: &Matrix<u32>) -> PyResult<(Vec<(u32, u32)>, [u32; 2])> {
+type EdgesAndSizes = (Vec<(u32, u32)>, [u32; 2]);
+
+fn graph_of(edges: &Matrix<u32>) -> PyResult<EdgesAndSizes> {
     edges.expect_columns("edges", 2)?;
     let pairs: Vec<(u32, u32)> = edges.iter_rows().map(|row| (row[0], row[1])).collect();
     let mut sizes = [0; 2];
