@@ -19,7 +19,7 @@ def ring_s(size, n):
     return size * (n - 1) / n / (NICS * NIC) + (n - 1) * 2 * LINK_S
 
 
-# Fully sharded data parallelism: all-gathers and reduce-scatters on a stream of their own.
+# Fully sharded data parallelism: all-gathers and reduce-scatters on a separate stream.
 
 
 def fsdp(workers, layers, size, forward_s, backward_s):
@@ -164,7 +164,7 @@ def test_the_bubble_of_dualpipe_with_faster_overlapped_chunks(ranks):
 
 
 def overlapping(sizes, priorities, between_s=0.0):
-    """Two servers, both all-to-alls from server 0 to server 1, on streams of their own."""
+    """Two servers, both all-to-alls from server 0 to server 1, on separate streams."""
     step = TaskGraphBuilder(range(2), gpus_per_worker=8)
     pair = step.family("ep", [range(2)])
     counts = np.zeros((1, 2, 2, 2))
@@ -254,11 +254,11 @@ def test_a_parameter_server_is_an_incast(workers):
     trainer.receive((star, 0), 2, "pull")
     run = simulate(step.build(), packet(workers + 1))
     # all pushes share the server's NICs, and so do all pulls
-    way_s = workers * size / (NICS * NIC) + 2 * LINK_S
-    assert run.step_time_s == pytest.approx(3 * compute_s + 2 * way_s)
+    pushes_s = workers * size / (NICS * NIC) + 2 * LINK_S
+    assert run.step_time_s == pytest.approx(3 * compute_s + 2 * pushes_s)
     assert run.purpose_bytes["push"]["eps"] == run.purpose_bytes["pull"]["eps"] == workers * size
-    assert run.critical_path_s["push"] == pytest.approx(way_s)
-    assert run.critical_path_s["pull"] == pytest.approx(way_s)
+    assert run.critical_path_s["push"] == pytest.approx(pushes_s)
+    assert run.critical_path_s["pull"] == pytest.approx(pushes_s)
 
 
 def test_sizes_and_times_may_differ_between_workers():

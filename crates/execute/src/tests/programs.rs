@@ -277,11 +277,11 @@ fn parameter_server(pushes: &[u64]) -> TaskGraph {
 #[test]
 fn pushes_and_pulls_share_the_link_of_a_parameter_server() {
     let outcome = play(&parameter_server(&[1_000_000; 5]), &packet(6));
-    let way = 5 * 1_000_000 * NIC / 8 + 2 * US;
-    assert_eq!(outcome.step.0, 10 * US + 2 * way);
+    let push = 5 * 1_000_000 * NIC / 8 + 2 * US;
+    assert_eq!(outcome.step.0, 10 * US + 2 * push);
     assert_eq!(carried(&outcome, "pp")[1], 10 * 1_000_000);
     // The server idles until the pushes begin.
-    assert_eq!(outcome.roles[0].spent[IDLE.index()], 10 * US + way);
+    assert_eq!(outcome.roles[0].spent[IDLE.index()], 10 * US + push);
     assert_eq!(outcome.roles[1].workers, 5);
     let uneven = play(&parameter_server(&[3_000_000, 1_000_000]), &packet(3));
     assert_eq!(uneven.step.0, 10 * US + 4_000_000 * NIC / 8 + 2_000_000 * NIC / 8 + 4 * US);
