@@ -84,7 +84,7 @@ def eps(servers, nics=8, rate_bps=400 * GBPS, **others):
 def packet(servers, all_to_all="flat", **options):
     """A packet fabric and nothing else."""
     switch = NvSwitch(gpu_rate_bps=3600 * GBPS, latency_ps=2_000_000)
-    return Network(servers, 8, switch, all_to_all, eps=eps(servers, **options))
+    return Network(servers, 8, switch, all_to_all, (eps(servers, **options),))
 
 
 def mixnet(servers, rate_bps=400 * GBPS, **options):
@@ -102,7 +102,7 @@ def mixnet(servers, rate_bps=400 * GBPS, **options):
         **options,
     }
     base = packet(servers, "hierarchical", nics=2, rate_bps=rate_bps)
-    return Network(servers, 8, base.nvswitch, "hierarchical", eps=base.eps, ocs=Ocs(**values))
+    return Network(servers, 8, base.nvswitch, "hierarchical", (*base.parts, Ocs(**values)))
 
 
 def direct(servers, circuits, routes):
@@ -117,4 +117,4 @@ def direct(servers, circuits, routes):
         route_servers=np.array([s for route in routes for s in route], np.uint32),
     )
     switch = NvSwitch(gpu_rate_bps=3600 * GBPS, latency_ps=2_000_000)
-    return Network(servers, 8, switch, "hierarchical", direct=links)
+    return Network(servers, 8, switch, "hierarchical", (links,))

@@ -59,7 +59,7 @@ def fluid_s(settings: Settings, demand: Matrix) -> float:
     step.role("expert", range(count)).all_to_all(group, Block(tokens, 0, token_bytes), "ep")
     eps = Eps(1, rate_bps, 0, servers_per_tor=count, servers_per_pod=count)
     inside = NvSwitch(gpu_rate_bps=10 * rate_bps, latency_ps=0)
-    fabric = Network(count, 1, inside, "flat", eps=eps)
+    fabric = Network(count, 1, inside, "flat", (eps,))
     run = simulate(step.build(), fabric)
     return run.step_time_s
 

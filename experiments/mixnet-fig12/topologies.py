@@ -14,7 +14,7 @@ import numpy as np
 from cells import Model
 
 from lightloom.fabric import load_fabric
-from lightloom.fabric.network import Network
+from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.topoopt import TopoOpt, _all_pairs
 from lightloom.schedule import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
@@ -59,9 +59,10 @@ def network(model: Model, topology: Topology, cycles: Cycles, rate_gbps: float) 
     cluster = dataclasses.replace(model.job.cluster, nic_gbps=float(rate_gbps))
     fabric = load_fabric("topoopt", model.assumptions.options("topoopt"))
     given = fabric.network(cluster, model.context)
-    assert given.direct is not None
+    planned = given.part(Direct)
+    assert planned is not None
     direct = dataclasses.replace(
-        given.direct,
+        planned,
         circuits=topology.circuits,
         route_offsets=topology.route_offsets,
         route_servers=topology.route_servers,
@@ -69,7 +70,7 @@ def network(model: Model, topology: Topology, cycles: Cycles, rate_gbps: float) 
         cycle_servers=cycles.servers,
         cycle_counts=cycles.counts,
     )
-    return dataclasses.replace(given, direct=direct)
+    return dataclasses.replace(given, parts=(direct,))
 
 
 def step_times(model: Model, row: dict[str, Any]) -> tuple[float, list[float]]:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.generator import DrawRequest
+from lightloom.fabric.network import Network
 from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest
 from lightloom.packets.requests import TopologyRequest as PacketTopologyRequest
 from lightloom.schedule.permutations import PermutationSchedule
@@ -524,7 +525,7 @@ class StepOutcome:
 
 def execute(
     graph: TaskGraph,
-    network: dict[str, Any],
+    network: Network,
     options: dict[str, Any],
     progress: Callable[[float], bool | None] | None,
     allocator: Callable[[list[ProposalRequest]], list[npt.NDArray[np.uint16]]] | None,
@@ -535,7 +536,7 @@ def execute(
 class PhaseBook:
     def __new__(
         cls,
-        network: dict[str, Any],
+        network: Network,
         packets: tuple[str, int | None, int | None, int],
         sample: int | None,
         purposes: list[str] | None,

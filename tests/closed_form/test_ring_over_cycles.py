@@ -32,7 +32,7 @@ def network(servers, degree, **changes):
     )
     switch = NvSwitch(gpu_rate_bps=3600 * GBPS, latency_ps=2_000_000)
     direct = replace(direct, **changes)
-    return Network(servers, 8, switch, "hierarchical", direct=direct)
+    return Network(servers, 8, switch, "hierarchical", (direct,))
 
 
 def run(servers, fabric):

@@ -35,7 +35,7 @@ PLANS = {
 def network(gpus, rate_bps, all_to_all="hierarchical"):
     eps = Eps(nics=8, nic_rate_bps=rate_bps, link_delay_ps=1, servers_per_tor=4, servers_per_pod=16)
     switch = NvSwitch(gpu_rate_bps=rate_bps, latency_ps=1)
-    return Network(gpus // 8, 8, switch, all_to_all, eps=eps)
+    return Network(gpus // 8, 8, switch, all_to_all, (eps,))
 
 
 @pytest.mark.parametrize("name", PLANS)

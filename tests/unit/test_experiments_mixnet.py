@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.workload_fakes import table
 
+from lightloom.fabric.network import Direct
 from lightloom.workload.categories import StepCategory
 from lightloom.workload.task_graph import COLUMNS, NO_INDEX, Kind
 
@@ -191,7 +192,7 @@ def test_a_planned_topology_connects_all_pairs_within_its_ports(fig12, small):
 
 def test_the_topology_called_ours_is_the_one_of_the_fabric(fig12, small):
     model, _ = small
-    fabric = model.network("topoopt", 100).direct
+    fabric = model.network("topoopt", 100).part(Direct)
     found = fig12["topologies"].plan(model, "share", "mean", 4)
     assert np.array_equal(found.circuits, fabric.circuits)
     assert np.array_equal(found.route_servers, fabric.route_servers)
@@ -208,7 +209,7 @@ def test_rings_of_a_planned_topology_run_in_its_own_cycles(fig12, small):
         values = {key: value for key, value in row.items() if key != "name"}
         topology = own.plan(model, **values)
         found = own.cycles(model, row["rings"], topology)
-        direct = own.network(model, topology, found, 100).direct
+        direct = own.network(model, topology, found, 100).part(Direct)
         assert direct.cycle_servers is found.servers
         assert len(found.counts) > 0
         circuits = {frozenset(pair) for pair in topology.circuits[:, :2].tolist()}

@@ -2,9 +2,10 @@
 
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::index::Index;
+use crate::network::Network;
 use lightloom_model::{
-    AllToAll, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Invalid, Network, Payload,
-    Peer, Role, RoleId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
+    AllToAll, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Invalid, Payload, Peer,
+    Role, RoleId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -36,11 +37,8 @@ fn check_modes(graph: &TaskGraph, network: &Network) -> Result<(), ExecuteError>
     if graph.gpus_per_worker == 0 {
         return Err(invalid("gpus_per_worker = 0: expected at least 1"));
     }
-    if network.direct.is_some() && (network.eps.is_some() || network.ocs.is_some()) {
-        return Err(unfit("a network has either direct circuits or an eps, not both"));
-    }
-    let fixed = network.ocs.is_some() || network.direct.is_some();
-    if fixed && network.all_to_all != AllToAll::Hierarchical {
+    let apart = network.parts.iter().all(|part| part.tells_nics_apart());
+    if !apart && network.all_to_all != AllToAll::Hierarchical {
         return Err(unfit("circuits join servers, not ranks: use the hierarchical all-to-all"));
     }
     let by_rank = network.all_to_all != AllToAll::Hierarchical;

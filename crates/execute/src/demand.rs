@@ -1,6 +1,6 @@
 //! The demand of an all-to-all as bytes, and its share between workers.
 
-use crate::fabric::shares;
+use crate::network::equal_shares;
 use lightloom_model::{GroupId, Payload, TaskGraph};
 
 /// Writes bytes from member to member, row-major, into `demand`. The diagonal stays in the server.
@@ -36,10 +36,10 @@ pub(crate) fn rank_demand(
         Payload::Bytes(bytes) => {
             // A buffer is in equal parts on the ranks of a worker.
             let mut rows = Vec::with_capacity(size);
-            rows.extend(shares(bytes, ranks as usize));
+            rows.extend(equal_shares(bytes, ranks as usize));
             demand.clear();
             for row in 0..size {
-                demand.extend(shares(rows[row % ranks as usize], size));
+                demand.extend(equal_shares(rows[row % ranks as usize], size));
             }
         }
         Payload::Block { demand: table, block, transposed, unit_bytes, .. } => {
@@ -54,7 +54,7 @@ pub(crate) fn rank_demand(
 fn uniform(bytes: u64, members: usize, demand: &mut Vec<u64>) {
     demand.clear();
     for _ in 0..members {
-        demand.extend(shares(bytes, members));
+        demand.extend(equal_shares(bytes, members));
     }
 }
 

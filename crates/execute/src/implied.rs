@@ -4,9 +4,8 @@
 use crate::collective::Circulation;
 use crate::demand::{member_demand, remote_bytes};
 use crate::error::{ExecuteError, invalid, network as unfit};
-use crate::fabric::Fabric;
 use crate::index::{GroupKey, Index};
-use crate::seats::Seats;
+use crate::network::{Fabric, Placement};
 use lightloom_model::{
     Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind, WorkerId,
 };
@@ -22,8 +21,8 @@ pub(crate) struct Step<'a> {
     pub graph: &'a TaskGraph,
     /// Where its workers are in groups.
     pub index: &'a Index,
-    /// Where they sit.
-    pub seats: &'a Seats,
+    /// Where they are.
+    pub placement: &'a Placement,
     /// What carries their bytes.
     pub fabric: &'a Fabric,
     /// Whether all-to-alls move data rank by rank.
@@ -110,7 +109,7 @@ impl Step<'_> {
         payload: Payload,
         GroupKey { family, group }: GroupKey,
     ) -> Result<(), ExecuteError> {
-        if self.fabric.direct.is_none() {
+        if self.fabric.joins_all() {
             return Ok(());
         }
         let members = self.graph.families[family.index()].members(group);
@@ -126,10 +125,8 @@ impl Step<'_> {
     }
 
     fn need_route(&self, (from, to): (WorkerId, WorkerId), what: &str) -> Result<(), ExecuteError> {
-        let Some(direct) = &self.fabric.direct else { return Ok(()) };
-        let server = |worker: WorkerId| self.seats.server[worker.index()];
-        let (source, target) = (server(from), server(to));
-        if source != target && direct.routes(source, target).is_empty() {
+        let (source, target) = self.placement.servers((from, to));
+        if !self.fabric.joins((source, target)) {
             return Err(unfit(format!(
                 "no route from server {source} to server {target}, which {what} needs: add it to \
                  the fabric's routes"

@@ -1,31 +1,21 @@
-//! The ledger: bytes by purpose and carrier, and the proof that none is lost.
+//! The ledger: bytes by purpose and by what carried them, and the proof that none is lost.
 
 use crate::error::ExecuteError;
-use lightloom_model::{Carrier, PurposeId};
+use crate::network::Path;
+use lightloom_model::PurposeId;
 
-/// Where bytes travel; relayed bytes are counted once more per relay.
-pub const CARRIER_NAMES: [&str; 5] = ["nvswitch", "eps", "ocs", "direct", "relayed"];
-pub(crate) const NVSWITCH: usize = 0;
-pub(crate) const RELAYED: usize = 4;
-
-fn column(carrier: Carrier) -> usize {
-    match carrier {
-        Carrier::Local => NVSWITCH,
-        Carrier::Eps { .. } => 1,
-        Carrier::Circuit => 2,
-        // where they leave their source
-        Carrier::Relay { circuit_in, .. } => 1 + usize::from(circuit_in),
-        Carrier::Direct { .. } => 3,
-    }
-}
+/// The columns that every ledger has: inside servers, and the parts that most networks have. Those
+/// of other parts follow, then what relays passed on.
+const COLUMNS: [&str; 4] = ["nvswitch", "eps", "ocs", "direct"];
+const NVSWITCH: usize = 0;
 
 /// Bytes of one purpose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PurposeBytes {
     /// The purpose.
     pub name: String,
-    /// Bytes moved, by carrier.
-    pub carried: [u64; CARRIER_NAMES.len()],
+    /// Bytes moved, by column.
+    pub carried: Vec<u64>,
     /// Bytes between workers that the task graph implies.
     pub implied: u64,
     /// Bytes that left a worker.
@@ -34,29 +24,50 @@ pub struct PurposeBytes {
     pub received: u64,
 }
 
-/// Bytes moved, by purpose and carrier, and both ends of every transfer between workers.
+/// Bytes moved, by purpose and by the part of the network that carried them, and both ends of every
+/// transfer between workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
+    /// What carried the bytes of each column; relayed bytes are counted once more per relay.
+    pub columns: Vec<&'static str>,
     /// By purpose.
     pub purposes: Vec<PurposeBytes>,
+    /// The column of each part of the network, after that of `nvswitch`.
+    column_of: Vec<usize>,
 }
 
 impl Ledger {
-    /// A ledger for purposes of these names and the bytes that the task graph implies for each.
-    pub(crate) fn new(names: &[String], implied: &[u64]) -> Self {
+    /// A ledger for purposes of these names and the bytes that the task graph implies for each, on
+    /// a network of parts of these names.
+    pub(crate) fn new(
+        names: &[String],
+        implied: &[u64],
+        parts: impl Iterator<Item = &'static str>,
+    ) -> Self {
+        let mut columns = COLUMNS.to_vec();
+        let mut column_of = vec![NVSWITCH];
+        for name in parts {
+            let known = columns.iter().position(|&column| column == name);
+            column_of.push(known.unwrap_or(columns.len()));
+            if known.is_none() {
+                columns.push(name);
+            }
+        }
+        columns.push("relayed");
         let purposes = names.iter().zip(implied).map(|(name, &implied)| PurposeBytes {
             name: name.clone(),
+            carried: vec![0; columns.len()],
             implied,
             ..PurposeBytes::default()
         });
-        Self { purposes: purposes.collect() }
+        Self { purposes: purposes.collect(), columns, column_of }
     }
 
-    /// Notes a transfer between two workers that begins, and the relays that it passes.
-    pub(crate) fn send(&mut self, purpose: PurposeId, carrier: Carrier, bytes: u64, relays: u64) {
+    /// Notes bytes of a transfer between two workers that begins.
+    pub(crate) fn send(&mut self, purpose: PurposeId, path: &Path, bytes: u64) {
         self.purposes[purpose.index()].sent += bytes;
-        self.add(purpose, column(carrier), bytes);
-        self.add(purpose, RELAYED, bytes * relays);
+        self.add(purpose, self.column_of[path.part.index()], bytes);
+        self.add(purpose, self.columns.len() - 1, bytes * u64::from(path.relays));
     }
 
     /// Notes the arrival of bytes.
@@ -94,15 +105,22 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::PartId;
+    use lightloom_model::Duration;
 
     fn ledger() -> Ledger {
-        Ledger::new(&["tp".into(), "ep".into()], &[0, 5])
+        Ledger::new(&["tp".into(), "ep".into()], &[0, 5], ["eps", "ocs", "rotor"].into_iter())
+    }
+
+    fn path(part: usize, relays: u32) -> Path {
+        let (latency, part) = (Duration::ZERO, PartId::at(part));
+        Path { part, latency, relays, sending_nics: 1, receiving_nics: 1 }
     }
 
     #[test]
     fn a_lost_byte_is_found() {
         let mut ledger = ledger();
-        ledger.send(PurposeId(1), Carrier::Circuit, 5, 0);
+        ledger.send(PurposeId(1), &path(1, 0), 5);
         ledger.receive(PurposeId(1), 4);
         assert_eq!(
             ledger.check().unwrap_err().to_string(),
@@ -110,17 +128,17 @@ mod tests {
         );
         ledger.receive(PurposeId(1), 1);
         assert_eq!(ledger.check(), Ok(()));
-        assert_eq!(ledger.purposes[1].carried, [0, 0, 5, 0, 0]);
+        assert_eq!(ledger.purposes[1].carried, [0, 0, 5, 0, 0, 0]);
     }
 
     #[test]
     fn relayed_bytes_count_where_they_leave_and_once_per_relay() {
         let mut ledger = ledger();
-        let over = |circuit_in| Carrier::Relay { server: 3, circuit_in, circuit_out: true };
-        ledger.send(PurposeId(0), over(true), 3, 1);
-        ledger.send(PurposeId(0), over(false), 4, 1);
-        ledger.send(PurposeId(0), Carrier::Direct { route: 0 }, 5, 2);
-        assert_eq!(ledger.purposes[0].carried, [0, 4, 3, 5, 3 + 4 + 10]);
+        ledger.send(PurposeId(0), &path(1, 1), 3);
+        ledger.send(PurposeId(0), &path(0, 1), 4);
+        ledger.send(PurposeId(0), &path(2, 2), 5);
+        assert_eq!(ledger.columns, ["nvswitch", "eps", "ocs", "direct", "rotor", "relayed"]);
+        assert_eq!(ledger.purposes[0].carried, [0, 4, 3, 0, 5, 3 + 4 + 10]);
         assert_eq!(ledger.purposes[0].sent, 12);
         ledger.inside(PurposeId(0), u64::MAX);
         ledger.inside(PurposeId(0), 1);

@@ -1,8 +1,8 @@
 //! Plays the task graph of a training step over a network.
 //!
 //! Workers play their programs, stream by stream; collectives become flows over the links of the
-//! network (`collective`, [`lower`], `fabric`); regional circuits follow the demand as
-//! `lightloom-decide` says ([`circuits`]); the outcome says how long the step took and why.
+//! network (`collective`, [`lower`], [`network`], [`parts`]); regional circuits follow the demand
+//! as `lightloom-decide` says ([`circuits`]); the outcome says how long the step took and why.
 //!
 //! Assumes streams of a worker that do not slow each other down, and NICs, switches and
 //! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those
@@ -15,17 +15,16 @@ mod critical_path;
 mod demand;
 mod engine;
 mod error;
-mod fabric;
 mod implied;
 mod index;
 mod ledger;
 pub mod lower;
-mod medium;
 mod model;
+pub mod network;
 mod outcome;
 mod packets;
+pub mod parts;
 mod phases;
-mod seats;
 mod slab;
 #[cfg(test)]
 mod testing;
@@ -37,15 +36,16 @@ pub use circuits::custom::Plugins;
 pub use circuits::record::{DecisionRecord, Decisions};
 pub use collective::{ring_edge_bytes, ring_steps};
 pub use error::ExecuteError;
-pub use ledger::{CARRIER_NAMES, Ledger, PurposeBytes};
+pub use ledger::{Ledger, PurposeBytes};
 pub use model::Model;
+pub use network::Network;
 pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome, RoleTimes};
 pub use packets::PacketOptions;
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};
 
 use lightloom_kernel::Observer;
-use lightloom_model::{Network, TaskGraph};
+use lightloom_model::TaskGraph;
 
 /// Plays one step with fluid flows; see [`execute_as`].
 ///

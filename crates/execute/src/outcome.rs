@@ -2,7 +2,9 @@
 
 use crate::circuits::record::Decisions;
 use crate::ledger::Ledger;
+use crate::network::Links;
 use crate::timeline::{CircuitTimeline, Snapshot, Timeline};
+use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Rate, Time, WorkerId};
 
 /// What to record beyond the totals.
@@ -18,7 +20,7 @@ pub struct Options {
 }
 
 /// Use of one class of links over the step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LinkUse {
     /// Class, such as `server_up`.
     pub name: String,
@@ -33,6 +35,13 @@ pub struct LinkUse {
 }
 
 impl LinkUse {
+    /// Of links whose members were all lit from the start.
+    pub fn of_links(name: &str, class: &[LinkId], links: &Links, end: Time) -> Self {
+        let carried: Vec<u64> = class.iter().map(|&link| links.carried(link)).collect();
+        let rates: Vec<Rate> = class.iter().map(|&link| links.full_rate(link)).collect();
+        Self::new(name, &carried, &rates, end)
+    }
+
     /// From what each link carried and its rate.
     pub fn new(name: &str, carried: &[u64], rates: &[Rate], end: Time) -> Self {
         let seconds = end.as_seconds();

@@ -1,11 +1,14 @@
 //! Small graphs and networks for the tests of this crate.
 
+use crate::network::{Network, PartConfig};
+use crate::parts::{Direct, Eps};
 use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind,
-    DemandId, DemandTable, Direct, Duration, Eps, Failures, FamilyId, FirstAllToAll, GroupFamily,
-    Inside, Network, NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role,
-    SwitchTiming, Task, TaskGraph, TaskKind, WorkerId,
+    DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll, GroupFamily, Inside,
+    NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role, SwitchTiming, Task,
+    TaskGraph, TaskKind, WorkerId,
 };
+use std::sync::Arc;
 
 /// One gigabit per second.
 pub const GBPS: u64 = 1_000_000_000;
@@ -160,8 +163,8 @@ pub fn with_relays(ocs: Ocs, chunk: Option<RelayChunk>) -> Ocs {
 
 /// As this network, whose first all-to-alls do something else.
 pub fn with_first(network: Network, first: FirstAllToAll) -> Network {
-    let ocs = network.ocs.map(|ocs| Ocs { policy: Policy { first, ..ocs.policy }, ..ocs });
-    Network { ocs, ..network }
+    let ocs = decided(&network);
+    network.with(Ocs { policy: Policy { first, ..ocs.policy }, ..ocs })
 }
 
 /// A network of this packet fabric alone.
@@ -170,29 +173,24 @@ pub fn packet(servers: u32) -> Network {
         servers,
         gpus_per_server: 8,
         nvswitch: NvSwitch { gpu_rate: Rate(3600 * GBPS), latency: Duration(2_000_000) },
-        eps: Some(eps(servers)),
-        ocs: None,
-        direct: None,
+        parts: vec![Arc::new(eps(servers))],
         all_to_all: AllToAll::Flat,
     }
 }
 
 /// MixNet: two NICs on the packet fabric, six on circuits.
 pub fn mixnet(servers: u32) -> Network {
-    Network {
-        eps: Some(Eps { nics: 2, ..eps(servers) }),
-        ocs: Some(ocs(servers as usize)),
-        all_to_all: AllToAll::Hierarchical,
-        ..packet(servers)
-    }
+    let network = Network { all_to_all: AllToAll::Hierarchical, ..packet(servers) };
+    network.with(Eps { nics: 2, ..eps(servers) }).with(ocs(servers as usize))
+}
+
+/// The circuits of a network whose changes are decided.
+pub fn decided(network: &Network) -> Ocs {
+    network.decided_circuits().expect("a network with circuits").1.clone()
 }
 
 /// Fixed circuits.
 pub fn direct(servers: u32, direct: Direct) -> Network {
-    Network {
-        eps: None,
-        direct: Some(direct),
-        all_to_all: AllToAll::Hierarchical,
-        ..packet(servers)
-    }
+    let parts: Vec<Arc<dyn PartConfig>> = vec![Arc::new(direct)];
+    Network { parts, all_to_all: AllToAll::Hierarchical, ..packet(servers) }
 }

@@ -9,20 +9,19 @@
 mod choice;
 pub mod network;
 pub mod ocs;
-pub mod plan;
 pub mod task_graph;
 pub mod units;
 
 pub use choice::Choice;
-pub use network::{AllToAll, Circuit, Cycle, Direct, Eps, Network, NvSwitch, Route};
+pub use network::{AllToAll, Circuit, NvSwitch};
 pub use ocs::{
     Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
 };
-pub use plan::{Carrier, CollectivePlan, Transfer};
 pub use task_graph::{
     Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind, DemandId, DemandTable,
     FamilyId, GroupFamily, GroupId, Handle, Inside, Payload, Peer, Priority, PurposeId, Role,
-    RoleId, StreamIndex, TableId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId, WorkerTable,
+    RoleId, ServerId, StreamIndex, TableId, Tag, Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
+    WorkerTable,
 };
 pub use units::{Bytes, Duration, Rate, Time};
 

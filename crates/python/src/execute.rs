@@ -4,17 +4,14 @@
 
 use crate::allocator::{Caller, ProposalRequest};
 use crate::graph::GraphColumns;
+use crate::network::PyNetwork;
 use crate::outcome::StepOutcome;
 use crate::phases::{PacketModel, PhaseBook, ReadModel};
 use crate::predictor::PredictorFunction;
 use lightloom_decide::{CircuitAllocator, DemandPredictor};
 use lightloom_execute::{ExecuteError, Model, Options, Plugins, execute_as, total_tasks};
 use lightloom_kernel::Observer;
-use lightloom_model::{
-    Choice, Circuit, Cycle, Direct, Duration, Eps, Failures, Network, NvSwitch, Ocs, Policy, Rate,
-    RelayChunk, Route, SwitchTiming, Time, WorkerId,
-};
-use numpy::{Element, PyReadonlyArray1};
+use lightloom_model::{Time, WorkerId};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -40,14 +37,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn execute<'py>(
     py: Python<'py>,
     graph: GraphColumns,
-    network: &Bound<'py, PyDict>,
+    network: PyNetwork,
     options: &Bound<'py, PyDict>,
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
     model: Option<PacketModel<'_>>,
 ) -> PyResult<StepOutcome> {
     let graph = graph.into_graph()?;
-    let network = read_network(network)?;
+    let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
     let predictor: Option<Py<PyAny>> = value(options, "predictor")?;
     let mut estimator = predictor.map(PredictorFunction::new);
@@ -133,135 +130,4 @@ where
         let error: PyErr = error.into();
         PyValueError::new_err(format!("'{key}' as given to the core: {error}"))
     })
-}
-
-fn part<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyDict>> {
-    Ok(item(dictionary, key)?.cast_into::<PyDict>()?)
-}
-
-pub(crate) fn column<T: Element + Copy>(
-    dictionary: &Bound<'_, PyDict>,
-    key: &str,
-) -> PyResult<Vec<T>> {
-    let array: PyReadonlyArray1<'_, T> = item(dictionary, key)?
-        .extract()
-        .map_err(|_| PyValueError::new_err(format!("'{key}' as given to the core: wrong type")))?;
-    Ok(array.as_array().iter().copied().collect())
-}
-
-pub(crate) fn read_network(network: &Bound<'_, PyDict>) -> PyResult<Network> {
-    let nvswitch = part(network, "nvswitch")?;
-    let optional = |key: &str| -> PyResult<Option<Bound<'_, PyDict>>> {
-        let entry = item(network, key)?;
-        if entry.is_none() { Ok(None) } else { Ok(Some(entry.cast_into::<PyDict>()?)) }
-    };
-    Ok(Network {
-        servers: value(network, "servers")?,
-        gpus_per_server: value(network, "gpus_per_server")?,
-        nvswitch: NvSwitch {
-            gpu_rate: Rate(value(&nvswitch, "gpu_rate_bps")?),
-            latency: Duration(value(&nvswitch, "latency_ps")?),
-        },
-        eps: optional("eps")?.as_ref().map(read_eps).transpose()?,
-        ocs: optional("ocs")?.as_ref().map(read_ocs).transpose()?,
-        direct: optional("direct")?.as_ref().map(read_direct).transpose()?,
-        all_to_all: word(network)?,
-    })
-}
-
-fn read_eps(eps: &Bound<'_, PyDict>) -> PyResult<Eps> {
-    Ok(Eps {
-        nics: value(eps, "nics")?,
-        nic_rate: Rate(value(eps, "nic_rate_bps")?),
-        link_delay: Duration(value(eps, "link_delay_ps")?),
-        servers_per_tor: value(eps, "servers_per_tor")?,
-        servers_per_pod: value(eps, "servers_per_pod")?,
-        tor_uplink: value::<Option<u64>>(eps, "tor_uplink_bps")?.map(Rate),
-        rail: value(eps, "rail")?,
-    })
-}
-
-fn read_ocs(ocs: &Bound<'_, PyDict>) -> PyResult<Ocs> {
-    let duration = |key: &str| value(ocs, key).map(Duration);
-    let relaying: Option<(u64, u64)> = value(ocs, "relaying")?;
-    let chunk = relaying.unwrap_or_default();
-    Ok(Ocs {
-        degree: value(ocs, "degree")?,
-        nic_rate: Rate(value(ocs, "nic_rate_bps")?),
-        circuit_delay: duration("circuit_delay_ps")?,
-        region_of_server: column(ocs, "region_of_server")?,
-        planes: value::<Option<String>>(ocs, "planes")?.map(|_| word(ocs)).transpose()?,
-        relay_chunk: RelayChunk { bytes: chunk.0, latency: Duration(chunk.1) },
-        policy: Policy {
-            allocator: word(ocs)?,
-            when: word(ocs)?,
-            first: word(ocs)?,
-            split: value(ocs, "split")?,
-            relaying: relaying.is_some(),
-        },
-        timing: SwitchTiming {
-            fixed: duration("fixed_ps")?,
-            per_pair: duration("per_pair_ps")?,
-            control: duration("control_ps")?,
-            link_up: duration("link_up_ps")?,
-            keep_unchanged: value(ocs, "keep_unchanged")?,
-        },
-        failures: read_failures(&item(ocs, "failures")?)?,
-    })
-}
-
-fn read_failures(failures: &Bound<'_, PyAny>) -> PyResult<Failures> {
-    if failures.is_none() {
-        return Ok(Failures::default());
-    }
-    let failures = failures.cast::<PyDict>()?;
-    Ok(Failures {
-        nics: value(failures, "nics")?,
-        eps_nics: value(failures, "eps_nics")?,
-        servers: value(failures, "servers")?,
-        planes: value(failures, "planes")?,
-    })
-}
-
-fn read_direct(direct: &Bound<'_, PyDict>) -> PyResult<Direct> {
-    let circuits: Vec<u32> = column(direct, "circuits")?;
-    let routes = server_lists(direct, "route")?;
-    let counts: Vec<u32> = column(direct, "cycle_counts")?;
-    let cycles = server_lists(direct, "cycle")?;
-    if counts.len() != cycles.len() {
-        return Err(NetworkInvalid::new_err("cycle_counts needs one entry per cycle"));
-    }
-    Ok(Direct {
-        link_rate: Rate(value(direct, "link_rate_bps")?),
-        link_delay: Duration(value(direct, "link_delay_ps")?),
-        relay_delay: Duration(value(direct, "relay_delay_ps")?),
-        circuits: circuits
-            .chunks_exact(3)
-            .map(|row| Circuit { a: row[0], b: row[1], count: row[2] })
-            .collect(),
-        routes: routes.into_iter().map(|servers| Route { servers }).collect(),
-        cycles: cycles
-            .into_iter()
-            .zip(counts)
-            .map(|(servers, count)| Cycle { servers, count })
-            .collect(),
-    })
-}
-
-/// Lists of servers as one column and where each begins.
-fn server_lists(direct: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<Vec<u32>>> {
-    let offsets: Vec<u32> = column(direct, &format!("{name}_offsets"))?;
-    let servers: Vec<u32> = column(direct, &format!("{name}_servers"))?;
-    let exceed = || NetworkInvalid::new_err(format!("{name}_offsets exceed {name}_servers"));
-    offsets
-        .windows(2)
-        .map(|ends| servers.get(ends[0] as usize..ends[1] as usize))
-        .map(|servers| servers.map(<[u32]>::to_vec).ok_or_else(exceed))
-        .collect()
-}
-
-/// The choice that a dictionary holds under the key of its set.
-fn word<T: Choice>(dictionary: &Bound<'_, PyDict>) -> PyResult<T> {
-    let given: String = value(dictionary, T::KEY)?;
-    T::parse(&given).map_err(|error| NetworkInvalid::new_err(error.to_string()))
 }

@@ -10,6 +10,7 @@ mod choices;
 mod demand;
 mod execute;
 mod graph;
+mod network;
 mod outcome;
 mod packets;
 mod phases;

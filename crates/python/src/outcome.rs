@@ -5,8 +5,8 @@
 
 use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
 use lightloom_execute::{
-    CARRIER_NAMES, CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, LinkUse, Outcome,
-    Snapshot, Timeline,
+    CircuitStatistics, CircuitTimeline, DecisionRecord, Decisions, LinkUse, Outcome, Snapshot,
+    Timeline,
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::IntoPyObjectExt;
@@ -57,7 +57,7 @@ impl StepOutcome {
             critical_path_ps: outcome.critical_path,
             roles: roles.collect(),
             straggler_wait_ps: outcome.straggler_wait,
-            carriers: CARRIER_NAMES.to_vec(),
+            carriers: outcome.ledger.columns.clone(),
             purpose_bytes: purposes.map(|row| (row.name, row.carried.to_vec())).collect(),
             circuits: CircuitCounters::new(&outcome.circuits).into_py_any(py)?,
             links: links.into_py_any(py)?,

@@ -1,8 +1,8 @@
 //! Packets as the model of a run, and the book of phases of `lightloom.simulate`.
 
-use crate::execute::{Watcher, read_network, refuse};
-use lightloom_execute::{PacketOptions, PhaseBook as Book, PhaseCount};
-use lightloom_model::Network;
+use crate::execute::{Watcher, refuse};
+use crate::network::PyNetwork;
+use lightloom_execute::{Network, PacketOptions, PhaseBook as Book, PhaseCount};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,12 +83,12 @@ pub struct PhaseBook {
 impl PhaseBook {
     #[new]
     fn new(
-        network: &Bound<'_, PyDict>,
+        network: PyNetwork,
         packets: Packets,
         sample: Option<usize>,
         purposes: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        let network = read_network(network)?;
+        let PyNetwork(network) = network;
         let options = read_packets(packets, &network)?;
         let mut book = Book::new(&network, &options, sample).map_err(refuse)?;
         if let Some(names) = purposes {

@@ -84,7 +84,7 @@ def packet_network(
         gpus_per_server=cluster.gpus_per_server,
         nvswitch=cluster.nvswitch(),
         all_to_all=chosen,
-        eps=eps,
+        parts=(eps,),
         notes=(note,),
     )
 

@@ -116,8 +116,7 @@ class MixNet(MixNetOptions):
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
             all_to_all=chosen,
-            eps=eps_of(tree, self._eps_cluster(cluster)),
-            ocs=self._ocs(cluster, region),
+            parts=(eps_of(tree, self._eps_cluster(cluster)), self._ocs(cluster, region)),
             notes=(
                 note,
                 self._region_note(region),

@@ -1,13 +1,16 @@
 """What a fabric hands to the Rust core: the network as plain data.
 
-Mirrors ``crates/model/src/network.rs``, which says what each field means. A fabric combines at
-most three parts: a packet fabric (``Eps``), regional circuits (``Ocs``) and fixed circuits with
-relaying (``Direct``). Rates are bits per second, times picoseconds, both whole numbers.
+A network is a list of parts: a packet fabric (:class:`Eps`), regional circuits (:class:`Ocs`),
+fixed circuits with relaying (:class:`Direct`), circuits that follow a periodic schedule
+(:class:`Scheduled`). Each is described in its file of ``crates/execute/src/parts``, which says what
+its fields mean; the core reads the attributes of these classes by name. Rates are bits per second,
+times picoseconds, both whole numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +29,8 @@ class NvSwitch:
 @dataclass(frozen=True)
 class Eps:
     """A packet fabric with ``nics`` NICs of each server on it."""
+
+    kind: ClassVar[str] = "eps"
 
     nics: int
     nic_rate_bps: int
@@ -47,6 +52,8 @@ class Ocs:
     switch of its own; without it one switch joins any two ports of a region. ``failures`` are never
     used; a failed server is taken to be replaced by a spare one without circuits.
     """
+
+    kind: ClassVar[str] = "ocs"
 
     degree: int
     nic_rate_bps: int
@@ -77,6 +84,8 @@ class Direct:
     divided over all their cycles, both ways.
     """
 
+    kind: ClassVar[str] = "direct"
+
     link_rate_bps: int
     link_delay_ps: int
     relay_delay_ps: int
@@ -89,14 +98,45 @@ class Direct:
 
 
 @dataclass(frozen=True)
+class Scheduled:
+    """Circuits that follow the clock: a period of slots, each with a matching of servers.
+
+    ``circuits`` is ``(n, 4)`` of (slot, server, server, count). All circuits are dark for
+    ``dark_ps`` of a slot, then those of the slot are lit for its ``hold_ps``. Bytes wait for the
+    circuits of their pair; transfers of fewer than ``min_bytes`` take the packet fabric instead.
+    """
+
+    kind: ClassVar[str] = "scheduled"
+
+    link_rate_bps: int
+    link_delay_ps: int
+    circuits: npt.NDArray[np.uint32]
+    dark_ps: npt.NDArray[np.uint64]
+    hold_ps: npt.NDArray[np.uint64]
+    min_bytes: int = 0
+
+
+#: what a network may consist of, each part once
+Part = Eps | Ocs | Direct | Scheduled
+
+AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled)
+
+
+@dataclass(frozen=True)
 class Network:
-    """The network that a step runs on; ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``."""
+    """The network that a step runs on.
+
+    ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``; each of the ``parts`` may rely on those
+    before it.
+    """
 
     servers: int
     gpus_per_server: int
     nvswitch: NvSwitch
     all_to_all: str
-    eps: Eps | None = None
-    ocs: Ocs | None = None
-    direct: Direct | None = None
+    parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    def part(self, kind: type[AnyPart]) -> AnyPart | None:
+        """Return the part of this class, if the network has one."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)

@@ -84,7 +84,7 @@ class TopoOpt(FabricOptions):
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
             all_to_all=chosen,
-            direct=self._direct(cluster, context),
+            parts=(self._direct(cluster, context),),
             notes=(note, f"{cluster.nics_per_server} circuits per server, fixed for the job"),
         )
 

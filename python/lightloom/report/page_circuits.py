@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from lightloom.fabric.network import Direct, Ocs
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
 from lightloom.report.plots_svg import FabricStyle
 from lightloom.schedule import map_nics
@@ -66,8 +67,9 @@ def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> lis
         style = styles[result.fabric]
         facts = tuple((_words(k), _show(k, v)) for k, v in result.reconfiguration.items())
         if done.run.snapshots:
-            views.append(_regional(style, done.run.snapshots, facts, done.network.ocs.degree))
-        if done.network.direct is not None:
+            degree = done.network.part(Ocs).degree
+            views.append(_regional(style, done.run.snapshots, facts, degree))
+        if done.network.part(Direct) is not None:
             views.append(_fixed(style, done.network, facts))
     return views
 
@@ -160,7 +162,7 @@ def _decision(snapshot: Snapshot) -> str:
 def _fixed(style: FabricStyle, network: Any, facts: tuple[tuple[str, str], ...]) -> CircuitView:
     servers = min(network.servers, MAX_SERVERS)
     circuits = np.zeros((servers, servers), dtype=np.int64)
-    for a, b, count in np.asarray(network.direct.circuits).astype(np.int64).tolist():
+    for a, b, count in np.asarray(network.part(Direct).circuits).astype(np.int64).tolist():
         if a < servers and b < servers:
             circuits[a, b] += count
             circuits[b, a] += count

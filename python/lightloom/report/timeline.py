@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from lightloom.fabric.network import Ocs
 from lightloom.output.files import whole_file
 from lightloom.report.explain import WORDS
 from lightloom.report.spans import OWN, CircuitSpans, Spans, circuit_spans, worker_spans
@@ -163,9 +164,10 @@ def _roles(workload: Any) -> dict[int, str]:
 
 def _regions(network: Any) -> dict[int, str]:
     """The region of each server of a fabric with regional switches."""
-    if network.ocs is None:
+    ocs = network.part(Ocs)
+    if ocs is None:
         return {}
-    numbers = np.asarray(network.ocs.region_of_server).tolist()
+    numbers = np.asarray(ocs.region_of_server).tolist()
     return {server: f"region {region}" for server, region in enumerate(numbers)}
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.simulate.columns import as_plain
 from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
@@ -103,7 +102,7 @@ class Phases:
     ) -> None:
         names = None if purposes is None else list(purposes)
         with core_errors():
-            self.book = _core.PhaseBook(as_plain(network), packets.plain(), sample, names)
+            self.book = _core.PhaseBook(network, packets.plain(), sample, names)
 
     @property
     def mtu_bytes(self) -> int:

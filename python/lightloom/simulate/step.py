@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lightloom import _core
-from lightloom.fabric.network import Network
+from lightloom.fabric.network import Network, Ocs
 from lightloom.progress import Progress
 from lightloom.schedule import AllocatorCallback
-from lightloom.simulate.columns import as_plain
 from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorCallback, factory_of
@@ -45,7 +44,6 @@ class StepRunner:
             "predictor": predictor,
             "record_decisions": self.record_decisions,
         }
-        network = as_plain(self.network)
         with core_errors(allocator, predictor):
-            outcome = _core.execute(self.graph, network, options, progress, allocator, model)
-        return run_of(outcome, None if allocator is None else allocator.name, self.network.ocs)
+            outcome = _core.execute(self.graph, self.network, options, progress, allocator, model)
+        return run_of(outcome, None if allocator is None else allocator.name, self.network.part(Ocs))

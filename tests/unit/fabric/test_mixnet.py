@@ -5,6 +5,7 @@ import pytest
 
 from lightloom.errors import FabricError, HardwareError
 from lightloom.fabric import Cluster, MixNet
+from lightloom.fabric.network import Eps, Ocs
 from lightloom.fabric.regions import NO_REGION
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
 from lightloom.schedule import Failures
@@ -14,20 +15,20 @@ MS = 1_000_000_000
 
 def test_nics_are_divided(cluster, job):
     network = MixNet().network(cluster, job(128, 8))
-    assert (network.eps.nics, network.ocs.degree) == (2, 6)
-    assert network.eps.servers_per_tor == 16
-    assert network.ocs.nic_rate_bps == network.eps.nic_rate_bps == 400_000_000_000
-    assert network.ocs.circuit_delay_ps == 1_000_000
-    assert network.ocs.region_of_server.dtype == np.uint32
-    assert network.ocs.region_of_server.tolist() == [server // 8 for server in range(128)]
+    assert (network.part(Eps).nics, network.part(Ocs).degree) == (2, 6)
+    assert network.part(Eps).servers_per_tor == 16
+    assert network.part(Ocs).nic_rate_bps == network.part(Eps).nic_rate_bps == 400_000_000_000
+    assert network.part(Ocs).circuit_delay_ps == 1_000_000
+    assert network.part(Ocs).region_of_server.dtype == np.uint32
+    assert network.part(Ocs).region_of_server.tolist() == [server // 8 for server in range(128)]
     assert network.notes[1] == "16 regions of up to 8 servers, 6 circuits each"
 
 
 def test_packet_nics_may_be_slower(cluster, job):
     fabric = MixNet(degree=4, eps_nic_gbps=200)
     network = fabric.network(cluster, job(128, 8))
-    assert network.eps.nic_rate_bps == 200_000_000_000
-    assert network.ocs.nic_rate_bps == 400_000_000_000
+    assert network.part(Eps).nic_rate_bps == 200_000_000_000
+    assert network.part(Ocs).nic_rate_bps == 400_000_000_000
     rates = {
         (line.component, line.rate_gbps): line.count
         for line in fabric.bill_of_materials(cluster).lines
@@ -42,10 +43,10 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
     ocs = MixNet(
         allocator="reference", split=False, reconfigure="never", first="block",
         keep_unchanged=False,
-    ).network(cluster, job(128, 8)).ocs  # fmt: skip
+    ).network(cluster, job(128, 8)).part(Ocs)  # fmt: skip
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("reference", False, "never")
     assert (ocs.first, ocs.keep_unchanged) == ("block", False)
-    ocs = MixNet().network(cluster, job(128, 8)).ocs
+    ocs = MixNet().network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.allocator, ocs.split, ocs.reconfigure) == ("best", True, "break-even")
     assert (ocs.first, ocs.keep_unchanged) == ("predict", True)
 
@@ -58,23 +59,25 @@ def test_policy_goes_to_the_core_as_given(cluster, job):
     ({"technology": "palomar", "reconfiguration_delay_s": 0.01}, 10 * MS, 0),
 ])  # fmt: skip
 def test_switching_time(cluster, job, options, fixed_ps, per_pair_ps):
-    ocs = MixNet(**options).network(cluster, job(128, 8)).ocs
+    ocs = MixNet(**options).network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.fixed_ps, ocs.per_pair_ps) == (fixed_ps, per_pair_ps)
 
 
 @pytest.mark.parametrize("pairs", [1, 4, 16])
 def test_measured_switching_time_grows_with_the_pairs(cluster, job, pairs):
     for name, attribute in (("measured", "mean_s"), ("measured-p99", "p99_s")):
-        ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).ocs
+        ocs = MixNet(reconfiguration_delay_s=name).network(cluster, job(128, 8)).part(Ocs)
         expected = getattr(measured_turnaround(pairs), attribute)
         assert (ocs.fixed_ps + pairs * ocs.per_pair_ps) / 1e12 == pytest.approx(expected)
 
 
 def test_control_and_bring_up_are_parts_of_the_delay(cluster, job):
-    ocs = MixNet().network(cluster, job(128, 8)).ocs
+    ocs = MixNet().network(cluster, job(128, 8)).part(Ocs)
     assert (ocs.control_ps, ocs.link_up_ps) == (0, 0)
     ocs = (
-        MixNet(control_delay_s="2 ms", link_up_delay_s="measured").network(cluster, job(128, 8)).ocs
+        MixNet(control_delay_s="2 ms", link_up_delay_s="measured")
+        .network(cluster, job(128, 8))
+        .part(Ocs)
     )
     assert ocs.control_ps == 2 * MS
     assert ocs.link_up_ps == round(nic_activation().mean_s * 1e12)
@@ -105,13 +108,13 @@ def test_a_region_that_exceeds_the_switch(cluster, job):
 
 
 def test_regions_of_several_groups(cluster, job):
-    ocs = MixNet(region_servers=96).network(cluster, job(128, 8)).ocs
+    ocs = MixNet(region_servers=96).network(cluster, job(128, 8)).part(Ocs)
     assert np.bincount(ocs.region_of_server).tolist() == [96, 32]
 
 
 def test_groups_inside_servers_have_no_region(cluster, job):
     network = MixNet().network(cluster, job(128, 1))
-    assert set(network.ocs.region_of_server.tolist()) == {NO_REGION}
+    assert set(network.part(Ocs).region_of_server.tolist()) == {NO_REGION}
     assert network.notes[1] == "no region: every EP group is inside one server"
 
 
@@ -175,17 +178,17 @@ def test_options_of_relays_that_make_no_sense_are_refused(options, text):
 
 def test_what_has_failed_goes_to_the_core(cluster, job):
     network = MixNet(failed=["nic:2/1", "plane:0"]).network(cluster, job(128, 8))
-    assert network.ocs.failures == Failures([(2, 1)], [], [], [0])
+    assert network.part(Ocs).failures == Failures([(2, 1)], [], [], [0])
     assert network.notes[-1] == "failed, and not used: NIC 2/1, plane 0"
     assert MixNet(failed="eps:0/1, server:3").failures().parts == "server 3, EPS NIC 0/1"
-    assert MixNet().network(cluster, job(128, 8)).ocs.failures is None
+    assert MixNet().network(cluster, job(128, 8)).part(Ocs).failures is None
     with pytest.raises(FabricError, match=r"^mixnet: failed 'nik:2/1': expected of server:3"):
         MixNet(failed=["nik:2/1"])
 
 
 def test_planes_are_switches_of_their_own(cluster, job):
     network = MixNet(planes="duplex", ocs_ports=8).network(cluster, job(128, 8))
-    assert network.ocs.planes == "duplex"
+    assert network.part(Ocs).planes == "duplex"
     assert MixNet(planes="crossed", ocs_ports=320).largest_region() == 320
     with pytest.raises(FabricError, match=r"planes"):
         MixNet(planes="round")

@@ -7,15 +7,16 @@ import pytest
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, Counting, FabricContext, FatTree, Oversub, Rail
+from lightloom.fabric.network import Direct, Eps, Ocs
 from lightloom.workload.task_graph import Layout
 
 
 def test_fat_tree_network(cluster):
     network = FatTree().network(cluster)
     assert (network.servers, network.gpus_per_server) == (128, 8)
-    assert network.ocs is None
-    assert network.direct is None
-    eps = network.eps
+    assert network.part(Ocs) is None
+    assert network.part(Direct) is None
+    eps = network.part(Eps)
     assert (eps.nics, eps.nic_rate_bps, eps.link_delay_ps) == (8, 400_000_000_000, 1_000_000)
     assert (eps.servers_per_tor, eps.servers_per_pod) == (4, 128)
     assert eps.tor_uplink_bps is None
@@ -24,9 +25,9 @@ def test_fat_tree_network(cluster):
 
 def test_oversub_network_has_a_third_of_the_rate_up():
     cluster = Cluster.of(gpus=1008, nic_gbps=400, gpu="h100")
-    eps = Oversub().network(cluster).eps
+    eps = Oversub().network(cluster).part(Eps)
     assert eps.tor_uplink_bps * 3 == eps.servers_per_tor * 8 * eps.nic_rate_bps
-    assert Oversub(ratio=2).network(cluster).eps.tor_uplink_bps == 20 * eps.nic_rate_bps
+    assert Oversub(ratio=2).network(cluster).part(Eps).tor_uplink_bps == 20 * eps.nic_rate_bps
 
 
 def test_oversub_of_one_is_a_fat_tree(cluster):
@@ -39,7 +40,7 @@ def test_oversub_of_one_is_a_fat_tree(cluster):
 
 
 def test_rail_network(cluster):
-    eps = Rail().network(cluster).eps
+    eps = Rail().network(cluster).part(Eps)
     assert eps.rail
     assert (eps.servers_per_tor, eps.servers_per_pod) == (32, 128)
     assert eps.tor_uplink_bps is None
@@ -81,7 +82,7 @@ def test_a_fabric_may_have_servers_of_its_own(cluster):
     fabric = FatTree(gpus_per_server=4, nics_per_server=2, nic_gbps="800 Gb/s", nvlink_gbps=900)
     network = fabric.network(cluster)
     assert (network.servers, network.gpus_per_server) == (256, 4)
-    assert (network.eps.nics, network.eps.nic_rate_bps) == (2, 800_000_000_000)
+    assert (network.part(Eps).nics, network.part(Eps).nic_rate_bps) == (2, 800_000_000_000)
     assert network.nvswitch.gpu_rate_bps == 900_000_000_000
     assert fabric.adapt(fabric.adapt(cluster)) == fabric.adapt(cluster)
     assert fabric.bill_of_materials(cluster).count("nic") == 512

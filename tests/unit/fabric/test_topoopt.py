@@ -9,6 +9,7 @@ import pytest
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, RingDemand, TopoOpt
 from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.network import Direct, Eps, Ocs
 from lightloom.fabric.topoopt import _all_pairs
 from lightloom.workload.task_graph import Layout
 
@@ -34,9 +35,9 @@ def demand(*pairs):
 
 def test_all_nics_are_circuits(small, job):
     network = TopoOpt().network(small, job(8, 8))
-    assert network.eps is None
-    assert network.ocs is None
-    direct = network.direct
+    assert network.part(Eps) is None
+    assert network.part(Ocs) is None
+    direct = network.part(Direct)
     used = np.zeros(8, int)
     for a, b, count in direct.circuits.tolist():
         used[a] += count
@@ -52,7 +53,7 @@ def test_every_pair_of_an_ep_group_has_a_route(small, job):
     """Also a pair that sent nothing in the steps looked at may send in the next."""
     found = {
         (path[0], path[-1])
-        for path in paths(TopoOpt().network(small, job(8, 4, **demand((0, 1, 5e9)))).direct)
+        for path in paths(TopoOpt().network(small, job(8, 4, **demand((0, 1, 5e9)))).part(Direct))
     }
     groups = [range(4), range(4, 8)]
     wanted = {(a, b) for group in groups for a in group for b in group if a != b}
@@ -62,7 +63,7 @@ def test_every_pair_of_an_ep_group_has_a_route(small, job):
 def test_routes_follow_circuits(small, job):
     rings = (RingDemand(np.arange(8, dtype=np.uint32), 1e9),)
     context = job(8, 4, rings=rings, **demand((0, 7, 4e9), (3, 4, 1e9)))
-    direct = TopoOpt().network(small, context).direct
+    direct = TopoOpt().network(small, context).part(Direct)
     joined = {frozenset((a, b)) for a, b, _ in direct.circuits.tolist()}
     for path in paths(direct):
         assert all(frozenset(hop) in joined for hop in itertools.pairwise(path))
@@ -70,7 +71,7 @@ def test_routes_follow_circuits(small, job):
 
 def test_cycles_have_circuits_for_every_hop(small, job):
     rings = (RingDemand(np.arange(8, dtype=np.uint32), 1e9),)
-    direct = TopoOpt().network(small, job(8, 1, rings=rings)).direct
+    direct = TopoOpt().network(small, job(8, 1, rings=rings)).part(Direct)
     joined = {(a, b): count for a, b, count in direct.circuits.tolist()}
     ends = itertools.pairwise(direct.cycle_offsets.tolist())
     cycles = [direct.cycle_servers[a:b].tolist() for a, b in ends]
@@ -84,7 +85,7 @@ def test_cycles_have_circuits_for_every_hop(small, job):
 def test_the_topology_follows_the_demand(small, job):
     def circuits(a, b):
         context = job(8, 8, **demand((a, b, 9e9), (b, a, 9e9)))
-        found = TopoOpt().network(small, context).direct.circuits.tolist()
+        found = TopoOpt().network(small, context).part(Direct).circuits.tolist()
         return {(x, y): count for x, y, count in found}
 
     assert circuits(0, 5)[0, 5] > circuits(1, 2).get((0, 5), 0)
@@ -109,7 +110,7 @@ def direct_sends(weight):
     cluster = Cluster.of(gpus=256, nic_gbps=400, gpu="h100", nics_per_server=6)
     context = pipeline(32, 2, **demand(*sorted([*pairs, *sends])))
     options = {} if weight is None else {"pp_weight": weight}
-    circuits = TopoOpt(**options).network(cluster, context).direct.circuits.tolist()
+    circuits = TopoOpt(**options).network(cluster, context).part(Direct).circuits.tolist()
     return sum(b == a + 16 for a, b, _ in circuits)
 
 
@@ -138,16 +139,16 @@ def test_a_pair_may_have_few_routes(job):
     context = job(64, 32)
     cluster = Cluster.of(gpus=512, nic_gbps=400, gpu="h100")
     for maximum in (1, 3):
-        direct = TopoOpt(max_routes=maximum).network(cluster, context).direct
+        direct = TopoOpt(max_routes=maximum).network(cluster, context).part(Direct)
         ends = [(path[0], path[-1]) for path in paths(direct)]
         assert max(ends.count(pair) for pair in set(ends)) == maximum
         assert max(len(path) for path in paths(direct)) > 2
 
 
 def test_relay_delay(small, job):
-    direct = TopoOpt().network(small, job(8, 8)).direct
+    direct = TopoOpt().network(small, job(8, 8)).part(Direct)
     assert direct.relay_delay_ps == round(cluster_defaults()["relay_delay_s"].value * 1e12)
-    direct = TopoOpt(relay_delay_s="3 us").network(small, job(8, 8)).direct
+    direct = TopoOpt(relay_delay_s="3 us").network(small, job(8, 8)).part(Direct)
     assert direct.relay_delay_ps == 3_000_000
     assert TopoOpt(relay_delay_s=0).relay_s() == 0
 

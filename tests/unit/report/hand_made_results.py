@@ -137,14 +137,13 @@ def make_network(kind):
         route_offsets=np.array([0, 2], dtype=np.uint32),
         route_servers=np.array([0, 1], dtype=np.uint32),
     )  # fmt: skip
+    eps = Eps(8, 4 * 10**11, 10**6, 4, 16)
     return Network(
         servers=16,
         gpus_per_server=8,
         nvswitch=NvSwitch(2_400_000_000_000, 10**6),
         all_to_all="flat",
-        eps=None if kind == "topoopt" else Eps(8, 4 * 10**11, 10**6, 4, 16),
-        ocs=ocs if kind == "mixnet" else None,
-        direct=direct if kind == "topoopt" else None,
+        parts=(direct,) if kind == "topoopt" else (eps, ocs) if kind == "mixnet" else (eps,),
     )
 
 

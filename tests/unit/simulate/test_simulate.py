@@ -130,7 +130,7 @@ def test_networks_that_cannot_carry_the_graph():
     bare = Network(2, 8, NvSwitch(1, 0), "flat")
     text = "nothing connects the servers: eps or direct is needed"
     assert refusal(FabricError, pipeline(), bare) == text
-    text = "worker 1 sits on server 1, but the network has 1 servers"
+    text = "worker 1 is on server 1, but the network has 1 servers"
     assert refusal(FabricError, pipeline(), packet(1)) == text
     text = "circuits join servers, not ranks: use the hierarchical all-to-all"
     wrong = dataclasses.replace(mixnet(4), all_to_all="flat")
@@ -157,7 +157,7 @@ def test_graphs_that_cannot_be_played():
     unasked = refusal(InputError, pipeline(), packet(2), timeline_workers=[7])
     assert unasked == "a timeline is wanted of worker 7, there are 2"
     negative = refusal(InputError, pipeline(), packet(2, rate_bps=-1))
-    assert negative.startswith("'nic_rate_bps' as given to the core:")
+    assert negative.startswith("Eps.nic_rate_bps as given to the core:")
 
 
 def test_rings_of_several_stages_join_in_order():

@@ -1,12 +1,15 @@
 //! Steps of Mixtral-like jobs, built without Python: programs in 1F1B order, skewed routing.
 
+use lightloom_execute::Network;
+use lightloom_execute::parts::{Direct, Eps, Route};
 use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Circuit, Collective,
-    CollectiveKind, DemandId, DemandTable, Direct, Duration, Eps, Failures, FamilyId,
-    FirstAllToAll, GroupFamily, Handle, Inside, Network, NvSwitch, Ocs, Payload, Peer, Policy,
-    Rate, Reconfigure, RelayChunk, Role, RoleId, Route, SwitchTiming, TableId, Tag, Task,
-    TaskGraph, TaskKind, WorkerId, WorkerTable,
+    CollectiveKind, DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll,
+    GroupFamily, Handle, Inside, NvSwitch, Ocs, Payload, Peer, Policy, Rate, Reconfigure,
+    RelayChunk, Role, RoleId, SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind, WorkerId,
+    WorkerTable,
 };
+use std::sync::Arc;
 
 const GBPS: u64 = 1_000_000_000;
 const US: u64 = 1_000_000;
@@ -298,9 +301,7 @@ fn packet(job: &Job, eps: Eps) -> Network {
         servers: job.servers(),
         gpus_per_server: 8,
         nvswitch: NvSwitch { gpu_rate: Rate(3600 * GBPS), latency: Duration(10 * US) },
-        eps: Some(eps),
-        ocs: None,
-        direct: None,
+        parts: vec![Arc::new(eps)],
         all_to_all: AllToAll::Flat,
     }
 }
@@ -311,15 +312,12 @@ pub fn network(job: &Job, name: &str) -> Option<Network> {
     match name {
         "fat-tree" => Some(base),
         "oversub" => Some(packet(job, eps(8, Some(3)))),
-        "mixnet" => Some(Network {
-            eps: Some(eps(2, None)),
-            ocs: Some(ocs(job)),
-            all_to_all: AllToAll::Hierarchical,
-            ..base
-        }),
+        "mixnet" => {
+            let base = Network { all_to_all: AllToAll::Hierarchical, ..base };
+            Some(base.with(eps(2, None)).with(ocs(job)))
+        }
         "topoopt" => Some(Network {
-            eps: None,
-            direct: Some(direct(job)),
+            parts: vec![Arc::new(direct(job))],
             all_to_all: AllToAll::Hierarchical,
             ..base
         }),

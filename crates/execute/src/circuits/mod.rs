@@ -11,17 +11,17 @@ pub mod region;
 pub mod relays;
 
 use crate::error::ExecuteError;
-use crate::medium::Medium;
+use crate::network::{Links, Network, PartId};
 use crate::outcome::{CircuitStatistics, LinkUse, Options};
 use crate::timeline::CircuitTimeline;
 use custom::Custom;
 use lightloom_decide::{Decider, Decision, Upcoming};
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Network, Ocs, Rate, TaskGraph, Time};
+use lightloom_model::{Duration, Ocs, TaskGraph, Time};
 use record::Recorder;
 use region::{Region, Regions};
-use relays::RelayLinks;
+use relays::{RelayLinks, relay_delay};
 
 /// Bytes of earlier requests and results that all deciders together keep, of each kind.
 const CACHE_BYTES: usize = 256 << 20;
@@ -29,8 +29,12 @@ const CACHE_BYTES: usize = 256 << 20;
 /// All regional circuits of a network.
 #[derive(Debug)]
 pub struct Circuits<'a> {
+    /// Which part of the network these are.
+    pub id: PartId,
     /// The circuit switches.
     pub ocs: &'a Ocs,
+    /// What a relay adds to a transfer.
+    pub relay_delay: Duration,
     deciders: Vec<Decider>,
     regions: Vec<Region>,
     of_group: Vec<Option<u32>>,
@@ -57,9 +61,9 @@ impl<'a> Circuits<'a> {
         graph: &TaskGraph,
         network: &'a Network,
         options: &Options,
-        medium: &mut Medium,
+        links: &mut Links,
     ) -> Result<Option<Self>, ExecuteError> {
-        let Some(ocs) = &network.ocs else { return Ok(None) };
+        let Some((id, ocs)) = network.decided_circuits() else { return Ok(None) };
         let mut found = Regions::new(graph, ocs.region_of_server.len());
         let descriptions = found.descriptions(network, ocs);
         let cache = if options.share_equal_work { CACHE_BYTES } else { 0 };
@@ -73,12 +77,14 @@ impl<'a> Circuits<'a> {
         let start: Vec<_> = deciders.iter().map(Decider::start).collect();
         for region in &mut found.regions {
             region.held = start[region.decider as usize].clone();
-            region.add_links(deciders[region.decider as usize].region(), ocs, medium);
+            region.add_links(deciders[region.decider as usize].region(), ocs, links);
         }
         let relays =
-            ocs.policy.relaying.then(|| RelayLinks::new(network, ocs, &found.regions, medium));
+            ocs.policy.relaying.then(|| RelayLinks::new(network, ocs, &found.regions, links));
         Ok(Some(Self {
+            id,
             ocs,
+            relay_delay: relay_delay(network, ocs),
             regions: found.regions,
             of_group: found.of_group,
             place: found.place,
@@ -168,7 +174,7 @@ impl<'a> Circuits<'a> {
         index: u32,
         upcoming: &[Upcoming],
         now: Time,
-        medium: &mut Medium,
+        links: &mut Links,
     ) -> (Time, Decision) {
         let region = &mut self.regions[index as usize];
         let decider = &mut self.deciders[region.decider as usize];
@@ -192,7 +198,7 @@ impl<'a> Circuits<'a> {
             self.statistics.reconfigurations += 1;
             self.statistics.pairs_changed += u64::from(decision.pairs);
             self.statistics.saved_s += decision.saved;
-            self.begin(index, &decision, now, medium);
+            self.begin(index, &decision, now, links);
         }
         let ready = now + decision.ready_after;
         let region = self.region_mut(index);
@@ -202,7 +208,7 @@ impl<'a> Circuits<'a> {
     }
 
     /// Lets circuits that do not stay on their NICs go dark.
-    fn begin(&mut self, index: u32, decision: &Decision, now: Time, medium: &mut Medium) {
+    fn begin(&mut self, index: u32, decision: &Decision, now: Time, links: &mut Links) {
         let size = self.region(index).size();
         let keep_unchanged = self.ocs.timing.keep_unchanged;
         let mut kept = vec![0_u16; size * size];
@@ -220,23 +226,21 @@ impl<'a> Circuits<'a> {
                     continue;
                 }
                 self.close(index, (a, b), now);
-                let rate = Rate(self.ocs.nic_rate.0.saturating_mul(u64::from(kept[cell])));
                 let region = &mut self.regions[index as usize];
-                set_pair(region, (a, b), rate, now, medium);
+                set_pair(region, (a, b), kept[cell], now, links);
                 region.switching.push((a as u32, b as u32));
             }
         }
     }
 
     /// Brings up the circuits that [`Self::decide`] let go dark.
-    pub fn finish(&mut self, index: u32, now: Time, medium: &mut Medium) {
+    pub fn finish(&mut self, index: u32, now: Time, links: &mut Links) {
         let region = &mut self.regions[index as usize];
         let size = region.size();
         for (a, b) in std::mem::take(&mut region.switching) {
             let cell = a as usize * size + b as usize;
-            let count = u64::from(region.held.circuits[cell]);
-            let rate = Rate(self.ocs.nic_rate.0.saturating_mul(count));
-            set_pair(region, (a as usize, b as usize), rate, now, medium);
+            let count = region.held.circuits[cell];
+            set_pair(region, (a as usize, b as usize), count, now, links);
             region.up_since[cell] = now;
         }
     }
@@ -262,8 +266,8 @@ impl<'a> Circuits<'a> {
 
     /// Ends the accounting: circuits stay up until the end of the step. Use is against the time in
     /// which the circuits were up.
-    pub fn end(&mut self, now: Time, medium: &Medium) -> LinkUse {
-        let (mut carried_bytes, mut links, mut max) = (0, 0, 0.0_f64);
+    pub fn end(&mut self, now: Time, links: &Links) -> LinkUse {
+        let (mut carried_bytes, mut count, mut max) = (0, 0, 0.0_f64);
         let mut capacity = 0.0;
         for index in 0..self.regions.len() {
             let size = self.regions[index].size();
@@ -273,9 +277,9 @@ impl<'a> Circuits<'a> {
                 let bytes = region.capacity[a * size + b] as f64 / 8.0 / PS_PER_S as f64;
                 for link in [region.links[a * size + b], region.links[b * size + a]] {
                     let Some(link) = link else { continue };
-                    let carried = medium.carried(link);
+                    let carried = links.carried(link);
                     carried_bytes += carried;
-                    links += 1;
+                    count += 1;
                     capacity += bytes;
                     if bytes > 0.0 {
                         max = max.max(carried as f64 / bytes);
@@ -288,7 +292,7 @@ impl<'a> Circuits<'a> {
             self.statistics.allocations += all;
             self.statistics.shared += shared;
         }
-        LinkUse { name: "circuit".into(), links, carried_bytes, mean, max }
+        LinkUse { name: "circuit".into(), links: count, carried_bytes, mean, max }
     }
 
     /// Delay counted for the statistics: once per all-to-all that a decision serves.
@@ -328,11 +332,11 @@ fn held(decider: &mut Decider, region: &Region, upcoming: &[Upcoming]) -> Decisi
     decider.decide_among(&region.held, upcoming, &[]).expect("no circuits to refuse")
 }
 
-fn set_pair(region: &Region, (a, b): (usize, usize), rate: Rate, now: Time, medium: &mut Medium) {
+fn set_pair(region: &Region, (a, b): (usize, usize), lit: u16, now: Time, links: &mut Links) {
     let size = region.size();
     for cell in [a * size + b, b * size + a] {
         if let Some(link) = region.links[cell] {
-            medium.set_rate(now, link, rate);
+            links.set_lit(now, link, u32::from(lit));
         }
     }
 }

@@ -6,10 +6,11 @@
 //! switch may have circuits.
 
 use super::relays::cost_of;
-use crate::medium::{Medium, Wire};
+use crate::network::{Link, Links, Network, PacketFabric};
 use lightloom_decide::{Held, Region as Description};
 use lightloom_flowsim::LinkId;
-use lightloom_model::{Failures, GroupFamily, GroupId, Network, Ocs, Rate, TaskGraph, Time};
+use lightloom_model::{Failures, GroupFamily, GroupId, Ocs, Rate, ServerId, TaskGraph, Time};
+use lightloom_packetsim::Cable;
 use lightloom_schedule::relay::RelayCost;
 use rustc_hash::FxHashMap;
 
@@ -64,22 +65,19 @@ impl Region {
     }
 
     /// Adds a link per ordered pair that may have circuits, at the rate of its present ones.
-    pub fn add_links(&mut self, description: &Description, ocs: &Ocs, medium: &mut Medium) {
-        let (size, rate) = (self.size(), ocs.nic_rate);
+    pub fn add_links(&mut self, description: &Description, ocs: &Ocs, links: &mut Links) {
+        let size = self.size();
+        let each = Cable { rate: ocs.nic_rate, delay: ocs.circuit_delay };
         self.links = (0..size * size)
             .map(|cell| {
                 let may = description.allowed.as_ref().is_none_or(|allowed| allowed[cell]);
                 let (a, b) = (cell / size, cell % size);
-                let count = u64::from(self.held.circuits[cell]);
-                let wire = Wire::Circuits {
-                    from: self.servers[a],
-                    to: self.servers[b],
-                    most: description.ports[a].min(description.ports[b]),
-                    rate,
-                    delay: ocs.circuit_delay,
-                };
-                let total = Rate(rate.0.saturating_mul(count));
-                (may && a != b).then(|| medium.add_link(total, wire))
+                let (from, to) = (ServerId(self.servers[a]), ServerId(self.servers[b]));
+                let members = description.ports[a].min(description.ports[b]);
+                // How many there will be is not known yet where all are dark.
+                let link = Link { awaited: 1, ..Link::circuits(from, to, members, each) };
+                let lit = u32::from(self.held.circuits[cell]);
+                (may && a != b).then(|| links.add_lit(link, lit))
             })
             .collect();
     }
@@ -98,7 +96,7 @@ pub fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
     let ports: Vec<u32> =
         (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.degree }).collect();
     let all = allowed.iter().all(|&pair| pair);
-    let (eps_nics, rate) = network.eps.as_ref().map_or((0, 0), |eps| (eps.nics, eps.nic_rate.0));
+    let (eps_nics, rate) = network.packet_fabric().map_or((0, Rate(0)), PacketFabric::nics);
     Description {
         failures: failures_of(servers, &ports, ocs),
         ports,
@@ -106,7 +104,7 @@ pub fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
         planes: ocs.planes,
         numa_nodes: NUMA_NODES,
         circuit_rate: ocs.nic_rate,
-        eps_rates: vec![Rate(rate.saturating_mul(u64::from(eps_nics))); size],
+        eps_rates: vec![Rate(rate.0.saturating_mul(u64::from(eps_nics))); size],
         eps_nics,
         relay_cost: if ocs.policy.relaying { cost_of(network, ocs) } else { RelayCost::default() },
     }

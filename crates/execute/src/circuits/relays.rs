@@ -7,28 +7,25 @@
 
 use super::Circuits;
 use super::region::Region;
-use crate::fabric::eps::EpsLinks;
-use crate::lower::{Bundle, RegionWay};
-use crate::medium::{Medium, Wire};
+use crate::network::{Link, Links, Network};
 use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Carrier, Duration, Network, Ocs, Rate, Time};
+use lightloom_model::{Duration, Ocs, ServerId, Time};
+use lightloom_packetsim::Cable;
 use lightloom_schedule::relay::{PathKind, RelayCost, RelayPath, RelayVerdict};
 
 /// The links over which relays pass bytes on.
 #[derive(Debug)]
 pub struct RelayLinks {
-    rate: Rate,
     /// Link of each server's NVSwitch; none where it is in no region.
     staging: Vec<Option<LinkId>>,
 }
 
 /// What relaying costs in this network.
 pub fn cost_of(network: &Network, ocs: &Ocs) -> RelayCost {
-    let gpu_rate = network.nvswitch.gpu_rate.0;
     RelayCost {
-        staging_rate: Some(Rate(gpu_rate.saturating_mul(u64::from(network.gpus_per_server)))),
+        staging_rate: Some(network.nvswitch_rate()),
         chunk_bytes: ocs.relay_chunk.bytes,
         chunk_latency: ocs.relay_chunk.latency,
         memory_limit: None,
@@ -46,20 +43,20 @@ pub fn relay_delay(network: &Network, ocs: &Ocs) -> Duration {
 
 impl RelayLinks {
     /// Adds a link per server of the regions.
-    pub fn new(network: &Network, ocs: &Ocs, regions: &[Region], medium: &mut Medium) -> Self {
-        let rate = cost_of(network, ocs).staging_rate.expect("an NVSwitch has a rate");
+    pub fn new(network: &Network, ocs: &Ocs, regions: &[Region], links: &mut Links) -> Self {
+        let inside = Cable { rate: network.nvswitch_rate(), delay: relay_delay(network, ocs) };
         let mut staging = vec![None; network.servers as usize];
         for &server in regions.iter().flat_map(|region| &region.servers) {
-            let wire = Wire::Relay { server, delay: relay_delay(network, ocs) };
-            staging[server as usize] = Some(medium.add_link(rate, wire));
+            let link = Link::relay(ServerId(server), inside);
+            staging[server as usize] = Some(links.add(link));
         }
-        Self { rate, staging }
+        Self { staging }
     }
 }
 
 impl Circuits<'_> {
-    /// The ways of a group's all-to-all, sorted by sender, if relaying pays.
-    pub fn relay(&mut self, group: u32, demand: &[u64]) -> Option<Vec<RegionWay>> {
+    /// The paths of a group's all-to-all, sorted by sender, if relaying pays.
+    pub fn relay(&mut self, group: u32, demand: &[u64]) -> Option<Vec<RegionPath>> {
         self.relays.as_ref()?;
         let index = self.of_group(group).expect("a group that crosses servers has a region");
         let size = self.region(index).size();
@@ -77,76 +74,69 @@ impl Circuits<'_> {
         for member in 0..self.members_of(group) as u32 {
             member_at[self.place_of(group, member)] = member;
         }
-        let region = self.region(index);
-        let mut ways: Vec<RegionWay> =
-            found.paths.iter().map(|way| region_way(region, &member_at, way)).collect();
-        ways.sort_by_key(|way| (way.from, way.to));
-        Some(ways)
+        let mut paths: Vec<RegionPath> =
+            found.paths.iter().map(|path| region_path(&member_at, path)).collect();
+        paths.sort_by_key(|path| (path.from, path.to));
+        Some(paths)
     }
 
     /// What relays passed on up to now.
-    pub fn relay_use(&self, end: Time, medium: &Medium) -> Option<LinkUse> {
+    pub fn relay_use(&self, end: Time, links: &Links) -> Option<LinkUse> {
         let relays = self.relays.as_ref()?;
-        let links = relays.staging.iter().copied().flatten();
-        let carried: Vec<u64> = links.map(|link| medium.carried(link)).collect();
-        Some(LinkUse::new("relay", &carried, &vec![relays.rate; carried.len()], end))
+        let staging: Vec<LinkId> = relays.staging.iter().copied().flatten().collect();
+        Some(LinkUse::of_links("relay", &staging, links, end))
     }
 
-    /// The links that a relayed transfer takes.
-    pub fn relay_links(
-        &self,
-        group: u32,
-        ends: (u32, u32),
-        carrier: Carrier,
-        eps: &EpsLinks,
-    ) -> Vec<LinkId> {
-        let Carrier::Relay { server, circuit_in, circuit_out } = carrier else {
-            unreachable!("only relayed transfers take a relay")
-        };
+    /// The link of the relay at the end of a hop.
+    pub fn relay_link(&self, group: u32, hop: &RegionHop) -> LinkId {
         let relays = self.relays.as_ref().expect("servers relay");
         let region = self.region(self.of_group(group).expect("the group crosses servers"));
-        let place = |member: u32| self.place_of(group, member);
-        let middle = region.servers.binary_search(&server).expect("a relay is in the region");
-        let mut links = Vec::with_capacity(9);
-        let hop = |links: &mut Vec<LinkId>, from: usize, to: usize, circuit: bool| {
-            if circuit {
-                let link = region.links[from * region.size() + to];
-                links.push(link.expect("a way takes circuits that are there"));
-            } else {
-                let path = eps.path((region.servers[from], 0), (region.servers[to], 0));
-                links.extend_from_slice(path.links());
-            }
-        };
-        hop(&mut links, place(ends.0), middle, circuit_in);
-        links.push(relays.staging[server as usize].expect("a relay is in the region"));
-        hop(&mut links, middle, place(ends.1), circuit_out);
-        links
+        relays.staging[region.servers[hop.to] as usize].expect("a relay is in the region")
     }
 }
 
-fn region_way(region: &Region, member_at: &[u32], way: &RelayPath) -> RegionWay {
-    let (source, destination) = (way.source as usize, way.destination as usize);
-    let relay = way.relay.map(|relay| relay as usize);
-    let (next, last) = (relay.unwrap_or(destination), relay.unwrap_or(source));
-    let bundle = |from: usize, to: usize, peer: usize| Bundle {
-        peer: peer as u32,
-        circuits: u32::from(region.held.circuits[from * region.size() + to]),
-    };
+/// A hop between two servers of a region, by their places in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionHop {
+    /// Sender.
+    pub from: usize,
+    /// Receiver.
+    pub to: usize,
+    /// Over circuits, not the EPS.
+    pub over_circuits: bool,
+}
+
+/// Bytes of one pair of members that take one path, in one or two hops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionPath {
+    /// Sending member.
+    pub from: u32,
+    /// Receiving member.
+    pub to: u32,
+    /// How many.
+    pub bytes: u64,
+    /// To the receiver, or to a relay.
+    pub first: RegionHop,
+    /// From the relay, if there is one.
+    pub second: Option<RegionHop>,
+}
+
+fn region_path(member_at: &[u32], path: &RelayPath) -> RegionPath {
+    let (source, destination) = (path.source as usize, path.destination as usize);
+    let relay = path.relay.map(|relay| relay as usize);
     let circuit_in =
-        matches!(way.kind, PathKind::Circuit | PathKind::CircuitCircuit | PathKind::CircuitEps);
-    let circuit_out =
-        matches!(way.kind, PathKind::Circuit | PathKind::CircuitCircuit | PathKind::EpsCircuit);
-    let carrier = match relay {
-        Some(relay) => Carrier::Relay { server: region.servers[relay], circuit_in, circuit_out },
-        None if circuit_in => Carrier::Circuit,
-        None => Carrier::Eps { from_slot: 0, to_slot: 0 },
-    };
-    RegionWay {
+        matches!(path.kind, PathKind::Circuit | PathKind::CircuitCircuit | PathKind::CircuitEps);
+    let circuit_out = matches!(path.kind, PathKind::CircuitCircuit | PathKind::EpsCircuit);
+    let next = relay.unwrap_or(destination);
+    RegionPath {
         from: member_at[source],
         to: member_at[destination],
-        bytes: way.bytes,
-        carrier,
-        first: circuit_in.then(|| bundle(source, next, next)),
-        last: circuit_out.then(|| bundle(last, destination, last)),
+        bytes: path.bytes,
+        first: RegionHop { from: source, to: next, over_circuits: circuit_in },
+        second: relay.map(|relay| RegionHop {
+            from: relay,
+            to: destination,
+            over_circuits: circuit_out,
+        }),
     }
 }

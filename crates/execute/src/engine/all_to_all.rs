@@ -15,21 +15,17 @@
 //! its rate, or nothing for no bytes. Sends need not end for a member to resume.
 
 use super::completion::{self, End, Tasks};
-use super::context::{Context, PhaseTransfer, Step, record};
+use super::context::{Context, Step, record};
 use super::gate::{Gate, Opening};
 use super::owner::{Event, Owner};
 use super::streams::StreamId;
 use crate::circuits::Circuits;
 use crate::critical_path::CriticalPath;
 use crate::demand::{member_demand, rank_demand};
-use crate::fabric::Way;
 use crate::index::{GroupKey, Turn};
-use crate::lower::{self, Planner};
+use crate::lower::{AllToAllDemand, Lowerer, Lowering};
 use crate::slab::Slab;
-use lightloom_model::{
-    Carrier, Collective, CollectivePlan, Duration, Payload, Task, TaskGraph, TaskIndex, Time,
-    WorkerId,
-};
+use lightloom_model::{Collective, Duration, Payload, Task, TaskGraph, TaskIndex, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// A member of an all-to-all.
@@ -71,8 +67,8 @@ pub(super) struct AllToAll<'a> {
     pub arrived: u32,
     /// The member that arrived last.
     pub latest: u32,
-    planned: bool,
-    plan: CollectivePlan,
+    lowered: bool,
+    lowering: Lowering,
     /// How much longer its transfers take than as fluids.
     stretch: f64,
     /// Members whose flows have started.
@@ -126,7 +122,7 @@ pub(super) struct Over {
 /// All all-to-alls under way.
 #[derive(Debug)]
 pub(super) struct AllToAlls<'a> {
-    planner: Planner,
+    lowerer: Lowerer,
     /// Whether data moves rank by rank.
     by_rank: bool,
     entries: Slab<AllToAll<'a>>,
@@ -146,7 +142,7 @@ pub(super) struct AllToAlls<'a> {
 
 impl<'a> AllToAlls<'a> {
     /// None yet.
-    pub(super) fn new(graph: &TaskGraph, planner: Planner, by_rank: bool) -> Self {
+    pub(super) fn new(graph: &TaskGraph, lowerer: Lowerer, by_rank: bool) -> Self {
         let mut groups = 0;
         let mut first_group = Vec::with_capacity(graph.families.len());
         for family in &graph.families {
@@ -154,7 +150,7 @@ impl<'a> AllToAlls<'a> {
             groups += family.groups() as u32;
         }
         Self {
-            planner,
+            lowerer,
             by_rank,
             entries: Slab::default(),
             first_group,
@@ -214,8 +210,8 @@ impl<'a> AllToAlls<'a> {
         let members = graph.families[group.family.index()].members(group.group).len();
         let number = self.entries.take();
         let entry = &mut self.entries[number];
-        let mut plan = std::mem::take(&mut entry.plan);
-        plan.reset(members);
+        let mut lowering = std::mem::take(&mut entry.lowering);
+        lowering.reset(members);
         let mut list = std::mem::take(&mut entry.members);
         list.clear();
         let senders_left = members as u32 - 1;
@@ -226,7 +222,7 @@ impl<'a> AllToAlls<'a> {
             task: Some(task),
             members: list,
             gate,
-            plan,
+            lowering,
             ..AllToAll::default()
         };
         self.active(group).push(number);
@@ -262,11 +258,11 @@ impl<'a> AllToAlls<'a> {
     pub(super) fn begin(
         &mut self,
         context: &mut Context<'a>,
-        mut circuits: Option<&mut Circuits<'a>>,
+        circuits: Option<&mut Circuits<'a>>,
         number: u32,
         place: u32,
     ) {
-        self.plan(context, circuits.as_deref_mut(), number);
+        self.lower(context, circuits, number);
         let entry = &mut self.entries[number];
         let Gate::Open(Opening { from, ready, path }) = &entry.gate else {
             unreachable!("only open all-to-alls begin")
@@ -282,24 +278,24 @@ impl<'a> AllToAlls<'a> {
         member.path.charge(context.index.reconfiguration, member.switching);
         member.start = Some(start);
         self.exposed += u128::from(member.switching.0);
-        let gather = context.fabric.local_time(entry.plan.gather[place as usize]);
+        let gather = context.fabric.local_time(entry.lowering.gather[place as usize]);
         if start + gather > context.now {
             let event = Event::Dispatch { all_to_all: number, place };
             context.schedule(start + gather, event);
         } else {
-            self.dispatch(context, circuits.as_deref(), number, place);
+            self.dispatch(context, number, place);
         }
     }
 
     /// Sizes all steps, once per all-to-all, and takes the circuits into use.
-    fn plan(
+    fn lower(
         &mut self,
         context: &mut Context<'a>,
         mut circuits: Option<&mut Circuits<'a>>,
         number: u32,
     ) {
         let entry = &mut self.entries[number];
-        if std::mem::replace(&mut entry.planned, true) {
+        if std::mem::replace(&mut entry.lowered, true) {
             return;
         }
         let (group, task) = (entry.group.group, entry.task());
@@ -307,76 +303,38 @@ impl<'a> AllToAlls<'a> {
         let (mut demand, mut ranks) = (Vec::new(), Vec::new());
         let payload = payload(task);
         member_demand(context.graph, payload, group, members.len(), &mut demand);
-        if self.by_rank && context.seats.ranks > 1 {
-            let own = context.seats.ranks;
+        if self.by_rank && context.placement.ranks > 1 {
+            let own = context.placement.ranks;
             rank_demand(context.graph, payload, group, members.len(), own, &mut ranks);
         }
-        let (mut routed, mut ways) = (None, None);
         if let Some(circuits) = circuits.as_deref_mut() {
             let region = circuits.of_group(group.0).expect("the group crosses servers");
             circuits.enter(region);
-            ways = circuits.relay(group.0, &demand);
-            if ways.is_none() {
-                routed = Some(circuits.route(group.0, &demand));
-            }
         }
-        let request = lower::Exchange {
-            members,
-            demand: &demand,
-            rank_demand: &ranks,
-            circuits: routed.as_ref().map(|(eps, counts)| (eps.as_slice(), counts.as_slice())),
-            ways: ways.as_deref(),
-        };
-        let plan = &mut entry.plan;
-        self.planner.plan(&request, &context.seats, &context.fabric, plan);
-        context.ledger.inside(context.purpose(task), plan.nvswitch_bytes);
-        let stretch = self.phase_stretch(context, circuits.as_deref(), number);
-        self.entries[number].stretch = stretch;
-    }
-
-    /// How much longer the transfers of an all-to-all take than as fluids, all begun together.
-    fn phase_stretch(
-        &self,
-        context: &mut Context<'a>,
-        circuits: Option<&Circuits<'a>>,
-        number: u32,
-    ) -> f64 {
-        if !context.stretches() {
-            return 1.0;
-        }
-        let entry = &self.entries[number];
-        let workers = entry.workers(context.graph);
-        let transfers = entry.plan.transfers.iter().map(|transfer| {
-            let ends = (workers[transfer.from as usize], workers[transfer.to as usize]);
-            let servers = context.servers(ends);
-            PhaseTransfer {
-                way: way(context, circuits, entry, transfer),
-                bytes: transfer.bytes,
-                latency: context.fabric.propagation(servers, transfer.carrier),
-            }
+        let (rank_demand, placement) = (ranks.as_slice(), &context.placement);
+        let all_to_all = AllToAllDemand { group, members, demand: &demand, rank_demand, placement };
+        let lowering = &mut entry.lowering;
+        self.lowerer.lower(&all_to_all, (&mut context.fabric, circuits), lowering);
+        let purpose = context.purpose(task);
+        context.ledger.inside(purpose, lowering.nvswitch_bytes);
+        let transfers = lowering.transfers.iter().map(|transfer| {
+            let latency = lowering.path(transfer.path).latency;
+            (lowering.links(transfer.path), transfer.bytes, latency)
         });
-        let transfers: Vec<PhaseTransfer> = transfers.collect();
-        let purpose = context.purpose(entry.task());
-        context.stretch(purpose, &transfers)
+        entry.stretch = context.stretch(purpose, transfers);
     }
 
     /// The flows of a member start.
-    pub(super) fn dispatch(
-        &mut self,
-        context: &mut Context<'a>,
-        circuits: Option<&Circuits<'a>>,
-        number: u32,
-        place: u32,
-    ) {
-        let task = self.entries[number].task();
+    pub(super) fn dispatch(&mut self, context: &mut Context<'a>, number: u32, place: u32) {
+        let entry = &mut self.entries[number];
+        let task = entry.task();
         let purpose = context.purpose(task);
-        for index in self.entries[number].plan.sent_by(place) {
-            let entry = &mut self.entries[number];
-            let transfer = entry.plan.transfers[index];
-            context.note_sent(purpose, transfer.carrier, transfer.bytes);
-            let way = way(context, circuits, entry, &transfer);
+        for index in entry.lowering.sent_by(place) {
+            let transfer = entry.lowering.transfers[index];
+            context.ledger.send(purpose, entry.lowering.path(transfer.path), transfer.bytes);
+            let links = entry.lowering.links(transfer.path);
             let owner = Owner::AllToAll(number, index as u32);
-            context.start(&way, transfer.bytes, entry.stretch, task.priority, owner);
+            context.start(links, transfer.bytes, entry.stretch, task.priority, owner);
             entry.flows += 1;
             entry.members[transfer.to as usize].inbound_left += 1;
         }
@@ -395,12 +353,10 @@ impl<'a> AllToAlls<'a> {
     /// A flow of an all-to-all has finished.
     pub(super) fn transfer_done(&mut self, context: &mut Context<'a>, number: u32, index: u32) {
         let entry = &mut self.entries[number];
-        let transfer = entry.plan.transfers[index as usize];
+        let transfer = entry.lowering.transfers[index as usize];
         entry.flows -= 1;
         entry.members[transfer.to as usize].inbound_left -= 1;
-        let workers = entry.workers(context.graph);
-        let ends = (workers[transfer.from as usize], workers[transfer.to as usize]);
-        let latency = context.fabric.latency(context.servers(ends), transfer.carrier);
+        let latency = context.fabric.latency(entry.lowering.path(transfer.path));
         entry.hear(transfer.to, transfer.from, context.now + latency);
         context.ledger.receive(context.purpose(entry.task()), transfer.bytes);
         self.settle(context, number, transfer.to);
@@ -416,9 +372,9 @@ impl<'a> AllToAlls<'a> {
             return;
         }
         let time = |bytes: &[u64]| context.fabric.local_time(bytes[place as usize]);
-        let plan = &entry.plan;
-        let local = start + time(&plan.gather) + time(&plan.local);
-        let scattered = member.inbound.max(start) + time(&plan.scatter);
+        let lowering = &entry.lowering;
+        let local = start + time(&lowering.gather) + time(&lowering.local);
+        let scattered = member.inbound.max(start) + time(&lowering.scatter);
         let done = local.max(scattered);
         let sender = &entry.members[member.inbound_from as usize];
         let by_sender = scattered == done && member.inbound > start;
@@ -529,31 +485,4 @@ fn path_now(context: &Context<'_>, entry: &AllToAll<'_>, sender: u32) -> Critica
 /// What an all-to-all moves.
 pub(super) fn payload(task: &Task) -> Payload {
     task.collective().expect("an all-to-all is a collective").payload
-}
-
-/// The path of a transfer of an all-to-all.
-fn way(
-    context: &Context<'_>,
-    circuits: Option<&Circuits<'_>>,
-    entry: &AllToAll<'_>,
-    transfer: &lightloom_model::Transfer,
-) -> Way {
-    let circuits = || circuits.expect("circuits carry what takes them");
-    let (group, places) = (entry.group.group.0, (transfer.from, transfer.to));
-    match transfer.carrier {
-        Carrier::Circuit => {
-            let link = circuits().link(group, places.0, places.1);
-            Way::Circuits(link.expect("bytes take circuits that may be"))
-        }
-        carrier @ Carrier::Relay { .. } => {
-            let eps = context.fabric.eps.as_ref().expect("an OCS has an EPS alongside");
-            Way::Relayed(circuits().relay_links(group, places, carrier, eps))
-        }
-        carrier => {
-            let workers =
-                context.graph.families[entry.group.family.index()].members(entry.group.group);
-            let ends = (workers[places.0 as usize], workers[places.1 as usize]);
-            context.fabric.way(context.servers(ends), carrier)
-        }
-    }
 }

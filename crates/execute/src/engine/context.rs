@@ -4,12 +4,11 @@ use super::accounts::{Accounts, Span};
 use super::owner::{Event, NORMAL, Owner};
 use super::streams::{StreamId, Streams, Waiting};
 use crate::critical_path::CriticalPath;
-use crate::fabric::{Fabric, Way};
 use crate::index::Index;
 use crate::ledger::Ledger;
-use crate::medium::Flow;
+use crate::network::{Fabric, Flow, Placement};
 use crate::phases::PhaseBook;
-use crate::seats::Seats;
+use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
 use lightloom_model::{
     CategoryId, Duration, Inside, Priority, PurposeId, Task, TaskGraph, Time, WorkerId,
@@ -43,16 +42,6 @@ pub(crate) struct Stretching<'a> {
     pub purposes: Vec<usize>,
 }
 
-/// A transfer between servers that begins with others.
-pub(crate) struct PhaseTransfer {
-    /// Its links.
-    pub way: Way,
-    /// Size.
-    pub bytes: u64,
-    /// From its end to its arrival.
-    pub latency: Duration,
-}
-
 /// What every part of a run shares.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
@@ -60,8 +49,8 @@ pub(crate) struct Context<'a> {
     pub graph: &'a TaskGraph,
     /// What is looked up in it.
     pub index: &'a Index,
-    /// Where workers sit.
-    pub seats: Seats,
+    /// Where workers are.
+    pub placement: Placement,
     /// What carries bytes.
     pub fabric: Fabric,
     /// The time.
@@ -89,11 +78,6 @@ impl<'a> Context<'a> {
     /// The program of a stream.
     pub(super) fn tasks(&self, stream: StreamId) -> &'a [Task] {
         &self.graph.roles[self.streams[stream].role.index()].tasks
-    }
-
-    /// The servers of two workers.
-    pub(super) fn servers(&self, (from, to): (WorkerId, WorkerId)) -> (u32, u32) {
-        (self.seats.server[from.index()], self.seats.server[to.index()])
     }
 
     /// Has an event processed at a time.
@@ -132,7 +116,7 @@ impl<'a> Context<'a> {
             return self.graph.amount(total, worker);
         }
         let per_gpu = self.graph.amount(inside.per_gpu, worker);
-        per_gpu.saturating_mul(u64::from(self.seats.gpus))
+        per_gpu.saturating_mul(u64::from(self.placement.gpus))
     }
 
     /// Has a stream wait for somebody else.
@@ -155,43 +139,27 @@ impl<'a> Context<'a> {
         self.streams.released.push(id);
     }
 
-    /// Notes a transfer between workers that begins.
-    pub(super) fn note_sent(
-        &mut self,
-        purpose: PurposeId,
-        carrier: lightloom_model::Carrier,
-        bytes: u64,
-    ) {
-        let relays = self.fabric.relays(carrier);
-        self.ledger.send(purpose, carrier, bytes, relays);
-    }
-
-    /// Starts a flow.
+    /// Starts a flow over a path.
     pub(super) fn start(
         &mut self,
-        way: &Way,
+        path: &[LinkId],
         bytes: u64,
         stretch: f64,
         priority: Priority,
         owner: Owner,
     ) {
         let flow = Flow { bytes, stretch, priority: priority.0, token: owner.token() };
-        self.fabric.start(self.now, flow, way);
+        self.fabric.start(self.now, flow, path);
     }
 
-    /// How much longer transfers of packets that begin together take than as fluids; 1 unless it
-    /// is known or wanted.
-    pub(super) fn stretch(&mut self, purpose: PurposeId, transfers: &[PhaseTransfer]) -> f64 {
+    /// How much longer transfers of packets that begin together, over these links, of these sizes
+    /// and latencies, take than as fluids; 1 unless it is known or wanted.
+    pub(super) fn stretch<'b>(
+        &mut self,
+        purpose: PurposeId,
+        transfers: impl Iterator<Item = (&'b [LinkId], u64, Duration)>,
+    ) -> f64 {
         let Some(Stretching { book, purposes }) = &mut self.stretching else { return 1.0 };
-        let fabric = &self.fabric;
-        let links = transfers
-            .iter()
-            .map(|transfer| (fabric.links(&transfer.way), transfer.bytes, transfer.latency));
-        book.stretch(purposes[purpose.index()], &fabric.medium, links)
-    }
-
-    /// Whether transfers are stretched at all.
-    pub(super) fn stretches(&self) -> bool {
-        self.stretching.is_some()
+        book.stretch(purposes[purpose.index()], &self.fabric.links, transfers)
     }
 }

@@ -3,13 +3,13 @@
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken. A
 //! receiver that waits is idle until the message is sent; the rest it spends on the transfer.
 
-use super::context::{Context, PhaseTransfer, Step, record};
+use super::context::{Context, Step, record};
 use super::owner::Owner;
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
-use crate::fabric::Piece;
+use crate::network::{Division, PartId, Share};
 use crate::slab::Slab;
-use lightloom_model::{Carrier, Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
+use lightloom_model::{Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// A message that was sent or is waited for.
@@ -59,9 +59,10 @@ impl<'a> Messages<'a> {
         message.path = path;
         message.latency = Duration::ZERO;
         message.pieces_left = 0;
-        let pieces = context.fabric.pieces(&context.seats, (from, to), bytes);
-        let stretch = phase_stretch(context, task, (from, to), &pieces);
-        self.start_pieces(context, number, &pieces, stretch);
+        let mut division = Division::default();
+        context.fabric.divide(&context.placement, (from, to), bytes, &mut division);
+        let stretch = phase_stretch(context, task, &division);
+        self.start_pieces(context, number, &division, stretch);
         if self.entries[number].pieces_left == 0 {
             self.arrive(context, number);
         }
@@ -71,26 +72,26 @@ impl<'a> Messages<'a> {
         &mut self,
         context: &mut Context<'a>,
         number: u32,
-        pieces: &[Piece],
+        Division { paths, shares }: &Division,
         stretch: f64,
     ) {
         let message = &mut self.entries[number];
         let (_, task) = message.sent.expect("sent");
         let purpose = context.purpose(task);
-        let servers = context.servers((message.key.from, message.key.to));
-        for piece in pieces {
-            context.note_sent(purpose, piece.carrier, piece.bytes);
-            let latency = if piece.carrier == Carrier::Local {
-                let gpus = u64::from(context.seats.gpus);
+        for share in shares {
+            let path = paths.path(share.path);
+            context.ledger.send(purpose, path, share.bytes);
+            let latency = if path.part == PartId::INSIDE {
+                let gpus = u64::from(context.placement.gpus);
                 context.fabric.local_time(message.bytes.div_ceil(gpus))
             } else {
-                if piece.bytes > 0 {
-                    let way = context.fabric.way(servers, piece.carrier);
+                if share.bytes > 0 {
                     let owner = Owner::Message(number);
-                    context.start(&way, piece.bytes, stretch, task.priority, owner);
+                    let links = paths.links(share.path);
+                    context.start(links, share.bytes, stretch, task.priority, owner);
                     message.pieces_left += 1;
                 }
-                context.fabric.latency(servers, piece.carrier)
+                context.fabric.latency(path)
             };
             message.latency = message.latency.max(latency);
         }
@@ -183,27 +184,17 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// How much longer the pieces of a message take as packets than as fluids.
+/// How much longer the shares of a message take as packets than as fluids.
 fn phase_stretch(
     context: &mut Context<'_>,
     task: &Task,
-    ends: (WorkerId, WorkerId),
-    pieces: &[Piece],
+    Division { paths, shares }: &Division,
 ) -> f64 {
-    if !context.stretches() {
-        return 1.0;
-    }
-    let servers = context.servers(ends);
-    let propagation = |piece: &Piece| context.fabric.propagation(servers, piece.carrier);
-    let latency = pieces.iter().map(propagation).max().unwrap_or(Duration::ZERO);
-    let is_phase = |piece: &&Piece| piece.carrier != Carrier::Local && piece.bytes > 0;
-    let transfers: Vec<PhaseTransfer> = (pieces.iter().filter(is_phase))
-        .map(|piece| PhaseTransfer {
-            way: context.fabric.way(servers, piece.carrier),
-            bytes: piece.bytes,
-            latency,
-        })
-        .collect();
+    let latency = |share: &Share| paths.path(share.path).latency;
+    let longest = shares.iter().map(latency).max().unwrap_or(Duration::ZERO);
+    let is_sent = |share: &&Share| share.bytes > 0 && !paths.links(share.path).is_empty();
+    let transfers = shares.iter().filter(is_sent);
+    let transfers = transfers.map(|share| (paths.links(share.path), share.bytes, longest));
     let purpose = context.purpose(task);
-    context.stretch(purpose, &transfers)
+    context.stretch(purpose, transfers)
 }

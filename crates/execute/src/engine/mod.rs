@@ -26,23 +26,21 @@ use crate::circuits::Circuits;
 use crate::circuits::custom::Plugins;
 use crate::demand::member_demand;
 use crate::error::{ExecuteError, invalid};
-use crate::fabric::Fabric;
 use crate::implied;
 use crate::index::{Index, Turn};
 use crate::ledger::Ledger;
-use crate::lower::Planner;
-use crate::medium::Medium;
+use crate::lower::Lowerer;
 use crate::model::Model;
+use crate::network::{Fabric, Links, Network, Placement};
 use crate::outcome::{Options, Outcome, RoleTimes};
 use crate::packets::{PacketNetwork, Place};
-use crate::seats::Seats;
 use accounts::Accounts;
 use all_to_all::AllToAlls;
 use completion::{Completions, End};
 use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
-    AllToAll, Collective, CollectiveKind, Duration, Network, Priority, Role, Task, TaskGraph,
+    AllToAll, Collective, CollectiveKind, Duration, Priority, Role, ServerId, Task, TaskGraph,
     TaskKind, Time, WorkerId,
 };
 use message::Messages;
@@ -78,25 +76,25 @@ impl<'a> Engine<'a> {
         options: &Options,
         model: Model<'a>,
     ) -> Result<Self, ExecuteError> {
-        let seats = Seats::new(graph, network)?;
-        let medium = medium(graph, network, &model)?;
-        let mut fabric = Fabric::new(network, &seats, medium)?;
+        let placement = Placement::new(graph, network)?;
+        let links = links(graph, network, &model)?;
+        let mut fabric = Fabric::new(network, &placement, links)?;
         let by_rank = network.all_to_all != AllToAll::Hierarchical;
-        let step = implied::Step { graph, index, seats: &seats, fabric: &fabric, by_rank };
+        let step = implied::Step { graph, index, placement: &placement, fabric: &fabric, by_rank };
         let implied = step.implied_bytes()?;
-        let circuits = Circuits::new(graph, network, options, &mut fabric.medium)?;
-        fabric.medium.seal()?;
-        let nics = network.eps.as_ref().map_or(1, |eps| eps.nics);
-        let planner = Planner::new(network.all_to_all, nics);
+        let circuits = Circuits::new(graph, network, options, &mut fabric.links)?;
+        fabric.links.seal()?;
+        let parts = network.parts.iter().map(|part| part.name());
+        let lowerer = Lowerer::new(network.all_to_all);
         let context = Context {
             graph,
             index,
-            seats,
+            placement,
             fabric,
             now: Time::ZERO,
             streams: Streams::new(index),
             accounts: Accounts::new(graph.workers(), graph.categories.len(), index.streams),
-            ledger: Ledger::new(&index.purposes, &implied),
+            ledger: Ledger::new(&index.purposes, &implied, parts),
             hash: RunHash::new(),
             queue: EventQueue::new(),
             stretching: match model {
@@ -111,7 +109,7 @@ impl<'a> Engine<'a> {
             completions: Completions::default(),
             messages: Messages::default(),
             rings: Rings::default(),
-            all_to_alls: AllToAlls::new(graph, planner, by_rank),
+            all_to_alls: AllToAlls::new(graph, lowerer, by_rank),
             gating: Gating::new(&context, circuits),
             context,
             events: 0,
@@ -150,7 +148,7 @@ impl<'a> Engine<'a> {
         loop {
             let event = self.context.queue.peek().map(|(time, _)| time);
             let mut watch = |now: Time, _: u64| observer.progress(now, tasks);
-            match (self.context.fabric.medium.run_until(event, &mut done, &mut watch)?, event) {
+            match (self.context.fabric.run_until(event, &mut done, &mut watch)?, event) {
                 (Some(end), _) => {
                     self.context.now = end;
                     for token in done.drain(..) {
@@ -194,8 +192,7 @@ impl<'a> Engine<'a> {
             match event.payload {
                 Event::Resume(stream) => context.streams.released.push(stream),
                 Event::Dispatch { all_to_all, place } => {
-                    let circuits = self.gating.circuits.as_ref();
-                    self.all_to_alls.dispatch(context, circuits, all_to_all, place);
+                    self.all_to_alls.dispatch(context, all_to_all, place);
                     self.gating.process_over(context, &mut self.all_to_alls);
                 }
                 Event::RingFlows(ring) => self.rings.start_flows(context, ring),
@@ -357,8 +354,8 @@ impl<'a> Engine<'a> {
             circuit_timeline: circuits.timeline,
             snapshots: self.gating.snapshots,
             decisions: circuits.decisions,
-            packet_hops: context.fabric.medium.packet_hops(),
-            flow_statistics: context.fabric.medium.flow_statistics(),
+            packet_hops: context.fabric.links.packet_hops(),
+            flow_statistics: context.fabric.links.flow_statistics(),
         })
     }
 
@@ -399,7 +396,7 @@ impl<'a> Engine<'a> {
             assert_eq!(left, 0, "something is left over although all workers are done");
             return Ok(());
         };
-        if self.context.fabric.medium.is_busy() {
+        if self.context.fabric.links.is_busy() {
             // Flows that would end beyond the largest time never do.
             return Err(too_long());
         }
@@ -471,7 +468,7 @@ fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective
             let here = context.index.membership(family, worker).expect("checked");
             let mut demand = Vec::new();
             member_demand(context.graph, own.payload, here.group, 1, &mut demand);
-            let gpus = u64::from(context.seats.gpus);
+            let gpus = u64::from(context.placement.gpus);
             (demand[0], context.fabric.local_time(demand[0].div_ceil(gpus)))
         }
     };
@@ -488,16 +485,17 @@ fn starts_something(task: &Task) -> bool {
     }
 }
 
-/// What carries bytes between servers in this model.
-fn medium(graph: &TaskGraph, network: &Network, model: &Model<'_>) -> Result<Medium, ExecuteError> {
-    let Model::Packets(packets) = model else { return Ok(Medium::flows()) };
+/// The links of this model, without any yet.
+fn links(graph: &TaskGraph, network: &Network, model: &Model<'_>) -> Result<Links, ExecuteError> {
+    let Model::Packets(packets) = model else { return Ok(Links::flows()) };
     let mut tasks = graph.roles.iter().flat_map(|role| &role.tasks);
     if tasks.any(|task| task.priority != Priority(0)) {
         return Err(invalid("packets have no priorities: simulate the step as flows"));
     }
-    let eps = network.eps.as_ref();
-    let places: Vec<_> = (0..network.servers).map(|server| Place::of(server, eps)).collect();
-    Ok(Medium::packets(PacketNetwork::new(network, &places, packets)?))
+    let fabric = network.packet_fabric();
+    let place = |server| fabric.map_or(Place::default(), |fabric| fabric.place(ServerId(server)));
+    let places: Vec<Place> = (0..network.servers).map(place).collect();
+    Ok(Links::packets(PacketNetwork::new(network, &places, packets)?))
 }
 
 fn too_long() -> ExecuteError {

@@ -27,6 +27,7 @@ use crate::circuits::Circuits;
 use crate::circuits::record::Decisions;
 use crate::critical_path::CriticalPath;
 use crate::index::{GroupKey, Turn};
+use crate::network::NetworkPart;
 use crate::timeline::Snapshot;
 use lightloom_decide::{Decision, Prediction};
 use lightloom_model::{FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, Time, WorkerId};
@@ -140,7 +141,7 @@ impl<'a> Gating<'a> {
     /// New circuits of a region are up.
     pub(super) fn circuits_up(&mut self, context: &mut Context<'a>, region: u32) {
         let circuits = self.circuits.as_mut().expect("only circuits come up");
-        circuits.finish(region, context.now, &mut context.fabric.medium);
+        circuits.finish(region, context.now, &mut context.fabric.links);
         context.hash.record(context.now, super::context::record::CIRCUITS, &[u64::from(region)]);
         self.decide_pending(context, region);
     }
@@ -308,7 +309,7 @@ impl<'a> Gating<'a> {
         let predictions = self.predictions(context, groups);
         let upcoming = self.horizon(context).upcoming(region, groups, predictions);
         let circuits = self.circuits.as_mut().expect("only circuits are decided");
-        let (ready, decision) = circuits.decide(region, &upcoming, now, &mut context.fabric.medium);
+        let (ready, decision) = circuits.decide(region, &upcoming, now, &mut context.fabric.links);
         for _ in groups {
             circuits.count_delay(ready.since(now));
         }
@@ -416,11 +417,8 @@ impl<'a> Gating<'a> {
     /// Accounts of the circuits at the end of the step.
     pub(super) fn end(&mut self, context: &Context<'a>, end: Time) -> CircuitAccounts {
         let Some(mut circuits) = self.circuits.take() else { return CircuitAccounts::default() };
-        let medium = &context.fabric.medium;
-        let mut links = vec![circuits.end(end, medium)];
-        links.extend(circuits.relay_use(end, medium));
         CircuitAccounts {
-            links,
+            links: circuits.link_use(end, &context.fabric.links),
             statistics: circuits.statistics,
             timeline: std::mem::take(&mut circuits.timeline),
             decisions: circuits.take_records(),

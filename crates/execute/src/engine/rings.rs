@@ -3,23 +3,22 @@
 //! When the last member has joined: half of the part inside workers, then one flow per edge, then
 //! the start-up latency, then the other half. The part inside of L bytes per GPU takes NVSwitch
 //! latency plus L / GPU rate. What each edge carries, and in how many steps, is the kind's
-//! ([`crate::collective`]), divided among the paths of the ring: one on a packet fabric; both
-//! directions, and all cycles of the topology, on fixed circuits (see `fabric::rings`). In each
+//! ([`crate::collective`]), divided among the orders of the ring: one on a packet fabric; both
+//! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
-//! the start-up latency is steps times the mean latency of the edges, of the slowest path.
+//! the start-up latency is steps times the mean latency of the edges, of the slowest order.
 
 use super::completion::{self, End, Tasks};
-use super::context::{Context, PhaseTransfer, Step, record};
+use super::context::{Context, Step, record};
 use super::owner::{Event, Owner};
 use super::streams::StreamId;
 use crate::collective::Circulation;
 use crate::critical_path::CriticalPath;
-use crate::fabric::Way;
-use crate::fabric::rings::RingWay;
 use crate::index::Turn;
+use crate::network::{Division, PartId, RingOrder, Share};
 use crate::slab::Slab;
 use lightloom_model::{
-    Carrier, Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
+    Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
 };
 use rustc_hash::FxHashMap;
 
@@ -133,37 +132,43 @@ impl<'a> Rings<'a> {
         let members = members(context, ring.key);
         let circulation = Circulation::new(ring.collective(), members.len());
         let is_closed = circulation.is_closed(members.len());
-        let (task, root) = (ring.task(), members[0]);
+        let task = ring.task();
         let mut longest = 0;
-        let mut edges: Vec<(Way, u64)> = Vec::new();
-        for mut way in context.fabric.ring_ways(&context.seats, members, circulation.edge_bytes) {
+        let mut edges = Division::default();
+        let orders =
+            context.fabric.ring_orders(&context.placement, members, circulation.edge_bytes);
+        for mut order in orders {
             if !is_closed {
-                let first = way.order.iter().position(|&worker| worker == root);
-                way.order.rotate_left(first.expect("every path has all members"));
+                let root = order.order.iter().position(|&place| place == 0);
+                order.order.rotate_left(root.expect("every order has all members"));
             }
             let mut latencies = 0;
             for place in 0..circulation.edges as usize {
-                let ends = (way.order[place], way.order[(place + 1) % way.order.len()]);
-                let latency = self.take_edge(context, number, &way, ends, &mut edges);
+                let next = order.order[(place + 1) % order.order.len()];
+                let ends = (members[order.order[place] as usize], members[next as usize]);
+                let latency = self.take_edge(context, number, &order, ends, &mut edges);
                 latencies = u64::saturating_add(latencies, latency.0);
             }
-            if way.bytes > 0 {
+            if order.bytes > 0 {
                 longest = longest.max(latencies);
             }
         }
         // Of each step the latency counts, of which one is on the path of the flows.
         let mean = Duration(longest / circulation.edges);
-        let stretch = phase_stretch(context, task, &edges, mean);
-        for (way, bytes) in &edges {
-            context.start(way, *bytes, stretch, task.priority, Owner::Ring(number));
+        let Division { paths, shares: edges } = edges;
+        let transfers = edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, mean));
+        let stretch = context.stretch(context.purpose(task), transfers);
+        for edge in &edges {
+            let links = paths.links(edge.path);
+            context.start(links, edge.bytes, stretch, task.priority, Owner::Ring(number));
         }
         let ring = &mut self.entries[number];
         ring.pieces_left = edges.len() as u32;
-        // All paths together send an edge's bytes from a worker to its neighbors on its server.
-        let gpus = u64::from(context.seats.gpus);
+        // All orders together send an edge's bytes from a worker to its neighbors on its server.
+        let gpus = u64::from(context.placement.gpus);
         let own = context.fabric.local_time(circulation.edge_bytes.div_ceil(gpus));
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
-        let under_way = u64::from(context.fabric.medium.ends_on_arrival());
+        let under_way = u64::from(context.fabric.links.ends_on_arrival());
         let steps = u128::from(circulation.steps - under_way);
         let startup = u128::from(longest) * steps / u128::from(circulation.edges);
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
@@ -173,31 +178,31 @@ impl<'a> Rings<'a> {
         }
     }
 
-    /// Notes what one path of a ring sends over one edge, adds its transfers to `edges` and returns
-    /// its latency.
+    /// Notes what one order of a ring sends over one edge, adds its transfers to `edges` and
+    /// returns its latency.
     fn take_edge(
         &mut self,
         context: &mut Context<'a>,
         number: u32,
-        way: &RingWay,
+        order: &RingOrder,
         ends: (WorkerId, WorkerId),
-        edges: &mut Vec<(Way, u64)>,
+        edges: &mut Division,
     ) -> Duration {
         let ring = &mut self.entries[number];
         let purpose = context.purpose(ring.task());
-        let servers = context.servers(ends);
+        let before = edges.shares.len();
+        context.fabric.divide_edge(&context.placement, ends, order, edges);
+        let Division { paths, shares } = edges;
         let mut longest = Duration::ZERO;
-        for piece in context.fabric.ring_pieces(&context.seats, ends, way) {
-            context.note_sent(purpose, piece.carrier, piece.bytes);
-            if piece.carrier == Carrier::Local {
-                ring.has_local_edges = true;
-                continue;
-            }
-            longest = longest.max(context.fabric.propagation(servers, piece.carrier));
-            if piece.bytes > 0 {
-                edges.push((context.fabric.way(servers, piece.carrier), piece.bytes));
-            }
+        for share in &shares[before..] {
+            let path = paths.path(share.path);
+            context.ledger.send(purpose, path, share.bytes);
+            longest = longest.max(path.latency);
+            ring.has_local_edges |= path.part == PartId::INSIDE;
         }
+        let is_sent = |share: &Share| share.bytes > 0 && !paths.links(share.path).is_empty();
+        let sent: Vec<Share> = shares.drain(before..).filter(is_sent).collect();
+        shares.extend(sent);
         longest
     }
 
@@ -309,21 +314,4 @@ impl<'a> Waiter<'a> {
 
 fn members<'a>(context: &Context<'a>, key: RingKey) -> &'a [WorkerId] {
     context.graph.families[key.family.index()].members(key.group)
-}
-
-/// How much longer the edges of a ring take as packets than as fluids.
-fn phase_stretch(
-    context: &mut Context<'_>,
-    task: &Task,
-    edges: &[(Way, u64)],
-    latency: Duration,
-) -> f64 {
-    if !context.stretches() {
-        return 1.0;
-    }
-    let transfers =
-        edges.iter().map(|(way, bytes)| PhaseTransfer { way: way.clone(), bytes: *bytes, latency });
-    let transfers: Vec<PhaseTransfer> = transfers.collect();
-    let purpose = context.purpose(task);
-    context.stretch(purpose, &transfers)
 }

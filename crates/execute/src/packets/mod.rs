@@ -1,11 +1,11 @@
 //! Packets as what carries bytes: the graph of a network, and its transfers as flows of packets.
 
+mod graph;
 mod network;
-mod topology;
 mod transport;
 
+pub use graph::{Graph, Place};
 pub use network::PacketNetwork;
-pub use topology::{Place, links_between};
 pub use transport::PacketOptions;
 
 use crate::error::{ExecuteError, network as unfit};

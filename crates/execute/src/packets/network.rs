@@ -3,18 +3,17 @@
 //! A link of the caller's is a bundle: the NICs of a server that share a transfer, or parallel
 //! circuits. A transfer becomes as many flows as it takes to load every member of every bundle on
 //! its path alike. Over the packet fabric alone, switches choose their paths; where a circuit or a
-//! relay is on the way, the path is explicit, and what of it crosses the fabric is drawn by hash.
+//! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
-use super::topology::{Place, Plant};
+use super::graph::{Graph, Place};
 use super::transport::PacketOptions;
 use crate::error::{ExecuteError, network as unfit};
-use crate::fabric::shares;
-use crate::medium::Wire;
+use crate::network::{End, Link, Network, equal_shares};
 use crate::slab::Slab;
 use lightloom_flowsim::LinkId as Bundle;
 use lightloom_kernel::Observer;
-use lightloom_model::{Bytes, Network, Rate, Time};
-use lightloom_packetsim::{AnySimulation, FlowId, FlowSpec, LinkId, NicId, PacketError};
+use lightloom_model::{Bytes, Time};
+use lightloom_packetsim::{AnySimulation, Cable, FlowId, FlowSpec, LinkId, NicId, PacketError};
 use rustc_hash::FxHashMap;
 
 /// Simulated time without any arrival after which transfers are given up: 10 s.
@@ -23,11 +22,17 @@ const PATIENCE: u64 = 10_000_000_000_000;
 /// What a bundle consists of.
 #[derive(Debug, Clone)]
 enum Members {
-    Up(Vec<NicId>),
-    Down(Vec<NicId>),
-    Switch,
+    /// NICs at which bytes enter the packet fabric.
+    Entry(Vec<NicId>),
+    /// NICs at which they leave it.
+    Exit(Vec<NicId>),
+    /// Links between switches, which these choose.
+    Switches,
+    /// Into a server's inner end and back.
     Relay([LinkId; 2]),
-    Circuits { links: Vec<LinkId>, rate: Rate, lit: usize },
+    /// Parallel circuits, the first `lit` of them lit, and how many a transfer takes that begins
+    /// in the dark.
+    Circuits { links: Vec<LinkId>, lit: usize, awaited: usize },
 }
 
 /// A part of a path whose members share its bytes.
@@ -58,7 +63,7 @@ struct Transfer {
 /// A network of packets.
 pub struct PacketNetwork {
     options: PacketOptions,
-    plant: Plant,
+    graph: Graph,
     bundles: Vec<Members>,
     /// None until sealed.
     simulation: Option<Box<dyn AnySimulation>>,
@@ -93,12 +98,12 @@ impl PacketNetwork {
         options: &PacketOptions,
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
-        if network.ocs.as_ref().is_some_and(|ocs| !ocs.failures.eps_nics.is_empty()) {
+        if network.failures().is_some_and(|failures| !failures.eps_nics.is_empty()) {
             return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
         }
         Ok(Self {
             options: *options,
-            plant: Plant::new(network, places)?,
+            graph: Graph::new(network, places)?,
             bundles: Vec::new(),
             simulation: None,
             nics: FxHashMap::default(),
@@ -110,32 +115,34 @@ impl PacketNetwork {
         })
     }
 
-    /// Adds a link; numbered from 0.
-    pub fn add_link(&mut self, rate: Rate, wire: Wire) {
-        let plant = &mut self.plant;
-        let of_slot = |plant: &Plant, server: u32, slot: u16| {
-            let nics = plant.nics(server);
-            let each = plant.topology.links()[plant.topology.uplink(nics[0]).0 as usize].rate;
-            let count = (rate.0 / each.0) as usize;
-            nics[usize::from(slot) * count..][..count].to_vec()
-        };
-        let members = match wire {
-            Wire::Up { server, slot } => Ok(Members::Up(of_slot(plant, server, slot))),
-            Wire::Down { server, slot } => Ok(Members::Down(of_slot(plant, server, slot))),
-            Wire::Switch => Ok(Members::Switch),
-            Wire::Relay { server, delay } => plant.relay(server, rate, delay).map(Members::Relay),
-            Wire::Circuits { from, to, most, rate: each, delay } => {
-                let lit = (rate.0 / each.0) as usize;
-                let links = plant.circuits((from, to), most, (each, delay));
-                links.map(|links| Members::Circuits { links, rate: each, lit })
-            }
-        };
-        let members = members.unwrap_or_else(|error| {
+    /// Adds a link of which so many members are lit.
+    pub fn add_link(&mut self, link: &Link, lit: u32) {
+        let members = self.members(link, lit as usize).unwrap_or_else(|error| {
             self.failure.get_or_insert(error);
-            Members::Switch
+            Members::Switches
         });
         self.bundles.push(members);
         self.carried.push(0);
+    }
+
+    fn members(&mut self, link: &Link, lit: usize) -> Result<Members, PacketError> {
+        let each = Cable { rate: link.rate, delay: link.delay };
+        Ok(match (link.from, link.to) {
+            (End::Nics { server, group }, _) => {
+                Members::Entry(self.graph.nics(server, group, link.members).to_vec())
+            }
+            (_, End::Nics { server, group }) => {
+                Members::Exit(self.graph.nics(server, group, link.members).to_vec())
+            }
+            (End::Server(server), End::Server(_)) if link.is_relay() => {
+                Members::Relay(self.graph.relay(server, each)?)
+            }
+            (End::Server(from), End::Server(to)) => {
+                let links = self.graph.circuits((from, to), link.members, each)?;
+                Members::Circuits { links, lit, awaited: link.awaited as usize }
+            }
+            (End::Switches, _) | (_, End::Switches) => Members::Switches,
+        })
     }
 
     /// Ends the adding of links.
@@ -146,7 +153,7 @@ impl PacketNetwork {
         if let Some(error) = self.failure.take() {
             return Err(error.into());
         }
-        let topology = &self.plant.topology;
+        let topology = self.graph.topology();
         let all = (0..topology.nic_count() as u32).map(NicId);
         self.nics = all.map(|nic| (topology.uplink(nic), nic)).collect();
         let mut simulation =
@@ -163,16 +170,17 @@ impl PacketNetwork {
         Ok(())
     }
 
-    /// Changes the rate of circuits: as many are lit as make up the rate, the others go dark.
-    pub fn set_rate(&mut self, now: Time, bundle: Bundle, rate: Rate) {
-        let Members::Circuits { links, rate: each, lit } = &mut self.bundles[bundle.0 as usize]
-        else {
+    /// Changes how many circuits of a bundle are lit.
+    pub fn set_lit(&mut self, now: Time, bundle: Bundle, wanted: u32) {
+        let Members::Circuits { links, lit, .. } = &mut self.bundles[bundle.0 as usize] else {
             unreachable!("only circuits change")
         };
-        let wanted = (rate.0 / each.0) as usize;
-        let simulation = self.simulation.as_mut().expect("sealed");
-        for &link in &links[wanted.min(*lit)..wanted.max(*lit)] {
-            simulation.set_dark(now, link, wanted < *lit);
+        let wanted = wanted as usize;
+        // What is dark at the start is set when the links are sealed.
+        if let Some(simulation) = &mut self.simulation {
+            for &link in &links[wanted.min(*lit)..wanted.max(*lit)] {
+                simulation.set_dark(now, link, wanted < *lit);
+            }
         }
         *lit = wanted;
     }
@@ -181,7 +189,7 @@ impl PacketNetwork {
     pub fn start(&mut self, now: Time, bytes: u64, path: &[Bundle], token: u64) {
         let hops = hops(&self.bundles, path);
         let width = hops.iter().map(Hop::width).fold(1, least_common_multiple);
-        let parts = shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
+        let parts = equal_shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
         let specs: Vec<FlowSpec> =
             parts.map(|(index, size)| self.flow(&hops, index, Bytes(size), now)).collect();
         let number = self.transfers.take();
@@ -224,7 +232,7 @@ impl PacketNetwork {
         FlowSpec { source, destination, size, start, route: Some(route) }
     }
 
-    /// Goes on to the next time, but not beyond `limit`, at which transfers end.
+    /// Continues to the next time, but not beyond `limit`, at which transfers end.
     ///
     /// # Errors
     /// If the observer asks to stop, or nothing arrives for 10 s.
@@ -296,13 +304,13 @@ fn hops<'a>(bundles: &'a [Members], path: &[Bundle]) -> Vec<Hop<'a>> {
     let mut from: &[NicId] = &[];
     for link in path {
         match &bundles[link.0 as usize] {
-            Members::Up(nics) => from = nics,
-            Members::Down(nics) => hops.push(Hop::Fabric(from, nics)),
-            Members::Switch => {}
+            Members::Entry(nics) => from = nics,
+            Members::Exit(nics) => hops.push(Hop::Fabric(from, nics)),
+            Members::Switches => {}
             Members::Relay(links) => hops.push(Hop::Relay(*links)),
-            // Where all are dark, bytes wait for the first one to come up.
-            Members::Circuits { links, lit, .. } => {
-                hops.push(Hop::Circuits(&links[..(*lit).max(1)]));
+            Members::Circuits { links, lit, awaited } => {
+                let taken = if *lit > 0 { *lit } else { *awaited };
+                hops.push(Hop::Circuits(&links[..taken]));
             }
         }
     }

@@ -16,12 +16,12 @@
 
 mod phase;
 
-use crate::error::{ExecuteError, invalid};
-use crate::medium::Medium;
+use crate::error::{ExecuteError, invalid, network as unfit};
+use crate::network::{Links, Network};
 use crate::packets::PacketOptions;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Interrupted, Observer};
-use lightloom_model::{Duration, Network, Time};
+use lightloom_model::{Duration, Time};
 use phase::Phase;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -106,6 +106,13 @@ impl PhaseBook {
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
         network.validate().map_err(ExecuteError::Network)?;
+        if let Some(part) = network.parts.iter().find(|part| part.follows_clock()) {
+            return Err(unfit(format!(
+                "the circuits of {} change by the clock, whatever a phase finds of them: simulate \
+                 the whole step as packets",
+                part.name()
+            )));
+        }
         if sample == Some(0) {
             return Err(invalid("0 phases to simulate: expected at least 1"));
         }
@@ -180,10 +187,10 @@ impl PhaseBook {
     pub(crate) fn stretch<'a>(
         &mut self,
         kind: usize,
-        medium: &Medium,
+        links: &Links,
         transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
     ) -> f64 {
-        let phase = Phase::new(self.network.eps.as_ref(), medium, transfers);
+        let phase = Phase::new(&self.network, links, transfers);
         if phase.is_empty() {
             return 1.0;
         }

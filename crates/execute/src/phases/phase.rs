@@ -7,19 +7,20 @@
 //! hashes that spread flows over equal paths.
 
 use crate::error::ExecuteError;
-use crate::medium::{Flow, Medium, Wire};
-use crate::packets::{PacketNetwork, PacketOptions, Place, links_between};
+use crate::network::{End, Flow, Link, Links, Network};
+use crate::packets::{PacketNetwork, PacketOptions, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Observer, RunHash, Silent};
-use lightloom_model::{Duration, Eps, Network, Rate, Time};
+use lightloom_model::{Duration, ServerId, Time};
 use rustc_hash::FxHashMap;
 
 /// Transfers that begin together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     places: Vec<Place>,
-    wires: Vec<(Wire, Rate)>,
-    /// Paths of all transfers, one after the other, as numbers of wires.
+    /// All links, of as many members as are lit.
+    links: Vec<Link>,
+    /// Paths of all transfers, one after the other, as indices of links.
     paths: Vec<u32>,
     transfers: Vec<Transfer>,
 }
@@ -58,7 +59,7 @@ impl Numbers {
 
 /// Gives numbers to what transfers name.
 struct Canon<'a> {
-    eps: Option<&'a Eps>,
+    network: &'a Network,
     servers: Numbers,
     pods: Numbers,
     tors: Numbers,
@@ -66,59 +67,58 @@ struct Canon<'a> {
 }
 
 impl Canon<'_> {
-    fn server(&mut self, server: u32) -> u32 {
-        let (number, is_new) = self.servers.of(server);
+    fn server(&mut self, server: ServerId) -> ServerId {
+        let (number, is_new) = self.servers.of(server.0);
         if is_new {
-            let place = Place::of(server, self.eps);
+            let fabric = self.network.packet_fabric();
+            let place = fabric.map_or(Place::default(), |fabric| fabric.place(server));
             let (pod, tor) = (self.pods.of(place.pod).0, self.tors.of(place.tor).0);
             self.places.push(Place { pod, tor });
         }
-        number
+        ServerId(number)
     }
 
-    fn wire(&mut self, (wire, total): (Wire, Rate)) -> Wire {
-        match wire {
-            Wire::Up { server, slot } => Wire::Up { server: self.server(server), slot },
-            Wire::Down { server, slot } => Wire::Down { server: self.server(server), slot },
-            Wire::Switch => Wire::Switch,
-            Wire::Relay { server, delay } => Wire::Relay { server: self.server(server), delay },
-            Wire::Circuits { from, to, rate, delay, .. } => {
-                let most = (total.0 / rate.0) as u32;
-                let (from, to) = (self.server(from), self.server(to));
-                Wire::Circuits { from, to, most, rate, delay }
-            }
+    fn end(&mut self, end: End) -> End {
+        match end {
+            End::Server(server) => End::Server(self.server(server)),
+            End::Nics { server, group } => End::Nics { server: self.server(server), group },
+            End::Switches => End::Switches,
         }
+    }
+
+    fn link(&mut self, (link, lit): (Link, u32)) -> Link {
+        let (from, to) = (self.end(link.from), self.end(link.to));
+        Link { from, to, members: lit, awaited: lit, ..link }
     }
 }
 
 impl Phase {
     /// From paths, bytes and latencies of transfers.
     pub fn new<'a>(
-        eps: Option<&Eps>,
-        medium: &Medium,
+        network: &Network,
+        links: &Links,
         transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
     ) -> Self {
         let mut canon = Canon {
-            eps,
+            network,
             servers: Numbers::default(),
             pods: Numbers::default(),
             tors: Numbers::default(),
             places: Vec::new(),
         };
-        let mut links = Numbers::default();
-        let (mut wires, mut paths, mut list) = (Vec::new(), Vec::new(), Vec::new());
+        let mut numbers = Numbers::default();
+        let (mut own, mut paths, mut list) = (Vec::new(), Vec::new(), Vec::new());
         for (path, bytes, latency) in transfers {
             for &link in path {
-                let (number, is_new) = links.of(link.0);
+                let (number, is_new) = numbers.of(link.0);
                 if is_new {
-                    let (wire, rate) = medium.wire(link);
-                    wires.push((canon.wire((wire, rate)), rate));
+                    own.push(canon.link(links.link(link)));
                 }
                 paths.push(number);
             }
             list.push(Transfer { end: paths.len() as u32, bytes, latency });
         }
-        Self { places: canon.places, wires, paths, transfers: list }
+        Self { places: canon.places, links: own, paths, transfers: list }
     }
 
     /// Whether there is nothing to send.
@@ -135,7 +135,7 @@ impl Phase {
     pub fn size_bytes(&self) -> usize {
         self.paths.len() * size_of::<u32>()
             + self.transfers.len() * size_of::<Transfer>()
-            + self.wires.len() * size_of::<(Wire, Rate)>()
+            + self.links.len() * size_of::<Link>()
     }
 
     /// 128 bits that tell phases apart.
@@ -145,17 +145,24 @@ impl Phase {
         for place in &self.places {
             words(0, &[u64::from(place.pod), u64::from(place.tor)]);
         }
-        for (wire, rate) in &self.wires {
-            let (server, rate) = (u64::from, rate.0);
-            match *wire {
-                Wire::Up { server: at, slot } => words(1, &[server(at), u64::from(slot), rate]),
-                Wire::Down { server: at, slot } => words(2, &[server(at), u64::from(slot), rate]),
-                Wire::Switch => words(3, &[rate]),
-                Wire::Relay { server: at, delay } => words(4, &[server(at), delay.0, rate]),
-                Wire::Circuits { from, to, most, rate: each, delay } => {
-                    let most = u64::from(most);
-                    words(5, &[server(from), server(to), most, each.0, delay.0]);
+        for link in &self.links {
+            let (server, rate) =
+                (|server: ServerId| u64::from(server.0), link.rate_of(link.members).0);
+            match (link.from, link.to) {
+                (End::Nics { server: at, group }, _) => {
+                    words(1, &[server(at), u64::from(group), rate]);
                 }
+                (_, End::Nics { server: at, group }) => {
+                    words(2, &[server(at), u64::from(group), rate]);
+                }
+                (End::Server(at), End::Server(_)) if link.is_relay() => {
+                    words(4, &[server(at), link.delay.0, rate]);
+                }
+                (End::Server(from), End::Server(to)) => {
+                    let members = u64::from(link.members);
+                    words(5, &[server(from), server(to), members, link.rate.0, link.delay.0]);
+                }
+                (End::Switches, _) | (_, End::Switches) => words(3, &[rate]),
             }
         }
         let mut begin = 0;
@@ -179,26 +186,27 @@ impl Phase {
         })
     }
 
-    /// About how many packets leave how many links, acknowledgements of each packet included.
+    /// About how many packets leave how many links, acknowledgments of each packet included.
     pub fn packet_hops(&self, network: &Network, mtu: u32) -> u64 {
-        let rail = network.eps.as_ref().is_some_and(|eps| eps.rail);
         let mut hops = 0;
         for (path, transfer) in self.each() {
             let mut links = 0;
-            let mut from = (0, 0);
-            for link in &path {
-                links += match self.wires[link.0 as usize].0 {
-                    Wire::Up { server, slot } => {
-                        from = (server, slot);
+            let mut entry = (ServerId(0), 0);
+            for id in &path {
+                let link = &self.links[id.0 as usize];
+                links += match (link.from, link.to) {
+                    (End::Nics { server, group }, _) => {
+                        entry = (server, group);
                         0
                     }
-                    Wire::Down { server, slot } => {
-                        let places = [from.0, server].map(|at| self.places[at as usize]);
-                        links_between(places[0], places[1], !rail || from.1 == slot)
+                    (_, End::Nics { server, group }) => {
+                        let fabric = network.packet_fabric().expect("it has the NICs");
+                        let places = [entry.0, server].map(|at| self.places[at.index()]);
+                        fabric.hops(places[0], places[1], entry.1 == group)
                     }
-                    Wire::Switch => 0,
-                    Wire::Relay { .. } => 2,
-                    Wire::Circuits { .. } => 1,
+                    (End::Switches, _) | (_, End::Switches) => 0,
+                    _ if link.is_relay() => 2,
+                    _ => 1,
                 };
             }
             hops += transfer.bytes.div_ceil(u64::from(mtu)) * links * 2;
@@ -217,9 +225,9 @@ impl Phase {
         observer: &mut dyn Observer,
     ) -> Result<Found, ExecuteError> {
         let packets = PacketNetwork::new(network, &self.places, options)?;
-        let (ends, packet_hops) = self.play(Medium::packets(packets), observer)?;
+        let (ends, packet_hops) = self.play(Links::packets(packets), observer)?;
         let last = ends.into_iter().max().unwrap_or(Time::ZERO);
-        let (alone, _) = self.play(Medium::flows(), &mut Silent)?;
+        let (alone, _) = self.play(Links::flows(), &mut Silent)?;
         let ratio = |(transfer, end): (&Transfer, &Time)| {
             (last.0.saturating_sub(transfer.latency.0)) as f64 / end.0 as f64
         };
@@ -230,25 +238,25 @@ impl Phase {
     /// When each transfer ends, all begun at 0, and the packet-hops of all.
     fn play(
         &self,
-        mut medium: Medium,
+        mut links: Links,
         observer: &mut dyn Observer,
     ) -> Result<(Vec<Time>, u64), ExecuteError> {
-        for &(wire, rate) in &self.wires {
-            medium.add_link(rate, wire);
+        for &link in &self.links {
+            links.add(link);
         }
-        medium.seal()?;
+        links.seal()?;
         for (number, (path, transfer)) in self.each().enumerate() {
             let flow =
                 Flow { bytes: transfer.bytes, stretch: 1.0, priority: 0, token: number as u64 };
-            medium.start(Time::ZERO, flow, &path);
+            links.start(Time::ZERO, flow, &path);
         }
         let mut ends = vec![Time::ZERO; self.transfers.len()];
         let mut done = Vec::new();
-        while let Some(time) = medium.run_until(None, &mut done, observer)? {
+        while let Some(time) = links.run_until(None, &mut done, observer)? {
             for number in done.drain(..) {
                 ends[number as usize] = time;
             }
         }
-        Ok((ends, medium.packet_hops()))
+        Ok((ends, links.packet_hops()))
     }
 }

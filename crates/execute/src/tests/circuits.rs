@@ -1,13 +1,16 @@
 //! Regional circuits: what is hidden and what is exposed.
 
 use super::{NIC, US, carried, compute, play, spent};
+use crate::network::Network;
+use crate::parts::Eps;
 use crate::testing::{
-    RECONFIGURATION, all_to_all, empty_graph, mixnet, ocs, ocs_when, packet, with_blocks,
+    RECONFIGURATION, all_to_all, empty_graph, eps, mixnet, ocs, ocs_when, packet, with_blocks,
     with_first,
 };
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, FirstAllToAll, Network, Ocs, Reconfigure, TaskGraph, WorkerId};
+use lightloom_model::{AllToAll, FirstAllToAll, Ocs, Reconfigure, TaskGraph, WorkerId};
+use std::sync::Arc;
 
 const MS: u64 = 1000 * US;
 
@@ -27,7 +30,7 @@ fn graph(between: u64) -> TaskGraph {
 }
 
 fn with(policy: Ocs) -> Network {
-    Network { ocs: Some(policy), ..mixnet(4) }
+    mixnet(4).with(policy)
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn an_all_to_all_over_circuits_has_a_closed_form() {
     // All of the six circuits join the two servers: 2 + 6 NICs at both ends, split evenly.
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 8_000_000, 0, 0]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
-    let network = Network { ocs: Some(ocs(2)), ..mixnet(2) };
+    let network = mixnet(2).with(ocs(2));
     let outcome = play(&graph, &network);
     // Each delegate carries 1 MB. Six circuit delegates hold 6/8 of their part already, two on the
     // packet fabric 2/8, so these take in most: 750 kB.
@@ -90,9 +93,9 @@ fn servers_of_other_regions_use_the_packet_fabric() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0, 8_000_000, 0, 0]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
     let apart = Ocs { region_of_server: vec![0, 1], ..ocs(2) };
-    let outcome = play(&graph, &Network { ocs: Some(apart), ..mixnet(2) });
+    let outcome = play(&graph, &mixnet(2).with(apart));
     assert_eq!(carried(&outcome, "ep")[1..3], [8_000_000, 0]);
-    let packets = Network { ocs: None, ..mixnet(2) };
+    let packets = Network { parts: vec![Arc::new(Eps { nics: 2, ..eps(2) })], ..mixnet(2) };
     assert_eq!(outcome.step, play(&graph, &packets).step);
 }
 

@@ -1,10 +1,13 @@
 //! All-to-alls over packet fabrics and direct circuits.
 
 use super::{NIC, US, carried, compute, play, spent};
-use crate::testing::{EP, IDLE, WORK, all_to_all, direct, empty_graph, packet, task, with_blocks};
+use crate::network::Network;
+use crate::parts::{Direct, Eps, Route};
+use crate::testing::{
+    EP, IDLE, WORK, all_to_all, direct, empty_graph, eps, packet, task, with_blocks,
+};
 use lightloom_model::{
-    AllToAll, Amount, Circuit, Direct, Duration, Eps, Network, Payload, Rate, Route, TableId,
-    TaskGraph, TaskKind, WorkerTable,
+    AllToAll, Amount, Circuit, Duration, Payload, Rate, TableId, TaskGraph, TaskKind, WorkerTable,
 };
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
@@ -48,11 +51,8 @@ fn an_incast_shares_the_receivers_link() {
 #[test]
 fn gather_and_scatter_of_the_hierarchical_exchange() {
     // Two of eight GPUs own the NICs: each takes in 3/4 of half of the bytes.
-    let network = Network {
-        eps: Some(Eps { nics: 2, ..packet(2).eps.unwrap() }),
-        all_to_all: AllToAll::Hierarchical,
-        ..packet(2)
-    };
+    let network =
+        Network { all_to_all: AllToAll::Hierarchical, ..packet(2) }.with(Eps { nics: 2, ..eps(2) });
     let outcome = play(&one(&[0, 800_000, 0, 0], 2), &network);
     let hop = 2 * US + (300_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 400_000 * NIC + 2 * US + hop);
@@ -108,13 +108,27 @@ fn ranks_of_a_worker_use_their_own_nics() {
 }
 
 #[test]
+fn bytes_for_a_rail_gather_on_its_gpus() {
+    // Of four ranks of two GPUs per member, ranks 1 and 2 of member 0 send to rank 0 of member 1:
+    // the two GPUs of that rail receive what both send.
+    let mut graph = one(&[0, 800_000, 0, 0], 2);
+    graph.demands[0].ranks_per_member = 4;
+    graph.demands[0].rank_counts = vec![0; 64];
+    graph.demands[0].rank_counts[8 + 4] = 400_000;
+    graph.demands[0].rank_counts[2 * 8 + 4] = 400_000;
+    let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
+    let gather = 2 * US + (400_000_u64 * 1000).div_ceil(450);
+    assert_eq!(rail.step.0, gather + 400_000 * NIC + 2 * US);
+}
+
+#[test]
 fn rails_are_joined_above_the_tors() {
     let mut graph = one(&[0, 800_000, 0, 0], 2);
     graph.demands[0].ranks_per_member = 2;
     graph.demands[0].rank_counts = vec![0; 16];
     graph.demands[0].rank_counts[3] = 800_000;
-    let rails = Eps { rail: true, ..packet(2).eps.unwrap() };
-    let flat = Network { eps: Some(rails), ..packet(2) };
+    let rails = Eps { rail: true, ..eps(2) };
+    let flat = packet(2).with(rails);
     assert_eq!(play(&graph, &flat).step.0, 200_000 * NIC + 4 * US);
     let rail = Network { all_to_all: AllToAll::Rail, ..flat };
     let hop = 2 * US + (200_000_u64 * 1000).div_ceil(450);

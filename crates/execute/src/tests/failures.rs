@@ -1,11 +1,12 @@
 //! Parts that have failed, and circuit switches that cannot join any two NICs.
 
 use super::{US, compute, play};
+use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, ocs_when, with_blocks, with_relays};
 use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Allocator, Duration, Failures, Fibers, Network, Ocs, Policy, Reconfigure, RelayChunk, TaskGraph,
+    Allocator, Duration, Failures, Fibers, Ocs, Policy, Reconfigure, RelayChunk, TaskGraph,
 };
 
 /// 8 MB from server 0 to server 1, and nothing else.
@@ -18,7 +19,7 @@ fn one_pair(servers: u32) -> TaskGraph {
 }
 
 fn network(servers: u32, base: Ocs, failures: Failures) -> Network {
-    Network { ocs: Some(Ocs { failures, ..base }), ..mixnet(servers) }
+    mixnet(servers).with(Ocs { failures, ..base })
 }
 
 /// Circuits between servers 0 and 1 after the decision for [`one_pair`].

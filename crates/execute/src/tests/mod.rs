@@ -13,14 +13,16 @@ mod programs;
 mod refusals;
 mod relaying;
 mod ring;
+mod scheduled;
 mod whole;
 
+use crate::network::Network;
 use crate::testing::{DP, PP, compute, family, task};
 use crate::{Options, Outcome, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, CategoryId, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Inside, Network,
-    Payload, Peer, RoleId, Tag, Task, TaskGraph, TaskKind,
+    Amount, CategoryId, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Inside, Payload,
+    Peer, RoleId, Tag, Task, TaskGraph, TaskKind,
 };
 
 /// Picoseconds per microsecond.
@@ -42,10 +44,10 @@ fn spent(outcome: &Outcome, role: usize, category: CategoryId) -> u64 {
     outcome.roles[role].spent[category.index()]
 }
 
-/// Bytes by carrier that were moved for a category's purpose.
-fn carried(outcome: &Outcome, purpose: &str) -> [u64; 5] {
+/// Bytes by column of the ledger that were moved for a category's purpose.
+fn carried(outcome: &Outcome, purpose: &str) -> Vec<u64> {
     let found = outcome.ledger.purposes.iter().find(|found| found.name == purpose);
-    found.expect("a purpose of the graph").carried
+    found.expect("a purpose of the graph").carried.clone()
 }
 
 fn send(role: u32, tag: u32, bytes: u64) -> Task {

@@ -1,14 +1,15 @@
 //! Whole steps of packets against closed forms and against flows.
 
 use super::{NIC, US, carried, compute, one_ring, play, receive, ring, send, wait};
+use crate::network::Network;
+use crate::parts::{Direct, Eps, Route};
 use crate::testing::{
-    all_to_all, direct, empty_graph, mixnet, ocs_when, packet, with_blocks, with_relays,
+    all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks, with_relays,
 };
 use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Circuit, CollectiveKind, Direct, Duration, Eps, Network, Ocs, Rate, Reconfigure,
-    RelayChunk, Route, TaskGraph,
+    AllToAll, Circuit, CollectiveKind, Duration, Ocs, Rate, Reconfigure, RelayChunk, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -65,8 +66,8 @@ fn every_rail_has_its_tor() {
     graph.demands[0].ranks_per_member = 2;
     graph.demands[0].rank_counts = vec![0; 16];
     graph.demands[0].rank_counts[3] = 4 * 10 * MTU as u32;
-    let rails = Eps { rail: true, ..packet(2).eps.unwrap() };
-    let outcome = play_packets(&graph, &Network { eps: Some(rails), ..packet(2) }, "ideal");
+    let rails = Eps { rail: true, ..eps(2) };
+    let outcome = play_packets(&graph, &packet(2).with(rails), "ideal");
     assert_eq!(outcome.step.0, (10 + 3) * WIRE * NIC + 4 * US);
     assert_eq!(play_packets(&graph, &packet(2), "ideal").step.0, (10 + 1) * WIRE * NIC + 2 * US);
 }
@@ -78,9 +79,9 @@ fn pods_and_uplinks_are_as_the_network_says() {
         servers_per_tor: 1,
         servers_per_pod: 1,
         tor_uplink: Some(Rate(1_600_000_000_000)),
-        ..packet(2).eps.unwrap()
+        ..eps(2)
     };
-    let network = Network { eps: Some(eps), ..packet(2) };
+    let network = packet(2).with(eps);
     let graph = one(&[0, 8 * 100 * MTU as u32, 0, 0], 2);
     let outcome = play_packets(&graph, &network, "ideal");
     let alone = (100 + 5) * WIRE * NIC + 6 * US;
@@ -145,7 +146,7 @@ fn circuits_go_dark_and_come_up() {
     let between = compute(40_000 * US);
     graph.roles[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];
     let policy = ocs_when(4, Reconfigure::Always);
-    let network = Network { ocs: Some(policy), ..mixnet(4) };
+    let network = mixnet(4).with(policy);
     for name in ["ideal", "roce", "dctcp"] {
         let (packets, flows) = (play_packets(&graph, &network, name), play(&graph, &network));
         assert_eq!(packets.circuits.reconfigurations, 1);
@@ -160,7 +161,7 @@ fn circuits_go_dark_and_come_up() {
 fn regions_relay_packets() {
     let chunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
     let ocs = Ocs { degree: 2, ..ocs_when(3, Reconfigure::Never) };
-    let network = Network { ocs: Some(with_relays(ocs, Some(chunk))), ..mixnet(3) };
+    let network = mixnet(3).with(with_relays(ocs, Some(chunk)));
     let graph = one(&[0, 8_000_000, 0, 0, 0, 0, 0, 0, 0], 3);
     let (packets, flows) = (play_packets(&graph, &network, "ideal"), play(&graph, &network));
     assert_eq!(packets.circuits.relayed, 1);

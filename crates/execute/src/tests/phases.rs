@@ -1,10 +1,12 @@
 //! Collectives that are stretched to what they take as packets.
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
-use crate::testing::{all_to_all, empty_graph, packet, with_blocks};
+use crate::network::Network;
+use crate::parts::Eps;
+use crate::testing::{all_to_all, empty_graph, eps, packet, with_blocks};
 use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, PhaseCount, Plugins, execute_as};
 use lightloom_kernel::Silent;
-use lightloom_model::{CollectiveKind, Eps, Network, Rate, TaskGraph};
+use lightloom_model::{CollectiveKind, Rate, TaskGraph};
 
 fn options(name: &str) -> PacketOptions {
     PacketOptions::new(name, &packet(1)).expect("a transport")
@@ -36,9 +38,9 @@ fn oversubscribed() -> Network {
         servers_per_tor: 2,
         servers_per_pod: 6,
         tor_uplink: Some(Rate(8 * 400_000_000_000)),
-        ..packet(6).eps.unwrap()
+        ..eps(6)
     };
-    Network { eps: Some(eps), ..packet(6) }
+    packet(6).with(eps)
 }
 
 fn uneven(members: usize, scale: u32) -> Vec<u32> {
@@ -116,8 +118,8 @@ fn sends_and_rings_are_phases_too() {
 #[test]
 fn equal_phases_are_simulated_once_wherever_they_are() {
     // Three groups of two servers; ToRs of two servers each, pods of four.
-    let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..packet(6).eps.unwrap() };
-    let network = Network { eps: Some(eps), ..packet(6) };
+    let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..eps(6) };
+    let network = packet(6).with(eps);
     let groups = |servers: &[u32]| {
         let mut graph = with_blocks(empty_graph(1, 3, 2), &[&[0, 400_000, 200_000, 0]]);
         graph.worker_server = servers.to_vec();

@@ -1,8 +1,9 @@
 //! Sends, receives and the bubble.
 
 use super::{NIC, US, carried, compute, play, receive, send, spent};
-use crate::testing::{IDLE, PP, WORK, empty_graph, packet};
-use lightloom_model::{Eps, Network};
+use crate::parts::Eps;
+use crate::testing::{IDLE, PP, WORK, empty_graph, eps, packet};
+use lightloom_model::{Duration, Rate};
 
 /// Picoseconds of 1 MB over 8 NICs of 400 Gb/s.
 const MEGABYTE: u64 = 1_000_000 * NIC / 8;
@@ -28,9 +29,8 @@ fn latency_grows_with_the_tiers_crossed() {
     graph.roles[1].tasks = vec![receive(0, 0)];
     for (other, links) in [(1, 2), (2, 4), (4, 6)] {
         graph.worker_server = vec![0, other];
-        let base = packet(8);
-        let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..base.eps.clone().unwrap() };
-        let outcome = play(&graph, &Network { eps: Some(eps), ..base });
+        let eps = Eps { servers_per_tor: 2, servers_per_pod: 4, ..eps(8) };
+        let outcome = play(&graph, &packet(8).with(eps));
         assert_eq!(outcome.step.0, links * US, "to server {other}");
     }
 }
@@ -40,14 +40,8 @@ fn an_oversubscribed_tor_slows_two_sends_down() {
     let mut graph = empty_graph(2, 2, 1);
     graph.roles[0].tasks = vec![send(1, 0, 1_000_000)];
     graph.roles[1].tasks = vec![receive(0, 0)];
-    let base = packet(4);
-    let rate = base.eps.as_ref().unwrap().nic_rate.0;
-    let eps = Eps {
-        servers_per_tor: 2,
-        tor_uplink: Some(lightloom_model::Rate(4 * rate)),
-        ..base.eps.clone().unwrap()
-    };
-    let outcome = play(&graph, &Network { eps: Some(eps), ..base });
+    let slow = Eps { servers_per_tor: 2, tor_uplink: Some(Rate(4 * eps(4).nic_rate.0)), ..eps(4) };
+    let outcome = play(&graph, &packet(4).with(slow));
     // Two servers' 8 NICs each share an uplink of 4: a quarter of the rate each.
     assert_eq!(outcome.step.0, 4 * MEGABYTE + 4 * US);
 }
@@ -106,9 +100,8 @@ fn the_bubble_of_1f1b() {
             step(false, batch);
         }
     }
-    let base = packet(stages);
-    let eps = Eps { link_delay: lightloom_model::Duration::ZERO, ..base.eps.clone().unwrap() };
-    let outcome = play(&graph, &Network { eps: Some(eps), ..base });
+    let eps = Eps { link_delay: Duration::ZERO, ..eps(stages) };
+    let outcome = play(&graph, &packet(stages).with(eps));
     let ideal = u64::from(batches) * (forward + backward);
     let bubble = u64::from(stages - 1) * (forward + backward);
     assert_eq!(outcome.step.0, ideal + bubble);

@@ -1,13 +1,14 @@
 //! When circuits are switched: each policy on small graphs.
 
 use super::{US, compute, play};
+use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
 use lightloom_decide::CircuitAllocator;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Duration, FirstAllToAll, Invalid, Network, Ocs, Payload, Reconfigure, SwitchTiming, Task,
-    TaskGraph, TaskKind, WorkerId,
+    Duration, FirstAllToAll, Invalid, Ocs, Payload, Reconfigure, SwitchTiming, Task, TaskGraph,
+    TaskKind, WorkerId,
 };
 use lightloom_schedule::Request;
 
@@ -36,7 +37,7 @@ fn graph(tasks: Vec<Task>) -> TaskGraph {
 
 fn network(reconfigure: Reconfigure, delay: u64) -> Network {
     let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
-    Network { ocs: Some(Ocs { timing, ..ocs_when(4, reconfigure) }), ..mixnet(4) }
+    mixnet(4).with(Ocs { timing, ..ocs_when(4, reconfigure) })
 }
 
 fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {

@@ -1,13 +1,12 @@
 //! Demand that is predicted by a user's part instead of the built-in one.
 
 use super::{US, compute};
+use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
 use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, Prediction, Requested};
 use lightloom_kernel::Silent;
-use lightloom_model::{
-    FirstAllToAll, Invalid, Network, Payload, Reconfigure, Task, TaskGraph, TaskKind,
-};
+use lightloom_model::{FirstAllToAll, Invalid, Payload, Reconfigure, Task, TaskGraph, TaskKind};
 
 /// Three micro-batches through one layer, each with routing of its own.
 fn graph() -> TaskGraph {
@@ -35,7 +34,7 @@ fn graph() -> TaskGraph {
 
 fn network() -> Network {
     let ocs = ocs_when(4, Reconfigure::BreakEven);
-    with_first(Network { ocs: Some(ocs), ..mixnet(4) }, FirstAllToAll::Predict)
+    with_first(mixnet(4).with(ocs), FirstAllToAll::Predict)
 }
 
 fn run(predictor: &mut dyn DemandPredictor) -> Result<Outcome, String> {

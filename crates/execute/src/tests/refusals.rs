@@ -1,11 +1,10 @@
 //! What is refused, and how it is said.
 
 use super::{US, compute, one_ring, receive, refuse, ring, send, wait};
-use crate::testing::{all_to_all, direct, empty_graph, packet, with_blocks};
-use lightloom_model::{
-    AllToAll, Circuit, CollectiveKind, Cycle, Direct, Eps, Network, Payload, Rate, Route, TaskKind,
-    WorkerId,
-};
+use crate::network::Network;
+use crate::parts::{Cycle, Direct, Eps, Route};
+use crate::testing::{all_to_all, direct, empty_graph, eps, mixnet, ocs, packet, with_blocks};
+use lightloom_model::{AllToAll, Circuit, CollectiveKind, Ocs, Payload, Rate, TaskKind, WorkerId};
 
 #[test]
 fn a_send_needs_its_receive() {
@@ -65,7 +64,7 @@ fn workers_must_fit_their_servers() {
     graph.worker_server = vec![0, 5];
     assert_eq!(
         refuse(&graph, &packet(2)),
-        "worker 1 sits on server 5, but the network has 2 servers"
+        "worker 1 is on server 5, but the network has 2 servers"
     );
     let mut pair = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     pair.roles[0].tasks = vec![all_to_all(0, true)];
@@ -112,11 +111,11 @@ fn nics_must_be_divisible_among_ranks() {
         "demand 'tokens': 2 ranks per worker: a flat or rail all-to-all needs rank_counts"
     );
     graph.demands[0].rank_counts = vec![0; 16];
-    let eps = Eps { nics: 3, ..network.eps.clone().unwrap() };
-    let network = Network { eps: Some(eps), all_to_all: AllToAll::Rail, ..network };
+    let eps = Eps { nics: 3, ..eps(2) };
+    let network = Network { all_to_all: AllToAll::Rail, ..network }.with(eps);
     assert_eq!(
         refuse(&graph, &network),
-        "3 NICs cannot be dealt out evenly to 2 EP ranks of a server: use the hierarchical \
+        "3 NICs cannot be divided evenly among 2 EP ranks of a server: use the hierarchical \
          all-to-all"
     );
 }
@@ -145,9 +144,9 @@ fn absurd_numbers_are_refused() {
     let text = "the step moves over 4611686018427387904 bytes between workers: check sizes";
     assert_eq!(refuse(&graph, &packet(2)), text);
     graph.roles[0].tasks = vec![send(1, 0, 1_000_000_000_000)];
-    let slow = Eps { nic_rate: Rate(1), ..packet(2).eps.unwrap() };
+    let slow = Eps { nic_rate: Rate(1), ..eps(2) };
     let text = "the step takes over 53 days of simulated time: check rates, sizes and durations";
-    assert_eq!(refuse(&graph, &Network { eps: Some(slow), ..packet(2) }), text);
+    assert_eq!(refuse(&graph, &packet(2).with(slow)), text);
     graph.roles[0].tasks = vec![compute(u64::MAX), compute(u64::MAX), send(1, 0, 1)];
     assert_eq!(refuse(&graph, &packet(2)), text);
     graph.roles[0].tasks = vec![compute(u64::MAX), compute(7)];
@@ -180,8 +179,7 @@ fn routes_are_simple_paths() {
 
 #[test]
 fn regions_must_suit_the_allocators() {
-    let mut network = crate::testing::mixnet(2);
-    network.ocs.as_mut().unwrap().degree = 70_000;
+    let network = mixnet(2).with(Ocs { degree: 70_000, ..ocs(2) });
     let text = "70000 ports at one server, at most 65535";
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];

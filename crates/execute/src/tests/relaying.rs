@@ -1,16 +1,17 @@
 //! Servers of a region that pass bytes of others on.
 
 use super::{NIC, US, carried, compute, play};
+use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_relays};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{Duration, Network, Ocs, Reconfigure, RelayChunk, TaskGraph};
+use lightloom_model::{Duration, Ocs, Reconfigure, RelayChunk, TaskGraph};
 
 const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
 fn region(servers: u32, degree: u32, relaying: Option<RelayChunk>) -> Network {
     let ocs = Ocs { degree, ..ocs_when(servers as usize, Reconfigure::Never) };
-    Network { ocs: Some(with_relays(ocs, relaying)), ..mixnet(servers) }
+    mixnet(servers).with(with_relays(ocs, relaying))
 }
 
 /// From 0 to 1 among three servers, one circuit between any two and two NICs on the packet fabric.
@@ -77,7 +78,7 @@ fn circuits_that_gain_nothing_with_relays_are_not_switched() {
     let graph = hot_columns(16);
     let with = |reconfigure, relaying| {
         let ocs = with_relays(ocs_when(16, reconfigure), relaying);
-        play(&graph, &Network { ocs: Some(ocs), ..mixnet(16) })
+        play(&graph, &mixnet(16).with(ocs))
     };
     let held = with(Reconfigure::Never, Some(CHUNK));
     for policy in [Reconfigure::Always, Reconfigure::BreakEven] {
@@ -110,7 +111,7 @@ fn shared_routings_change_nothing() {
     let graph = hot_columns(16);
     for reconfigure in [Reconfigure::Never, Reconfigure::Always, Reconfigure::BreakEven] {
         let ocs = with_relays(ocs_when(16, reconfigure), Some(CHUNK));
-        let network = Network { ocs: Some(ocs), ..mixnet(16) };
+        let network = mixnet(16).with(ocs);
         let run = |share_equal_work| {
             let options = Options { share_equal_work, ..Options::default() };
             execute(&graph, &network, &options, &mut Silent).unwrap()

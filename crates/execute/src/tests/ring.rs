@@ -2,8 +2,9 @@
 
 use super::{NIC, US, carried, compute, one_ring, play, ring, spent, wait};
 use crate::Outcome;
+use crate::parts::{Cycle, Direct, Route};
 use crate::testing::{DP, GBPS, direct, empty_graph, packet};
-use lightloom_model::{Circuit, CollectiveKind, Cycle, Direct, Duration, Rate, Route, TaskGraph};
+use lightloom_model::{Circuit, CollectiveKind, Duration, Rate, TaskGraph};
 
 const SIZE: u64 = 8_000_000;
 

@@ -1,10 +1,12 @@
 //! Properties of whole steps.
 
 use super::{US, compute, one_ring, play, receive, ring, send, wait};
-use crate::testing::{EP, all_to_all, empty_graph, mixnet, packet, with_blocks};
+use crate::network::Network;
+use crate::parts::Eps;
+use crate::testing::{EP, GBPS, all_to_all, empty_graph, eps, mixnet, ocs, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{CollectiveKind, Eps, Network, Rate, TaskGraph, WorkerId};
+use lightloom_model::{CollectiveKind, Ocs, Rate, TaskGraph, WorkerId};
 use proptest::prelude::*;
 
 /// Two stages, an EP group of four in each, random tokens.
@@ -35,12 +37,11 @@ fn step(tokens: &[u32], work: &[u64]) -> TaskGraph {
     graph
 }
 
-fn faster(network: &Network) -> Network {
-    let mut network = network.clone();
-    let twice = |rate: &mut Rate| rate.0 *= 2;
-    network.eps.iter_mut().for_each(|eps: &mut Eps| twice(&mut eps.nic_rate));
-    network.ocs.iter_mut().for_each(|ocs| twice(&mut ocs.nic_rate));
-    network
+/// A network of four servers with and without circuits, at this many times the rate.
+fn networks(times: u64) -> [Network; 2] {
+    let faster = |nics: u32| Eps { nics, nic_rate: Rate(times * 400 * GBPS), ..eps(4) };
+    let circuits = Ocs { nic_rate: Rate(times * 400 * GBPS), ..ocs(4) };
+    [packet(4).with(faster(8)), mixnet(4).with(faster(2)).with(circuits)]
 }
 
 proptest! {
@@ -82,9 +83,8 @@ proptest! {
     ) {
         let mut graph = with_blocks(empty_graph(1, 1, 4), &[&tokens]);
         graph.roles[0].tasks = vec![all_to_all(0, true)];
-        for network in [packet(4), mixnet(4)] {
-            let slow = play(&graph, &network).step;
-            prop_assert!(play(&graph, &faster(&network)).step <= slow);
+        for (slow, fast) in networks(1).iter().zip(&networks(2)) {
+            prop_assert!(play(&graph, fast).step <= play(&graph, slow).step);
         }
     }
 }

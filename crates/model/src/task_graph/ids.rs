@@ -28,6 +28,8 @@ macro_rules! ids {
 ids! {
     /// A worker: GPUs of one server that move together.
     WorkerId(u32);
+    /// A server of a cluster.
+    ServerId(u32);
     /// Index into [`crate::TaskGraph::roles`].
     RoleId(u32);
     /// Index into [`crate::TaskGraph::families`].

@@ -12,8 +12,8 @@ mod task;
 mod validate;
 
 pub use ids::{
-    CategoryId, DemandId, FamilyId, GroupId, Handle, Priority, PurposeId, RoleId, StreamIndex,
-    TableId, Tag, TaskIndex, WorkerId,
+    CategoryId, DemandId, FamilyId, GroupId, Handle, Priority, PurposeId, RoleId, ServerId,
+    StreamIndex, TableId, Tag, TaskIndex, WorkerId,
 };
 pub use task::{Amount, Collective, CollectiveKind, Inside, Payload, Peer, Task, TaskKind};
 

@@ -1,0 +1,231 @@
+//! The network of a run: all parts, their links, and the clock that some of them follow.
+
+use super::config::Network;
+use super::links::{Flow, Links};
+use super::part::{Below, NetworkPart, RingOrder, Setting};
+use super::paths::{Division, PartId, Path};
+use super::placement::Placement;
+use crate::circuits::Circuits;
+use crate::error::ExecuteError;
+use crate::lower::{AllToAllDemand, Lowering};
+use crate::outcome::LinkUse;
+use lightloom_flowsim::LinkId;
+use lightloom_kernel::Observer;
+use lightloom_model::{Bytes, Duration, NvSwitch, ServerId, Time, WorkerId};
+
+/// Everything that carries bytes.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    /// The links of all parts, and what is on its way over them.
+    pub(crate) links: Links,
+    /// Transfers started.
+    pub(crate) started: u64,
+    parts: Vec<Box<dyn NetworkPart>>,
+    nvswitch: NvSwitch,
+    /// When links next change by the clock; nothing if none do.
+    next_change: Option<Time>,
+}
+
+impl Fabric {
+    /// Adds the links of all parts but of circuits that follow decisions.
+    ///
+    /// # Errors
+    /// If a part cannot serve the job.
+    pub(crate) fn new(
+        network: &Network,
+        placement: &Placement,
+        mut links: Links,
+    ) -> Result<Self, ExecuteError> {
+        let mut parts = Vec::with_capacity(network.parts.len());
+        for (place, part) in network.parts.iter().enumerate() {
+            let id = PartId::at(place);
+            let mut setting = Setting { id, network, placement, links: &mut links };
+            parts.extend(part.build(&mut setting)?);
+        }
+        let nvswitch = network.nvswitch;
+        let mut fabric = Self { links, started: 0, parts, nvswitch, next_change: None };
+        fabric.follow_clock(Time::ZERO);
+        Ok(fabric)
+    }
+
+    fn below(&self) -> Below<'_> {
+        Below::new(&self.parts)
+    }
+
+    /// Time of a local collective in which the busiest GPU moves this many bytes; none for none.
+    pub(crate) fn local_time(&self, bytes_per_gpu: u64) -> Duration {
+        if bytes_per_gpu == 0 {
+            return Duration::ZERO;
+        }
+        self.nvswitch.latency + self.nvswitch.gpu_rate.transmission(Bytes(bytes_per_gpu))
+    }
+
+    /// Divides bytes of two workers among paths; one of no links where they share a server.
+    pub(crate) fn divide(
+        &self,
+        placement: &Placement,
+        ends: (WorkerId, WorkerId),
+        bytes: u64,
+        division: &mut Division,
+    ) {
+        if push_inside(placement, ends, bytes, division) {
+            return;
+        }
+        self.below().divide(&placement.pair(ends), bytes, division);
+    }
+
+    /// Divides what a ring sends from one member to the next in one of its orders.
+    pub(crate) fn divide_edge(
+        &self,
+        placement: &Placement,
+        ends: (WorkerId, WorkerId),
+        order: &RingOrder,
+        division: &mut Division,
+    ) {
+        if !order.has_own_circuits {
+            self.divide(placement, ends, order.bytes, division);
+        } else if !push_inside(placement, ends, order.bytes, division) {
+            self.below().divide_edge(&placement.pair(ends), order.bytes, division);
+        }
+    }
+
+    /// Divides what crosses each edge of a ring of these members among orders.
+    pub(crate) fn ring_orders(
+        &self,
+        placement: &Placement,
+        members: &[WorkerId],
+        bytes: u64,
+    ) -> Vec<RingOrder> {
+        let servers: Vec<ServerId> =
+            members.iter().map(|&worker| placement.server(worker)).collect();
+        if self.parts.is_empty() {
+            let order = (0..members.len() as u32).collect();
+            return vec![RingOrder { order, bytes, has_own_circuits: false }];
+        }
+        self.below().ring_orders(&servers, bytes)
+    }
+
+    /// Lowers an all-to-all between whole servers; over the circuits that follow decisions, if
+    /// there are any.
+    pub(crate) fn lower_all_to_all(
+        &mut self,
+        circuits: Option<&mut Circuits<'_>>,
+        all_to_all: &AllToAllDemand<'_>,
+        lowering: &mut Lowering,
+    ) {
+        if let Some(circuits) = circuits {
+            circuits.lower_all_to_all(all_to_all, Below::new(&self.parts), lowering);
+        } else if let Some((top, below)) = self.parts.split_last_mut() {
+            top.lower_all_to_all(all_to_all, Below::new(below), lowering);
+        }
+    }
+
+    /// Divides bytes of a pair of NIC groups among paths.
+    pub(crate) fn divide_pair(
+        &self,
+        pair: &super::part::Pair,
+        bytes: u64,
+        division: &mut Division,
+    ) {
+        self.below().divide(pair, bytes, division);
+    }
+
+    /// Whether every server reaches every other one.
+    pub(crate) fn joins_all(&self) -> bool {
+        self.below().joins_all()
+    }
+
+    /// Whether one server reaches another.
+    pub(crate) fn joins(&self, (from, to): (ServerId, ServerId)) -> bool {
+        from == to || self.below().joins(from, to)
+    }
+
+    /// Starts a transfer; see [`Links::start`].
+    pub(crate) fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
+        if self.next_change.is_some_and(|change| change <= now) {
+            self.follow_clock(now);
+        }
+        self.started += 1;
+        self.links.start(now, flow, path);
+    }
+
+    /// Time from the end of a transfer to the arrival of its last byte.
+    pub(crate) fn latency(&self, path: &Path) -> Duration {
+        if self.links.ends_on_arrival() { Duration::ZERO } else { path.latency }
+    }
+
+    /// Continues to the next time, but not beyond `limit`, at which transfers end; see
+    /// [`Links::run_until`]. Links change by the clock only while bytes are on their way.
+    ///
+    /// # Errors
+    /// As [`Links::run_until`].
+    #[inline]
+    pub(crate) fn run_until(
+        &mut self,
+        limit: Option<Time>,
+        done: &mut Vec<u64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Time>, ExecuteError> {
+        if self.next_change.is_none() {
+            return self.links.run_until(limit, done, observer);
+        }
+        self.run_by_the_clock(limit, done, observer)
+    }
+
+    fn run_by_the_clock(
+        &mut self,
+        limit: Option<Time>,
+        done: &mut Vec<u64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Time>, ExecuteError> {
+        while let Some(change) = self.next_change.filter(|_| self.links.is_busy()) {
+            if limit.is_some_and(|limit| limit < change) {
+                break;
+            }
+            let end = self.links.run_until(Some(change), done, observer)?;
+            if end.is_some() {
+                return Ok(end);
+            }
+            self.follow_clock(change);
+        }
+        self.links.run_until(limit, done, observer)
+    }
+
+    fn follow_clock(&mut self, now: Time) {
+        for part in &mut self.parts {
+            part.follow_clock(now, &mut self.links);
+        }
+        self.find_next_change(now);
+    }
+
+    fn find_next_change(&mut self, now: Time) {
+        self.next_change = self.parts.iter().filter_map(|part| part.next_change(now)).min();
+    }
+
+    /// Use of each class of links up to the end of a run.
+    pub(crate) fn link_use(&mut self, end: Time) -> Vec<LinkUse> {
+        let links = &self.links;
+        self.parts.iter_mut().flat_map(|part| part.link_use(end, links)).collect()
+    }
+}
+
+/// The path of bytes between two workers of one server; false if they are on two.
+fn push_inside(
+    placement: &Placement,
+    ends: (WorkerId, WorkerId),
+    bytes: u64,
+    division: &mut Division,
+) -> bool {
+    let (from, to) = placement.servers(ends);
+    if from == to {
+        let path = Path {
+            part: PartId::INSIDE,
+            latency: Duration::ZERO,
+            relays: 0,
+            sending_nics: 0,
+            receiving_nics: 0,
+        };
+        division.push(path, &[], bytes);
+    }
+    from == to
+}

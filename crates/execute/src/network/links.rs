@@ -1,0 +1,265 @@
+//! The links of a network and the bytes on their way over them: as fluid flows, or as packets.
+//!
+//! Both simulators are driven alike: links with lit members, transfers over paths of links, the
+//! next transfers to end. A transfer of fluid ends when its last byte has left; the caller adds the
+//! latency. One of packets ends when the receiver has its last byte.
+
+use super::link::Link;
+use crate::error::ExecuteError;
+use crate::packets::PacketNetwork;
+use lightloom_flowsim::{LinkId, PriorityNetwork, Statistics};
+use lightloom_kernel::Observer;
+use lightloom_model::{Bytes, Rate, Time};
+
+/// A transfer over a path of links.
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    /// Size, as the ledger counts it.
+    pub bytes: u64,
+    /// As a fluid it takes this many times as long as its bytes alone would.
+    pub stretch: f64,
+    /// Fluids of a higher one go first.
+    pub priority: u8,
+    /// Comes back when it has ended.
+    pub token: u64,
+}
+
+/// Links and what is on its way over them.
+#[derive(Debug)]
+pub struct Links {
+    /// Each link, and how many of its members are lit.
+    links: Vec<(Link, u32)>,
+    simulator: Simulator,
+}
+
+#[derive(Debug)]
+enum Simulator {
+    Flows {
+        network: Box<PriorityNetwork>,
+        /// Per link, by how many bytes flows are smaller than the transfers that they stand for.
+        omitted: Vec<i64>,
+    },
+    Packets(Box<PacketNetwork>),
+}
+
+impl Links {
+    /// Fluid flows that share links max-min fairly.
+    pub fn flows() -> Self {
+        let simulator = Simulator::Flows { network: Box::default(), omitted: Vec::new() };
+        Self { links: Vec::new(), simulator }
+    }
+
+    /// Packets.
+    pub fn packets(network: PacketNetwork) -> Self {
+        Self { links: Vec::new(), simulator: Simulator::Packets(Box::new(network)) }
+    }
+
+    /// Adds a link whose members are all lit.
+    pub fn add(&mut self, link: Link) -> LinkId {
+        self.add_lit(link, link.members)
+    }
+
+    /// Adds a link of which so many members are lit (0: dark). Links of packets are all added
+    /// before the first start.
+    pub fn add_lit(&mut self, link: Link, lit: u32) -> LinkId {
+        let id = LinkId(self.links.len() as u32);
+        self.links.push((link, lit));
+        match &mut self.simulator {
+            Simulator::Flows { network, omitted } => {
+                omitted.push(0);
+                network.add_link(link.rate_of(lit))
+            }
+            Simulator::Packets(network) => {
+                network.add_link(&link, lit);
+                id
+            }
+        }
+    }
+
+    /// Ends the adding of links.
+    ///
+    /// # Errors
+    /// If packets cannot be sent over them as they were asked to be.
+    pub fn seal(&mut self) -> Result<(), ExecuteError> {
+        match &mut self.simulator {
+            Simulator::Flows { .. } => Ok(()),
+            Simulator::Packets(network) => network.seal(),
+        }
+    }
+
+    /// What a link is, and how many of its members are lit now.
+    pub fn link(&self, id: LinkId) -> (Link, u32) {
+        self.links[id.0 as usize]
+    }
+
+    /// The rate of all members of a link together, lit or not.
+    pub fn full_rate(&self, id: LinkId) -> Rate {
+        let (link, _) = self.links[id.0 as usize];
+        link.rate_of(link.members)
+    }
+
+    /// How many links there are.
+    pub fn count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Changes how many members of a link are lit; without any, what is on it waits.
+    pub fn set_lit(&mut self, now: Time, id: LinkId, lit: u32) {
+        let (link, before) = &mut self.links[id.0 as usize];
+        *before = lit;
+        match &mut self.simulator {
+            Simulator::Flows { network, .. } => network.set_rate(now, id, link.rate_of(lit)),
+            Simulator::Packets(network) => network.set_lit(now, id, lit),
+        }
+    }
+
+    /// Starts a transfer over a path.
+    pub fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
+        let Flow { bytes, stretch, priority, token } = flow;
+        match &mut self.simulator {
+            Simulator::Flows { network, omitted } => {
+                let mut size = bytes;
+                if stretch.to_bits() != 1_f64.to_bits() {
+                    size = (bytes as f64 * stretch).round() as u64;
+                    for link in path {
+                        omitted[link.0 as usize] += bytes.wrapping_sub(size).cast_signed();
+                    }
+                }
+                network.start(now, Bytes(size), priority, path, token);
+            }
+            Simulator::Packets(network) => network.start(now, bytes, path, token),
+        }
+    }
+
+    /// Continues to the next time, but not beyond `limit`, at which transfers end; their tokens
+    /// are then in `done`. Nothing if none ends until then.
+    ///
+    /// # Errors
+    /// If the observer asks to stop, or packets are on their way for ever.
+    pub fn run_until(
+        &mut self,
+        limit: Option<Time>,
+        done: &mut Vec<u64>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Time>, ExecuteError> {
+        match &mut self.simulator {
+            Simulator::Flows { network, .. } => {
+                let next = network.next_completion();
+                let next = next.filter(|&next| limit.is_none_or(|limit| next <= limit));
+                if let Some(next) = next {
+                    network.advance(next, done);
+                }
+                Ok(next)
+            }
+            Simulator::Packets(network) => network.run_until(limit, done, observer),
+        }
+    }
+
+    /// Whether transfers are on their way.
+    pub fn is_busy(&self) -> bool {
+        match &self.simulator {
+            Simulator::Flows { network, .. } => network.active() > 0,
+            Simulator::Packets(network) => network.is_busy(),
+        }
+    }
+
+    /// Whether a transfer ends where it arrives, not where it leaves.
+    pub fn ends_on_arrival(&self) -> bool {
+        matches!(self.simulator, Simulator::Packets(_))
+    }
+
+    /// Bytes of the transfers that have crossed a link.
+    pub fn carried(&self, link: LinkId) -> u64 {
+        match &self.simulator {
+            Simulator::Flows { network, omitted } => {
+                let carried = network.carried(link);
+                carried.saturating_add_signed(omitted[link.0 as usize])
+            }
+            Simulator::Packets(network) => network.carried(link),
+        }
+    }
+
+    /// What the flow simulation has done; nothing for packets.
+    pub fn flow_statistics(&self) -> Statistics {
+        match &self.simulator {
+            Simulator::Flows { network, .. } => network.statistics(),
+            Simulator::Packets(_) => Statistics::default(),
+        }
+    }
+
+    /// Packets that left a link, once for each; none of fluids.
+    pub fn packet_hops(&self) -> u64 {
+        match &self.simulator {
+            Simulator::Flows { .. } => 0,
+            Simulator::Packets(network) => network.packet_hops(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::link::Link;
+    use lightloom_kernel::Silent;
+    use lightloom_model::{Duration, ServerId};
+    use lightloom_packetsim::Cable;
+
+    const BYTES: u64 = 1_000_000;
+    /// Time of `BYTES` over one member, in picoseconds.
+    const ALONE: u64 = 1_000_000_000;
+
+    /// Three parallel circuits of 8 Gb/s.
+    fn circuits(lit: u32) -> (Links, LinkId) {
+        let mut links = Links::flows();
+        let each = Cable { rate: Rate(8_000_000_000), delay: Duration::ZERO };
+        let id = links.add_lit(Link::circuits(ServerId(0), ServerId(1), 3, each), lit);
+        (links, id)
+    }
+
+    fn flow(bytes: u64) -> Flow {
+        Flow { bytes, stretch: 1.0, priority: 0, token: 0 }
+    }
+
+    /// When all transfers have ended.
+    fn end(links: &mut Links) -> Option<Time> {
+        let mut done = Vec::new();
+        let mut last = None;
+        while let Some(time) = links.run_until(None, &mut done, &mut Silent).unwrap() {
+            last = Some(time);
+        }
+        last
+    }
+
+    #[test]
+    fn stretched_flows_take_longer_and_count_their_bytes() {
+        let (mut links, link) = circuits(1);
+        let mut done = Vec::new();
+        links.start(Time(0), Flow { stretch: 1.25, token: 7, ..flow(BYTES) }, &[link]);
+        let early = Some(Time(ALONE / 4 * 5 - 1));
+        assert_eq!(links.run_until(early, &mut done, &mut Silent), Ok(None));
+        let end = Some(Time(ALONE / 4 * 5));
+        assert_eq!(links.run_until(end, &mut done, &mut Silent), Ok(end));
+        assert_eq!((done, links.carried(link)), (vec![7], BYTES));
+    }
+
+    #[test]
+    fn as_many_members_as_are_lit_share_a_transfer() {
+        for lit in 1..=3 {
+            let (mut links, link) = circuits(lit);
+            links.start(Time(0), flow(6 * BYTES), &[link]);
+            assert_eq!(end(&mut links), Some(Time(6 * ALONE / u64::from(lit))));
+        }
+    }
+
+    #[test]
+    fn what_is_on_a_dark_link_waits() {
+        let (mut links, link) = circuits(0);
+        links.start(Time(0), flow(BYTES), &[link]);
+        assert_eq!(end(&mut links), None);
+        assert!(links.is_busy());
+        links.set_lit(Time(5 * ALONE), link, 2);
+        assert_eq!(links.link(link).1, 2);
+        assert_eq!(end(&mut links), Some(Time(5 * ALONE + ALONE / 2)));
+        assert!(!links.is_busy());
+    }
+}

@@ -1,0 +1,18 @@
+//! The kinds of parts that a network may have, each in a file of its own.
+//!
+//! - [`Eps`]: a packet fabric (fat-tree, oversubscribed, rail-optimized);
+//! - `regional_circuits`: circuits of regions whose changes are decided during the run (MixNet);
+//! - [`Direct`]: fixed circuits between servers with relaying (TopoOpt);
+//! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors).
+
+mod cycles;
+mod fixed_circuits;
+mod packet_fabric;
+mod packet_tree;
+mod regional_circuits;
+mod scheduled_circuits;
+
+pub use cycles::Cycle;
+pub use fixed_circuits::{Direct, Route};
+pub use packet_fabric::Eps;
+pub use scheduled_circuits::{ScheduledCircuits, Slot};

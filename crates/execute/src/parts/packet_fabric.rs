@@ -1,0 +1,363 @@
+//! A packet fabric: a tree of packet switches that joins all servers.
+//!
+//! A flow crosses the sender's NICs, the uplink and downlink of the ToRs where these can be a
+//! bottleneck, and the receiver's NICs. Above the ToRs the fabric is non-blocking, so pods only
+//! lengthen the path: 2 links under one ToR, 4 within a pod, 6 beyond, each with the propagation
+//! delay of one link. In a rail-optimized fabric a ToR serves one NIC group of its servers, and a
+//! flow between different groups climbs over the layer above even under one set of ToRs.
+//!
+//! As packets it is a three-tier tree, see `packet_tree`.
+
+use super::packet_tree::Tree;
+use crate::error::ExecuteError;
+use crate::network::{
+    Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
+    PartConfig, PartId, Path, Setting, equal_shares, positive,
+};
+use crate::outcome::LinkUse;
+use crate::packets::{Graph, Place};
+use lightloom_flowsim::LinkId;
+use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
+use lightloom_packetsim::{Cable, PacketError};
+use std::sync::Arc;
+
+/// A packet fabric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eps {
+    /// NICs of each server on this fabric.
+    pub nics: u32,
+    /// Rate of each.
+    pub nic_rate: Rate,
+    /// Propagation delay of one link.
+    pub link_delay: Duration,
+    /// Consecutive servers under one ToR (rail-optimized: under one set of rail ToRs).
+    pub servers_per_tor: u32,
+    /// Consecutive servers under one pod (aggregation block).
+    pub servers_per_pod: u32,
+    /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
+    /// a bottleneck (1:1).
+    pub tor_uplink: Option<Rate>,
+    /// Rail-optimized: NIC i of every server is under ToR i, so a NIC reaches another rail only
+    /// over the layer above.
+    pub rail: bool,
+}
+
+impl PartConfig for Eps {
+    fn name(&self) -> &'static str {
+        "eps"
+    }
+
+    fn validate(&self, _network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid> {
+        positive("eps.nic_rate", self.nic_rate)?;
+        if self.nics == 0 || self.servers_per_tor == 0 || self.servers_per_pod == 0 {
+            return Err(Invalid::new("eps: nics, servers per ToR and per pod must be above 0"));
+        }
+        if let Some(rate) = self.tor_uplink {
+            positive("eps.tor_uplink", rate)?;
+        }
+        if below.is_empty() {
+            Ok(())
+        } else {
+            Err(Invalid::new("eps is the first part of a network"))
+        }
+    }
+
+    fn extent(&self, _network: &Network, _below: Duration) -> (Rate, Duration) {
+        (self.nic_rate, Duration(6 * self.link_delay.0))
+    }
+
+    fn packet_fabric(&self) -> Option<&dyn PacketFabric> {
+        Some(self)
+    }
+
+    fn tells_nics_apart(&self) -> bool {
+        true
+    }
+
+    fn build(
+        &self,
+        setting: &mut Setting<'_>,
+    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError> {
+        Ok(Some(Box::new(PacketLinks::new(self, setting))))
+    }
+}
+
+impl PacketFabric for Eps {
+    fn nics(&self) -> (u32, Rate) {
+        (self.nics, self.nic_rate)
+    }
+
+    fn place(&self, server: ServerId) -> Place {
+        Place { pod: server.0 / self.servers_per_pod, tor: server.0 / self.servers_per_tor }
+    }
+
+    fn hops(&self, from: Place, to: Place, same_group: bool) -> u64 {
+        if from == to && (same_group || !self.rail) {
+            2
+        } else if from.pod == to.pod {
+            4
+        } else {
+            6
+        }
+    }
+
+    fn connect(
+        &self,
+        network: &Network,
+        places: &[Place],
+        graph: &mut Graph,
+    ) -> Result<(), PacketError> {
+        Tree::new(self, network.servers).connect(graph, places)
+    }
+}
+
+/// The links of a packet fabric.
+#[derive(Debug)]
+struct PacketLinks {
+    id: PartId,
+    config: Eps,
+    groups: u32,
+    /// Per server and NIC group.
+    up: Vec<LinkId>,
+    /// Per server and NIC group.
+    down: Vec<LinkId>,
+    /// Per ToR (rail: per set of ToRs and group); empty where they cannot be a bottleneck.
+    tor_up: Vec<LinkId>,
+    /// As `tor_up`.
+    tor_down: Vec<LinkId>,
+}
+
+impl PacketLinks {
+    /// Adds the links of all servers and ToRs.
+    fn new(config: &Eps, setting: &mut Setting<'_>) -> Self {
+        let (servers, groups) = (setting.network.servers, setting.placement.groups);
+        let nics = config.nics / groups;
+        let each = Cable { rate: config.nic_rate, delay: config.link_delay };
+        let links = &mut *setting.links;
+        let ports = (0..servers * groups).map(|port| End::Nics {
+            server: ServerId(port / groups),
+            group: (port % groups) as u16,
+        });
+        let working = |port: End| match (port, setting.network.failures()) {
+            (End::Nics { server, .. }, Some(failures)) => nics - failed_nics(failures, server),
+            _ => nics,
+        };
+        let up = ports.clone().map(|port| Link::new(port, End::Switches, working(port), each));
+        let up = up.map(|link| links.add(link)).collect();
+        let down = ports.map(|port| Link::new(End::Switches, port, working(port), each));
+        let down = down.map(|link| links.add(link)).collect();
+        let tors = servers.div_ceil(config.servers_per_tor);
+        let (tor_count, tor_rate, attached) = tor_links(config, groups, tors);
+        let needed = tors > 1 && tor_rate.0 < attached;
+        let cross_rail = config.rail && groups > 1 && tor_rate.0 < attached;
+        let count = if needed || cross_rail { tor_count } else { 0 };
+        let each = Cable { rate: tor_rate, delay: config.link_delay };
+        let link = Link::new(End::Switches, End::Switches, 1, each);
+        let tor_up = (0..count).map(|_| links.add(link)).collect();
+        let tor_down = (0..count).map(|_| links.add(link)).collect();
+        Self { id: setting.id, config: config.clone(), groups, up, down, tor_up, tor_down }
+    }
+
+    fn tor(&self, (server, group): (ServerId, u16)) -> u32 {
+        let set = server.0 / self.config.servers_per_tor;
+        if self.config.rail { set * self.groups + u32::from(group) } else { set }
+    }
+
+    /// Adds the path from one NIC group to another.
+    fn push(
+        &self,
+        from: (ServerId, u16),
+        to: (ServerId, u16),
+        bytes: u64,
+        division: &mut Division,
+    ) {
+        let port = |(server, group): (ServerId, u16)| server.0 * self.groups + u32::from(group);
+        let (up, down) = (self.up[port(from) as usize], self.down[port(to) as usize]);
+        let (source, destination) = (self.tor(from), self.tor(to));
+        let pod = |server: ServerId| server.0 / self.config.servers_per_pod;
+        let hops = if source == destination {
+            2
+        } else if pod(from.0) == pod(to.0) {
+            4
+        } else {
+            6
+        };
+        let path = Path {
+            part: self.id,
+            latency: Duration(self.config.link_delay.0.saturating_mul(hops)),
+            relays: 0,
+            sending_nics: self.config.nics,
+            receiving_nics: self.config.nics,
+        };
+        if source == destination || self.tor_up.is_empty() {
+            division.push(path, &[up, down], bytes);
+        } else {
+            let tor_up = self.tor_up[source as usize];
+            let tor_down = self.tor_down[destination as usize];
+            division.push(path, &[up, tor_up, tor_down, down], bytes);
+        }
+    }
+}
+
+/// NICs of a server on the packet fabric that have failed; a failed server's spare has all of its
+/// own.
+fn failed_nics(failures: &Failures, server: ServerId) -> u32 {
+    let mut failed: Vec<u32> = failures
+        .eps_nics
+        .iter()
+        .filter(|(other, _)| *other == server.0)
+        .map(|&(_, nic)| nic)
+        .collect();
+    failed.sort_unstable();
+    failed.dedup();
+    failed.len() as u32
+}
+
+/// Number of ToR links, the rate of each, and the rate of the NICs below each.
+fn tor_links(config: &Eps, groups: u32, tors: u32) -> (u32, Rate, u64) {
+    let below = config.nic_rate.0.saturating_mul(u64::from(config.servers_per_tor));
+    let nics = u64::from(config.nics);
+    let uplink = config.tor_uplink.map_or(u64::MAX, |rate| rate.0);
+    if config.rail {
+        // One ToR per NIC; those of a group act as one.
+        let per_group = nics / u64::from(groups);
+        (tors * groups, Rate(uplink.saturating_mul(per_group)), below.saturating_mul(per_group))
+    } else {
+        (tors, Rate(uplink), below.saturating_mul(nics))
+    }
+}
+
+impl NetworkPart for PacketLinks {
+    /// All NIC groups of both ends evenly.
+    fn divide(&self, pair: &Pair, bytes: u64, _below: Below<'_>, division: &mut Division) {
+        let count = usize::from(pair.from.count.max(pair.to.count));
+        if count == 1 {
+            let ends = [pair.from, pair.to].map(|nics| (nics.server, nics.first));
+            return self.push(ends[0], ends[1], bytes, division);
+        }
+        let port = |nics: NicGroups, index: usize| {
+            (nics.server, nics.first + (index % usize::from(nics.count)) as u16)
+        };
+        for (index, bytes) in equal_shares(bytes, count).enumerate() {
+            self.push(port(pair.from, index), port(pair.to, index), bytes, division);
+        }
+    }
+
+    fn link_use(&mut self, end: Time, links: &Links) -> Vec<LinkUse> {
+        let classes = [
+            ("server_up", &self.up),
+            ("server_down", &self.down),
+            ("tor_up", &self.tor_up),
+            ("tor_down", &self.tor_down),
+        ];
+        let used = classes.into_iter().filter(|(_, class)| !class.is_empty());
+        used.map(|(name, class)| LinkUse::of_links(name, class, links, end)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Placement;
+    use crate::testing::{GBPS, empty_graph, eps, packet};
+
+    /// Three ToRs of two servers, two ToRs to a pod, half of the NICs' rate upwards.
+    fn narrow() -> Eps {
+        Eps {
+            servers_per_tor: 2,
+            servers_per_pod: 4,
+            tor_uplink: Some(Rate(8 * 400 * GBPS)),
+            ..eps(6)
+        }
+    }
+
+    fn part(config: &Eps) -> (PacketLinks, Links) {
+        let network = packet(6).with(config.clone());
+        let placement = Placement::new(&empty_graph(1, 6, 1), &network).unwrap();
+        let mut links = Links::flows();
+        let id = PartId::at(0);
+        let part = PacketLinks::new(
+            config,
+            &mut Setting { id, network: &network, placement: &placement, links: &mut links },
+        );
+        (part, links)
+    }
+
+    /// The links and the latency from one server to another.
+    fn path(part: &PacketLinks, from: u32, to: u32) -> (Vec<LinkId>, Duration) {
+        let nics = |server| NicGroups { server: ServerId(server), first: 0, count: 1 };
+        let mut division = Division::default();
+        let pair = Pair { from: nics(from), to: nics(to) };
+        part.divide(&pair, 1, Below::new(&[]), &mut division);
+        let path = division.shares[0].path;
+        (division.paths.links(path).to_vec(), division.paths.path(path).latency)
+    }
+
+    #[test]
+    fn a_path_climbs_by_the_tor_of_its_source_and_descends_by_that_of_its_destination() {
+        let (part, links) = part(&narrow());
+        assert_eq!((part.tor_up.len(), links.count()), (3, 6 + 6 + 3 + 3));
+        for (from, to) in (0..6).flat_map(|from| (0..6).map(move |to| (from, to))) {
+            let (up, down) = (part.up[from as usize], part.down[to as usize]);
+            let (tor, other) = (from / 2, to / 2);
+            let expected = if tor == other {
+                vec![up, down]
+            } else {
+                vec![up, part.tor_up[tor as usize], part.tor_down[other as usize], down]
+            };
+            let (found, latency) = path(&part, from, to);
+            assert_eq!(found, expected, "{from} to {to}");
+            let hops = [2, 4, 6][usize::from(tor != other) + usize::from(from / 4 != to / 4)];
+            assert_eq!(latency.0, hops * 1_000_000, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn tors_that_cannot_be_a_bottleneck_have_no_links() {
+        let wide = Eps { tor_uplink: Some(Rate(16 * 400 * GBPS)), ..narrow() };
+        let (part, links) = part(&wide);
+        assert!(part.tor_up.is_empty());
+        assert_eq!((links.count(), path(&part, 0, 5).0.len()), (12, 2));
+    }
+
+    #[test]
+    fn a_path_leaves_and_arrives_over_all_nics() {
+        let (part, links) = part(&narrow());
+        let groups = |server| NicGroups { server: ServerId(server), first: 0, count: 1 };
+        let mut division = Division::default();
+        let pair = Pair { from: groups(0), to: groups(5) };
+        part.divide(&pair, 7, Below::new(&[]), &mut division);
+        let path = division.paths.path(division.shares[0].path);
+        assert_eq!((path.sending_nics, path.receiving_nics, path.relays), (8, 8, 0));
+        assert_eq!(links.full_rate(part.up[0]), Rate(8 * 400 * GBPS));
+        assert_eq!(links.full_rate(part.tor_up[0]), Rate(8 * 400 * GBPS));
+    }
+
+    #[test]
+    fn places_and_hops_agree_with_latency() {
+        let config = narrow();
+        let (part, _) = part(&config);
+        for (from, to) in [(0, 1), (0, 2), (0, 4), (5, 4), (3, 1)] {
+            let [source, destination] = [from, to].map(|server| config.place(ServerId(server)));
+            let hops = config.hops(source, destination, true);
+            assert_eq!(path(&part, from, to).1.0, hops * config.link_delay.0);
+        }
+        let rails = Eps { rail: true, ..config };
+        let place = rails.place(ServerId(0));
+        assert_eq!((rails.hops(place, place, true), rails.hops(place, place, false)), (2, 4));
+    }
+
+    #[test]
+    fn wrong_descriptions_are_refused() {
+        let refusal = |config: Eps| packet(6).with(config).validate().unwrap_err().to_string();
+        let text = "eps: nics, servers per ToR and per pod must be above 0";
+        assert_eq!(refusal(Eps { nics: 0, ..narrow() }), text);
+        assert_eq!(refusal(Eps { servers_per_pod: 0, ..narrow() }), text);
+        let text = "eps.tor_uplink must be above 0 b/s";
+        assert_eq!(refusal(Eps { tor_uplink: Some(Rate(0)), ..narrow() }), text);
+        assert_eq!(
+            refusal(Eps { nic_rate: Rate(0), ..eps(6) }),
+            "eps.nic_rate must be above 0 b/s"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The switches of a packet fabric as packets see them, or those of some of its servers.
+//!
+//! A packet fabric is a three-tier tree (Al-Fares et al., SIGCOMM 2008), of which only the ToRs and
+//! pods of the servers asked for are built, but these as in the whole fabric: a ToR has an uplink
+//! to each aggregation switch of its pod, as many as NICs below it, or fewer or slower ones where
+//! it is oversubscribed; an aggregation switch has as many uplinks as ToRs below it, and that at
+//! position p of every pod meets the others at its own cores. In a rail-optimized fabric the ToR of
+//! rail i serves NIC i of its servers.
+
+use super::packet_fabric::Eps;
+use crate::packets::{Graph, Place};
+use lightloom_model::{Rate, ServerId};
+use lightloom_packetsim::{Cable, NodeId, PacketError};
+
+/// The sizes of a packet fabric.
+pub(super) struct Tree<'a> {
+    eps: &'a Eps,
+    /// Uplinks of a ToR, and the rate of each; also those of the layers above.
+    uplinks: u32,
+    uplink_rate: Rate,
+    /// ToRs of a full pod.
+    tors_per_pod: u32,
+    /// ToRs that serve the same servers.
+    rails: u32,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(eps: &'a Eps, servers: u32) -> Self {
+        let rails = if eps.rail { eps.nics } else { 1 };
+        let below = eps.servers_per_tor.min(servers) * (eps.nics / rails);
+        let attached = eps.nic_rate.0.saturating_mul(u64::from(below));
+        let uplink = eps.tor_uplink.map_or(attached, |rate| rate.0.min(attached));
+        // at most `below`
+        let uplinks = uplink.div_ceil(eps.nic_rate.0).max(1) as u32;
+        let tors_per_pod = eps.servers_per_pod.min(servers).div_ceil(eps.servers_per_tor) * rails;
+        let uplink_rate = Rate((uplink / u64::from(uplinks)).max(1));
+        Self { eps, uplinks, uplink_rate, tors_per_pod, rails }
+    }
+
+    pub(super) fn connect(&self, graph: &mut Graph, places: &[Place]) -> Result<(), PacketError> {
+        let mut tors: Vec<(Place, Vec<NodeId>)> = Vec::new();
+        for (server, &place) in places.iter().enumerate() {
+            let known = tors.iter().position(|(other, _)| *other == place);
+            let index = known.unwrap_or_else(|| {
+                let nodes = (0..self.rails).map(|_| graph.add_switch()).collect();
+                tors.push((place, nodes));
+                tors.len() - 1
+            });
+            for nic in 0..self.eps.nics {
+                let tor = tors[index].1[(nic % self.rails) as usize];
+                graph.add_nic(ServerId(server as u32), tor, self.cable(self.eps.nic_rate))?;
+            }
+        }
+        if tors.len() > 1 || self.rails > 1 {
+            self.join(graph, &tors)?;
+        }
+        Ok(())
+    }
+
+    /// Aggregation switches of each pod, and cores if there are several.
+    fn join(&self, graph: &mut Graph, tors: &[(Place, Vec<NodeId>)]) -> Result<(), PacketError> {
+        let mut pods: Vec<(u32, Vec<NodeId>)> = Vec::new();
+        for (place, nodes) in tors {
+            let known = pods.iter().position(|(pod, _)| *pod == place.pod);
+            let index = known.unwrap_or_else(|| {
+                let above = (0..self.uplinks).map(|_| graph.add_switch()).collect();
+                pods.push((place.pod, above));
+                pods.len() - 1
+            });
+            for &tor in nodes {
+                for &above in &pods[index].1 {
+                    let cable = self.cable(self.uplink_rate);
+                    graph.connect(tor, above, cable, ["tor up", "tor down"])?;
+                }
+            }
+        }
+        if pods.len() == 1 {
+            return Ok(());
+        }
+        for position in 0..self.uplinks as usize {
+            for _ in 0..self.tors_per_pod {
+                let core = graph.add_switch();
+                for (_, above) in &pods {
+                    let cable = self.cable(self.uplink_rate);
+                    graph.connect(above[position], core, cable, ["agg up", "agg down"])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection of this rate inside the fabric.
+    fn cable(&self, rate: Rate) -> Cable {
+        Cable { rate, delay: self.eps.link_delay }
+    }
+}

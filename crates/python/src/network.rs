@@ -1,0 +1,294 @@
+//! Networks: the dataclasses of `lightloom.fabric.network`, read attribute by attribute.
+//!
+//! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
+
+use crate::execute::NetworkInvalid;
+use lightloom_execute::network::{Network, PartConfig};
+use lightloom_execute::parts::{Cycle, Direct, Eps, Route, ScheduledCircuits, Slot};
+use lightloom_model::{
+    AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, NvSwitch, Ocs,
+    Policy, Rate, Reconfigure, RelayChunk, SwitchTiming,
+};
+use numpy::{AllowTypeChange, Element, PyArrayLikeDyn};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// What reads the parts of each kind.
+type Reader = fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>>;
+
+/// Every kind of part.
+const PARTS: [(&str, Reader); 4] = [
+    ("eps", |part| Ok(Arc::new(Eps::from(read::<PyEps>(part)?)))),
+    ("ocs", |part| Ok(Arc::new(Ocs::from(read::<PyOcs>(part)?)))),
+    ("direct", |part| Ok(Arc::new(Direct::try_from(read::<PyDirect>(part)?)?))),
+    ("scheduled", |part| Ok(Arc::new(ScheduledCircuits::try_from(read::<PyScheduled>(part)?)?))),
+];
+
+/// A network.
+pub(crate) struct PyNetwork(pub(crate) Network);
+
+#[derive(FromPyObject)]
+struct Attributes<'py> {
+    servers: u32,
+    gpus_per_server: u32,
+    nvswitch: PyNvSwitch,
+    all_to_all: Name<AllToAll>,
+    parts: Vec<Bound<'py, PyAny>>,
+}
+
+#[derive(FromPyObject)]
+struct PyNvSwitch {
+    gpu_rate_bps: u64,
+    latency_ps: u64,
+}
+
+impl<'py> FromPyObject<'_, 'py> for PyNetwork {
+    type Error = PyErr;
+
+    fn extract(network: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let found: Attributes<'py> = read(&network)?;
+        let PyNvSwitch { gpu_rate_bps, latency_ps } = found.nvswitch;
+        Ok(Self(Network {
+            servers: found.servers,
+            gpus_per_server: found.gpus_per_server,
+            nvswitch: NvSwitch { gpu_rate: Rate(gpu_rate_bps), latency: Duration(latency_ps) },
+            parts: found.parts.iter().map(part).collect::<PyResult<_>>()?,
+            all_to_all: found.all_to_all.0,
+        }))
+    }
+}
+
+fn part(part: &Bound<'_, PyAny>) -> PyResult<Arc<dyn PartConfig>> {
+    let kind: String = part.getattr("kind")?.extract()?;
+    let found = PARTS.iter().find(|(known, _)| *known == kind);
+    let (_, reader) = found.ok_or_else(|| {
+        let known: Vec<&str> = PARTS.iter().map(|(known, _)| *known).collect();
+        NetworkInvalid::new_err(format!("no part '{kind}': expected one of {}", known.join(", ")))
+    })?;
+    reader(part)
+}
+
+#[derive(FromPyObject)]
+struct PyEps {
+    nics: u32,
+    nic_rate_bps: u64,
+    link_delay_ps: u64,
+    servers_per_tor: u32,
+    servers_per_pod: u32,
+    tor_uplink_bps: Option<u64>,
+    rail: bool,
+}
+
+impl From<PyEps> for Eps {
+    fn from(eps: PyEps) -> Self {
+        Self {
+            nics: eps.nics,
+            nic_rate: Rate(eps.nic_rate_bps),
+            link_delay: Duration(eps.link_delay_ps),
+            servers_per_tor: eps.servers_per_tor,
+            servers_per_pod: eps.servers_per_pod,
+            tor_uplink: eps.tor_uplink_bps.map(Rate),
+            rail: eps.rail,
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyOcs {
+    degree: u32,
+    nic_rate_bps: u64,
+    circuit_delay_ps: u64,
+    region_of_server: Column<u32>,
+    allocator: Name<Allocator>,
+    split: bool,
+    reconfigure: Name<Reconfigure>,
+    first: Name<FirstAllToAll>,
+    fixed_ps: u64,
+    per_pair_ps: u64,
+    control_ps: u64,
+    link_up_ps: u64,
+    keep_unchanged: bool,
+    relaying: Option<(u64, u64)>,
+    planes: Option<Name<Fibers>>,
+    failures: Option<PyFailures>,
+}
+
+#[derive(FromPyObject)]
+struct PyFailures {
+    nics: Vec<(u32, u32)>,
+    eps_nics: Vec<(u32, u32)>,
+    servers: Vec<u32>,
+    planes: Vec<u32>,
+}
+
+impl From<PyFailures> for Failures {
+    fn from(failures: PyFailures) -> Self {
+        let PyFailures { nics, eps_nics, servers, planes } = failures;
+        Self { nics, eps_nics, servers, planes }
+    }
+}
+
+impl From<PyOcs> for Ocs {
+    fn from(ocs: PyOcs) -> Self {
+        let chunk = ocs.relaying.unwrap_or_default();
+        Self {
+            degree: ocs.degree,
+            nic_rate: Rate(ocs.nic_rate_bps),
+            circuit_delay: Duration(ocs.circuit_delay_ps),
+            region_of_server: ocs.region_of_server.0,
+            planes: ocs.planes.map(|planes| planes.0),
+            relay_chunk: RelayChunk { bytes: chunk.0, latency: Duration(chunk.1) },
+            policy: Policy {
+                allocator: ocs.allocator.0,
+                when: ocs.reconfigure.0,
+                first: ocs.first.0,
+                split: ocs.split,
+                relaying: ocs.relaying.is_some(),
+            },
+            timing: SwitchTiming {
+                fixed: Duration(ocs.fixed_ps),
+                per_pair: Duration(ocs.per_pair_ps),
+                control: Duration(ocs.control_ps),
+                link_up: Duration(ocs.link_up_ps),
+                keep_unchanged: ocs.keep_unchanged,
+            },
+            failures: ocs.failures.map_or_else(Failures::default, Failures::from),
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyDirect {
+    link_rate_bps: u64,
+    link_delay_ps: u64,
+    relay_delay_ps: u64,
+    circuits: Column<u32>,
+    route_offsets: Column<u32>,
+    route_servers: Column<u32>,
+    cycle_offsets: Column<u32>,
+    cycle_servers: Column<u32>,
+    cycle_counts: Column<u32>,
+}
+
+impl TryFrom<PyDirect> for Direct {
+    type Error = PyErr;
+
+    fn try_from(direct: PyDirect) -> PyResult<Self> {
+        let routes = server_lists("route", &direct.route_offsets, &direct.route_servers)?;
+        let cycles = server_lists("cycle", &direct.cycle_offsets, &direct.cycle_servers)?;
+        if direct.cycle_counts.0.len() != cycles.len() {
+            return Err(NetworkInvalid::new_err("cycle_counts needs one entry per cycle"));
+        }
+        let circuit = |row: &[u32]| Circuit { a: row[0], b: row[1], count: row[2] };
+        let cycles = cycles.into_iter().zip(direct.cycle_counts.0);
+        Ok(Self {
+            link_rate: Rate(direct.link_rate_bps),
+            link_delay: Duration(direct.link_delay_ps),
+            relay_delay: Duration(direct.relay_delay_ps),
+            circuits: direct.circuits.0.chunks_exact(3).map(circuit).collect(),
+            routes: routes.into_iter().map(|servers| Route { servers }).collect(),
+            cycles: cycles.map(|(servers, count)| Cycle { servers, count }).collect(),
+        })
+    }
+}
+
+/// Lists of servers as one column and where each begins.
+fn server_lists(
+    name: &str,
+    offsets: &Column<u32>,
+    servers: &Column<u32>,
+) -> PyResult<Vec<Vec<u32>>> {
+    let exceed = || NetworkInvalid::new_err(format!("{name}_offsets exceed {name}_servers"));
+    (offsets.0.windows(2))
+        .map(|ends| servers.0.get(ends[0] as usize..ends[1] as usize))
+        .map(|servers| servers.map(<[u32]>::to_vec).ok_or_else(exceed))
+        .collect()
+}
+
+#[derive(FromPyObject)]
+struct PyScheduled {
+    link_rate_bps: u64,
+    link_delay_ps: u64,
+    circuits: Column<u32>,
+    dark_ps: Column<u64>,
+    hold_ps: Column<u64>,
+    min_bytes: u64,
+}
+
+impl TryFrom<PyScheduled> for ScheduledCircuits {
+    type Error = PyErr;
+
+    fn try_from(scheduled: PyScheduled) -> PyResult<Self> {
+        if scheduled.dark_ps.0.len() != scheduled.hold_ps.0.len() {
+            return Err(NetworkInvalid::new_err("hold_ps needs one entry per entry of dark_ps"));
+        }
+        let times = scheduled.dark_ps.0.iter().zip(&scheduled.hold_ps.0);
+        let mut slots: Vec<Slot> = times
+            .map(|(&dark, &hold)| Slot {
+                circuits: Vec::new(),
+                dark: Duration(dark),
+                hold: Duration(hold),
+            })
+            .collect();
+        for row in scheduled.circuits.0.chunks_exact(4) {
+            let count = slots.len();
+            let slot = slots.get_mut(row[0] as usize).ok_or_else(|| {
+                NetworkInvalid::new_err(format!("a circuit is in slot {} of {count}", row[0]))
+            })?;
+            slot.circuits.push(Circuit { a: row[1], b: row[2], count: row[3] });
+        }
+        Ok(Self {
+            link_rate: Rate(scheduled.link_rate_bps),
+            link_delay: Duration(scheduled.link_delay_ps),
+            slots,
+            min_bytes: scheduled.min_bytes,
+        })
+    }
+}
+
+/// One of a closed set of names.
+struct Name<T>(T);
+
+impl<'a, 'py, T: Choice> FromPyObject<'a, 'py> for Name<T> {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let given: String = name.extract()?;
+        T::parse(&given).map(Self).map_err(|error| NetworkInvalid::new_err(error.to_string()))
+    }
+}
+
+/// An array of any shape, row-major.
+struct Column<T>(Vec<T>);
+
+impl<'a, 'py, T: Element + Copy + 'py> FromPyObject<'a, 'py> for Column<T>
+where
+    Vec<T>: FromPyObject<'a, 'py>,
+{
+    type Error = PyErr;
+
+    fn extract(array: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyArrayLikeDyn<'_, T, AllowTypeChange> = array.extract()?;
+        Ok(Self(array.as_array().iter().copied().collect()))
+    }
+}
+
+/// Reads attributes; a wrong one is an error that names it and says why it is wrong.
+fn read<'py, T>(object: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    object.extract::<T>().map_err(|error| {
+        let py = object.py();
+        let Some(cause) = error.cause(py) else { return error };
+        if cause.is_instance_of::<NetworkInvalid>(py) {
+            return cause;
+        }
+        // "failed to extract field PyEps.nics" of what is Eps in Python
+        let text = error.value(py).to_string();
+        let attribute = text.rsplit_once(" field Py").map_or(text.as_str(), |(_, name)| name);
+        let reason = cause.value(py);
+        PyValueError::new_err(format!("{attribute} as given to the core: {reason}"))
+    })
+}
