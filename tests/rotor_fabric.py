@@ -1,4 +1,4 @@
-"""A fabric of a user: a rotor switch per circuit NIC, beside packet NICs if there are any.
+"""A fabric of a user: a rotor switch per circuit NIC, alongside packet NICs if there are any.
 
 All that it takes to add a fabric is such a file, and its class in ``lightloom.fabric.FABRICS``.
 """

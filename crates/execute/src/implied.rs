@@ -126,7 +126,7 @@ impl Step<'_> {
 
     fn need_route(&self, (from, to): (WorkerId, WorkerId), what: &str) -> Result<(), ExecuteError> {
         let (source, target) = self.placement.servers((from, to));
-        if !self.fabric.joins((source, target)) {
+        if !self.fabric.joins(source, target) {
             return Err(unfit(format!(
                 "no route from server {source} to server {target}, which {what} needs: add it to \
                  the fabric's routes"

@@ -136,7 +136,7 @@ impl Fabric {
     }
 
     /// Whether one server reaches another.
-    pub(crate) fn joins(&self, (from, to): (ServerId, ServerId)) -> bool {
+    pub(crate) fn joins(&self, from: ServerId, to: ServerId) -> bool {
         from == to || self.below().joins(from, to)
     }
 
