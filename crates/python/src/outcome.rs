@@ -58,7 +58,7 @@ impl StepOutcome {
             roles: roles.collect(),
             straggler_wait_ps: outcome.straggler_wait,
             carriers: outcome.ledger.columns.clone(),
-            purpose_bytes: purposes.map(|row| (row.name, row.carried.to_vec())).collect(),
+            purpose_bytes: purposes.map(|row| (row.name, row.carried)).collect(),
             circuits: CircuitCounters::new(&outcome.circuits).into_py_any(py)?,
             links: links.into_py_any(py)?,
             run_hash: format!("{:032x}", outcome.run_hash),

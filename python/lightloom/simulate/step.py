@@ -46,4 +46,5 @@ class StepRunner:
         }
         with core_errors(allocator, predictor):
             outcome = _core.execute(self.graph, self.network, options, progress, allocator, model)
-        return run_of(outcome, None if allocator is None else allocator.name, self.network.part(Ocs))
+        name = None if allocator is None else allocator.name
+        return run_of(outcome, name, self.network.part(Ocs))

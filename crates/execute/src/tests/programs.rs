@@ -1,6 +1,8 @@
 //! Programs other than a pipeline of MoE layers: streams, handles, groups and priorities.
 
 use super::{NIC, RING, US, carried, compute, one_ring, play, refuse, ring, wait};
+use crate::Network;
+use crate::parts::{Direct, Route};
 use crate::testing::{
     DP, EP, EXPERTS, IDLE, PP, WORK, all_to_all, direct, empty_graph, family, mixnet, packet, task,
     with_blocks,
@@ -8,9 +10,8 @@ use crate::testing::{
 use crate::{Options, Outcome, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, Circuit, Collective, CollectiveKind, Direct, FamilyId, Handle, Inside, Network,
-    Payload, Peer, Priority, Rate, Role, Route, StreamIndex, TableId, Tag, Task, TaskGraph,
-    TaskKind, WorkerId, WorkerTable,
+    Amount, Circuit, Collective, CollectiveKind, FamilyId, Handle, Inside, Payload, Peer, Priority,
+    Rate, Role, StreamIndex, TableId, Tag, Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
 
 fn on(stream: u8, task: Task) -> Task {
