@@ -25,7 +25,7 @@ ENTRIES = tomllib.loads((ROOT / "docs" / "glossary.toml").read_text())["avoid"]
 QUOTING = {
     "docs/glossary.md",
     "docs/decisions/0001-programs-per-stage.md",
-    "docs/decisions/0002-a-network-is-three-parts.md",
+    "docs/decisions/0002-a-network-is-a-list-of-parts.md",
     "docs/decisions/0007-one-event-per-hop.md",
 }
 RENAMED = re.compile(r"^### Renamed$.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
