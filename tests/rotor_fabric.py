@@ -78,6 +78,6 @@ class Rotor(FabricOptions):
             gpus=cluster.gpus,
             servers=cluster.servers,
             lines=tuple(lines),
-            fiber_length_m=counting.fibre_length_m,
+            fiber_length_m=counting.fiber_length_m,
             conventions=counting.conventions(),
         )

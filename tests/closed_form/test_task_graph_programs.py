@@ -136,7 +136,8 @@ def dualpipe(ranks, chunks, times):
 
 def bubbles(ranks, chunks, times):
     base = packet(ranks)
-    network = dataclasses.replace(base, eps=dataclasses.replace(base.eps, link_delay_ps=0))
+    parts = tuple(dataclasses.replace(part, link_delay_ps=0) for part in base.parts)
+    network = dataclasses.replace(base, parts=parts)
     run = simulate(dualpipe(ranks, chunks, times), network)
     return [run.role_s[f"rank {rank}"]["bubble"] for rank in range(ranks)]
 
