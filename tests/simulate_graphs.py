@@ -14,7 +14,7 @@ LINK_S, LOCAL_S = 1e-6, 2e-6
 NIC, GPU = 50e9, 450e9
 
 
-#: the family of the groups that exchange tokens, and that of a ring which a test adds
+#: the family of the groups of the all-to-alls, and that of a ring which a test adds
 EXPERTS, RING = 0, 1
 
 

@@ -86,7 +86,7 @@ def schedule_assign_planes(
     duplex: bool,
     effort: int,
 ) -> tuple[npt.NDArray[np.uint32] | None, str | None, list[tuple[int, int]]]: ...
-def schedule_assign_most(
+def schedule_assign_to_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
     duplex: bool,

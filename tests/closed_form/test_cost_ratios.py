@@ -72,12 +72,12 @@ def test_oversubscription_thins_the_layers_above_the_tor(rate):
     assert per_gpu(Oversub(), rate) >= expected * (1 - 1e-12)
 
 
-@pytest.mark.parametrize(("rate", "flat", "ahead"), [
+@pytest.mark.parametrize(("rate", "flat", "look_ahead"), [
     (100, 1008, 1133), (200, 1568, 1693), (400, 2408, 2533), (800, 3897, 4022),
 ])  # fmt: skip
-def test_topoopt_takes_a_panel_port_per_nic(rate, flat, ahead):
+def test_topoopt_takes_a_panel_port_per_nic(rate, flat, look_ahead):
     assert per_gpu(TopoOpt(), rate) == pytest.approx(flat)
-    assert per_gpu(TopoOpt(look_ahead=True), rate) == pytest.approx(ahead)
+    assert per_gpu(TopoOpt(look_ahead=True), rate) == pytest.approx(look_ahead)
 
 
 @pytest.mark.parametrize(("rate", "tree", "oversub", "mixnet"), [
@@ -137,12 +137,12 @@ def test_fiber_hardly_matters_at_400(length_m, expected):
     assert ratio(400, counting=counting) == pytest.approx(expected, abs=0.001)
 
 
-@pytest.mark.parametrize(("rate", "flat", "ahead"), [
+@pytest.mark.parametrize(("rate", "flat", "look_ahead"), [
     (100, 1.72, 1.53), (200, 1.72, 1.59), (400, 2.06, 1.96), (800, 1.99, 1.93),
 ])  # fmt: skip
-def test_mixnet_over_topoopt_is_not_slight(rate, flat, ahead):
+def test_mixnet_over_topoopt_is_not_slight(rate, flat, look_ahead):
     assert ratio(rate, MixNet(), TopoOpt()) == pytest.approx(flat, abs=0.005)
-    assert ratio(rate, MixNet(), TopoOpt(look_ahead=True)) == pytest.approx(ahead, abs=0.005)
+    assert ratio(rate, MixNet(), TopoOpt(look_ahead=True)) == pytest.approx(look_ahead, abs=0.005)
 
 
 @pytest.mark.parametrize(

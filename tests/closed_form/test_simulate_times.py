@@ -95,7 +95,7 @@ def test_the_busiest_server_bounds_an_all_to_all():
     assert bound * (1 - 1e-9) <= run.step_time_s <= 1.5 * bound
 
 
-def test_gather_exchange_scatter():
+def test_gather_all_to_all_scatter():
     """Two delegates for 8 GPUs each take in 3/4 of half of the bytes."""
     small = graph([Steps().all_to_all()], members=2, tokens=[[[0, 8 * 10**8], [0, 0]]])
     run = simulate(small, packet(2, "hierarchical", nics=2))

@@ -120,8 +120,8 @@ def test_reduction_beside_backward_is_faster_than_after_it():
     dense = toy_model(moe_layers=(False,) * 4)
     times = FakeCompute(attention_s=1e-5)
     slow = network(plan.gpus, 10_000_000_000)
-    beside, after = (
+    alongside, after = (
         simulate(build_toy(plan, dense, times, options=options).graph, slow).step_time_s
         for options in (WorkloadOptions(), WorkloadOptions(overlap_dp=False))
     )
-    assert beside < 0.9 * after
+    assert alongside < 0.9 * after

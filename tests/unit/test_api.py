@@ -82,15 +82,15 @@ def test_progress_may_stop_a_comparison():
 
 
 def test_an_allocator_of_a_user_chooses_the_circuits(comparison):
-    asked = []
+    recorded = []
 
     def none(requests):
-        asked.extend(requests)
+        recorded.extend(requests)
         return [np.zeros(request.demand.shape, dtype=np.uint16) for request in requests]
 
     always = {"fabric_options": {"mixnet": {"reconfigure": "always", "first": "block"}}}
     found = lightloom.compare("mixtral-8x7b", **SMALL, **always, allocator=none)
-    assert asked
+    assert recorded
     assert found.result("fat-tree").run_hash == comparison.result("fat-tree").run_hash
     assert found.result("mixnet").carried_bytes["ocs"] == 0
     assert comparison.result("mixnet").carried_bytes["ocs"] > 0

@@ -210,8 +210,8 @@ fn tasks(graph: &TaskGraph) -> impl Iterator<Item = (&Role, &Task)> {
     graph.roles.iter().flat_map(|role| role.tasks.iter().map(move |task| (role, task)))
 }
 
-/// Members of a group issue the same collectives, and those of all-to-alls sit on servers of their
-/// own.
+/// Members of a group issue the same collectives, and those of all-to-alls sit on different
+/// servers.
 fn check_family(
     graph: &TaskGraph,
     index: &Index,

@@ -99,13 +99,13 @@ pub(crate) struct Watcher {
 impl Observer for Watcher {
     fn progress(&mut self, _now: Time, done: u64) -> ControlFlow<()> {
         let fraction = done as f64 / self.total as f64;
-        let asked = Python::attach(|py| {
+        let outcome = Python::attach(|py| {
             py.check_signals()?;
             let Some(progress) = &self.progress else { return Ok(true) };
-            let answer = progress.call1(py, (fraction,))?;
-            Ok(answer.is_none(py) || answer.is_truthy(py)?)
+            let returned = progress.call1(py, (fraction,))?;
+            Ok(returned.is_none(py) || returned.is_truthy(py)?)
         });
-        match asked {
+        match outcome {
             Ok(true) => ControlFlow::Continue(()),
             Ok(false) => ControlFlow::Break(()),
             Err(error) => {

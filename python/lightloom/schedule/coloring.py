@@ -22,7 +22,7 @@ _MAX_PORTS = 1 << 20
 
 @dataclass(frozen=True)
 class FabricRoute:
-    """The way of every circuit of a permutation, and the setting of every switch.
+    """The route of every circuit of a permutation, and the setting of every switch.
 
     A switch's setting names the output of each input, -1 if dark. Inputs and outputs are numbered
     alike: first those towards the hosts, then those towards the next tier.

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array, vstack
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 #: circuits ``(n, n)``, False if there are none, None if time ran out
-Answer = npt.NDArray[np.uint16] | Literal[False] | None
+Proposal = npt.NDArray[np.uint16] | Literal[False] | None
 
 #: Part of a budget that HiGHS may take for nothing (its tolerance is 1e-6): lines are relaxed by
 #: this much, so that "infeasible" is never the work of rounding.
@@ -83,16 +83,16 @@ def closest(start: Found, lines: Lines, rate: Callable[[npt.NDArray[np.uint16]],
         low, high = start.bound_s, start.time_s
         # The known circuits are near the optimum: first try to prove them.
         target = high / (1 + 0.95 * gap) if high <= low * (1 + 8 * gap) else (low * high) ** 0.5
-        answer = circuits_by(lines, target, until)
-        if answer is None:
+        proposal = circuits_by(lines, target, until)
+        if proposal is None:
             break
-        if answer is False:
+        if proposal is False:
             start = Found(start.circuits, high, target)
             continue
-        found = rate(answer)
+        found = rate(proposal)
         if found >= high:
             break
-        start = Found(answer, found, low)
+        start = Found(proposal, found, low)
     return start
 
 
@@ -104,11 +104,11 @@ def _any_time(
     over_eps = np.divide(sums, lines.eps, out=np.zeros_like(sums), where=lines.eps > 0)
     # Circuits that give every pair a way are done by then.
     latest = max(float(over_eps.max()), float(lines.bytes_.max()) / lines.circuit)
-    answer = circuits_by(lines, max(latest, start.bound_s), until)
-    if answer is None or answer is False:
+    proposal = circuits_by(lines, max(latest, start.bound_s), until)
+    if proposal is None or proposal is False:
         return start
-    found = rate(answer)
-    return Found(answer, found, start.bound_s) if found < start.time_s else start
+    found = rate(proposal)
+    return Found(proposal, found, start.bound_s) if found < start.time_s else start
 
 
 def circuits_by(

@@ -160,7 +160,7 @@ def allocate_on_planes(
     if plan.verdict == "assigned":
         return found, plan.nics
     working = _working(n, planes, region.failed)
-    rows = _core.schedule_assign_most(found.circuits, working, bool(duplex), EFFORT)
+    rows = _core.schedule_assign_to_planes(found.circuits, working, bool(duplex), EFFORT)
     return _refill(demand, region, PlanePlan("assigned", rows, "", working, bool(duplex)))
 
 

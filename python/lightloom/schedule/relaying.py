@@ -1,8 +1,8 @@
 """Two-hop relaying: demand over circuits, the EPS, and third servers that pass bytes on.
 
-Where a region has more servers than a server has circuits, most pairs have no circuit of their
-own. A third server may then take bytes in over a circuit (or the EPS) and pass them on over the EPS
-or a circuit. Matrices are servers x servers, row = source, column = destination; circuits are
+Where a region has more servers than a server has circuits, most pairs have no direct
+circuit. A third server may then take bytes in over a circuit (or the EPS) and pass them on over the
+EPS or a circuit. Matrices are servers x servers, row = source, column = destination; circuits are
 duplex. Times are at line rate, flow is fluid; what relaying costs is charged as
 :class:`RelayCost` says.
 """

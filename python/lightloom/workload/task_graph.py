@@ -233,7 +233,7 @@ class WorkerTable:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where workers sit, and which of them exchange data over circuits.
+    """Where workers sit, and which of them send data over circuits.
 
     Attributes
     ----------

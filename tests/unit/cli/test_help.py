@@ -63,7 +63,6 @@ def test_every_option_has_full_sentences(name):
         assert text.endswith("."), option.flag
         assert text[0].isupper() or text.split(":")[0].replace("-", "").isalpha(), option.flag
         assert "{" not in text, option.flag
-        assert not re.search(r"\b(signs|beside|blind|foretell|ahead)\b", text), option.flag
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -349,12 +349,12 @@ def test_rails(lightloom):
     assert "4 rails and servers of 4, NVLinks of 900 Gb/s, with 8 hosts at 100 Gb/s" in text
     found = rows(Path("t.csv").read_text())
     # from host 0 to host 5, that is on the rail of host 1
-    way = [
+    path = [
         (row["from_node"], row["to_node"])
         for row in found
         if (row["flow"], row["number"], row["event"], row["kind"]) == ("4", "0", "sent", "data")
     ]
-    assert way == [("0", "nvswitch-0"), ("nvswitch-0", "1"), ("1", "rail-1"), ("rail-1", "5")]
+    assert path == [("0", "nvswitch-0"), ("nvswitch-0", "1"), ("1", "rail-1"), ("rail-1", "5")]
 
 
 def test_a_stuck_network_has_a_status_of_its_own(monkeypatch, capsys):

@@ -40,7 +40,7 @@ def test_balanced_loads_with_node_limit(experts, top_k, groups, top_groups):
         * sum((-1) ** (t - i) * comb(t, i) * comb(i * size, top_k) for i in range(t + 1))
         for t in range(1, top_groups + 1)
     }
-    touched = sum(t * ways for t, ways in exactly.items()) / sum(exactly.values())
+    touched = sum(t * count for t, count in exactly.items()) / sum(exactly.values())
     assert reached.sum() / shape.tokens_per_rank == pytest.approx(touched, rel=1e-6)
     assert reached / shape.tokens_per_rank == pytest.approx(touched / groups, rel=1e-6)
 

@@ -50,7 +50,7 @@ def spans_of_stage(stage):
 
 def make_timeline():
     rows = [(stage * 4, 0, *row) for stage in range(STAGES) for row in spans_of_stage(stage)]
-    # two sends at once beside stage 1
+    # two sends at once alongside stage 1
     rows += [(4, 1, StepCategory.PP, 2.0, 3.0, NONE, 0), (4, 1, StepCategory.DP, 2.5, 4.0, 3, NONE)]
     worker, stream, category, start, end, layer, micro_batch = zip(*rows, strict=True)
     return Timeline(

@@ -118,7 +118,7 @@ def test_hostile_text_is_escaped_everywhere(make_comparison):
     assert any(tip.startswith(f"{HOSTILE}: 50,000 tokens/s") for tip in outline.tips)
 
 
-def test_answers(make_comparison):
+def test_findings(make_comparison):
     comparison = make_comparison()
     styles = fabric_styles([(r.fabric, r.kind) for r in comparison.results])
     fastest, cheapest, by_network, by_cluster = tiles(comparison, styles)

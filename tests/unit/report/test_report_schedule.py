@@ -174,8 +174,8 @@ def ring(neighbors, pairs):
     held = np.zeros((6, 6), dtype=np.uint16)
     for a, b in neighbors:
         held[a, b] = held[b, a] = 1
-    asked = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
-    return compare_schedules(asked, Choice(("bvn",), ("static", "best", "exact"), relay=True))
+    problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
+    return compare_schedules(problem, Choice(("bvn",), ("static", "best", "exact"), relay=True))
 
 
 def test_pairs_without_a_route_are_reported():
@@ -194,8 +194,8 @@ def test_pairs_without_a_route_are_reported():
 
 def test_relaying_that_does_not_pay_says_why():
     demand = np.full((3, 3), 10**6, dtype=np.uint64)
-    asked = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
-    found = compare_schedules(asked, Choice(("bvn",), ("static",), relay=True))
+    problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
+    found = compare_schedules(problem, Choice(("bvn",), ("static",), relay=True))
     assert verdict(found)[-1] == (
         "Relaying does not pay: no routing with relays is faster than one hop."
     )
@@ -246,16 +246,16 @@ def test_page_has_tables_and_drawings(found, tmp_path):
 
 
 def test_page_and_drawing_of_nothing(tmp_path):
-    asked = drawn("pair", 4)
-    cut = ScheduleComparison(asked, profile_of(asked.demand), interrupted=True)
+    problem = drawn("pair", 4)
+    cut = ScheduleComparison(problem, profile_of(problem.demand), interrupted=True)
     write_schedule_drawing(cut, tmp_path / "a.svg")
     assert not (tmp_path / "a.svg").exists()
     assert "Interrupted" in render_schedule(cut)
 
 
 def test_rectangles_have_a_page_without_matrices():
-    asked = Problem("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
-    text = render_schedule(compare_schedules(asked, Choice(("bvn",), ())))
+    problem = Problem("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
+    text = render_schedule(compare_schedules(problem, Choice(("bvn",), ())))
     assert "Rows: 2 sources" in text
     assert "row sends to column" not in text
 

@@ -136,7 +136,7 @@ def test_nics_of_circuits_that_stay_do_not_move():
     assert len(after) == 2
 
 
-def test_answers_are_frozen(demand):
+def test_results_are_frozen(demand):
     found = allocate(demand, ports=2, **RATES)
     with pytest.raises(FrozenInstanceError):
         found.makespan_s = 0.0

@@ -64,8 +64,8 @@ def test_the_timeline_of_a_worker_is_its_time():
     assert names == ["bubble", "pp", "expert"]
     assert line.start_s[own].tolist()[1:] == line.end_s[own].tolist()[:-1]
     assert line.end_s[own][-1] == pytest.approx(run.step_time_s)
-    beside = line.stream == 1
-    assert line.start_s[beside][0] == pytest.approx(1e-3)
+    alongside = line.stream == 1
+    assert line.start_s[alongside][0] == pytest.approx(1e-3)
     assert simulate(pipeline(), packet(2)).timeline.worker.size == 0
 
 

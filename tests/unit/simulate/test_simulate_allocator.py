@@ -22,11 +22,11 @@ def step(rounds=3):
     return graph([steps], members=4, tokens=tokens)
 
 
-def best(questions):
+def best(requests):
     """As the network's own allocator."""
     return [
         allocate_region(q.demand, q.region, method="best", previous=q.previous).circuits
-        for q in questions
+        for q in requests
     ]
 
 
@@ -34,15 +34,15 @@ def network(policy="break-even", **options):
     return mixnet(4, reconfigure=policy, fixed_ps=10**9, **options)
 
 
-class Asked:
-    """Keeps what it is asked."""
+class Recorder:
+    """Keeps the requests it gets."""
 
     def __init__(self):
         self.calls = []
 
-    def __call__(self, questions):
-        self.calls.append(list(questions))
-        return best(questions)
+    def __call__(self, requests):
+        self.calls.append(list(requests))
+        return best(requests)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -55,50 +55,52 @@ def test_an_allocator_in_python_is_as_good_as_the_same_in_rust(policy):
 
 
 def test_what_it_is_asked():
-    asked = Asked()
-    simulate(step(), network("always", split=False), plugins=Plugins(allocator=asked))
-    assert [len(call) for call in asked.calls] == [1, 1, 1]
-    question = asked.calls[0][0]
-    assert question.demand.shape == question.previous.shape == (4, 4)
-    assert question.demand.dtype == np.uint64
-    assert question.region.ports.tolist() == [6, 6, 6, 6]
-    assert (question.region.circuit_gbps, question.region.eps_gbps) == (400, 800)
-    assert question.region.split is False
-    assert question.region.allowed is None
+    recorder = Recorder()
+    simulate(step(), network("always", split=False), plugins=Plugins(allocator=recorder))
+    assert [len(call) for call in recorder.calls] == [1, 1, 1]
+    request = recorder.calls[0][0]
+    assert request.demand.shape == request.previous.shape == (4, 4)
+    assert request.demand.dtype == np.uint64
+    assert request.region.ports.tolist() == [6, 6, 6, 6]
+    assert (request.region.circuit_gbps, request.region.eps_gbps) == (400, 800)
+    assert request.region.split is False
+    assert request.region.allowed is None
 
 
-def test_the_questions_of_a_decision_come_together():
-    asked = Asked()
-    simulate(step(), network("oracle"), plugins=Plugins(allocator=asked))
-    # Three blocks ahead and their sum; only the first answer starts from what is there.
-    assert [q.previous is None for q in asked.calls[0]] == [False, True, True, True]
-    total = sum(int(q.demand.sum()) for q in asked.calls[0][:3])
-    assert int(asked.calls[0][3].demand.sum()) == 2 * total
+def test_the_requests_of_a_decision_come_together():
+    recorder = Recorder()
+    simulate(step(), network("oracle"), plugins=Plugins(allocator=recorder))
+    # Three blocks ahead and their sum; only the first proposal starts from what is there.
+    assert [q.previous is None for q in recorder.calls[0]] == [False, True, True, True]
+    total = sum(int(q.demand.sum()) for q in recorder.calls[0][:3])
+    assert int(recorder.calls[0][3].demand.sum()) == 2 * total
 
 
 def test_regions_are_told_which_pairs_may_be_joined():
-    asked = Asked()
+    recorder = Recorder()
     regions = np.array([0, 0, 1, 1], np.uint32)
-    simulate(step(), network("always", region_of_server=regions), plugins=Plugins(allocator=asked))
-    allowed = asked.calls[0][0].region.allowed
+    simulate(
+        step(), network("always", region_of_server=regions), plugins=Plugins(allocator=recorder)
+    )
+    allowed = recorder.calls[0][0].region.allowed
     assert allowed[0].tolist() == [True, True, False, False]
 
 
-def test_equal_questions_are_shared():
-    asked, again = Asked(), Asked()
-    shared = simulate(step(9), network(), plugins=Plugins(allocator=asked))
+def test_equal_requests_are_shared():
+    recorder, again = Recorder(), Recorder()
+    shared = simulate(step(9), network(), plugins=Plugins(allocator=recorder))
     every = simulate(step(9), network(), plugins=Plugins(allocator=again), share_equal_work=False)
     assert shared.run_hash == every.run_hash
     assert shared.circuits.shared > 0
-    count = [sum(map(len, calls)) for calls in (asked.calls, again.calls)]
+    count = [sum(map(len, calls)) for calls in (recorder.calls, again.calls)]
     assert count[0] == shared.circuits.allocations - shared.circuits.shared < count[1]
 
 
 def test_circuits_of_its_own_choice_are_taken():
-    def couples(questions):
+    def couples(requests):
         circuits = np.zeros((4, 4))
         circuits[0, 1] = circuits[1, 0] = circuits[2, 3] = circuits[3, 2] = 6
-        return [circuits for _ in questions]
+        return [circuits for _ in requests]
 
     run = simulate(
         step(1), network("always"), plugins=Plugins(allocator=couples), timeline_workers=[0]
@@ -113,7 +115,7 @@ class OwnError(Exception):
 
 @pytest.mark.parametrize("error", [OwnError("x"), ValueError("y"), KeyboardInterrupt("z")])
 def test_what_it_raises_is_raised_as_it_is(error):
-    def failing(_questions):
+    def failing(_requests):
         raise error
 
     with pytest.raises(type(error)) as caught:
@@ -129,7 +131,7 @@ def circuits_with(*changes):
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("proposal", "message"),
     [
         (circuits_with((0, 1, 3)), r"allocator: 3 circuits from 0 to 1 but 0 back: expected a sym"),
         (circuits_with((0, 1, 7), (1, 0, 7)), r"allocator: server 0 has 6 ports but 7 circuits"),
@@ -139,18 +141,22 @@ def circuits_with(*changes):
         (np.zeros(3), r"allocator: circuits: expected a square matrix, got shape \(3,\)"),
     ],
 )
-def test_circuits_that_cannot_be_are_refused(answer, message):
+def test_circuits_that_cannot_be_are_refused(proposal, message):
     with pytest.raises(InputError, match=message) as caught:
-        simulate(step(), network(), plugins=Plugins(allocator=lambda asked: [answer] * len(asked)))
+        simulate(
+            step(),
+            network(),
+            plugins=Plugins(allocator=lambda recorder: [proposal] * len(recorder)),
+        )
     assert "\n" not in str(caught.value)
 
 
 def test_every_question_needs_an_answer():
     with pytest.raises(InputError, match=r"^allocator: 0 proposals for 1 requests$"):
-        simulate(step(), network("always"), plugins=Plugins(allocator=lambda _asked: []))
+        simulate(step(), network("always"), plugins=Plugins(allocator=lambda _requests: []))
 
 
 def test_it_is_not_asked_without_circuits_to_decide():
-    asked = Asked()
-    simulate(step(), network("never"), plugins=Plugins(allocator=asked))
-    assert asked.calls == []
+    recorder = Recorder()
+    simulate(step(), network("never"), plugins=Plugins(allocator=recorder))
+    assert recorder.calls == []

@@ -12,7 +12,7 @@ from lightloom.simulate import run as module
 MTU, HEADER = 4096, 64
 
 
-def exchange(tokens):
+def all_to_all(tokens):
     steps = Steps().all_to_all(first=True)
     return graph([steps], members=len(tokens), tokens=[tokens])
 
@@ -25,7 +25,7 @@ def uneven(members, scale=100_000):
 
 def test_one_pair_takes_what_store_and_forward_takes():
     # eight NICs with ten packets each, over two links
-    pair = exchange(np.array([[0, 8 * 10 * MTU], [0, 0]]))
+    pair = all_to_all(np.array([[0, 8 * 10 * MTU], [0, 0]]))
     run = simulate(pair, packet(2), network_model=Packets("ideal"))
     expected = (10 + 1) * (MTU + HEADER) / NIC + 2 * LINK_S
     assert run.step_time_s == pytest.approx(expected, rel=1e-9)
@@ -34,7 +34,7 @@ def test_one_pair_takes_what_store_and_forward_takes():
 
 
 def test_phases_take_what_packets_take():
-    step, network = exchange(uneven(4)), packet(4)
+    step, network = all_to_all(uneven(4)), packet(4)
     for transport in ("ideal", "dctcp"):
         packets = Packets(transport)
         whole = simulate(step, network, network_model=packets)
@@ -49,7 +49,7 @@ def test_phases_take_what_packets_take():
 
 
 def test_circuits_carry_packets():
-    step, network = exchange(uneven(4)), mixnet(4)
+    step, network = all_to_all(uneven(4)), mixnet(4)
     flows = simulate(step, network)
     run = simulate(step, network, network_model="packet")
     assert run.purpose_bytes == flows.purpose_bytes
@@ -57,7 +57,7 @@ def test_circuits_carry_packets():
 
 
 def test_large_steps_have_to_be_asked_for(monkeypatch):
-    step = exchange(uneven(4))
+    step = all_to_all(uneven(4))
     monkeypatch.setattr(module, "MAX_PACKET_HOPS", 100)
     with pytest.raises(InputError, match="packet-hops, over 1e\\+02: simulate its phases"):
         simulate(step, packet(4), network_model="packet")
@@ -66,14 +66,14 @@ def test_large_steps_have_to_be_asked_for(monkeypatch):
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(FabricError, match="transport = 'tcp': expected one of ideal"):
-        simulate(exchange(uneven(2)), packet(2), network_model=Packets("tcp"))
+        simulate(all_to_all(uneven(2)), packet(2), network_model=Packets("tcp"))
     with pytest.raises(FabricError, match="mtu 70000 B"):
         Phases(packet(2), Packets("ideal", mtu_bytes=70_000))
     with pytest.raises(InputError, match="0 phases to simulate"):
         Phases(packet(2), Packets(), 0)
     unknown = Phases(packet(2), Packets(), purposes=["all"])
     with pytest.raises(InputError, match="purpose 'all': expected tp, ep, pp, dp, cp"):
-        unknown.survey(exchange(uneven(2)), packet(2))
+        unknown.survey(all_to_all(uneven(2)), packet(2))
 
 
 def test_interrupts_keep_what_was_simulated():

@@ -345,8 +345,8 @@ fn ocs(job: &Job) -> Ocs {
     }
 }
 
-/// A ring over all servers (4 links each way of every neighbour) and a circulant in each EP group;
-/// pairs without a link of their own take the ring of their group or of the job.
+/// A ring over all servers (4 links each way of every neighbor) and a circulant in each EP group;
+/// pairs without a direct link take the ring of their group or of the job.
 fn direct(job: &Job) -> Direct {
     let mut circuits = Vec::new();
     let mut routes = Vec::new();

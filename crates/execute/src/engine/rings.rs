@@ -168,8 +168,8 @@ impl<'a> Rings<'a> {
         let gpus = u64::from(context.placement.gpus);
         let own = context.fabric.local_time(circulation.edge_bytes.div_ceil(gpus));
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
-        let under_way = u64::from(context.fabric.links.ends_on_arrival());
-        let steps = u128::from(circulation.steps - under_way);
+        let in_flight = u64::from(context.fabric.links.ends_on_arrival());
+        let steps = u128::from(circulation.steps - in_flight);
         let startup = u128::from(longest) * steps / u128::from(circulation.edges);
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
         ring.local_edges = context.now + local;

@@ -137,7 +137,7 @@ pub struct RingOrder {
     pub order: Vec<u32>,
     /// Bytes over each edge.
     pub bytes: u64,
-    /// Whether edges have circuits of their own.
+    /// Whether edges have dedicated circuits.
     pub has_own_circuits: bool,
 }
 

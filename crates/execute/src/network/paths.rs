@@ -30,7 +30,7 @@ impl PartId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathId(u32);
 
-/// What a path is, besides its links.
+/// What a path is, in addition to its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
     /// The part of the network over which bytes leave their source.

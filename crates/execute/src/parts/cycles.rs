@@ -84,7 +84,7 @@ impl Cycles {
         let mut servers: Vec<u32> = by_server.keys().copied().collect();
         servers.sort_unstable();
         let Some(cycles) = self.by_servers.get(&servers) else {
-            return both_ways((0..members.len() as u32).collect(), bytes, false).collect();
+            return both_directions((0..members.len() as u32).collect(), bytes, false).collect();
         };
         let capacities = self.capacities(cycles, capacity);
         cycles
@@ -93,7 +93,7 @@ impl Cycles {
             .flat_map(|(&cycle, share)| {
                 let servers = &self.cycles[cycle as usize].servers;
                 let order = servers.iter().flat_map(|server| by_server[server].iter().copied());
-                both_ways(order.collect(), share, true)
+                both_directions(order.collect(), share, true)
             })
             .collect()
     }
@@ -124,7 +124,7 @@ impl Cycles {
 }
 
 /// An order and its reverse, half each; two members use both directions already.
-fn both_ways(
+fn both_directions(
     order: Vec<u32>,
     bytes: u64,
     has_own_circuits: bool,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_without_a_cycle_goes_both_ways_in_its_own_order() {
+    fn a_ring_without_a_cycle_goes_both_directions_in_its_own_order() {
         let found = cycles(&[]).ring_orders(&servers(&[4, 7, 9]), 101, plenty);
         let order = |order: &[u32], bytes| RingOrder {
             order: order.to_vec(),

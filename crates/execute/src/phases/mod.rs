@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Bytes of phases that are kept until they are simulated.
-const MOST_BYTES: usize = 2 << 30;
+const MAX_PENDING_BYTES: usize = 2 << 30;
 
 /// What is known of the phases of one purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -180,7 +180,7 @@ impl PhaseBook {
     /// Bytes that the phases still to be simulated take of the memory, beyond which no more are
     /// kept.
     pub(crate) fn is_full(&self) -> bool {
-        self.pending_bytes > MOST_BYTES
+        self.pending_bytes > MAX_PENDING_BYTES
     }
 
     /// The stretch of a phase; 1 while nothing of its purpose is known.
@@ -217,9 +217,9 @@ impl PhaseBook {
     /// Keeps a phase for simulation, if it is among the chosen.
     fn keep(&mut self, key: (usize, u128), phase: Phase, hops: u64) {
         let (kind, digest) = key;
-        if let Some(most) = self.sample {
+        if let Some(max_count) = self.sample {
             let range = (kind, 0)..(kind + 1, 0);
-            if self.pending.range(range.clone()).count() >= most {
+            if self.pending.range(range.clone()).count() >= max_count {
                 let last = *self.pending.range(range).next_back().expect("counted").0;
                 if last.1 < digest {
                     return;
@@ -240,7 +240,7 @@ impl PhaseBook {
         if self.is_full() {
             return Err(invalid(format!(
                 "the phases to simulate take over {} GiB of memory; sample some of them",
-                MOST_BYTES >> 30
+                MAX_PENDING_BYTES >> 30
             )));
         }
         let mut done = 0;

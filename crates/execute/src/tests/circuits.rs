@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MS: u64 = 1000 * US;
 
-/// Four servers; 0 and 1, 2 and 3 exchange much in block 0; 0 and 2, 1 and 3 in block 1.
+/// Four servers; 0 and 1, 2 and 3 send much to each other in block 0; 0 and 2, 1 and 3 in block 1.
 fn graph(between: u64) -> TaskGraph {
     let pairs = |pairs: [(usize, usize); 2]| {
         let mut tokens = vec![0; 16];
@@ -61,7 +61,7 @@ fn the_first_one_may_block() {
     let block = play(&graph(40 * MS), &network);
     assert_eq!(block.circuits.reconfigurations, 2);
     assert_eq!(spent(&block, 0, RECONFIGURATION), 4 * 25 * MS);
-    // The tailored circuits of the first all-to-all are faster, but not by 25 ms.
+    // The circuits chosen for of the first all-to-all are faster, but not by 25 ms.
     assert!(block.step.0 > reuse.step.0 + 20 * MS && block.step.0 < reuse.step.0 + 25 * MS);
 }
 
@@ -70,7 +70,8 @@ fn never_means_the_circuits_of_the_start() {
     let policy = ocs_when(4, Reconfigure::Never);
     let outcome = play(&graph(40 * MS), &with(policy));
     assert_eq!(outcome.circuits.decisions, 0);
-    // The circulant joins 0 and 1 by two or three circuits; all six serve them when tailored.
+    // The circulant joins 0 and 1 by two or three circuits; all six serve them when chosen for
+    // them.
     assert!(outcome.step > play(&graph(40 * MS), &mixnet(4)).step);
 }
 

@@ -1,7 +1,7 @@
 //! Runs of small graphs against closed forms.
 
+mod all_to_all;
 mod circuits;
-mod exchange;
 mod failures;
 mod local;
 mod packets;

@@ -110,10 +110,10 @@ fn relays_pass_packets_on_over_their_nvswitch() {
     let outcome = play_packets(&graph, &direct(3, line()), "ideal");
     // Two links of NICs and twice the NVSwitch of the relay, on which both flows may meet.
     let crossing = WIRE * 8 * 1000 / 28_800;
-    let exchange = (50 + 1) * WIRE * NIC + 2 * US + 3 * US + 2 * crossing;
+    let all_to_all = (50 + 1) * WIRE * NIC + 2 * US + 3 * US + 2 * crossing;
     let flows = play(&graph, &direct(3, line()));
     let scattering = flows.step.0 - (50 * MTU * NIC + 5 * US);
-    let expected = exchange + scattering;
+    let expected = all_to_all + scattering;
     assert!(outcome.step.0.abs_diff(expected) <= 2 * crossing, "{} {expected}", outcome.step.0);
     assert_eq!(carried(&outcome, "ep")[1..], [0, 0, bytes, bytes]);
 }
@@ -133,7 +133,7 @@ fn every_circuit_of_every_bundle_carries_alike() {
 
 #[test]
 fn circuits_go_dark_and_come_up() {
-    // 0 and 1, 2 and 3 exchange much at first, 0 and 2, 1 and 3 then.
+    // 0 and 1, 2 and 3 send much to each other at first, 0 and 2, 1 and 3 then.
     let pairs = |pairs: [(usize, usize); 2]| {
         let mut tokens = vec![0; 16];
         for (a, b) in pairs {
@@ -174,14 +174,14 @@ fn regions_relay_packets() {
 fn as_packets_shrink_times_become_those_of_flows() {
     // From everywhere to everywhere, and a pipeline and a ring of three.
     let tokens: Vec<u32> = (0..9).map(|cell| if cell % 4 == 0 { 0 } else { 4_000_000 }).collect();
-    let exchange = one(&tokens, 3);
+    let all_to_all = one(&tokens, 3);
     let mut sends = empty_graph(2, 1, 1);
     sends.roles[0].tasks = vec![send(1, 1, 8_000_000)];
     sends.roles[1].tasks = vec![receive(0, 1)];
     let mut rings = empty_graph(1, 1, 3);
     rings.families.push(one_ring(3));
     rings.roles[0].tasks = vec![ring(CollectiveKind::AllReduce, 1, 8_000_000, 0), wait(1)];
-    for (graph, servers) in [(&exchange, 3), (&sends, 2), (&rings, 3)] {
+    for (graph, servers) in [(&all_to_all, 3), (&sends, 2), (&rings, 3)] {
         let flows = play(graph, &packet(servers));
         let excess = |mtu: u32| {
             let mut options = options("ideal");

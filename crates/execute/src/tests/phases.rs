@@ -62,7 +62,7 @@ fn of_all_to_alls(book: &PhaseBook) -> PhaseCount {
 
 #[test]
 fn where_phases_do_not_overlap_nothing_is_lost() {
-    // Three exchanges, of which two are equal, with compute of equal length between.
+    // Three all-to-alls, of which two are equal, with compute of equal length between.
     let (first, second) = (uneven(6, 100_000), uneven(6, 30_000));
     let mut graph = with_blocks(empty_graph(1, 1, 6), &[&first, &second]);
     let between = compute(1000 * US);
@@ -81,7 +81,7 @@ fn where_phases_do_not_overlap_nothing_is_lost() {
             "{name}"
         );
         assert!(found.step > flows.step, "{name}");
-        assert_eq!(found.ledger, flows.ledger, "books count bytes, not what stands for them");
+        assert_eq!(found.ledger, flows.ledger, "the ledger counts bytes, not what stands for them");
         assert_eq!(found.links[0].carried_bytes, flows.links[0].carried_bytes);
     }
     for (name, network) in

@@ -14,8 +14,8 @@ use lightloom_schedule::Request;
 
 const MS: u64 = 1000 * US;
 
-/// What two tailored circuits save in one all-to-all of the graphs below: 60 MB go over 8 NICs of
-/// 400 Gb/s instead of 4.
+/// What two circuits for the demand save in one all-to-all of the graphs below: 60 MB go over 8
+/// NICs of 400 Gb/s instead of 4.
 const SAVED: u64 = 150 * US;
 
 fn pairs(pairs: [(usize, usize); 2]) -> Vec<u32> {
@@ -26,7 +26,7 @@ fn pairs(pairs: [(usize, usize); 2]) -> Vec<u32> {
     tokens
 }
 
-/// One group on four servers; each block has two pairs that exchange much.
+/// One group on four servers; each block has two pairs that send much.
 fn graph(tasks: Vec<Task>) -> TaskGraph {
     let blocks = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
     let blocks: Vec<&[u32]> = blocks.iter().map(Vec::as_slice).collect();
@@ -44,7 +44,7 @@ fn run(graph: &TaskGraph, policy: Reconfigure, delay: u64) -> Outcome {
     play(graph, &network(policy, delay))
 }
 
-fn exchange(block: u32, transposed: bool, first: bool, layer: u16) -> Task {
+fn layer_all_to_all(block: u32, transposed: bool, first: bool, layer: u16) -> Task {
     let mut task = Task { layer, micro_batch: 0, ..all_to_all(block, first) };
     if let TaskKind::Collective(collective) = &mut task.kind
         && let Payload::Block { transposed: flag, .. } = &mut collective.payload
@@ -61,7 +61,7 @@ fn there_and_back(layers: u16, between: u64) -> TaskGraph {
     for (layer, first) in passes {
         for transposed in [false, true] {
             tasks.push(compute(between));
-            tasks.push(exchange(u32::from(layer), transposed, first && !transposed, layer));
+            tasks.push(layer_all_to_all(u32::from(layer), transposed, first && !transposed, layer));
         }
     }
     graph(tasks)
@@ -251,7 +251,7 @@ fn forward(blocks: &[u32], between: u64) -> TaskGraph {
     let mut tasks = Vec::new();
     for (micro_batch, &block) in blocks.iter().enumerate() {
         for transposed in [false, true] {
-            let task = exchange(block, transposed, !transposed, 0);
+            let task = layer_all_to_all(block, transposed, !transposed, 0);
             tasks.extend([compute(between), Task { micro_batch: micro_batch as u16, ..task }]);
         }
     }

@@ -93,9 +93,9 @@ fn a_pair_without_a_route_is_named() {
          routes"
     );
     let cycles = vec![Cycle { servers: vec![1, 0], count: 1 }];
-    let one_way = Direct { cycles, ..network.clone() };
+    let one_direction = Direct { cycles, ..network.clone() };
     let text = "cycle [1, 0] has no route from server 1 to server 0";
-    assert_eq!(refuse(&graph, &direct(2, one_way)), text);
+    assert_eq!(refuse(&graph, &direct(2, one_direction)), text);
     let broken = Direct { routes: vec![Route { servers: vec![0, 2] }], ..network };
     assert_eq!(refuse(&graph, &direct(3, broken)), "route [0, 2] crosses a missing circuit");
 }

@@ -105,7 +105,7 @@ fn groups_that_share_servers_relay_too() {
     assert_eq!(outcome, play(&graph, &region(4, 2, Some(CHUNK))));
 }
 
-/// Whether routings are shared between equal questions makes no difference to what comes out.
+/// Whether routings are shared between equal requests makes no difference to what comes out.
 #[test]
 fn shared_routings_change_nothing() {
     let graph = hot_columns(16);

@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn books_balance_and_repeat(
+    fn ledgers_balance_and_repeat(
         tokens in prop::collection::vec(0_u32..3_000_000, 48),
         work in prop::collection::vec(0..200 * US, 1..5),
     ) {

@@ -165,13 +165,13 @@ impl ProgressReporter<'_> {
     fn report(&mut self, now: Time, hops: u64) -> bool {
         self.last = Instant::now();
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
-        let asked = Python::attach(|py| {
+        let outcome = Python::attach(|py| {
             let Some(progress) = &self.progress else { return Ok(true) };
             let finished = FinishedColumns::new(py, &finished);
             let wish = progress.call1(py, (now.0, hops, self.expected, finished))?;
             Ok(wish.is_none(py) || wish.is_truthy(py)?)
         });
-        asked.unwrap_or_else(|error| {
+        outcome.unwrap_or_else(|error| {
             self.error = Some(error);
             false
         })

@@ -21,7 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_assign_most, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_assign_to_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
     Ok(())
 }
@@ -250,7 +250,7 @@ fn schedule_assign_planes<'py>(
 }
 
 #[pyfunction]
-fn schedule_assign_most<'py>(
+fn schedule_assign_to_planes<'py>(
     py: Python<'py>,
     circuits: PyReadonlyArray2<'py, u16>,
     working: PyReadonlyArray2<'py, bool>,

@@ -177,14 +177,16 @@ def fit_gradient(
     square, cross = moments(window)
     # the trace bounds the largest eigenvalue, and nearly is it: loads point the same way
     pace = 1 / float(np.trace(square))
-    current, ahead, momentum = start, start, 1.0
+    current, extrapolated, momentum = start, start, 1.0
     for _ in range(maximum):
-        following = project_columns(ahead - pace * (ahead @ square - cross))
+        following = project_columns(extrapolated - pace * (extrapolated @ square - cross))
         moved = following - current
-        if np.vdot(ahead - following, moved) > 0:  # overshot: begin anew (O'Donoghue, Candes 2015)
+        if (
+            np.vdot(extrapolated - following, moved) > 0
+        ):  # overshot: begin anew (O'Donoghue, Candes 2015)
             momentum = 1.0
         faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = following + (momentum - 1) / faster * moved
+        extrapolated = following + (momentum - 1) / faster * moved
         current, momentum = following, float(faster)
         if np.abs(moved).max() <= tolerance:
             break

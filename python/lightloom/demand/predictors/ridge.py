@@ -108,14 +108,14 @@ class Ridge:
     def _candidates(self, state: _Layer, step: int, layer: int) -> Loads:
         """Every candidate's prediction, ``(means + strengths, experts)``."""
         before = self._surprise(step, layer - 1)
-        question = (step, before is not None)
-        if state.ready is not None and state.ready[0] == question:
+        request = (step, before is not None)
+        if state.ready is not None and state.ready[0] == request:
             return state.ready[1]
         fits = np.broadcast_to(state.means[_BASE], (len(STRENGTHS), self._history.experts))
         if before is not None and state.window is not None and state.window.count >= _FEWEST:
             fits = fits + fit(state.window, before)
         candidates = project(np.concatenate([state.means, fits]))
-        state.ready = (question, candidates)
+        state.ready = (request, candidates)
         return candidates
 
 

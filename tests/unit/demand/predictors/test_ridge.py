@@ -97,14 +97,14 @@ def test_a_jump_is_followed_at_once():
 
 def test_candidates_are_validated_whether_or_not_predictions_were_asked_for():
     trace = tied_layers(8, 60)
-    asked, silent = Ridge(8), Ridge(8)
-    play(asked, trace)
+    queried, silent = Ridge(8), Ridge(8)
+    play(queried, trace)
     for step, layers in enumerate(trace):
         for layer, loads in enumerate(layers):
             silent.observe(step, layer, loads)
-    asked.observe(60, 0, trace[0, 0])
+    queried.observe(60, 0, trace[0, 0])
     silent.observe(60, 0, trace[0, 0])
-    assert silent.predict(60, 1) == pytest.approx(asked.predict(60, 1), abs=0)
+    assert silent.predict(60, 1) == pytest.approx(queried.predict(60, 1), abs=0)
 
 
 def test_asking_before_the_previous_layer_is_known_does_not_spoil_the_answer():
@@ -123,11 +123,11 @@ def test_asking_before_the_previous_layer_is_known_does_not_spoil_the_answer():
 def test_layers_that_run_ahead_are_paired_by_step():
     """Micro-batches in a pipeline: layer 0 may be four steps ahead of layer 1."""
     trace = tied_layers(16, 60)
-    plain, ahead = Ridge(16), Ridge(16)
+    plain, early = Ridge(16), Ridge(16)
     expected = play(plain, trace)
     for step in range(64):
         if step < 60:
-            ahead.observe(step, 0, trace[step, 0])
+            early.observe(step, 0, trace[step, 0])
         if step >= 4:
-            assert ahead.predict(step - 4, 1) == pytest.approx(expected[step - 4, 1])
-            ahead.observe(step - 4, 1, trace[step - 4, 1])
+            assert early.predict(step - 4, 1) == pytest.approx(expected[step - 4, 1])
+            early.observe(step - 4, 1, trace[step - 4, 1])

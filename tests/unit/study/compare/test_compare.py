@@ -125,13 +125,13 @@ def test_rows_and_progress(scenario):
 
 
 def test_timelines_only_if_asked(scenario):
-    asked = compare(scenario(seeds=1, fabrics=("mixnet",)), with_timeline=True)
-    done = asked.details["runs"]["mixnet"]
-    workers = timeline_workers(asked.details["workload"])
+    recorded = compare(scenario(seeds=1, fabrics=("mixnet",)), with_timeline=True)
+    done = recorded.details["runs"]["mixnet"]
+    workers = timeline_workers(recorded.details["workload"])
     assert set(done.run.timeline.worker.tolist()) == set(workers)
     plain = compare(scenario(seeds=1, fabrics=("mixnet",)))
     assert plain.details["runs"]["mixnet"].run.timeline.worker.size == 0
-    assert plain.results[0].run_hash == asked.results[0].run_hash
+    assert plain.results[0].run_hash == recorded.results[0].run_hash
 
 
 class Never(Monitor):

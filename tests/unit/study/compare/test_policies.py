@@ -99,8 +99,8 @@ def test_they_may_be_left_out(scenario):
 def test_exact_circuits_are_asked_for_in_a_comparison(scenario):
     options = {"mixnet": {"allocator": "exact"}}
     given = scenario(seeds=1, fabrics=("mixnet",), policies=False, compute_spread=0.0)
-    asked = given.model_copy(update={"fabric_options": options})
-    exact, best = (compare(each).results[0] for each in (asked, given))
+    exact_scenario = given.model_copy(update={"fabric_options": options})
+    exact, best = (compare(each).results[0] for each in (exact_scenario, given))
     assert exact.parameters["allocator"] == "exact"
     assert exact.step_time_s == pytest.approx(best.step_time_s, rel=0.01)
     assert MixNet(allocator="exact").reconfiguration().allocator is not None

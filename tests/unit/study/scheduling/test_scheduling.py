@@ -97,7 +97,7 @@ def test_the_diagonal_stays_inside():
 
 
 @pytest.mark.parametrize(
-    ("asked", "choice", "expected"),
+    ("problem", "choice", "expected"),
     [
         (problem(np.zeros((2, 2), np.uint64)), ALL, "it: has no bytes to send; nothing to "
          "schedule"),
@@ -113,9 +113,9 @@ def test_the_diagonal_stays_inside():
          f"{', '.join(schedule.ALLOCATION_METHODS)}; did you mean 'best'?"),
     ],
 )  # fmt: skip
-def test_exact_line(asked, choice, expected):
+def test_exact_line(problem, choice, expected):
     with pytest.raises(InputError) as caught:
-        compare_schedules(asked, choice)
+        compare_schedules(problem, choice)
     assert str(caught.value) == expected
 
 
@@ -166,8 +166,8 @@ def test_relaying_beside_each_allocation():
     demand = np.full((6, 6), 10**6, dtype=np.uint64)
     demand[0, 3] = demand[3, 0] = 10**8
     np.fill_diagonal(demand, 0)
-    asked = Problem("it", demand, 400.0, 1e-6, ports=Ports(2, 400.0))
-    found = compare_schedules(asked, Choice(("bvn",), ("static", "best"), relay=True))
+    problem = Problem("it", demand, 400.0, 1e-6, ports=Ports(2, 400.0))
+    found = compare_schedules(problem, Choice(("bvn",), ("static", "best"), relay=True))
     region = schedule.Region(2, 400.0, 400.0)
     for row in found.allocations:
         direct = schedule.relay(demand, row.split.circuits, region)
@@ -179,7 +179,7 @@ def test_relaying_beside_each_allocation():
     assert found.made_to_relay.routing.time_s <= 1.02 * min(times)
     assert as_json(found)["made_to_relay_s"] == found.made_to_relay.routing.time_s
     assert as_json(found)["circuits"]["static"]["relayed_s"] == times[0]
-    without = compare_schedules(asked, ALL)
+    without = compare_schedules(problem, ALL)
     assert without.best_relayed is None
     assert "relayed_s" not in as_json(without)["circuits"]["static"]
 
@@ -211,17 +211,17 @@ def test_a_limit_that_is_given_is_passed_to_auto(monkeypatch):
 
 
 def test_an_interrupt_keeps_what_finished():
-    told = []
+    reported = []
 
     def interrupt(share, title):
-        told.append((share, title))
+        reported.append((share, title))
         if title == "schedule threshold":
             raise KeyboardInterrupt
 
     found = compare_schedules(problem(), ALL, progress=interrupt)
     assert found.interrupted
     assert list(found.schedules) == ["round-robin", "open-shop", "bvn"]
-    assert [share for share, _ in told] == sorted(share for share, _ in told)
+    assert [share for share, _ in reported] == sorted(share for share, _ in reported)
 
 
 def test_an_interrupt_does_not_wait_for_a_step(monkeypatch):

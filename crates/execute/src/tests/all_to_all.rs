@@ -69,7 +69,7 @@ fn hierarchical_over_all_nics_of_one_rank_has_nothing_to_gather() {
 #[test]
 fn the_local_part_overlaps() {
     let mut graph = one(&[7_200_000, 800_000, 0, 0], 2);
-    // 900 kB per GPU at 450 GB/s after 2 us: as long as the exchange, to the picosecond.
+    // 900 kB per GPU at 450 GB/s after 2 us: as long as the all-to-all, to the picosecond.
     assert_eq!(play(&graph, &packet(2)).step.0, 4 * US);
     graph.demands[0].counts[0] = 14_400_000;
     assert_eq!(play(&graph, &packet(2)).step.0, 6 * US);
