@@ -10,7 +10,7 @@ from settings import Parameters, Settings, Sizes, tuned
 
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.fabric.network import Eps, Network, NvSwitch
-from lightloom.packets import Record, Scenario, from_matrix, profile_of, simulate_flows
+from lightloom.packets import PacketScenario, Record, from_matrix, profile_of, simulate_flows
 from lightloom.schedule import decompose
 from lightloom.simulate import simulate
 from lightloom.units import to_bps
@@ -99,7 +99,7 @@ def parameters(settings: Settings, section: str | None) -> Parameters:
     return published | {key: own[key] for key in keys} | tuned(section)
 
 
-def packet_case(settings: Settings, name: str) -> Scenario:
+def packet_case(settings: Settings, name: str) -> PacketScenario:
     """The packet simulation of this name."""
     own = settings.packet[name]
     return scenario(settings, own.transport, tuned(own.tuned), own.sizes)
@@ -107,12 +107,12 @@ def packet_case(settings: Settings, name: str) -> Scenario:
 
 def scenario(
     settings: Settings, transport: str, found: Parameters, sizes: Sizes | None = None
-) -> Scenario:
+) -> PacketScenario:
     """One non-blocking switch, with parameters named as in tuned.toml."""
     network = settings.network
     own = {key: value for key, value in found.items() if not key.startswith("ecn_")}
     ecn = {key[4:]: value for key, value in found.items() if key.startswith("ecn_")}
-    return Scenario(
+    return PacketScenario(
         network={
             "topology": "star",
             "hosts": settings.matrices.experts,
@@ -126,7 +126,7 @@ def scenario(
     )
 
 
-def packet_s(case: Scenario, demand: Matrix) -> float:
+def packet_s(case: PacketScenario, demand: Matrix) -> float:
     """Completion of the all-to-all, packet by packet: the last acknowledgment."""
     run = simulate_flows(from_matrix(demand, "matrix"), case, record=Record(samples=0))
     return float(run.fct_s.max())

@@ -8,8 +8,12 @@ import numpy.typing as npt
 
 from lightloom.demand.generator import DrawRequest
 from lightloom.fabric.network import Network
-from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest
-from lightloom.packets.requests import TopologyRequest as PacketTopologyRequest
+from lightloom.packets.requests import (
+    CircuitColumns,
+    FlowColumns,
+    PacketTopologyRequest,
+    RunRequest,
+)
 from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.requests import (
     AssignmentClaim,

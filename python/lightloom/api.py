@@ -24,14 +24,14 @@ from lightloom.inputs.strict import check
 from lightloom.packets import Finished, Flows, PacketRun, read_flows
 from lightloom.packets.run import Record
 from lightloom.packets.run import simulate_flows as run_flows
-from lightloom.packets.scenario import Scenario as PacketScenario
+from lightloom.packets.scenario import PacketScenario
 from lightloom.progress import Monitor, Progress, ProgressMonitor
 from lightloom.schedule import ALLOCATION_METHODS, CircuitAllocator, Region
 from lightloom.simulate import Plugins, PredictorFactory
 from lightloom.study.compare import Comparison, Scenario
 from lightloom.study.compare.run import compare as compare_fabrics
 from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, score_predictors
-from lightloom.study.scheduling import Choice, Ports, Problem, ScheduleComparison
+from lightloom.study.scheduling import MethodChoice, Ports, Problem, ScheduleComparison
 from lightloom.study.scheduling import compare_schedules as compare_schedulers
 from lightloom.study.scheduling.problem import without_diagonal
 from lightloom.units import parse_quantity
@@ -168,8 +168,9 @@ def compare_schedules(
     progress
         Called with the share that is done and what comes next; ``False`` stops.
     **options
-        Fields of :class:`~lightloom.study.scheduling.Choice`: ``methods`` (``("auto",)``: all),
-        ``allocators`` (all but ``exact``), ``time_limit_s``, ``systems``, ``relay`` and ``planes``.
+        Fields of :class:`~lightloom.study.scheduling.MethodChoice`: ``methods`` (``("auto",)``:
+        all), ``allocators`` (all but ``exact``), ``time_limit_s``, ``systems``, ``relay`` and
+        ``planes``.
 
     Raises
     ------
@@ -190,8 +191,8 @@ def compare_schedules(
         ports = Ports(degree, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
     sent, _ = without_diagonal(matrix)
     problem = Problem(name, sent, rate_gbps, parse_quantity(delay, "second", "delay"), ports=ports)
-    _refuse_unknown("compare_schedules", options, [field.name for field in fields(Choice)])
-    choice = Choice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
+    _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
+    choice = MethodChoice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
     return compare_schedulers(problem, choice, progress=progress)
 
 

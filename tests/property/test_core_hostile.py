@@ -11,8 +11,8 @@ from lightloom.packets.requests import (
     CircuitColumns,
     FlowColumns,
     LinkColumns,
+    PacketTopologyRequest,
     RunRequest,
-    TopologyRequest,
 )
 from lightloom.schedule import choices, requests
 from lightloom.schedule.topoopt import Ring
@@ -170,7 +170,7 @@ CALLS = {
     ),
     "packet_topology": (
         st.builds(
-            TopologyRequest,
+            PacketTopologyRequest,
             st.sampled_from(["fat-tree", "star", "leaf-spine", "rail", "links", "x"]),
             SMALL,
             NUMBERS,
@@ -214,7 +214,7 @@ def test_every_entry_answers_or_refuses_in_one_line(name, data):
     assert refusal(getattr(_core, name), *arguments) != ""
 
 
-STAR = TopologyRequest(topology="star", hosts=3, rate_bps=10**9, link_delay_ps=10**6)
+STAR = PacketTopologyRequest(topology="star", hosts=3, rate_bps=10**9, link_delay_ps=10**6)
 
 
 @given(

@@ -10,7 +10,7 @@ from pydantic import Field
 from lightloom.cli.options import Command, Given, Option, Panel, option
 from lightloom.cli.outputs import Outputs, text_outputs
 from lightloom.inputs.strict import File, Name, Strict, Whole
-from lightloom.packets.scenario import Network, Packet, Queue, ScenarioFile, Traffic
+from lightloom.packets.scenario import NetworkTable, PacketTable, Queue, ScenarioFile, TrafficTable
 
 EXAMPLES = (
     "lightloom packets --hosts 128 --rate 100 --transport ndp --pattern permutation --bytes 2MB",
@@ -38,7 +38,8 @@ class Shortcuts(Strict):
     """Options that are several keys of a scenario, or one that depends on the transport."""
 
     scenario: File | None = Field(
-        None, description="Scenario file (TOML) to start from; options given as well replace it."
+        None,
+        description="Scenario file (TOML) to start from; options given as well replace it.",
     )
     ecn: Name | None = Field(
         None,
@@ -87,12 +88,12 @@ def _traffic() -> Panel:
     return Panel(
         "Traffic: a file of flows, or a pattern",
         (
-            option(Traffic, "flows", common=True, below="traffic", metavar="PATH|-"),
-            option(Traffic, "pattern", common=True, below="traffic"),
-            option(Traffic, "size_bytes", "--bytes", common=True, below="traffic"),
-            option(Traffic, "fan_in", common=True, below="traffic"),
-            option(Traffic, "group", "--group-size", common=True, below="traffic"),
-            option(Traffic, "matrix", common=True, below="traffic"),
+            option(TrafficTable, "flows", common=True, below="traffic", metavar="PATH|-"),
+            option(TrafficTable, "pattern", common=True, below="traffic"),
+            option(TrafficTable, "size_bytes", "--bytes", common=True, below="traffic"),
+            option(TrafficTable, "fan_in", common=True, below="traffic"),
+            option(TrafficTable, "group", "--group-size", common=True, below="traffic"),
+            option(TrafficTable, "matrix", common=True, below="traffic"),
         ),
     )
 
@@ -100,16 +101,16 @@ def _traffic() -> Panel:
 def _network() -> Panel:
     rest = ("radix", "hosts_per_leaf", "spines", "oversubscription", "hosts_per_server")
     return Panel(
-        "Network",
+        "NetworkTable",
         (
             _of_file("network.hosts"),
             _of_file("network.rate_gbps"),
-            option(Network, "topology", common=True, below="network"),
-            option(Network, "link_delay_s", common=True, below="network"),
-            *(option(Network, name, below="network") for name in rest),
-            option(Network, "nvlink_gbps", "--nvlink", below="network"),
-            option(Network, "links", below="network"),
-            option(Network, "outages", below="network"),
+            option(NetworkTable, "topology", common=True, below="network"),
+            option(NetworkTable, "link_delay_s", common=True, below="network"),
+            *(option(NetworkTable, name, below="network") for name in rest),
+            option(NetworkTable, "nvlink_gbps", "--nvlink", below="network"),
+            option(NetworkTable, "links", below="network"),
+            option(NetworkTable, "outages", below="network"),
         ),
     )
 
@@ -124,8 +125,8 @@ def _transport() -> Panel:
         "Transport, packets and queues (by default those of the transport's reference)",
         (
             _of_file("transport", "NAME"),
-            option(Packet, "mtu_bytes", common=True, below="packet"),
-            option(Packet, "header_bytes", below="packet"),
+            option(PacketTable, "mtu_bytes", common=True, below="packet"),
+            option(PacketTable, "header_bytes", below="packet"),
             option(Queue, "size_bytes", "--queue", common=True, below="queue"),
             option(Shortcuts, "ecn", metavar="MIN,MAX,P", below="shortcuts"),
             option(Shortcuts, "pfc", metavar="PAUSE,RESUME", below="shortcuts"),

@@ -27,7 +27,7 @@ from lightloom.report.schedule_table import print_scheduling
 from lightloom.report.schedule_text import MAX_ROWS, print_circuits, print_gantt
 from lightloom.schedule import parse_failures
 from lightloom.study.scheduling import (
-    Choice,
+    MethodChoice,
     Ports,
     Problem,
     ScheduleComparison,
@@ -58,7 +58,7 @@ def schedule(given: Given) -> None:
     outputs = given.take(Outputs, "output")
     outputs.check()
     options = given.build(ScheduleOptions)
-    choice = Choice(
+    choice = MethodChoice(
         methods=_names(given, options, "methods", options.methods),
         allocators=_names(given, options, "allocators", options.allocators or ("all",)),
         time_limit_s=options.time_limit_s,
@@ -110,7 +110,7 @@ def _write(found: ScheduleComparison, outputs: Outputs) -> None:
         write_json(as_json(found), outputs.json_target)
 
 
-def _compare(problem: Problem, choice: Choice) -> ScheduleComparison:
+def _compare(problem: Problem, choice: MethodChoice) -> ScheduleComparison:
     """Compare under a line that says what is being done, once it takes a while."""
     remarks = Console(stderr=True)
     with remarks.status("scheduling") as status:

@@ -17,7 +17,7 @@ from lightloom.models.model import EmbeddingConvention, Model
 
 
 @dataclass(frozen=True)
-class Part:
+class ParameterCount:
     """One kind of weights: ``count`` copies of ``each`` parameters, ``active`` of them per token.
 
     ``active`` counts copies that a token goes through, so that the parameters a token uses are
@@ -130,7 +130,9 @@ def output_parameters(model: Model) -> int:
     return matrix + (model.vocab_size if model.lm_head_bias else 0)
 
 
-def parameter_parts(model: Model, embeddings: EmbeddingConvention = "both") -> tuple[Part, ...]:
+def parameter_parts(
+    model: Model, embeddings: EmbeddingConvention = "both"
+) -> tuple[ParameterCount, ...]:
     """Every kind of weights of a model, in the order in which a token meets them.
 
     Parameters
@@ -149,14 +151,14 @@ def parameter_parts(model: Model, embeddings: EmbeddingConvention = "both") -> t
     chosen = mixtures * model.experts_per_token
     dense = layers - mixtures
     parts = (
-        Part("input embedding", embedding_parameters(model), 1, int(uses_input)),
-        Part("attention", attention_parameters(model), layers, layers),
-        Part("norms", norm_parameters(model), 2 * layers + 1, 2 * layers + 1),
-        Part("dense feed-forward", dense_ffn_parameters(model), dense, dense),
-        Part("router", router_parameters(model), mixtures, mixtures),
-        Part("routed experts", expert_parameters(model), routed, chosen),
-        Part("shared experts", shared_expert_parameters(model), mixtures, mixtures),
-        Part("output projection", output_parameters(model), 1, int(uses_output)),
+        ParameterCount("input embedding", embedding_parameters(model), 1, int(uses_input)),
+        ParameterCount("attention", attention_parameters(model), layers, layers),
+        ParameterCount("norms", norm_parameters(model), 2 * layers + 1, 2 * layers + 1),
+        ParameterCount("dense feed-forward", dense_ffn_parameters(model), dense, dense),
+        ParameterCount("router", router_parameters(model), mixtures, mixtures),
+        ParameterCount("routed experts", expert_parameters(model), routed, chosen),
+        ParameterCount("shared experts", shared_expert_parameters(model), mixtures, mixtures),
+        ParameterCount("output projection", output_parameters(model), 1, int(uses_output)),
     )
     return tuple(part for part in parts if part.each and part.count)
 

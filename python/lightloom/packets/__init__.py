@@ -1,7 +1,7 @@
 """Packet-level simulation of flows: the Python interface of ``crates/packetsim``.
 
-``simulate_flows(make_flows(...), Scenario(...))`` is all there is to it; patterns make flows, and
-``load_scenario`` reads both from a file.
+``simulate_flows(make_flows(...), PacketScenario(...))`` is all there is to it; patterns make
+flows, and ``load_scenario`` reads both from a file.
 """
 
 from typing import TYPE_CHECKING
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from lightloom.packets.results import (
         Finished,
         LayerUse,
-        Links,
+        LinkCounters,
         PacketRun,
         PacketTrace,
-        Samples,
+        QueueSamples,
     )
     from lightloom.packets.run import Record, simulate_flows
     from lightloom.packets.scenario import (
         TRANSPORTS,
         Ecn,
-        Network,
-        Packet,
+        NetworkTable,
+        PacketScenario,
+        PacketTable,
         Pfc,
         Queue,
-        Scenario,
         ScenarioFile,
-        Traffic,
+        TrafficTable,
         load_scenario,
     )
-    from lightloom.packets.settings import Settings, profile_of
+    from lightloom.packets.settings import PacketSettings, profile_of
     from lightloom.packets.traffic import flows_of
 
 __all__ = [
@@ -41,19 +41,19 @@ __all__ = [
     "Finished",
     "Flows",
     "LayerUse",
-    "Links",
-    "Network",
-    "Packet",
+    "LinkCounters",
+    "NetworkTable",
     "PacketRun",
+    "PacketScenario",
+    "PacketSettings",
+    "PacketTable",
     "PacketTrace",
     "Pfc",
     "Queue",
+    "QueueSamples",
     "Record",
-    "Samples",
-    "Scenario",
     "ScenarioFile",
-    "Settings",
-    "Traffic",
+    "TrafficTable",
     "all_to_all",
     "check_flows",
     "flows_of",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.packets import Finished, Flows, PacketRun, Scenario
+from lightloom.packets import Finished, Flows, PacketRun, PacketScenario
 from lightloom.units import PS_PER_S
 
 SCHEMA_VERSION = 1
@@ -89,7 +89,7 @@ def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
     return {"min": found.pop("min"), "mean": float(there.mean()), **found}
 
 
-def as_json(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
+def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     """Everything but the flows."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -19,7 +19,7 @@ from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
 from lightloom.packets.flows import MAX_START_S, Flows
-from lightloom.packets.requests import CircuitColumns, LinkColumns, TopologyRequest
+from lightloom.packets.requests import CircuitColumns, LinkColumns, PacketTopologyRequest
 from lightloom.units import to_bps, to_ps
 
 #: largest file, most links (both directions are one), longest name
@@ -90,7 +90,7 @@ def _refuse(table: TextTable, wrong: npt.NDArray[np.bool_], say: Any) -> None:
         raise InputError(f"{table.place(row)}: {say(row)}")
 
 
-class Graph:
+class NetworkGraph:
     """The nodes of a network by name, and the links between them.
 
     Parameters
@@ -99,7 +99,7 @@ class Graph:
         For the core, see :func:`~lightloom.packets.settings.topology_of`.
     """
 
-    def __init__(self, topology: TopologyRequest) -> None:
+    def __init__(self, topology: PacketTopologyRequest) -> None:
         found = _core.packet_topology(topology)
         self._nodes = {name: number for number, name in enumerate(found.names)}
         self._links: dict[tuple[int, int], list[int]] = {}
@@ -137,7 +137,7 @@ class Graph:
         return [self.between(a, b)[0] for a, b in pairwise(nodes)]
 
 
-def routes_of(flows: Flows, graph: Graph) -> tuple[Any, Any]:
+def routes_of(flows: Flows, graph: NetworkGraph) -> tuple[Any, Any]:
     """For the core: where the links of each flow's route begin, and the links.
 
     Raises
@@ -165,7 +165,7 @@ def routes_of(flows: Flows, graph: Graph) -> tuple[Any, Any]:
     return np.array(starts, dtype=np.uint64), np.array(links, dtype=np.uint32)
 
 
-def read_circuits(path: Path, graph: Graph) -> CircuitColumns:
+def read_circuits(path: Path, graph: NetworkGraph) -> CircuitColumns:
     """When links are dark, for the core: all between two nodes, both ways.
 
     Raises

@@ -22,7 +22,7 @@ class LinkColumns(NamedTuple):
     delays_ps: npt.NDArray[np.uint64]
 
 
-class TopologyRequest(NamedTuple):
+class PacketTopologyRequest(NamedTuple):
     """A network to build; what belongs to other topologies is 0, or ``None``."""
 
     topology: str

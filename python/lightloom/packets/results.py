@@ -10,8 +10,8 @@ import numpy.typing as npt
 from rich.console import Console
 
 from lightloom.packets.flows import Flows
-from lightloom.packets.scenario import Scenario
-from lightloom.packets.settings import Settings
+from lightloom.packets.scenario import PacketScenario
+from lightloom.packets.settings import PacketSettings
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkCounters:
     """Every link over the whole run, ``(links,)``; a duplex connection is two of them.
 
     Attributes
@@ -82,7 +82,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Samples:
+class QueueSamples:
     """Queues and utilization over time: one row per period and layer, ``(rows,)``.
 
     The number of periods is bounded: when there are too many, neighbors are merged. Means are
@@ -196,15 +196,15 @@ class PacketRun:
     """
 
     flows: Flows
-    scenario: Scenario
-    settings: Settings
+    scenario: PacketScenario
+    settings: PacketSettings
     fct_s: Numbers
     slowdown: Numbers
     end_s: float
     nodes: tuple[str, ...]
     layers: tuple[str, ...]
-    links: Links
-    samples: Samples | None
+    links: LinkCounters
+    samples: QueueSamples | None
     trace: PacketTrace
     data_hops: int
     control_hops: int

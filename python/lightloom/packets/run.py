@@ -17,17 +17,22 @@ import numpy as np
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
 from lightloom.packets.flows import Flows, check_flows
-from lightloom.packets.graph import Graph, read_circuits, routes_of
-from lightloom.packets.requests import CircuitColumns, FlowColumns, RunRequest, TopologyRequest
+from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
+from lightloom.packets.requests import (
+    CircuitColumns,
+    FlowColumns,
+    PacketTopologyRequest,
+    RunRequest,
+)
 from lightloom.packets.results import (
     Finished,
-    Links,
+    LinkCounters,
     PacketRun,
     PacketTrace,
-    Samples,
+    QueueSamples,
 )
-from lightloom.packets.scenario import Network, Scenario
-from lightloom.packets.settings import Settings, resolve, topology_of
+from lightloom.packets.scenario import NetworkTable, PacketScenario
+from lightloom.packets.settings import PacketSettings, resolve, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import PS_PER_S, show_count, show_time, to_ps
 
@@ -59,7 +64,7 @@ class Record:
 
 def simulate_flows(
     flows: Flows,
-    scenario: Scenario,
+    scenario: PacketScenario,
     *,
     record: Record = Record(),
     monitor: Monitor[Finished] | None = None,
@@ -128,13 +133,13 @@ def _check_record(record: Record, flows: int) -> None:
 
 
 def _of_graph(
-    flows: Flows, network: Network, topology: TopologyRequest
+    flows: Flows, network: NetworkTable, topology: PacketTopologyRequest
 ) -> tuple[FlowColumns, CircuitColumns | None]:
     """Columns of the flows for the core, and when circuits are dark."""
     starts, links = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
     circuits = None
     if flows.routes is not None or network.outages is not None:
-        graph = Graph(topology)
+        graph = NetworkGraph(topology)
         if flows.routes is not None:
             starts, links = routes_of(flows, graph)
         if network.outages is not None:
@@ -187,8 +192,8 @@ class _Collect:
 def _run(
     report: _core.PacketReport,
     collect: _Collect,
-    scenario: Scenario,
-    settings: Settings,
+    scenario: PacketScenario,
+    settings: PacketSettings,
     wall_s: float,
 ) -> PacketRun:
     samples = report.samples
@@ -201,8 +206,8 @@ def _run(
         end_s=report.end_ps / PS_PER_S,
         nodes=tuple(report.nodes),
         layers=tuple(report.layers),
-        links=Links(**_in_our_units(report.links)),
-        samples=None if samples is None else Samples(**_in_our_units(samples)),
+        links=LinkCounters(**_in_our_units(report.links)),
+        samples=None if samples is None else QueueSamples(**_in_our_units(samples)),
         trace=PacketTrace(**_in_our_units(report.trace)),
         data_hops=report.data_hops,
         control_hops=report.control_hops,

@@ -44,7 +44,7 @@ Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
-class Network(Strict):
+class NetworkTable(Strict):
     """Hosts, switches and links.
 
     A fat tree has three tiers of ``radix``-port switches, by default the smallest that fit. A
@@ -118,7 +118,7 @@ class Network(Strict):
         return values
 
 
-class Packet(Strict):
+class PacketTable(Strict):
     """Sizes of packets."""
 
     mtu_bytes: Size | None = Field(
@@ -185,14 +185,14 @@ class Queue(Strict):
     pfc: Pfc = Field(Pfc(), description="Priority flow control.")
 
 
-class Scenario(Strict):
+class PacketScenario(Strict):
     """A network and its parameters, without traffic.
 
     ``transport`` is its name, or a table of its name and its own parameters, see
     :func:`~lightloom.packets.settings.profile_of`.
     """
 
-    network: Network = Field(
+    network: NetworkTable = Field(
         examples=['{ hosts = 128, rate_gbps = "100 Gb/s" }'],
         description="Hosts, switches and links.",
     )
@@ -202,7 +202,7 @@ class Scenario(Strict):
             description="Transport protocol of the simulated packets: {choices}.",
         )
     )
-    packet: Packet = Field(Packet(), description="Sizes of packets.")
+    packet: PacketTable = Field(PacketTable(), description="Sizes of packets.")
     queue: Queue = Field(Queue(), description="The output queue of a switch port.")
     seed: Seed = Field(
         description="Seed of the random numbers; the first one where several are used."
@@ -212,7 +212,7 @@ class Scenario(Strict):
     )
 
 
-class Traffic(Strict):
+class TrafficTable(Strict):
     """Who sends what: a file of flows, or a pattern."""
 
     flows: File | None = Field(
@@ -237,13 +237,13 @@ class Traffic(Strict):
     )
 
 
-class ScenarioFile(Scenario):
+class ScenarioFile(PacketScenario):
     """A scenario with its traffic."""
 
     seed: Seed = Field(
         1, description="Seed of the random numbers; the first one where several are used."
     )
-    traffic: Traffic = Field(
+    traffic: TrafficTable = Field(
         examples=['{ pattern = "permutation", size_bytes = "2 MB" }'],
         description="Who sends what: a file of flows, or a pattern.",
     )

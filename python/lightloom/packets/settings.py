@@ -18,8 +18,8 @@ from lightloom.hardware import load_gpu
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
-from lightloom.packets.requests import TopologyRequest
-from lightloom.packets.scenario import TRANSPORTS, Network, Scenario
+from lightloom.packets.requests import PacketTopologyRequest
+from lightloom.packets.scenario import TRANSPORTS, NetworkTable, PacketScenario
 from lightloom.units import PS_PER_S, parse_quantity, show_bytes, show_time, to_bps, to_ps
 
 #: tables that are there or not: what their keys are before any is given
@@ -43,7 +43,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Settings:
+class PacketSettings:
     """All parameters of a run.
 
     Attributes
@@ -90,7 +90,7 @@ def profile_of(transport: str, rate_gbps: float) -> Tables:
     }
 
 
-def resolve(scenario: Scenario, call: Callable[[str], str] = str) -> Settings:
+def resolve(scenario: PacketScenario, call: Callable[[str], str] = str) -> PacketSettings:
     """Put what a scenario gives in the place of what the profile has.
 
     Parameters
@@ -124,7 +124,7 @@ def resolve(scenario: Scenario, call: Callable[[str], str] = str) -> Settings:
             elif value is not None:
                 tables[where][key] = value
                 given.add(f"{where}.{key}")
-    return Settings(name, tables, frozenset(given))
+    return PacketSettings(name, tables, frozenset(given))
 
 
 def _hint(key: str, known: Mapping[str, Any]) -> str:
@@ -202,7 +202,7 @@ def _switched(
     return table
 
 
-def topology_of(network: Network) -> TopologyRequest:
+def topology_of(network: NetworkTable) -> PacketTopologyRequest:
     """The topology for the core, with what is absent chosen.
 
     Raises
@@ -216,7 +216,7 @@ def topology_of(network: Network) -> TopologyRequest:
                 f"{key} is for the topology {owner}, not {network.topology}; leave it out"
             )
     hosts, rate = network.hosts, network.rate_gbps
-    built = TopologyRequest(
+    built = PacketTopologyRequest(
         topology=network.topology,
         hosts=hosts,
         rate_bps=to_bps(rate),
@@ -236,7 +236,7 @@ def topology_of(network: Network) -> TopologyRequest:
     return built
 
 
-def _rail(network: Network, built: TopologyRequest) -> TopologyRequest:
+def _rail(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
     per_server = network.hosts_per_server or min(8, network.hosts)
     if network.hosts % per_server:
         raise InputError(
@@ -250,7 +250,7 @@ def _rail(network: Network, built: TopologyRequest) -> TopologyRequest:
     )
 
 
-def _leaf_spine(network: Network, built: TopologyRequest) -> TopologyRequest:
+def _leaf_spine(network: NetworkTable, built: PacketTopologyRequest) -> PacketTopologyRequest:
     down = network.hosts_per_leaf or min(16, network.hosts)
     over = network.oversubscription or 1.0
     # as many uplinks of the hosts' rate as that makes, if nothing else is said

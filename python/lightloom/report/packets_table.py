@@ -7,7 +7,7 @@ import textwrap
 from rich.console import Console
 from rich.text import Text
 
-from lightloom.packets import Network, PacketRun, Scenario
+from lightloom.packets import NetworkTable, PacketRun, PacketScenario
 from lightloom.packets.columns import spread
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
@@ -19,7 +19,7 @@ _WIDTH = 80
 _NAMED = 5
 
 
-def print_packets(run: PacketRun, scenario: Scenario, console: Console) -> None:
+def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) -> None:
     """Print what was simulated, when flows finished, and the use of the links."""
     _print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
@@ -35,7 +35,7 @@ def _print_wrapped(sentence: str, console: Console) -> None:
     console.print(Text("\n".join(lines)), soft_wrap=True)
 
 
-def heading(run: PacketRun, scenario: Scenario) -> str:
+def heading(run: PacketRun, scenario: PacketScenario) -> str:
     """What was simulated, in one line."""
     flows = run.flows
     return (
@@ -45,7 +45,7 @@ def heading(run: PacketRun, scenario: Scenario) -> str:
     )
 
 
-def network_text(network: Network) -> str:
+def network_text(network: NetworkTable) -> str:
     """A short description of the network."""
     if network.topology == "links":
         return f"the links of {network.links} between {network.hosts:,} hosts"

@@ -9,14 +9,14 @@ import numpy as np
 
 from lightloom import __version__
 from lightloom.output.files import write_text
-from lightloom.packets import PacketRun, Scenario
+from lightloom.packets import PacketRun, PacketScenario
 from lightloom.report.packets_table import grids, network_text, verdict, work_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilization
 from lightloom.units import show_bytes
 
 
-def write_packets_page(run: PacketRun, scenario: Scenario, path: Path) -> None:
+def write_packets_page(run: PacketRun, scenario: PacketScenario, path: Path) -> None:
     """Write the page; ``path`` appears only when it is whole.
 
     Raises
@@ -27,12 +27,12 @@ def write_packets_page(run: PacketRun, scenario: Scenario, path: Path) -> None:
     write_text(render_packets(run, scenario), path)
 
 
-def render_packets(run: PacketRun, scenario: Scenario) -> str:
+def render_packets(run: PacketRun, scenario: PacketScenario) -> str:
     """Text of the page."""
     return render_page("packets.html", _context(run, scenario))
 
 
-def _context(run: PacketRun, scenario: Scenario) -> dict[str, Any]:
+def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
     done = ~np.isnan(run.fct_s)
     return {

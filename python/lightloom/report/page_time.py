@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from lightloom.report.explain import WORDS
 from lightloom.report.plots_gantt import (
-    Window,
+    TimeWindow,
     choose_window,
     circuit_drawing,
     detail_drawing,
@@ -76,7 +76,7 @@ def _view(done: Any, style: FabricStyle) -> TimeView:
     )
 
 
-def _circuits(run: Any, window: Window, style: FabricStyle) -> tuple[Markup | None, str]:
+def _circuits(run: Any, window: TimeWindow, style: FabricStyle) -> tuple[Markup | None, str]:
     """Circuits in the window, of the region that changes most there."""
     circuits = circuit_spans(run)
     inside = circuits.within(window.start_s, window.end_s)

@@ -102,21 +102,21 @@ def _rectangle(
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """A part of the step."""
 
     start_s: float
     end_s: float
 
 
-def choose_window(spans: Spans, stages: Mapping[int, int]) -> Window | None:
+def choose_window(spans: Spans, stages: Mapping[int, int]) -> TimeWindow | None:
     """Find a forward and a backward pass of the middle stage, where all stages are busy.
 
     It shrinks until at most :data:`MAX_SPANS` spans lie in it.
 
     Returns
     -------
-    Window or None
+    TimeWindow or None
         None if no worker was recorded.
     """
     if not stages or not len(spans):
@@ -125,18 +125,18 @@ def choose_window(spans: Spans, stages: Mapping[int, int]) -> Window | None:
     middle = by_stage[len(by_stage) // 2]
     found = passes(spans.take(spans.worker == middle))
     if not len(found.start_s):
-        return Window(float(spans.start_s.min()), float(spans.end_s.max()))
+        return TimeWindow(float(spans.start_s.min()), float(spans.end_s.max()))
     backward = np.flatnonzero(found.backward)
     last = int(backward[len(backward) // 2]) if len(backward) else len(found.start_s) - 1
     first = max(0, last - 1)
     start, end = float(found.start_s[first]), float(found.end_s[last])
     while len(spans.within(start, end)) > MAX_SPANS:
         end = (start + end) / 2
-    return Window(start, end)
+    return TimeWindow(start, end)
 
 
 def detail_drawing(
-    spans: Spans, stages: Mapping[int, int], window: Window, words: Mapping[str, str]
+    spans: Spans, stages: Mapping[int, int], window: TimeWindow, words: Mapping[str, str]
 ) -> Markup:
     """Draw every span of a window by category; what runs alongside is the thin row below.
 
@@ -182,7 +182,7 @@ def _spans(
 
 
 def circuit_drawing(
-    circuits: CircuitSpans, pairs: Sequence[tuple[int, int]], window: Window, class_: str
+    circuits: CircuitSpans, pairs: Sequence[tuple[int, int]], window: TimeWindow, class_: str
 ) -> Markup:
     """One row per pair of servers: when it had circuits, darker the more; gaps are dark fiber.
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.packets import Samples
+from lightloom.packets import QueueSamples
 from lightloom.report.plots_svg import (
     NUM_COLORS,
     Axis,
@@ -53,7 +53,7 @@ def slowdowns(values: Numbers, sizes: npt.NDArray[np.int64]) -> Markup:
     return drawing(_WIDTH, _HEIGHT, "Slowdown against size", parts, "plot")
 
 
-def queues(samples: Samples, layers: Sequence[str]) -> Markup:
+def queues(samples: QueueSamples, layers: Sequence[str]) -> Markup:
     """The longest queue of each layer over time."""
     largest = float(samples.max_queue_bytes.max(initial=0))
     scale, unit = (1e6, "MB") if largest >= 1e6 else (1e3, "kB")
@@ -61,7 +61,7 @@ def queues(samples: Samples, layers: Sequence[str]) -> Markup:
     return _over_time(samples, values, layers, f"longest queue [{unit}]")
 
 
-def utilization(samples: Samples, layers: Sequence[str]) -> Markup:
+def utilization(samples: QueueSamples, layers: Sequence[str]) -> Markup:
     """The mean utilization of the links of each layer over time."""
     return _over_time(samples, 100 * samples.mean_utilization, layers, "mean utilization [%]")
 
@@ -95,7 +95,7 @@ def _steps(values: Numbers, below: str) -> Markup:
     return drawing(_WIDTH, _HEIGHT, f"Distribution: {below}", parts, "plot")
 
 
-def _over_time(samples: Samples, values: Numbers, layers: Sequence[str], left: str) -> Markup:
+def _over_time(samples: QueueSamples, values: Numbers, layers: Sequence[str], left: str) -> Markup:
     unit_s, unit = time_unit(float(samples.end_s.max()))
     x = Axis(0.0, float(samples.end_s.max()) / unit_s, 74, _WIDE - 18)
     y = Axis(0.0, max(float(values.max()), 1e-3) * 1.05, _HEIGHT - 58, 16)

@@ -3,8 +3,8 @@
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.packets import Network, Scenario, make_flows, simulate_flows
-from lightloom.packets.graph import Graph, read_circuits, read_links, routes_of
+from lightloom.packets import NetworkTable, PacketScenario, make_flows, simulate_flows
+from lightloom.packets.graph import NetworkGraph, read_circuits, read_links, routes_of
 from lightloom.packets.settings import topology_of
 
 RING = "a,b,rate_gbps,delay_us\n0,n,,\n1,e,200,\nw,2,,3\nn,e,,\nn,e,,\ne,w,,\n"
@@ -30,7 +30,7 @@ def file(tmp_path):
 def ring(tmp_path):
     path = tmp_path / "ring.csv"
     path.write_text(RING)
-    return Network(hosts=3, rate_gbps=100, links=path)
+    return NetworkTable(hosts=3, rate_gbps=100, links=path)
 
 
 def test_links_of_a_file(file):
@@ -68,7 +68,7 @@ def test_wrong_links(file, rows, expected):
 
 
 def test_routes_by_names(ring):
-    graph = Graph(topology_of(ring))
+    graph = NetworkGraph(topology_of(ring))
     flows = make_flows([0, 0], [2, 1], 1, routes=["0 n e w 2", ""])
     starts, links = routes_of(flows, graph)
     # a duplex link is two; of the two between n and e the first is taken
@@ -78,7 +78,7 @@ def test_routes_by_names(ring):
 
 def test_names_of_ready_made_topologies():
     def links(text, **network):
-        graph = Graph(topology_of(Network(hosts=16, rate_gbps=100, **network)))
+        graph = NetworkGraph(topology_of(NetworkTable(hosts=16, rate_gbps=100, **network)))
         return len(graph.route(text))
 
     assert links("0 tor-0 agg-1 core-3 agg-3 tor-2 4") == 6
@@ -98,9 +98,9 @@ def test_names_of_ready_made_topologies():
 )
 def test_wrong_routes(ring, route, expected):
     flows = make_flows(0, 2, 1, routes=[route])
-    assert line(routes_of, flows, Graph(topology_of(ring))).replace("'", "") == expected
+    assert line(routes_of, flows, NetworkGraph(topology_of(ring))).replace("'", "") == expected
     with pytest.raises(InputError):
-        simulate_flows(flows, Scenario(network=ring, transport="ideal", seed=1))
+        simulate_flows(flows, PacketScenario(network=ring, transport="ideal", seed=1))
 
 
 def test_routes_are_texts():
@@ -111,7 +111,7 @@ def test_routes_are_texts():
 
 def test_circuits_change_all_links_both_ways(file, ring):
     path = file("a,b,dark_us,up_us\nn,e,7,\ne,w,1,2\nw,e,3,4\n")
-    found = read_circuits(path, Graph(topology_of(ring)))
+    found = read_circuits(path, NetworkGraph(topology_of(ring)))
     changes = list(
         zip(*(getattr(found, key).tolist() for key in ("time_ps", "link", "is_dark")), strict=True)
     )
@@ -138,5 +138,5 @@ def test_circuits_change_all_links_both_ways(file, ring):
 )  # fmt: skip
 def test_wrong_circuits(file, ring, rows, expected):
     path = file(f"a,b,dark_us,up_us\n{rows}\n")
-    text = line(read_circuits, path, Graph(topology_of(ring))).replace("'", "")
+    text = line(read_circuits, path, NetworkGraph(topology_of(ring))).replace("'", "")
     assert text.removeprefix(str(path)).lstrip(":, ") == expected

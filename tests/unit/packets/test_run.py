@@ -6,16 +6,16 @@ import pytest
 from lightloom.errors import InputError
 from lightloom.packets import (
     Finished,
-    Network,
+    NetworkTable,
+    PacketScenario,
     Record,
-    Scenario,
     make_flows,
     permutation,
     simulate_flows,
 )
 from lightloom.progress import Monitor
 
-NETWORK = Network(hosts=128, rate_gbps=100)
+NETWORK = NetworkTable(hosts=128, rate_gbps=100)
 
 
 class Seen(Monitor):
@@ -39,7 +39,7 @@ ONE = make_flows([0, 0, 0], [1, 4, 127], 2_000_000, [0.0, 1e-3, 2e-3])
 
 
 def scenario(transport="roce", **more):
-    return Scenario(**{"network": NETWORK, "transport": transport, "seed": 1, **more})
+    return PacketScenario(**{"network": NETWORK, "transport": transport, "seed": 1, **more})
 
 
 def test_one_flow_takes_what_the_closed_form_says():
@@ -56,7 +56,7 @@ def test_one_flow_takes_what_the_closed_form_says():
 def test_the_hops_that_will_be_are_known_before():
     for topology in ({}, {"topology": "star"}, {"topology": "leaf-spine", "hosts_per_leaf": 4},
                      {"topology": "rail"}):  # fmt: skip
-        network = Network(hosts=128, rate_gbps=100, **topology)
+        network = NetworkTable(hosts=128, rate_gbps=100, **topology)
         seen = Seen()
         simulate_flows(ONE, scenario(network=network), monitor=seen)
         assert seen.shares[-1] == 1.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.packets import TRANSPORTS, Network, Scenario, profile_of
+from lightloom.packets import TRANSPORTS, NetworkTable, PacketScenario, profile_of
 from lightloom.packets.scenario import load_scenario, parse_scenario
 from lightloom.packets.settings import resolve, smallest_radix, topology_of
 from lightloom.packets.traffic import flows_of
@@ -22,7 +22,7 @@ def read(text):
 
 def scenario(network=None, **more):
     network = {"hosts": 8, "rate_gbps": 100, **(network or {})}
-    return Scenario(**{"network": network, "transport": "roce", "seed": 1, **more})
+    return PacketScenario(**{"network": network, "transport": "roce", "seed": 1, **more})
 
 
 def line(call, *arguments):
@@ -103,7 +103,7 @@ def test_switches():
     ],
 )  # fmt: skip
 def test_topologies(network, built):
-    found = topology_of(Network(**{"hosts": 8, "rate_gbps": 100, **network}))
+    found = topology_of(NetworkTable(**{"hosts": 8, "rate_gbps": 100, **network}))
     common = {"topology", "hosts", "rate_bps", "link_delay_ps"}
     assert {
         key: value for key, value in found._asdict().items() if value and key not in common
@@ -204,7 +204,7 @@ def test_wrong_parameters(more, expected):
     ],
 )  # fmt: skip
 def test_wrong_topologies(network, expected):
-    described = Network(**{"hosts": 8, "rate_gbps": 100, **network})
+    described = NetworkTable(**{"hosts": 8, "rate_gbps": 100, **network})
     assert line(topology_of, described) == expected
 
 

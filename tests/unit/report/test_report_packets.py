@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from lightloom.packets import (
-    Links,
-    Network,
+    LinkCounters,
+    NetworkTable,
     PacketRun,
+    PacketScenario,
     PacketTrace,
-    Samples,
-    Scenario,
+    QueueSamples,
     make_flows,
 )
 from lightloom.packets.columns import as_json, spread, trace_columns
@@ -20,7 +20,9 @@ from lightloom.packets.settings import resolve
 from lightloom.report.packets_table import grids, network_text, settings_lines, verdict, work_text
 from lightloom.report.page_packets import render_packets
 
-SCENARIO = Scenario(network=Network(hosts=2, rate_gbps=8, topology="star"), transport="ndp", seed=7)
+SCENARIO = PacketScenario(
+    network=NetworkTable(hosts=2, rate_gbps=8, topology="star"), transport="ndp", seed=7
+)
 NAN = float("nan")
 
 
@@ -31,7 +33,7 @@ def column(kind, *values):
 @pytest.fixture
 def run():
     zero = column(np.uint64, 0, 0)
-    links = Links(
+    links = LinkCounters(
         layer=column(np.uint8, 0, 1),
         source=column(np.uint32, 0, 2),
         destination=column(np.uint32, 2, 1),
@@ -45,7 +47,7 @@ def run():
         pauses=zero,
         paused_s=column(np.float64, 0, 0),
     )
-    samples = Samples(
+    samples = QueueSamples(
         begin_s=column(np.float64, 0, 0, 5e-4, 5e-4),
         end_s=column(np.float64, 5e-4, 5e-4, 1e-3, 1e-3),
         layer=column(np.uint8, 0, 1, 0, 1),
@@ -134,7 +136,7 @@ def test_columns_are_there_for_what_is_on(run):
     ],
 )  # fmt: skip
 def test_networks_in_words(network, text):
-    assert network_text(Network(hosts=64, rate_gbps=100, **network)) == text
+    assert network_text(NetworkTable(hosts=64, rate_gbps=100, **network)) == text
 
 
 def test_parameters_in_lines(run):

@@ -21,7 +21,7 @@ from lightloom.report.plots_schedule import color, gantt
 from lightloom.report.schedule_table import print_scheduling, profile_text, verdict
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
 from lightloom.study.scheduling import (
-    Choice,
+    MethodChoice,
     Ports,
     Problem,
     ScheduleComparison,
@@ -31,7 +31,9 @@ from lightloom.study.scheduling import (
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.port_times import DARK, PortTimes, port_times
 
-ALL = Choice(methods=("auto",), allocators=("static", "best"), systems=tuple(SYSTEMS), relay=True)
+ALL = MethodChoice(
+    methods=("auto",), allocators=("static", "best"), systems=tuple(SYSTEMS), relay=True
+)
 
 
 def drawn(regime, servers, **more):
@@ -156,7 +158,7 @@ def test_verdict_in_words(found):
 
 
 def test_a_time_limit_is_said_in_the_table(found):
-    short = compare_schedules(found.problem, Choice(("auto",), (), time_limit_s=0.0))
+    short = compare_schedules(found.problem, MethodChoice(("auto",), (), time_limit_s=0.0))
     lines = [line for line in text_of(print_scheduling, short).splitlines() if "critical" in line]
     assert lines[0].split() == ["critical", "-", "-", "-", "-", "time", "limit"]
     cut = ScheduleComparison(found.problem, found.profile, systems=dict(found.systems))
@@ -175,7 +177,9 @@ def ring(neighbors, pairs):
     for a, b in neighbors:
         held[a, b] = held[b, a] = 1
     problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 0.0, held))
-    return compare_schedules(problem, Choice(("bvn",), ("static", "best", "exact"), relay=True))
+    return compare_schedules(
+        problem, MethodChoice(("bvn",), ("static", "best", "exact"), relay=True)
+    )
 
 
 def test_pairs_without_a_route_are_reported():
@@ -195,7 +199,7 @@ def test_pairs_without_a_route_are_reported():
 def test_relaying_that_does_not_pay_says_why():
     demand = np.full((3, 3), 10**6, dtype=np.uint64)
     problem = Problem("x", demand, 400.0, 1e-6, ports=Ports(2, 800.0))
-    found = compare_schedules(problem, Choice(("bvn",), ("static",), relay=True))
+    found = compare_schedules(problem, MethodChoice(("bvn",), ("static",), relay=True))
     assert verdict(found)[-1] == (
         "Relaying does not pay: no routing with relays is faster than one hop."
     )
@@ -255,7 +259,7 @@ def test_page_and_drawing_of_nothing(tmp_path):
 
 def test_rectangles_have_a_page_without_matrices():
     problem = Problem("wide", np.array([[1, 2, 3], [4, 5, 6]], np.uint64), 400.0, 1e-6)
-    text = render_schedule(compare_schedules(problem, Choice(("bvn",), ())))
+    text = render_schedule(compare_schedules(problem, MethodChoice(("bvn",), ())))
     assert "Rows: 2 sources" in text
     assert "row sends to column" not in text
 

@@ -12,7 +12,7 @@ use lightloom_packetsim::{
     EventKind, EventLogging, FlowId, FlowOutcome, PacketError, PacketEvent, PacketKind, Report,
     Run, Samples, Sampling, Scenario, Topology, profile,
 };
-use network::{CircuitColumns, FlowColumns, TopologyRequest};
+use network::{CircuitColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::IntoPyObjectExt;
 use pyo3::create_exception;
@@ -54,7 +54,7 @@ struct PacketGraph {
 }
 
 #[pyfunction]
-fn packet_topology(py: Python<'_>, network: Given<TopologyRequest>) -> PyResult<PacketGraph> {
+fn packet_topology(py: Python<'_>, network: Given<PacketTopologyRequest>) -> PyResult<PacketGraph> {
     let topology = network.0.build()?;
     let links = topology.links();
     Ok(PacketGraph {
@@ -80,7 +80,7 @@ struct RunRequest {
 #[pyfunction]
 fn packet_simulate(
     py: Python<'_>,
-    network: Given<TopologyRequest>,
+    network: Given<PacketTopologyRequest>,
     tables: &Bound<'_, PyDict>,
     flows: Given<FlowColumns>,
     circuits: Option<Given<CircuitColumns>>,

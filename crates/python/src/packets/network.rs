@@ -19,9 +19,9 @@ struct LinkColumns {
     delays_ps: Column<u64>,
 }
 
-/// `lightloom.packets.requests.TopologyRequest`.
+/// `lightloom.packets.requests.PacketTopologyRequest`.
 #[derive(FromPyObject)]
-pub(super) struct TopologyRequest {
+pub(super) struct PacketTopologyRequest {
     topology: String,
     hosts: u32,
     rate_bps: u64,
@@ -36,7 +36,7 @@ pub(super) struct TopologyRequest {
     links: Option<LinkColumns>,
 }
 
-impl TopologyRequest {
+impl PacketTopologyRequest {
     /// Rate of the NICs.
     pub(super) fn rate(&self) -> Rate {
         Rate(self.rate_bps)
@@ -177,7 +177,7 @@ impl FlowColumns {
     /// by the rail-aware one, and everywhere else from first NIC to first NIC.
     pub(super) fn specs(
         &self,
-        network: &TopologyRequest,
+        network: &PacketTopologyRequest,
         topology: &Topology,
     ) -> PyResult<Vec<FlowSpec>> {
         self.check()?;

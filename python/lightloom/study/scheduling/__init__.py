@@ -9,12 +9,12 @@ from lightloom.study.scheduling.problem import (
     without_servers,
 )
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
-from lightloom.study.scheduling.run import Choice, check, compare_schedules
+from lightloom.study.scheduling.run import MethodChoice, check, compare_schedules
 
 __all__ = [
     "AllocationRow",
-    "Choice",
     "DemandProfile",
+    "MethodChoice",
     "Ports",
     "Problem",
     "ScheduleComparison",

@@ -49,7 +49,7 @@ class SystemRow:
 
 
 @dataclass(frozen=True)
-class Fabric:
+class SystemFabric:
     """Switches that every node has a port at."""
 
     switches: int
@@ -57,7 +57,7 @@ class Fabric:
     delay_s: float
 
 
-def other_system(name: str, demand: Bytes, fabric: Fabric) -> SystemRow:
+def other_system(name: str, demand: Bytes, fabric: SystemFabric) -> SystemRow:
     """Serve a square demand as the system of a name in :data:`SYSTEMS` does.
 
     Raises
@@ -68,7 +68,7 @@ def other_system(name: str, demand: Bytes, fabric: Fabric) -> SystemRow:
     return SYSTEMS[name](demand, fabric)
 
 
-def _rotornet(demand: Bytes, fabric: Fabric, *, held: bool, relay: bool) -> SystemRow:
+def _rotornet(demand: Bytes, fabric: SystemFabric, *, held: bool, relay: bool) -> SystemRow:
     started = time.perf_counter()
     found = schedule.rotornet_schedule(
         demand,
@@ -83,7 +83,9 @@ def _rotornet(demand: Bytes, fabric: Fabric, *, held: bool, relay: bool) -> Syst
     return SystemRow(found.length_s, found.over_bound, slots, None, found.relayed_bytes, took)
 
 
-def _epochs(demand: Bytes, fabric: Fabric, run: Callable[..., schedule.EpochRun]) -> SystemRow:
+def _epochs(
+    demand: Bytes, fabric: SystemFabric, run: Callable[..., schedule.EpochRun]
+) -> SystemRow:
     largest = max(float(demand.sum(axis=axis, dtype=np.float64).max()) for axis in (0, 1))
     line_s = largest * 8e-9 / (fabric.rate_gbps * fabric.switches)
     rows = []
@@ -105,7 +107,7 @@ def _epochs(demand: Bytes, fabric: Fabric, run: Callable[..., schedule.EpochRun]
 
 
 #: each system, by its name in tables
-SYSTEMS: dict[str, Callable[[Bytes, Fabric], SystemRow]] = {
+SYSTEMS: dict[str, Callable[[Bytes, SystemFabric], SystemRow]] = {
     "RotorNet, equal slots": partial(_rotornet, held=False, relay=False),
     "RotorNet, held to demand": partial(_rotornet, held=True, relay=False),
     "RotorNet, relaying": partial(_rotornet, held=False, relay=True),

@@ -18,7 +18,7 @@ from functools import partial
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.progress import Progress
-from lightloom.study.scheduling.other_systems import Fabric, other_system
+from lightloom.study.scheduling.other_systems import SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
@@ -29,7 +29,7 @@ _AUTO_TAKES = 5.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class MethodChoice:
     """Which methods are tried, and for how long.
 
     Attributes
@@ -60,7 +60,7 @@ class Choice:
 
 
 def compare_schedules(
-    problem: Problem, choice: Choice, *, progress: Progress | None = None
+    problem: Problem, choice: MethodChoice, *, progress: Progress | None = None
 ) -> ScheduleComparison:
     """Try every scheduler on one demand.
 
@@ -115,7 +115,7 @@ def _interruptibly(step: Callable[[], None]) -> None:
         raise raised[0]
 
 
-def check(problem: Problem, choice: Choice) -> None:
+def check(problem: Problem, choice: MethodChoice) -> None:
     """Refuse what no scheduler could use.
 
     Raises
@@ -158,7 +158,9 @@ def _check_failed(problem: Problem, failed: schedule.Failures, relay: bool) -> N
         )
 
 
-def _steps(found: ScheduleComparison, choice: Choice) -> Iterator[tuple[str, Callable[[], None]]]:
+def _steps(
+    found: ScheduleComparison, choice: MethodChoice
+) -> Iterator[tuple[str, Callable[[], None]]]:
     problem = found.problem
     # maximal takes long where there are many ports, and is hardly ever the shortest
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
@@ -221,7 +223,7 @@ def _try_system(found: ScheduleComparison, name: str, clock: _Clock) -> None:
         return
     problem = found.problem
     switches = 1 if problem.ports is None else problem.ports.degree
-    fabric = Fabric(switches, problem.rate_gbps, problem.delay_s)
+    fabric = SystemFabric(switches, problem.rate_gbps, problem.delay_s)
     found.systems[name] = other_system(name, problem.demand, fabric)
 
 
@@ -250,7 +252,7 @@ def _hold(found: ScheduleComparison, relay: bool) -> None:
         found.held_relayed = schedule.relay(problem.demand, found.held.circuits, region)
 
 
-def _allocate(found: ScheduleComparison, method: str, choice: Choice) -> None:
+def _allocate(found: ScheduleComparison, method: str, choice: MethodChoice) -> None:
     assert found.held is not None
     region, demand, held = _region(found.problem), found.problem.demand, found.held.circuits
     allocate = partial(schedule.allocate_region, method=method)

@@ -9,7 +9,7 @@ import pytest
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError
 from lightloom.study.scheduling import (
-    Choice,
+    MethodChoice,
     Ports,
     Problem,
     compare_schedules,
@@ -21,7 +21,7 @@ from lightloom.study.scheduling.data import as_arrays, as_json, as_rows, dark_sh
 from lightloom.study.scheduling.other_systems import SYSTEMS
 
 DEMAND = np.array([[0, 500, 700], [200, 0, 100], [900, 400, 0]], dtype=np.uint64)
-ALL = Choice(methods=("auto",), allocators=("static", "best"))
+ALL = MethodChoice(methods=("auto",), allocators=("static", "best"))
 
 
 def problem(demand=DEMAND, delay_s=1e-9, **more):
@@ -104,12 +104,13 @@ def test_the_diagonal_stays_inside():
         (problem(delay_s=-1.0), ALL, "delay: expected 0 s or more, got -1 s"),
         (problem(delay_s=float("nan")), ALL, "delay: expected 0 s or more, got nan s"),
         (Problem("it", DEMAND, 0.0, 1.0), ALL, "rate: expected more than 0 Gb/s, got 0"),
-        (problem(), Choice(("bnv",), ()), "method 'bnv': expected of round-robin, open-shop, "
+        (problem(), MethodChoice(("bnv",), ()), "method 'bnv': expected of round-robin, open-shop, "
          "bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
-        (problem(), Choice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
+        (problem(), MethodChoice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
         (problem(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
          "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
-        (problem(ports=Ports(2, 8.0)), Choice(("bvn",), ("bset",)), "circuits 'bset': expected of "
+        (problem(ports=Ports(2, 8.0)), MethodChoice(("bvn",), ("bset",)),
+         "circuits 'bset': expected of "
          f"{', '.join(schedule.ALLOCATION_METHODS)}; did you mean 'best'?"),
     ],
 )  # fmt: skip
@@ -125,7 +126,7 @@ def test_nothing_to_send_is_a_demand_error():
 
 
 def test_the_time_limit_leaves_methods_out():
-    found = compare_schedules(problem(), Choice(("auto",), (), time_limit_s=0.0))
+    found = compare_schedules(problem(), MethodChoice(("auto",), (), time_limit_s=0.0))
     assert list(found.schedules) == ["round-robin"]
     assert {"round-robin", *found.not_begun} == {*schedule.PERMUTATION_METHODS, "auto"}
     assert found.not_begun[-2:] == ["maximal", "auto"]
@@ -133,13 +134,13 @@ def test_the_time_limit_leaves_methods_out():
 
 
 def test_the_time_limit_leaves_systems_out():
-    found = compare_schedules(problem(), Choice(("bvn",), (), 0.0, tuple(SYSTEMS)))
+    found = compare_schedules(problem(), MethodChoice(("bvn",), (), 0.0, tuple(SYSTEMS)))
     assert not found.systems
     assert found.not_begun == list(SYSTEMS)
 
 
 def test_other_systems_have_a_switch_per_port():
-    choice = Choice(("bvn",), ("static",), systems=tuple(SYSTEMS))
+    choice = MethodChoice(("bvn",), ("static",), systems=tuple(SYSTEMS))
     one, two = (
         compare_schedules(problem(delay_s=0.0, ports=ports), choice)
         for ports in (None, Ports(2, 8.0))
@@ -167,7 +168,7 @@ def test_relaying_beside_each_allocation():
     demand[0, 3] = demand[3, 0] = 10**8
     np.fill_diagonal(demand, 0)
     problem = Problem("it", demand, 400.0, 1e-6, ports=Ports(2, 400.0))
-    found = compare_schedules(problem, Choice(("bvn",), ("static", "best"), relay=True))
+    found = compare_schedules(problem, MethodChoice(("bvn",), ("static", "best"), relay=True))
     region = schedule.Region(2, 400.0, 400.0)
     for row in found.allocations:
         direct = schedule.relay(demand, row.split.circuits, region)
@@ -189,7 +190,7 @@ def test_auto_is_begun_only_if_it_will_be_in_time(monkeypatch, passed_s):
     times = itertools.count()
     step_s = passed_s / len(schedule.PERMUTATION_METHODS)
     monkeypatch.setattr(scheduling.time, "monotonic", lambda: step_s * next(times))
-    found = compare_schedules(problem(), Choice(("auto",), ()))
+    found = compare_schedules(problem(), MethodChoice(("auto",), ()))
     assert ("auto" in found.schedules) == (passed_s * 6 < scheduling.DEFAULT_LIMIT_S)
     assert found.not_begun == ([] if passed_s == 1.0 else ["auto"])
 
@@ -203,10 +204,10 @@ def test_a_limit_that_is_given_is_passed_to_auto(monkeypatch):
         return decompose(*arguments, **options)
 
     monkeypatch.setattr(schedule, "decompose", watch)
-    compare_schedules(problem(), Choice(("auto",), ()))
+    compare_schedules(problem(), MethodChoice(("auto",), ()))
     assert set(limits) == {None}
     limits.clear()
-    compare_schedules(problem(), Choice(("auto",), (), 60.0))
+    compare_schedules(problem(), MethodChoice(("auto",), (), 60.0))
     assert all(0 < limit <= 60.0 for limit in limits)
 
 
@@ -263,7 +264,7 @@ def test_plain_data():
     assert (arrays["demand"] == DEMAND).all()
     assert arrays["permutations"].shape == (len(arrays["holds_bytes"]), 3)
     assert (arrays["circuits"] == found.best_allocation.split.circuits).all()
-    partial = compare_schedules(problem(partial=True), Choice(("open-shop",), ()))
+    partial = compare_schedules(problem(partial=True), MethodChoice(("open-shop",), ()))
     assert as_arrays(partial)["transfers"].shape[1] == 4
 
 
