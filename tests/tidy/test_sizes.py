@@ -26,7 +26,6 @@ NESTED = {
     ("crates/schedule/examples/relay.rs", "main"),
     ("crates/schedule/src/allocation/circulant.rs", "fill"),
     ("crates/schedule/src/permutation/improve.rs", "find_paths"),
-    ("crates/schedule/src/relay/allocate.rs", "exchanges"),
 }
 #: parameters that are tuples, by crate; may only become fewer
 TUPLES = {

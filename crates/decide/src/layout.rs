@@ -9,7 +9,7 @@
 use crate::region::Region;
 use lightloom_model::{Fibers, Invalid};
 use lightloom_schedule::{
-    NicCircuit, NicEnd, Request, assign_from, assign_most, makespans, map_working_nics,
+    NicCircuit, NicEnd, Request, assign_from, assign_partial, makespans, map_working_nics,
 };
 
 /// Steps of the search for planes, per circuit.
@@ -70,7 +70,7 @@ impl Layout {
         if near.len() == wanted {
             return near;
         }
-        let far = assign_most(circuits, &self.working, fibers, effort);
+        let far = assign_partial(circuits, &self.working, fibers, effort);
         if far.len() > near.len() { far } else { near }
     }
 

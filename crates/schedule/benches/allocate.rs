@@ -76,7 +76,7 @@ fn nics(criterion: &mut Criterion) {
     });
 }
 
-/// Stages of expert-parallel groups of 8 servers, pipeline neighbours, data-parallel rings.
+/// Stages of expert-parallel groups of 8 servers, pipeline neighbors, data-parallel rings.
 fn topoopt(criterion: &mut Criterion) {
     for servers in [128_u32, 1024, 4096] {
         let stage = servers / 8;

@@ -1,4 +1,4 @@
-//! Time per call of the schedulers of permutations, beside Table 2 of Chronos.
+//! Time per call of the schedulers of permutations, next to Table 2 of Chronos.
 
 use std::hint::black_box;
 

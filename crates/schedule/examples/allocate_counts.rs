@@ -1,7 +1,7 @@
 //! One allocator on synthetic demand, to count instructions under callgrind.
 //!
 //! Arguments: allocator, servers, demand, routing (`split` or `whole`), and what is there before:
-//! `none`, `same` (the answer to the same demand) or `drift` (the answer to demand of which each
+//! `none`, `same` (the result to the same demand) or `drift` (the result to demand of which each
 //! pair differs by up to 5 %). Only `counted` is to be collected: `benches/RESULTS.md`.
 
 use std::hint::black_box;

@@ -21,7 +21,7 @@ fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
             *share = (*share * 1000.0).ceil();
         }
     } else {
-        shares.chunks_exact_mut(n).for_each(regimes::normalise);
+        shares.chunks_exact_mut(n).for_each(regimes::normalize);
     }
     let row = |i: usize| shares[i * n..(i + 1) * n].iter().sum::<f64>();
     let column = |j: usize| (0..n).map(|i| shares[i * n + j]).sum::<f64>();

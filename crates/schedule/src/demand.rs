@@ -2,10 +2,11 @@
 
 use lightloom_model::Invalid;
 
-/// Most bytes of a pair: sums over a line, and over all pairs, stay far within 64 bits.
+/// Maximum number of bytes of a pair: sums over a line, and over all pairs, stay far within 64
+/// bits.
 const MAX_BYTES: u64 = 1 << 53;
 
-/// Most nodes.
+/// Maximum number of nodes.
 const MAX_NODES: usize = 1 << 10;
 
 /// What bounds the time to serve a demand.

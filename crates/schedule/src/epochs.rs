@@ -13,7 +13,7 @@ pub const NONE: u32 = u32::MAX;
 /// Longest epoch and delay.
 const MAX_TIME: u64 = 1 << 53;
 
-/// Most epochs of an answer.
+/// Maximum number of epochs of a result.
 const MAX_EPOCHS: usize = 1 << 20;
 
 /// Sizes that all planners share.
@@ -61,8 +61,8 @@ pub(crate) fn play(
 ) -> Result<EpochRun, Invalid> {
     let n = sizes.nodes;
     let lines = check_square(demand, n)?;
-    let most = sizes.epoch.max(sizes.delay);
-    if sizes.switches == 0 || sizes.epoch == 0 || most > MAX_TIME {
+    let longest = sizes.epoch.max(sizes.delay);
+    if sizes.switches == 0 || sizes.epoch == 0 || longest > MAX_TIME {
         return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
     }
     let too_many = || {
@@ -106,14 +106,14 @@ pub(crate) fn play(
 /// Sends over the circuits of a switch; returns the most bytes over one of them.
 fn serve(left: &mut [u64], matching: &[u32], room: u64) -> u64 {
     let n = matching.len();
-    let mut most = 0;
+    let mut longest = 0;
     for (from, &to) in matching.iter().enumerate().filter(|pair| *pair.1 != NONE) {
         let cell = &mut left[from * n + to as usize];
         let bytes = room.min(*cell);
         *cell -= bytes;
-        most = most.max(bytes);
+        longest = longest.max(bytes);
     }
-    most
+    longest
 }
 
 /// Gives matchings to switches so that those which are there already stay where they are; says

@@ -9,7 +9,7 @@
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
-//! answer. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
+//! result. Whatever can be certified (a bound, a dual, a checker) comes with its certificate.
 
 #![warn(unreachable_pub)]
 
@@ -26,7 +26,7 @@ pub mod topoopt;
 pub mod xnest_plus;
 
 pub use allocation::{
-    Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request, allocate, assign_from, assign_most,
-    assign_planes, changed_pairs, check_planes, line_bound, makespans, map_nics, map_working_nics,
-    port_bound, route,
+    Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request, allocate, assign_from,
+    assign_partial, assign_planes, changed_pairs, check_planes, line_bound, makespans, map_nics,
+    map_working_nics, port_bound, route,
 };

@@ -7,7 +7,7 @@
 //! the configuration with the largest W / N, which makes the largest W / N as small as can be.
 //!
 //! Half of the switches turn at a time, and none whose configuration stays. Leaves out the packet
-//! switches and the paths of several hops that the paper uses beside the circuits.
+//! switches and the paths of several hops that the paper uses in addition to the circuits.
 
 use crate::demand::check_square;
 use crate::epochs::{EpochRun, Epochs, NONE, play};
@@ -40,19 +40,19 @@ pub fn sub_matrices(nodes: usize, reading: Reading) -> Vec<Vec<Vec<u32>>> {
 }
 
 /// The circle method: one node stands still (or, if their number is odd, nobody does), the others
-/// sit on a circle; round t pairs those at equal distance from seat t.
+/// sit on a circle; round t pairs those at equal distance from place t.
 fn pairings(nodes: usize) -> Vec<Vec<u32>> {
-    let seats = nodes - (nodes + 1) % 2;
-    let mut rounds = Vec::with_capacity(seats);
-    for round in 0..seats {
+    let places = nodes - (nodes + 1) % 2;
+    let mut rounds = Vec::with_capacity(places);
+    for round in 0..places {
         let mut peers = vec![NONE; nodes];
-        for node in 0..seats {
-            let peer = (2 * round + seats - node) % seats;
+        for node in 0..places {
+            let peer = (2 * round + places - node) % places;
             if peer != node {
                 peers[node] = peer as u32;
-            } else if seats < nodes {
-                peers[node] = seats as u32;
-                peers[seats] = node as u32;
+            } else if places < nodes {
+                peers[node] = places as u32;
+                peers[places] = node as u32;
             }
         }
         rounds.push(peers);

@@ -46,14 +46,14 @@ proptest! {
     #[test]
     fn every_line_ends_by_the_makespan_and_one_needs_all_of_it(case in case(8)) {
         for allocator in ALL {
-            let answer = allocate(allocator, &case.request());
-            let slowest = case.slowest_line(&answer.circuits, &answer.eps_bytes);
-            if answer.makespan.is_finite() {
+            let found = allocate(allocator, &case.request());
+            let slowest = case.slowest_line(&found.circuits, &found.eps_bytes);
+            if found.makespan.is_finite() {
                 // Bytes are whole: each pair may be off by one.
                 let byte = 8.0 * case.servers as f64 / case.slowest_rate();
-                let slack = byte + answer.makespan * ROUNDING;
-                prop_assert!((slowest - answer.makespan).abs() <= slack,
-                    "{allocator:?}: {slowest} s against {} s", answer.makespan);
+                let slack = byte + found.makespan * ROUNDING;
+                prop_assert!((slowest - found.makespan).abs() <= slack,
+                    "{allocator:?}: {slowest} s against {} s", found.makespan);
             }
         }
     }
@@ -177,9 +177,9 @@ fn the_mean_gap_to_brute_force_is_small() {
 fn no_demand_takes_no_time() {
     let case = Case::new(5, vec![0; 25], 3);
     for allocator in ALL {
-        let answer = allocate(allocator, &case.request());
-        assert!(answer.makespan.abs() < f64::MIN_POSITIVE, "{allocator:?}");
-        assert_eq!(answer.eps_bytes, vec![0; 25]);
+        let found = allocate(allocator, &case.request());
+        assert!(found.makespan.abs() < f64::MIN_POSITIVE, "{allocator:?}");
+        assert_eq!(found.eps_bytes, vec![0; 25]);
     }
     assert_eq!(circuits_of(&allocate(Allocator::Paper, &case.request())), 0);
 }
@@ -188,9 +188,9 @@ fn no_demand_takes_no_time() {
 fn the_diagonal_is_ignored() {
     let mut demand = vec![0; 9];
     demand[4] = 1 << 40;
-    let answer = allocate(Allocator::Best, &Case::new(3, demand, 2).request());
-    assert!(answer.makespan.abs() < f64::MIN_POSITIVE);
-    assert_eq!(answer.eps_bytes[4], 0);
+    let found = allocate(Allocator::Best, &Case::new(3, demand, 2).request());
+    assert!(found.makespan.abs() < f64::MIN_POSITIVE);
+    assert_eq!(found.eps_bytes[4], 0);
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn regions_of_none_and_one_have_nothing_to_do() {
     for n in [0, 1] {
         let case = Case::new(n, vec![9; n * n], 6);
         for allocator in ALL {
-            let answer = allocate(allocator, &case.request());
-            assert_eq!(circuits_of(&answer), 0);
-            assert!(answer.makespan.abs() < f64::MIN_POSITIVE);
+            let found = allocate(allocator, &case.request());
+            assert_eq!(circuits_of(&found), 0);
+            assert!(found.makespan.abs() < f64::MIN_POSITIVE);
         }
     }
 }
@@ -227,10 +227,10 @@ fn one_pair_among_many_gets_every_port_of_its_servers() {
     demand[6 + 4] = 70_000_000;
     let case = Case::new(6, demand, 5);
     for allocator in [Allocator::Paper, Allocator::Reference, Allocator::Best] {
-        let answer = allocate(allocator, &case.request());
-        assert_eq!(answer.circuits[6 + 4], 5, "{allocator:?}");
+        let found = allocate(allocator, &case.request());
+        assert_eq!(found.circuits[6 + 4], 5, "{allocator:?}");
         let expected = 70e6 * 8.0 / (7.0 * BITS as f64);
-        assert!((answer.makespan / expected - 1.0).abs() < 1e-12);
+        assert!((found.makespan / expected - 1.0).abs() < 1e-12);
     }
 }
 
@@ -239,9 +239,9 @@ fn sizes_beyond_exact_floating_point_lose_no_byte() {
     let huge = (1_u64 << 53) + 1;
     let case = Case::new(3, vec![0, huge, u64::MAX, huge, 0, 3, 1, u64::MAX, 0], 2);
     for allocator in ALL {
-        let answer = allocate(allocator, &case.request());
-        assert!(answer.makespan.is_finite());
-        for (eps, size) in answer.eps_bytes.iter().zip(&case.demand) {
+        let found = allocate(allocator, &case.request());
+        assert!(found.makespan.is_finite());
+        for (eps, size) in found.eps_bytes.iter().zip(&case.demand) {
             assert!(eps <= size);
         }
     }
@@ -271,9 +271,9 @@ fn a_disallowed_pair_goes_over_the_eps() {
     let mut case = Case::new(2, vec![0, 1000, 1000, 0], 4);
     case.allowed = vec![false; 4];
     for allocator in ALL {
-        let answer = allocate(allocator, &case.request());
-        assert_eq!(circuits_of(&answer), 0, "{allocator:?}");
-        assert_eq!(answer.eps_bytes, [0, 1000, 1000, 0]);
+        let found = allocate(allocator, &case.request());
+        assert_eq!(circuits_of(&found), 0, "{allocator:?}");
+        assert_eq!(found.eps_bytes, [0, 1000, 1000, 0]);
     }
 }
 
@@ -283,11 +283,11 @@ fn static_circuits_use_all_ports_but_one_of_an_odd_sum() {
     for n in 2..14_usize {
         for ports in 0..20 {
             let case = Case::new(n, vec![0; n * n], ports);
-            let answer = allocate(Allocator::Static, &case.request());
+            let found = allocate(Allocator::Static, &case.request());
             let all = n as u32 * ports;
-            assert_eq!(circuits_of(&answer), all / 2, "{n} servers, {ports} ports");
+            assert_eq!(circuits_of(&found), all / 2, "{n} servers, {ports} ports");
             let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
-            let counts: Vec<u16> = pairs.map(|(a, b)| answer.circuits[a * n + b]).collect();
+            let counts: Vec<u16> = pairs.map(|(a, b)| found.circuits[a * n + b]).collect();
             let spread = counts.iter().max().unwrap() - counts.iter().min().unwrap();
             assert!(spread <= 1, "{n} servers, {ports} ports: {counts:?}");
         }
@@ -318,8 +318,8 @@ fn the_reference_gives_first_circuits_before_second_ones() {
     };
     let counts = |heavy| {
         let case = Case::new(3, matrix(heavy), 2);
-        let answer = allocate(Allocator::Reference, &case.request());
-        (answer.circuits[1], answer.circuits[2])
+        let found = allocate(Allocator::Reference, &case.request());
+        (found.circuits[1], found.circuits[2])
     };
     assert_eq!(counts(9_000), (1, 1));
     assert_eq!(counts(11_000), (2, 0));

@@ -129,7 +129,7 @@ fn a_rotor_slot_is_the_largest_entry_or_a_tenth_of_the_mean_one() {
 
 #[test]
 fn relays_take_only_what_exceeds_the_next_own_slot() {
-    // 10 of 12 bytes go at once; the 2 left fit the next slot of their own.
+    // 10 of 12 bytes go at once; the 2 left fit the next slot of the pair.
     let fits = rotate(&matrix(3, &[(0, 1, 12)]), &rotor(3, Some(10), true)).unwrap();
     assert_eq!((fits.relayed(), fits.turns.as_slice()), (0, &[0, 1, 2][..]));
     // 15 of 25 are left, 5 more than fit: node 2 takes those and delivers them in the fourth slot.

@@ -1,4 +1,4 @@
-//! NIC mapping: each NIC once, pairs as asked for, nodes shared out, circuits that stay, stay.
+//! NIC mapping: each NIC once, pairs as requested, nodes shared out, circuits that stay, stay.
 
 mod common;
 

@@ -62,8 +62,8 @@ fn size() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 3 => 1..5_u64, 4 => 0..100_000_000_u64, 1 => Just(1_u64 << 53)]
 }
 
-fn case(most: usize) -> impl Strategy<Value = Case> {
-    (0..=most, 0..=most)
+fn case(limit: usize) -> impl Strategy<Value = Case> {
+    (0..=limit, 0..=limit)
         .prop_flat_map(|(rows, columns)| {
             let delay = prop_oneof![Just(0), 1..4_u64, Just(1_000_000), Just(1_u64 << 45)];
             (Just(rows), Just(columns), prop::collection::vec(size(), rows * columns), delay)
@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// Beside 2^53 bytes a few are lost in the rounding of weights and prices.
+    /// Next to 2^53 bytes a few are lost in the rounding of weights and prices.
     #[test]
     fn every_method_serves_a_byte_beside_the_most_there_can_be(
         (rows, columns) in (1..9_usize, 1..9_usize),
@@ -124,8 +124,8 @@ proptest! {
         for method in [Method::Bvn, Method::Threshold] {
             let Plan::Slots(slots) = case.run(method).plan else { panic!("slots") };
             prop_assert_eq!(slots.holds.iter().sum::<u64>(), case.longest());
-            let most = case.pairs() + case.rows + case.columns;
-            prop_assert!(slots.len() <= most, "{} slots, {} pairs", slots.len(), case.pairs());
+            let limit = case.pairs() + case.rows + case.columns;
+            prop_assert!(slots.len() <= limit, "{} slots, {} pairs", slots.len(), case.pairs());
         }
     }
 
@@ -417,8 +417,8 @@ fn wrong_demand_is_refused() {
         Demand::new(rows, columns, bytes, delay, false).unwrap_err().to_string()
     };
     assert_eq!(text(2, 2, &[1, 2, 3], 0), "3 values are not 2 x 2");
-    let most = (1 << 53) + 1;
-    assert!(text(1, 2, &[0, most], 0).contains("demand[0, 1] is 9007199254740993"));
+    let limit = (1 << 53) + 1;
+    assert!(text(1, 2, &[0, limit], 0).contains("demand[0, 1] is 9007199254740993"));
     assert!(text(1_025, 0, &[], 0).contains("expected at most 1024 lines"));
     assert!(text(1, 300, &vec![1 << 53; 300], 0).contains("too much for 1 x 300"));
     assert!(text(1, 1, &[1], 1 << 62).contains("too long for 1 x 1"));

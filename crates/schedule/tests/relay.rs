@@ -170,7 +170,7 @@ fn relays_hold_no_more_than_their_memory() {
 #[test]
 fn every_regime_comes_close_to_its_bound() {
     let mut random = regimes::Random(11);
-    for (n, most) in [(8, 1.1), (16, 1.15), (32, 1.25)] {
+    for (n, limit) in [(8, 1.1), (16, 1.15), (32, 1.25)] {
         for kind in regimes::KINDS {
             let demand = regimes::demand(kind, n, &mut random);
             let request = Request {
@@ -194,14 +194,14 @@ fn every_regime_comes_close_to_its_bound() {
                 };
                 let found = case.relay();
                 let gap = found.makespan / found.lower_bound;
-                assert!(gap >= 1.0 - ROUNDING && gap < most, "{n} {kind} {allocator:?}: {gap}");
+                assert!(gap >= 1.0 - ROUNDING && gap < limit, "{n} {kind} {allocator:?}: {gap}");
                 assert_eq!(found, case.relay());
             }
         }
     }
 }
 
-fn case(most: usize) -> impl Strategy<Value = Case> {
+fn case(limit: usize) -> impl Strategy<Value = Case> {
     let bytes = prop_oneof![
         2 => Just(0_u64),
         4 => 0..100_000_000_u64,
@@ -209,7 +209,7 @@ fn case(most: usize) -> impl Strategy<Value = Case> {
         1 => 0..(1_u64 << 53),
         1 => Just(1_000_000_u64),
     ];
-    (2..=most)
+    (2..=limit)
         .prop_flat_map(move |n| {
             (
                 prop::collection::vec(bytes.clone(), n * n),

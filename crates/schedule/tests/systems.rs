@@ -66,13 +66,13 @@ fn slots_and_delays_add_up() {
     let mut random = Random(3);
     let demand = random_demand(8, 1, &mut random);
     let entry = |shift: usize| (0..8).map(|i| demand[i * 8 + (i + shift) % 8]).max().unwrap();
-    let most = (1..8).map(entry).max().unwrap();
-    assert_eq!(checked(&demand, &PLAIN).length, 7 * most);
+    let longest = (1..8).map(entry).max().unwrap();
+    assert_eq!(checked(&demand, &PLAIN).length, 7 * longest);
     let held = Rotor { held: true, delay: 100, ..PLAIN };
     assert_eq!(checked(&demand, &held).length, (1..8).map(entry).sum::<u64>() + 700);
-    let short = Rotor { slot: Some(most.div_ceil(3)), delay: 10, ..PLAIN };
+    let short = Rotor { slot: Some(longest.div_ceil(3)), delay: 10, ..PLAIN };
     let length = checked(&demand, &short).length;
-    assert!(length <= 21 * (most.div_ceil(3) + 10) && length > 14 * (most.div_ceil(3) + 10));
+    assert!(length <= 21 * (longest.div_ceil(3) + 10) && length > 14 * (longest.div_ceil(3) + 10));
 }
 
 #[test]
@@ -304,8 +304,8 @@ proptest! {
         let counts = switches_for(&weights, switches as usize);
         prop_assert_eq!(counts.iter().sum::<u32>(), switches);
         let worst = weights.iter().zip(&counts).map(|(&w, &n)| per_switch(w, n));
-        let least = brute_force(&weights, switches);
-        prop_assert!(worst.fold(0.0, f64::max) <= least, "least {least}");
+        let smallest = brute_force(&weights, switches);
+        prop_assert!(worst.fold(0.0, f64::max) <= smallest, "least {smallest}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Job {
         }
     }
 
-    /// Groups of 8 servers that exchange everything, pipeline neighbours, data-parallel rings.
+    /// Groups of 8 servers with an all-to-all each, pipeline neighbors, data-parallel rings.
     fn training(servers: u32, stages: u32) -> Self {
         let mut job = Self::new(servers, 8);
         let stage = servers / stages;
@@ -75,8 +75,8 @@ fn distances(servers: u32, links: &BTreeMap<(u32, u32), u32>, from: u32) -> Vec<
 fn job() -> impl Strategy<Value = Job> {
     (2..24_u32, 2..9_u32).prop_flat_map(|(servers, degree)| {
         let demand = prop::collection::vec((0..servers, 0..servers, 0..10_000_u64), 0..60);
-        let most = servers.min(7) as usize;
-        let members = prop::sample::subsequence((0..servers).collect::<Vec<_>>(), 0..=most);
+        let largest = servers.min(7) as usize;
+        let members = prop::sample::subsequence((0..servers).collect::<Vec<_>>(), 0..=largest);
         let ring = (members.prop_shuffle(), 0..50_000_u64)
             .prop_map(|(members, edge_bytes)| RingGroup { members, edge_bytes });
         let strides = prop_oneof![Just(Strides::Geometric), Just(Strides::One)];
@@ -277,7 +277,7 @@ fn crowding(job: &Job) -> f64 {
         sent[from as usize] += size;
     }
     let ideal = *sent.iter().max().unwrap() as f64 / f64::from(job.degree);
-    loads.values().fold(0.0, |most: f64, &load| most.max(load)) / ideal
+    loads.values().fold(0.0, |largest: f64, &load| largest.max(load)) / ideal
 }
 
 /// Without swaps the light pairs between stages would crowd onto single circuits (5.6 times the

@@ -260,7 +260,8 @@ fn schedule_assign_to_planes<'py>(
     let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
     let working: Vec<bool> = working.as_array().iter().copied().collect();
     let fibers = fibers(duplex);
-    let mapped = py.detach(|| lightloom_schedule::assign_most(&circuits, &working, fibers, effort));
+    let mapped =
+        py.detach(|| lightloom_schedule::assign_partial(&circuits, &working, fibers, effort));
     nic_rows(py, &mapped)
 }
 

@@ -1,6 +1,6 @@
 //! Algorithm 1 of MixNet (section 5.2): the pair in greatest need, TX + RX, gets the next circuit.
 //!
-//! Two readings, which differ in what happens when a port runs out and in what a pair's need is:
+//! Two readings, which differ in what follows when a port runs out and in what a pair's need is:
 //!
 //! - [`paper`]: the loop ends at the first pair that finds a port taken;
 //! - [`reference`]: such pairs are skipped, first circuits come before second ones.

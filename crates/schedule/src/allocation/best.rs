@@ -1,4 +1,4 @@
-//! The best of all allocators, on the makespan under the routing that the request asks for.
+//! The best of all allocators, on the makespan under the routing of the request.
 
 use super::parametric::{Candidate, held, parametric, shorten};
 use super::problem::Problem;
@@ -9,7 +9,7 @@ use lightloom_model::Allocator;
 const PATIENCE: usize = 3;
 
 /// Never slower than any other allocator, nor for knowing what is there; among equally fast
-/// answers one that changes few circuits.
+/// results one that changes few circuits.
 ///
 /// Beyond the parametric one, this looks from where each of the others ends: local search is not
 /// exact, and another start may lead to another end. Where the parametric one is proved, these can
@@ -32,8 +32,8 @@ pub(super) fn best(problem: &Problem) -> Candidate {
     }
     let mut found = found.or(shorten(problem, others, Allocator::Best, PATIENCE));
     if held(problem, Allocator::Best).is_some() {
-        let blind = rate(Allocator::Greedy, greedy::skip(problem, None));
-        found = found.or(shorten(problem, blind, Allocator::Best, PATIENCE));
+        let unaware = rate(Allocator::Greedy, greedy::skip(problem, None));
+        found = found.or(shorten(problem, unaware, Allocator::Best, PATIENCE));
     }
     found.settled(problem)
 }

@@ -113,8 +113,8 @@ impl Tree {
             for b in a + 1..n {
                 // Rounding must not cost a circuit.
                 let need = (problem.larger(a, b) / carry * (1.0 - ROUNDING)).ceil();
-                let most = root.free[a].min(root.free[b]);
-                if need > 0.0 && need <= f64::from(most) && problem.may_join(a, b) {
+                let sum = root.free[a].min(root.free[b]);
+                if need > 0.0 && need <= f64::from(sum) && problem.may_join(a, b) {
                     let bytes = [problem.tx[a * n + b], problem.rx[a * n + b]];
                     bundles.push(Bundle { ends: [a, b], need: need as u32, bytes });
                 }
@@ -193,26 +193,26 @@ impl Tree {
     /// What the open bundles can take off a line at most, ports being divisible, and the bytes per
     /// circuit of the last one that is taken, in part or not at all.
     fn knapsack(&self, node: &Node, line: usize) -> (f64, f64) {
-        let (mut left, mut most) = (node.free[line / 2], 0.0);
+        let (mut left, mut sum) = (node.free[line / 2], 0.0);
         for &(each, index) in &self.order[line] {
             let index = usize::from(index);
             if self.is_open(node, index) {
                 let need = self.bundles[index].need;
                 if need > left {
-                    return (most + f64::from(left) * each, each);
+                    return (sum + f64::from(left) * each, each);
                 }
-                most += self.bundles[index].off(line);
+                sum += self.bundles[index].off(line);
                 left -= need;
             }
         }
-        (most, 0.0)
+        (sum, 0.0)
     }
 
     /// Decides the bundles of a line that it cannot do without, or cannot afford; whether it can
     /// get what it lacks.
     fn fits(&self, node: &mut Node, line: usize) -> bool {
-        let (most, limit) = self.knapsack(node, line);
-        let spare = most - node.lack[line] + self.slack;
+        let (sum, limit) = self.knapsack(node, line);
+        let spare = sum - node.lack[line] + self.slack;
         if spare < 0.0 {
             return false;
         }

@@ -7,7 +7,7 @@ use super::problem::{Circuits, Problem};
 /// A circulant of the given ports.
 ///
 /// Pairs get equally many circuits, up to one: with more ports than peers the whole graph is taken
-/// several times. An odd remainder goes to the opposite server (even n) or pairs up neighbours
+/// several times. An odd remainder goes to the opposite server (even n) or pairs up neighbors
 /// along the widest stride (odd n, where one server must stay without). Ports that differ between
 /// servers, and pairs that may not be joined, leave ports over; these go to the pairs with the
 /// fewest circuits.

@@ -16,7 +16,7 @@ use lightloom_model::Allocator;
 
 /// Circuits by need; those that are there stay if these are not faster.
 ///
-/// What is there is looked at first: circuits that reach the port bound are the answer, and
+/// What is there is looked at first: circuits that reach the port bound are the result, and
 /// nothing need be sorted.
 pub(super) fn greedy(problem: &Problem) -> Allocation {
     let Some(previous) = problem.request.previous else {

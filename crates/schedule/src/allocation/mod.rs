@@ -25,7 +25,7 @@ mod search;
 mod sticky;
 
 pub use nics::{NicCircuit, NicEnd, map_nics, map_working_nics};
-pub use planes::{Planes, assign_from, assign_most, assign_planes, check_planes};
+pub use planes::{Planes, assign_from, assign_partial, assign_planes, check_planes};
 pub use request::{Allocation, EpsRates, Request, changed_pairs, line_bound, port_bound};
 pub use routing::{makespans, route};
 

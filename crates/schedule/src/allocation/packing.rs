@@ -16,12 +16,12 @@ const MOVES_PER_SERVER: usize = 4;
 /// Servers over budget that are looked at before giving up, the worst first.
 const TRIES: usize = 8;
 
-/// How much more a byte of excess weighs each time that no bundle helps.
+/// How much more a byte of excess counts each time that no bundle helps.
 const IMPATIENCE: f64 = 0.5;
 
 /// Bundles that finish by this time, or those that miss it by the fewest bytes; whether they do.
 ///
-/// `patience` is how often bytes over budget may come to weigh more where no bundle helps.
+/// `patience` is how often bytes over budget may come to count more where no bundle helps.
 pub(super) fn pack(problem: &Problem, time: f64, patience: usize) -> (Circuits, bool) {
     let mut packing = Packing::new(problem, time);
     packing.fill_all();
@@ -43,7 +43,7 @@ struct Packing<'p, 'r> {
     load: Vec<[f64; 2]>,
     /// Servers that each server has a bundle to.
     joined: Vec<Vec<usize>>,
-    /// Bundles in the way of the one that is looked at, and of the best one.
+    /// Bundles that conflict with the one that is looked at, and of the best one.
     evicted: Vec<(usize, usize)>,
 }
 
@@ -59,8 +59,8 @@ impl<'p, 'r> Packing<'p, 'r> {
             load[a] = [problem.tx[cells.clone()].iter().sum(), problem.rx[cells].iter().sum()];
             for b in a + 1..n {
                 let circuits = (problem.larger(a, b) / carry).ceil();
-                let most = problem.request.ports[a].min(problem.request.ports[b]);
-                if circuits <= f64::from(most) && problem.may_join(a, b) {
+                let ports = problem.request.ports[a].min(problem.request.ports[b]);
+                if circuits <= f64::from(ports) && problem.may_join(a, b) {
                     need[a * n + b] = circuits as u32;
                     need[b * n + a] = circuits as u32;
                 }
@@ -171,7 +171,7 @@ impl<'p, 'r> Packing<'p, 'r> {
 
     fn improve(&mut self, mut patience: usize) -> bool {
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
-        let mut least: Option<(f64, Circuits)> = None;
+        let mut closest: Option<(f64, Circuits)> = None;
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
             worst.clear();
             let servers = (0..self.problem.n).map(|server| (self.excess(server), server));
@@ -183,8 +183,8 @@ impl<'p, 'r> Packing<'p, 'r> {
             if self.step(&mut worst) {
                 continue;
             }
-            if least.as_ref().is_none_or(|least| total < least.0) {
-                least = Some((total, self.circuits.clone()));
+            if closest.as_ref().is_none_or(|closest| total < closest.0) {
+                closest = Some((total, self.circuits.clone()));
             }
             if patience == 0 {
                 break;
@@ -194,7 +194,7 @@ impl<'p, 'r> Packing<'p, 'r> {
                 self.weight[server] += IMPATIENCE;
             }
         }
-        if let Some((_, circuits)) = least {
+        if let Some((_, circuits)) = closest {
             self.circuits = circuits;
         }
         false
@@ -203,8 +203,8 @@ impl<'p, 'r> Packing<'p, 'r> {
     /// Puts the best bundle in at the first of the worst servers where one helps.
     fn step(&mut self, worst: &mut [(f64, usize)]) -> bool {
         worst.sort_unstable_by(|x, y| {
-            let weighed = |entry: &(f64, usize)| entry.0 * self.weight[entry.1];
-            weighed(y).total_cmp(&weighed(x)).then(x.1.cmp(&y.1))
+            let weighted = |entry: &(f64, usize)| entry.0 * self.weight[entry.1];
+            weighted(y).total_cmp(&weighted(x)).then(x.1.cmp(&y.1))
         });
         for &(_, a) in worst.iter().take(TRIES) {
             let mut best = (self.slack, usize::MAX);

@@ -3,7 +3,7 @@
 //! Between a bound that no circuits beat (each line alone with the circuits that suit it best) and
 //! the time reached, [`Search`] moves a few circuits at once so that no server is over its EPS
 //! budget. Without split it also packs whole bundles, see [`pack`]. A time at which both give up
-//! is taken for impossible, which it need not be: the answer is near exact, not exact. Small
+//! is taken for impossible, which it need not be: the result is near exact, not exact. Small
 //! regions without split are solved by [`branch`] and bound, and are exact if that ends.
 
 use std::cmp::Ordering;
@@ -67,7 +67,7 @@ impl Candidate {
         self.time <= self.bound * (1.0 + CLOSE)
     }
 
-    /// The bytes of the EPS, and all else that is asked for.
+    /// The bytes of the EPS, and all else that is requested.
     pub(super) fn finish(self, problem: &Problem) -> Allocation {
         finish_at(problem, self.circuits.count, self.chosen, self.time)
     }
@@ -114,7 +114,7 @@ pub(super) fn held(problem: &Problem, chosen: Allocator) -> Option<Candidate> {
     Some(Candidate::new(problem, chosen, problem.adopt(previous)))
 }
 
-/// Circuits that finish sooner than these, if any are found; such are labelled as `name`'s.
+/// Circuits that finish sooner than these, if any are found; such are labeled as `name`'s.
 ///
 /// Without split the time with split comes first: it is a bound as good as the search, and its
 /// circuits are a start as good as any where most pairs need one circuit at most.

@@ -12,7 +12,7 @@
 //!   bipartite multigraph of senders and receivers with half as many colors as there are planes
 //!   (Petersen, 1891; König, 1916).
 //!
-//! With NICs out of order neither is certain, and a bounded search decides: an answer is circuits
+//! With NICs out of order neither is certain, and a bounded search decides: a result is circuits
 //! on NICs, a proof that there are none, or that the bound was reached.
 
 use super::nics::{NicCircuit, NicEnd};
@@ -69,7 +69,7 @@ pub fn assign_planes(circuits: &[u16], working: &[bool], fibers: Fibers, effort:
 
 /// As many circuits on NICs as are found within `effort` steps: what can be built of circuits that
 /// have no assignment. Arguments and panics as [`assign_planes`].
-pub fn assign_most(
+pub fn assign_partial(
     circuits: &[u16],
     working: &[bool],
     fibers: Fibers,
@@ -82,8 +82,8 @@ pub fn assign_most(
     board.circuits()
 }
 
-/// As [`assign_most`], starting from circuits that are there: those that are still wanted stay on
-/// their NICs unless another circuit finds no others.
+/// As [`assign_partial`], starting from circuits that are there: those that are still wanted stay
+/// on their NICs unless another circuit finds no others.
 pub fn assign_from(
     circuits: &[u16],
     working: &[bool],
@@ -127,7 +127,7 @@ fn join(one: NicEnd, other: NicEnd) -> NicCircuit {
 }
 
 /// Directs every edge so that at each vertex as many leave as arrive, but for one if it has an odd
-/// number: these are first joined to a vertex of their own.
+/// number: these are first joined to an additional vertex.
 fn euler_orientation(n: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut at: Vec<Vec<usize>> = vec![Vec::new(); n + 1];
     let mut all = edges.to_vec();
@@ -369,10 +369,10 @@ impl<'a> Board<'a> {
             .iter()
             .flat_map(|&a| set.iter().map(move |&b| usize::from(circuits[a * self.n + b])))
             .sum();
-        let most: usize = (0..self.planes)
+        let max_inside: usize = (0..self.planes)
             .map(|nic| set.iter().filter(|&&a| self.working[a * self.planes + nic]).count() / 2)
             .sum();
-        if inside / 2 <= most {
+        if inside / 2 <= max_inside {
             return None;
         }
         let some: Vec<String> = set.iter().take(8).map(ToString::to_string).collect();
@@ -380,7 +380,7 @@ impl<'a> Board<'a> {
         let (wanted, planes, servers) = (inside / 2, self.planes, set.len());
         Some(format!(
             "{wanted} circuits join servers {}{more} to each other, but {planes} planes can join \
-             {servers} servers at most {most} times",
+             {servers} servers at most {max_inside} times",
             some.join(", ")
         ))
     }

@@ -5,7 +5,7 @@ use super::request::Request;
 /// Relative distance within which a time equals its bound: the two are summed in different orders.
 pub(super) const ROUNDING: f64 = 1e-12;
 
-/// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good answers have
+/// Demand below 2^53 bytes is exact in `f64`, and so are its sums; so equally good results have
 /// makespans that are equal to the bit, which is what makes "ties" a meaningful word.
 #[derive(Clone)]
 pub(super) struct Problem<'a> {

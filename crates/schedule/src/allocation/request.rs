@@ -1,4 +1,4 @@
-//! What an allocator is asked and what it answers.
+//! Requests to allocators, and their results.
 
 use lightloom_model::{Allocator, Invalid, Rate};
 
@@ -20,7 +20,7 @@ pub struct Request<'a> {
     pub eps_rates: EpsRates<'a>,
     /// Whether a pair with circuits may send its excess over the EPS.
     pub split: bool,
-    /// Circuits that are there now, n x n; among equally fast answers the one closest to them
+    /// Circuits that are there now, n x n; among equally fast results the one closest to them
     /// is taken.
     pub previous: Option<&'a [u16]>,
 }
@@ -45,7 +45,7 @@ impl EpsRates<'_> {
 }
 
 impl Request<'_> {
-    /// Checks that every array has the size that the number of servers asks for.
+    /// Checks that every array has the size that the number of servers requires.
     ///
     /// # Errors
     /// Names the first field that is wrong.
@@ -118,10 +118,10 @@ impl Request<'_> {
     }
 }
 
-/// Most servers in one region: a pair must fit 32 bits.
+/// Maximum number of servers in one region: a pair must fit 32 bits.
 const MAX_SERVERS: usize = 4096;
 
-/// Most ports of one server: the circuits of a pair must fit 16 bits.
+/// Maximum number of ports of one server: the circuits of a pair must fit 16 bits.
 const MAX_PORTS: u32 = u16::MAX as u32;
 
 /// Circuits, and how the demand is split between them and the EPS.

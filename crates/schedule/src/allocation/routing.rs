@@ -13,7 +13,7 @@ use lightloom_model::Allocator;
 
 /// Splits the demand between the given circuits and the EPS.
 ///
-/// `chosen` of the answer is `Best` and means nothing here: nothing was chosen.
+/// `chosen` of the result is `Best` and means nothing here: nothing was chosen.
 ///
 /// # Panics
 /// If the request is not consistent, or `circuits` is not n x n.

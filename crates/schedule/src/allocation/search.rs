@@ -11,7 +11,7 @@
 
 use super::problem::{Circuits, Problem, ROUNDING};
 
-/// How much more a byte of excess weighs each time that no move helps.
+/// How much more a byte of excess counts each time that no move helps.
 const IMPATIENCE: f64 = 0.5;
 
 /// Moves until giving up, per server.
@@ -67,7 +67,7 @@ struct Side {
     /// What both cost (negative is good), here and at the far end.
     cost: f64,
     /// What they would cost if the far end had no excess left.
-    least: f64,
+    min_cost: f64,
     /// The far end of the circuit given up, and what giving it up changes, seen from there.
     far: Option<(usize, Change)>,
 }
@@ -120,13 +120,13 @@ impl<'p, 'r> Search<'p, 'r> {
 
     /// Moves circuits until everything ends in time, or no move helps; says whether it does.
     ///
-    /// Where no move helps, bytes over budget come to weigh more at the servers that have them,
+    /// Where no move helps, bytes over budget come to count more at the servers that have them,
     /// which makes moves worth while that only shift the excess; `patience` is how often. Circuits
     /// that miss the time are often better than those that the search began with: those with the
     /// fewest bytes over budget are returned.
     pub(super) fn run(mut self, mut patience: usize) -> (Circuits, bool) {
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
-        let mut least: Option<(f64, Circuits)> = None;
+        let mut closest: Option<(f64, Circuits)> = None;
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
             worst.clear();
             let servers = (0..self.problem.n).map(|server| (self.excess(server), server));
@@ -143,8 +143,8 @@ impl<'p, 'r> Search<'p, 'r> {
             if patience == 0 {
                 break;
             }
-            if least.as_ref().is_none_or(|least| total < least.0) {
-                least = Some((total, self.circuits.clone()));
+            if closest.as_ref().is_none_or(|closest| total < closest.0) {
+                closest = Some((total, self.circuits.clone()));
             }
             patience -= 1;
             for server in 0..self.problem.n {
@@ -154,7 +154,7 @@ impl<'p, 'r> Search<'p, 'r> {
             }
         }
         let total: f64 = (0..self.problem.n).map(|server| self.excess(server)).sum();
-        match least {
+        match closest {
             Some((other, circuits)) if other < total => (circuits, false),
             _ => (self.circuits, false),
         }
@@ -285,7 +285,7 @@ impl<'p, 'r> Search<'p, 'r> {
         for side_a in from_a.iter() {
             for side_b in from_b.iter() {
                 let unsplit = self.both(a, b) * more.unsplit;
-                if side_a.least + side_b.least + unsplit >= best.0 {
+                if side_a.min_cost + side_b.min_cost + unsplit >= best.0 {
                     continue;
                 }
                 let apart = side_a.cost + side_b.cost + unsplit;
@@ -310,7 +310,7 @@ impl<'p, 'r> Search<'p, 'r> {
         sides.clear();
         if self.circuits.free[server] > 0 {
             let own = self.cost(server, more.out, more.back);
-            sides.push(Side { cost: own, least: own, far: None });
+            sides.push(Side { cost: own, min_cost: own, far: None });
             return;
         }
         for far in self.joined[server].iter().map(|&far| usize::from(far)) {
@@ -319,9 +319,9 @@ impl<'p, 'r> Search<'p, 'r> {
                 let own = self.cost(server, more.out + less.out, more.back + less.back)
                     + self.weight[server] * less.unsplit;
                 let suffers = self.cost(far, less.back, less.out) + self.weight[far] * less.unsplit;
-                let least = own - self.excess(far) * self.weight[far];
+                let min_cost = own - self.excess(far) * self.weight[far];
                 let far = Some((far, less.reversed()));
-                sides.push(Side { cost: own + suffers, least, far });
+                sides.push(Side { cost: own + suffers, min_cost, far });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Is an answer right? Checked from the definitions alone.
+//! Checks results from the definitions alone.
 
 use super::Bipartite;
 use super::fabric::{FabricRoute, FabricShape, NONE};
@@ -58,7 +58,7 @@ pub fn check_route(
             return Err(Invalid(format!("the circuit of host {host} ends at {end}, not {to}")));
         }
         if (spine, core) != (route.spine[index], route.core[index]) {
-            return Err(Invalid(format!("host {host} does not take the way that is stated")));
+            return Err(Invalid(format!("host {host} does not take the path that is stated")));
         }
         let same = |size: u32| to != NONE && host / size == to / size;
         if same(shape.leaf) && spine != NONE {
@@ -99,9 +99,9 @@ impl<'a> Fabric<'a> {
             ("core", &route.core_switches, cores, pods),
         ];
         for (name, settings, switches, ports) in expected {
-            let (inputs, most) = (settings.len(), (switches * ports) as usize);
-            if inputs != most {
-                return Err(Invalid(format!("{inputs} inputs of {name} switches, not {most}")));
+            let (inputs, expected) = (settings.len(), (switches * ports) as usize);
+            if inputs != expected {
+                return Err(Invalid(format!("{inputs} inputs of {name} switches, not {expected}")));
             }
             for setting in settings.chunks_exact((ports as usize).max(1)) {
                 let mut taken = vec![false; ports as usize];
@@ -113,7 +113,7 @@ impl<'a> Fabric<'a> {
                 }
             }
         }
-        if [&route.spine, &route.core].iter().any(|way| way.len() != hosts as usize) {
+        if [&route.spine, &route.core].iter().any(|part| part.len() != hosts as usize) {
             return Err(Invalid(format!("spines and cores are not stated for {hosts} hosts")));
         }
         Ok(Self { shape, route, leaves })

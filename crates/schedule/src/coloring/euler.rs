@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Edge {
     pub left: u32,
     pub right: u32,
-    /// Its number in the answer.
+    /// Its number in the result.
     pub id: u32,
 }
 
@@ -26,7 +26,7 @@ impl Half {
     }
 }
 
-/// What the recursion shares: the answer and its working space.
+/// What the recursion shares: the result and its working space.
 pub(super) struct Halving {
     /// Color of every edge, by number.
     pub colors: Vec<u32>,
@@ -84,18 +84,18 @@ impl Halving {
     fn max_degree(&mut self, edges: &[Edge]) -> u32 {
         // `waiting` is free between two splits, and NONE everywhere.
         let [left, right] = &mut self.waiting;
-        let mut most = 0;
+        let mut largest = 0;
         for edge in edges {
             for degree in [&mut left[edge.left as usize], &mut right[edge.right as usize]] {
                 *degree = degree.wrapping_add(1);
-                most = most.max(*degree + 1);
+                largest = largest.max(*degree + 1);
             }
         }
         for edge in edges {
             left[edge.left as usize] = NONE;
             right[edge.right as usize] = NONE;
         }
-        most
+        largest
     }
 
     /// Puts the first half before the second and returns where the second begins.

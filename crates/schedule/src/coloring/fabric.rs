@@ -1,4 +1,4 @@
-//! A permutation over a Clos fabric of circuit switches: which way each circuit takes.
+//! A permutation over a Clos fabric of circuit switches: which path each circuit takes.
 //!
 //! Hosts hang on *leaves* of `leaf` host ports. Every leaf has one up-link to each *spine*
 //! (two tiers). With three tiers the spines of a number are a *plane*: leaves are gathered in pods,
@@ -25,8 +25,8 @@ pub struct Pods {
     pub cores: u32,
 }
 
-/// Most up-links of a fabric.
-const MOST: u64 = 1 << 28;
+/// Maximum number of up-links of a fabric.
+const MAX_UP_LINKS: u64 = 1 << 28;
 
 /// Sizes of a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct FabricShape {
     pub pods: Option<Pods>,
 }
 
-/// The way of every circuit, and the setting of every switch.
+/// The path of every circuit, and the setting of every switch.
 ///
 /// A switch's setting names the output of each input, [`NONE`] if dark. Inputs and outputs are
 /// numbered alike: first those towards the hosts, then those towards the next tier.
@@ -121,8 +121,12 @@ impl FabricShape {
         let wide = |a: u32, b: u32| u64::from(a) * u64::from(b);
         let up = wide(hosts as u32 / self.leaf, self.spines);
         let cores = self.pods.map_or(0, |pods| pods.cores);
-        if u64::from(self.spines).max(u64::from(cores)).max(up) * u64::from(cores.max(1)) > MOST {
-            return Err(Invalid(format!("switches of such a fabric have over {MOST} up-links")));
+        if u64::from(self.spines).max(u64::from(cores)).max(up) * u64::from(cores.max(1))
+            > MAX_UP_LINKS
+        {
+            return Err(Invalid(format!(
+                "switches of such a fabric have over {MAX_UP_LINKS} up-links"
+            )));
         }
         Ok(())
     }
@@ -166,9 +170,9 @@ fn one_tier(to: &[u32], size: u32, links: u32, name: &str) -> Result<Tier, Inval
         }
     }
     let graph = Bipartite { left: groups, right: groups, edges: &edges };
-    let most = graph.max_degree();
-    if most > links {
-        let text = format!("a {name} has {most} circuits to others but {links} up-links");
+    let degree = graph.max_degree();
+    if degree > links {
+        let text = format!("a {name} has {degree} circuits to others but {links} up-links");
         return Err(Invalid(text));
     }
     let colors = color_edges(&graph, links)?;

@@ -1,9 +1,9 @@
 //! Edge coloring of bipartite multigraphs: many circuits at once, divided into matchings.
 //!
-//! A multigraph whose vertices have at most D edges each is the union of D matchings (König, 1916).
-//! [`color_edges`] finds them: one color per switch plane, per spine or per slot.
+//! A multigraph whose vertices have at most D edges each is the union of D matchings (König,
+//! 1916). [`color_edges`] finds them: one color per switch plane, per spine or per slot.
 //! [`route_permutation`] uses it for permutations over a circuit fabric of two or three tiers;
-//! [`check_coloring`] and [`check_route`] verify any answer, whoever made it.
+//! [`check_coloring`] and [`check_route`] verify any result, whoever made it.
 //!
 //! Method: an Euler split divides a graph into two halves of half the degrees, so an even number
 //! of colors is halved again and again (Gabow, 1976). An odd number is divided into halves that
@@ -107,15 +107,15 @@ struct Merged {
     groups: usize,
 }
 
-/// Merges vertices of small degree into groups of at most `most` edges: what is proper for a group
+/// Merges vertices of small degree into groups of at most `limit` edges: what is proper for a group
 /// is proper for its vertices, and tables of (groups x colors) are then no larger than the graph.
-fn merge(degrees: &[u32], most: u32) -> Merged {
+fn merge(degrees: &[u32], limit: u32) -> Merged {
     let mut group = 0;
     let mut filled = 0;
     let of = degrees
         .iter()
         .map(|&degree| {
-            if filled + degree > most {
+            if filled + degree > limit {
                 group += 1;
                 filled = 0;
             }

@@ -165,7 +165,7 @@ impl<'a> Paths<'a> {
     fn relax(&mut self, row: usize, reached: i64, settled: usize) -> usize {
         let weights = self.weights_of(row);
         let offset = reached + self.row_duals[row];
-        let (mut least, mut nearest) = (i64::MAX, settled);
+        let (mut shortest, mut nearest) = (i64::MAX, settled);
         for place in settled..self.columns {
             let column = self.order[place] as usize;
             let length = offset + self.column_duals[column] - weights[column];
@@ -174,9 +174,9 @@ impl<'a> Paths<'a> {
                 self.before[column] = row as u32;
             }
             let length = self.distance[column];
-            let frees = length == least && self.row_of[column] == NONE;
-            if length < least || frees {
-                (least, nearest) = (length, place);
+            let frees = length == shortest && self.row_of[column] == NONE;
+            if length < shortest || frees {
+                (shortest, nearest) = (length, place);
             }
         }
         nearest

@@ -36,7 +36,7 @@ pub fn check_assignment(
     }
     let duals = row_duals.iter().chain(column_duals);
     check_values(weight, found.weight, duals.clone().map(|&dual| i128::from(dual)).sum())?;
-    check_signs(duals)
+    check_not_negative(duals)
 }
 
 /// As [`check_assignment`] for pairs of vertices; duals of odd sets count, too.
@@ -84,14 +84,14 @@ pub fn check_general(
         return Err(Invalid(format!("the duals of vertices {one} and {other} are low")));
     }
     check_values(doubled, 2 * found.weight, value)?;
-    check_signs(duals.iter().chain(found.blossoms.iter().map(|blossom| &blossom.dual)))
+    check_not_negative(duals.iter().chain(found.blossoms.iter().map(|blossom| &blossom.dual)))
 }
 
 fn check_length(name: &str, expected: usize, given: usize) -> Result<(), Invalid> {
     if expected == given {
         return Ok(());
     }
-    Err(Invalid(format!("{expected} {name} in the weights but {given} in the answer")))
+    Err(Invalid(format!("{expected} {name} in the weights but {given} in the result")))
 }
 
 fn check_values(primal: i128, stated: i128, dual: i128) -> Result<(), Invalid> {
@@ -101,7 +101,7 @@ fn check_values(primal: i128, stated: i128, dual: i128) -> Result<(), Invalid> {
     Err(Invalid(format!("the matching has weight {primal}, stated {stated}, proved {dual}")))
 }
 
-fn check_signs<'a>(mut duals: impl Iterator<Item = &'a i64>) -> Result<(), Invalid> {
+fn check_not_negative<'a>(mut duals: impl Iterator<Item = &'a i64>) -> Result<(), Invalid> {
     match duals.find(|dual| **dual < 0) {
         Some(dual) => Err(Invalid(format!("a dual is {dual}, below 0"))),
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! Vertices, the odd sets ("blossoms") that they are shrunk to, and their duals.
 //!
 //! A *node* is a vertex or a blossom; blossoms are numbered from n on. A blossom is an odd cycle of
-//! nodes, joined by *links*: tight edges between vertices of neighbours on the cycle. Inside it all
+//! nodes, joined by *links*: tight edges between vertices of neighbors on the cycle. Inside it all
 //! but one of its vertices, the *base*, are matched to each other, and [`Forest::rotate`] makes any
 //! vertex the base. While a blossom exists the duals of its vertices change alike, so which of them
 //! is nearest to a vertex outside is settled when it is made.
@@ -66,20 +66,20 @@ impl Forest {
     /// All duals are even, so that slacks between vertices whose duals change alike stay even.
     fn begin(&mut self) {
         for vertex in 0..self.vertices {
-            let most = self.doubled_row(vertex as u32).iter().max().copied().unwrap_or(0) / 2;
-            self.duals[vertex] = most + most % 2;
+            let largest = self.doubled_row(vertex as u32).iter().max().copied().unwrap_or(0) / 2;
+            self.duals[vertex] = largest + largest % 2;
         }
         for vertex in 0..self.vertices {
-            let (mut least, mut partner) = (0, NONE);
+            let (mut smallest, mut partner) = (0, NONE);
             let row = self.doubled_row(vertex as u32);
             for (other, (weight, dual)) in (0..).zip(row.iter().zip(&self.duals)) {
                 let need = weight - dual;
-                let alone = need == least && self.mate[other as usize] == NONE;
-                if other as usize != vertex && (need > least || (alone && need > 0)) {
-                    (least, partner) = (need, other);
+                let alone = need == smallest && self.mate[other as usize] == NONE;
+                if other as usize != vertex && (need > smallest || (alone && need > 0)) {
+                    (smallest, partner) = (need, other);
                 }
             }
-            self.duals[vertex] = least;
+            self.duals[vertex] = smallest;
             if partner != NONE && self.mate[vertex] == NONE && self.mate[partner as usize] == NONE {
                 self.mate[vertex] = partner;
                 self.mate[partner as usize] = vertex as u32;

@@ -2,8 +2,8 @@
 //!
 //! - [`assign`]: rows to columns (a switch whose transmitters and receivers are set apart);
 //! - [`match_general`]: pairs of servers (a switch of duplex circuits);
-//! - [`check_assignment`], [`check_general`]: is an answer feasible, its dual feasible, and are
-//!   the two values equal? Then no matching is heavier (weak duality), whoever made the answer.
+//! - [`check_assignment`], [`check_general`]: is a result feasible, its dual feasible, and are
+//!   the two values equal? Then no matching is heavier (weak duality), whoever made the result.
 //!
 //! Weights are whole numbers, so that equality is exact. Pairs of weight 0 or less are never
 //! matched: a matching need not be perfect. Among matchings of equal weight the choice is
@@ -29,7 +29,7 @@ pub const NONE: u32 = u32::MAX;
 /// Largest weight, either sign: sums of a few stay within 64 bits.
 pub const MAX_WEIGHT: i64 = 1 << 60;
 
-/// Most rows, columns or vertices.
+/// Maximum number of rows, columns or vertices.
 pub const MAX_SIZE: usize = 1 << 14;
 
 fn check_weights(rows: usize, columns: usize, weights: &[i64]) -> Result<(), Invalid> {
@@ -40,8 +40,8 @@ fn check_weights(rows: usize, columns: usize, weights: &[i64]) -> Result<(), Inv
         let given = weights.len();
         return Err(Invalid(format!("{given} weights for a matrix of {rows} x {columns}")));
     }
-    let most = MAX_WEIGHT.unsigned_abs();
-    match weights.iter().position(|&weight| weight.unsigned_abs() > most) {
+    let limit = MAX_WEIGHT.unsigned_abs();
+    match weights.iter().position(|&weight| weight.unsigned_abs() > limit) {
         Some(cell) => {
             let (row, column, weight) = (cell / columns, cell % columns, weights[cell]);
             let text = format!("weight {weight} at ({row}, {column}) is beyond 2^60");

@@ -229,7 +229,7 @@ impl Search<'_> {
             self.flip(edge[1], edge[0]);
             return true;
         };
-        let (mut nodes, mut links) = self.way_up(one, ancestor);
+        let (mut nodes, mut links) = self.path_up(one, ancestor);
         nodes.reverse();
         links.reverse();
         for link in &mut links {
@@ -237,7 +237,7 @@ impl Search<'_> {
         }
         nodes.insert(0, ancestor);
         links.push(edge);
-        let (more_nodes, more_links) = self.way_up(other, ancestor);
+        let (more_nodes, more_links) = self.path_up(other, ancestor);
         nodes.extend(more_nodes);
         links.extend(more_links);
         self.shrink(nodes, links);
@@ -262,7 +262,7 @@ impl Search<'_> {
     }
 
     /// Nodes from an outer node to below an ancestor, and the link from each to the next.
-    fn way_up(&self, from: u32, ancestor: u32) -> (Vec<u32>, Vec<Link>) {
+    fn path_up(&self, from: u32, ancestor: u32) -> (Vec<u32>, Vec<Link>) {
         let (mut nodes, mut links) = (Vec::new(), Vec::new());
         let mut node = from;
         while node != ancestor {

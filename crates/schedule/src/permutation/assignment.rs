@@ -7,7 +7,7 @@ const NOBODY: usize = usize::MAX;
 
 pub(super) struct Assignment {
     lines: usize,
-    /// Weight of each pair, `lines` x `lines`; what is not there weighs nothing.
+    /// Weight of each pair, `lines` x `lines`; what is not there has no weight.
     pub weights: Vec<f64>,
     row_price: Vec<f64>,
     column_price: Vec<f64>,
@@ -39,13 +39,13 @@ impl Assignment {
         self.row_of.fill(NOBODY);
         for row in 0..self.lines {
             let weights = &self.weights[row * self.lines..(row + 1) * self.lines];
-            let (mut least, mut at) = (f64::INFINITY, 0);
+            let (mut smallest, mut at) = (f64::INFINITY, 0);
             for (column, (weight, price)) in weights.iter().zip(&self.column_price).enumerate() {
-                if -weight - price < least {
-                    (least, at) = (-weight - price, column);
+                if -weight - price < smallest {
+                    (smallest, at) = (-weight - price, column);
                 }
             }
-            self.row_price[row] = least;
+            self.row_price[row] = smallest;
             if self.row_of[at] == NOBODY {
                 self.row_of[at] = row;
                 self.column_of[row] = at;
@@ -65,7 +65,7 @@ impl Assignment {
         let (mut row, mut so_far) = (root, 0.0);
         let end = loop {
             let weights = &self.weights[row * self.lines..(row + 1) * self.lines];
-            let (mut least, mut at) = (f64::INFINITY, NOBODY);
+            let (mut smallest, mut at) = (f64::INFINITY, NOBODY);
             for (column, &weight) in weights.iter().enumerate() {
                 if self.done[column] {
                     continue;
@@ -75,12 +75,12 @@ impl Assignment {
                     self.distance[column] = so_far + reduced;
                     self.before[column] = row;
                 }
-                if self.distance[column] < least {
-                    (least, at) = (self.distance[column], column);
+                if self.distance[column] < smallest {
+                    (smallest, at) = (self.distance[column], column);
                 }
             }
             self.done[at] = true;
-            so_far = least;
+            so_far = smallest;
             match self.row_of[at] {
                 NOBODY => break at,
                 next => row = next,

@@ -1,7 +1,7 @@
 //! The shortest schedule of all methods, cheapest method first.
 //!
 //! It stops as soon as a schedule meets the lower bound or the time is up. With a delay, cyclic
-//! shifts (for small demand also as few slots as possible) are improved by exchanges, the
+//! shifts (for small demand also as few slots as possible) are improved by swaps, the
 //! critical-line method is tried with every rule, and groups of slots are rebuilt: for small demand
 //! always, for large demand as long as a time limit allows.
 
@@ -49,22 +49,22 @@ impl Search<'_> {
         let demand = self.demand;
         let lines = demand.rows.max(demand.columns);
         // Without delay this is optimal.
-        if self.goes_on() {
+        if self.may_continue() {
             self.offer(Method::Bvn, plan_by(demand, Method::Bvn));
         }
-        if self.goes_on()
+        if self.may_continue()
             && let Plan::Slots(slots) = plan_by(demand, Method::RoundRobin)
         {
             self.offer(Method::RoundRobin, Plan::Slots(improve(demand, &slots, self.until)));
         }
-        // Like the critical-line method it weighs the delay, and that alone; with 16 lines and more
-        // it hardly ever helped.
-        if self.goes_on() && lines <= TINY {
+        // Like the critical-line method it takes the delay into account, and that alone; with 16
+        // lines and more it hardly ever helped.
+        if self.may_continue() && lines <= TINY {
             let slots = improve(demand, &fewest::decompose(demand), self.until);
             self.offer(Method::Critical, Plan::Slots(slots));
         }
         for rule in RULES {
-            if self.goes_on()
+            if self.may_continue()
                 && let Some(slots) = by_rule(demand, rule, self.until)
             {
                 if lines <= TINY {
@@ -74,12 +74,12 @@ impl Search<'_> {
             }
         }
         for method in LAST {
-            if self.goes_on() {
+            if self.may_continue() {
                 self.offer(method, plan_by(demand, method));
             }
         }
         // Worth its time where it is short, or where the caller has time.
-        if self.goes_on()
+        if self.may_continue()
             && (lines <= SMALL || self.until.is_some())
             && let Plan::Slots(slots) = &self.best.plan
         {
@@ -87,14 +87,14 @@ impl Search<'_> {
             self.offer(self.best.method, Plan::Slots(slots));
         }
         for slots in std::mem::take(&mut self.others) {
-            if self.goes_on() {
+            if self.may_continue() {
                 let slots = rebuild(demand, &slots, self.until);
                 self.offer(Method::Critical, Plan::Slots(slots));
             }
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn may_continue(&self) -> bool {
         let in_time = self.until.is_none_or(|until| Instant::now() < until);
         in_time && self.best.length > self.best.lower_bound
     }

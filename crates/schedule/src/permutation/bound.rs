@@ -20,21 +20,21 @@ pub(super) fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
         line.retain(|&bytes| bytes > 0);
         line.sort_unstable_by(|x, y| y.cmp(x));
     }
-    let mut least = u64::MAX;
+    let mut smallest = u64::MAX;
     let mut holds = vec![0_u64; busiest];
     for slots in busiest.. {
         let delays = slots as u64 * delay;
-        if longest + delays >= least {
+        if longest + delays >= smallest {
             break;
         }
         holds.fill(0);
         for line in &lines {
             let split = (slots - line.len()).min(line.len());
-            for (most, &bytes) in holds.iter_mut().zip(&line[split..]) {
-                *most = (*most).max(bytes);
+            for (hold, &bytes) in holds.iter_mut().zip(&line[split..]) {
+                *hold = (*hold).max(bytes);
             }
         }
-        least = least.min(delays + longest.max(holds.iter().sum()));
+        smallest = smallest.min(delays + longest.max(holds.iter().sum()));
     }
-    least
+    smallest
 }

@@ -6,7 +6,7 @@
 //! share: hold plus delay, minus what the largest load falls by. A rule says how close is close,
 //! whether the matching is greedy or the assignment of greatest weight, and whether each pair is
 //! served whole (a Latin square: fewest slots, for long delays). The method takes the better of
-//! a greedy and an assigned rule, each after exchanges between slots (see [`super::improve`]).
+//! a greedy and an assigned rule, each after swaps between slots (see [`super::improve`]).
 //!
 //! Greedy matchings break ties by row and column, so relabelling may change the length a little.
 
@@ -47,13 +47,13 @@ pub(super) fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Op
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
     let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));
-    while let Some(most) = work.left.iter().copied().max().filter(|&most| most > 0) {
+    while let Some(longest) = work.left.iter().copied().max().filter(|&longest| longest > 0) {
         if until.is_some_and(|until| Instant::now() >= until) {
             return None;
         }
-        work.weigh(most, rule.urgent);
+        work.set_weights(longest, rule.urgent);
         let assigned = assignment.as_mut().map(|assignment| work.assign(assignment));
-        // Beside weights of 2^53 those of a few bytes are lost to rounding, and nothing is joined.
+        // Next to weights of 2^53 those of a few bytes are lost to rounding, and nothing is joined.
         let matching = assigned
             .filter(|matching| matching.iter().any(|&column| column >= 0))
             .unwrap_or_else(|| work.greedy());
@@ -95,14 +95,14 @@ impl<'a> Work<'a> {
         self.row_load.iter().chain(&self.column_load).copied().max().unwrap_or(0)
     }
 
-    /// Weighs each pair, the longest of `most` bytes, by its cell.
-    fn weigh(&mut self, most: u64, urgent: Option<f64>) {
+    /// Sets the weight of each pair, the longest of which has `longest` bytes, by its cell.
+    fn set_weights(&mut self, longest: u64, urgent: Option<f64>) {
         let largest = self.largest_load() as f64;
         // The line with the largest load is worth the largest pair, a line that is not urgent
         // nothing.
         let urgency = |&load: &u64| {
             urgent.map_or(0.0, |share| {
-                most as f64 * (load as f64 / largest - share).max(0.0) / (1.0 - share)
+                longest as f64 * (load as f64 / largest - share).max(0.0) / (1.0 - share)
             })
         };
         let rows: Vec<f64> = self.row_load.iter().map(urgency).collect();
@@ -178,9 +178,9 @@ impl<'a> Work<'a> {
             let time = (hold + delay) as f64;
             (time - (largest - after) as f64) / time
         };
-        let least = holds.iter().map(|&hold| (waste(hold), hold));
+        let wastes = holds.iter().map(|&hold| (waste(hold), hold));
         // Among equals the longest.
-        least.min_by(|x, y| x.0.total_cmp(&y.0).then(y.1.cmp(&x.1))).expect("a pair is joined").1
+        wastes.min_by(|x, y| x.0.total_cmp(&y.0).then(y.1.cmp(&x.1))).expect("a pair is joined").1
     }
 
     fn serve(&mut self, matching: &[i32], hold: u64) {

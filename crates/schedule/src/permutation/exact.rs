@@ -160,7 +160,7 @@ impl<const W: usize> State<W> {
     /// that, in the place of the line of its own side that has most slack.
     fn augment(&mut self, side: usize, root: usize) -> bool {
         let mut fresh = Bits::below(self.sides[1 - side].partner.len());
-        let (mut most, mut relieved) = (self.within - 1, None);
+        let (mut largest, mut relieved) = (self.within - 1, None);
         self.queue.clear();
         self.queue.push(root);
         let mut head = 0;
@@ -180,8 +180,8 @@ impl<const W: usize> State<W> {
                 self.queue.push(next);
                 let row = if side == ROWS { next } else { other };
                 let slack = self.sides[side].due[next].saturating_sub(self.finish[row]);
-                if slack > most {
-                    (most, relieved) = (slack, Some(other));
+                if slack > largest {
+                    (largest, relieved) = (slack, Some(other));
                 }
             }
         }

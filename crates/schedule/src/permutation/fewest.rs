@@ -3,7 +3,7 @@
 //! Pairs of one line are in different slots, so that there are at least as many slots as the
 //! busiest line has peers, and that many are enough (König, 1916): the pairs, colored. Each slot
 //! is held to its largest demand. What is left to be decided, which pairs share a slot, is up to
-//! exchanges (`improve`). A start for delays that outweigh the bytes (as MIN of Towles and Dally,
+//! swaps (`improve`). A start for delays that outweigh the bytes (as MIN of Towles and Dally,
 //! "Guaranteed scheduling for switches with configuration overhead", 2003).
 
 use super::{Demand, Slots};

@@ -1,10 +1,10 @@
-//! Local improvement of an all-stop schedule: the best exchange between two slots.
+//! Local improvement of an all-stop schedule: the best swap between two slots.
 //!
 //! The pairs of two slots form paths and cycles that alternate between the slots, and each of
 //! these may be turned over without the slots ceasing to be matchings. The sum of both holds is
 //! least when every path has its larger side in the same slot. A pair that meets no other, in one
 //! slot or in both, may be divided between the slots at will. If nothing remains for the second
-//! slot it is saved together with its delay. Exchanges go on until no two slots can be improved.
+//! slot it is saved together with its delay. Swaps continue until no two slots can be improved.
 
 use std::time::Instant;
 
@@ -39,14 +39,14 @@ pub(super) fn served(demand: &Demand, slots: &Slots) -> Slots {
 }
 
 /// What becomes of two slots.
-struct Exchange {
+struct Swap {
     /// Holds of rigid paths with the larger side first, and the largest pair that is divisible.
     large: u64,
     small: u64,
     divisible: u64,
 }
 
-impl Exchange {
+impl Swap {
     fn merges(&self) -> bool {
         self.small == 0
     }
@@ -130,7 +130,7 @@ impl Work {
                     let changed = self.slots[first].changed.max(self.slots[second].changed);
                     let live = self.slots[first].hold > 0 && self.slots[second].hold > 0;
                     if live && changed >= since {
-                        self.exchange(second, first);
+                        self.swap(second, first);
                     }
                 }
             }
@@ -142,10 +142,10 @@ impl Work {
         }
     }
 
-    /// Makes the best exchange between two slots, if it is one.
-    fn exchange(&mut self, first: usize, second: usize) {
+    /// Makes the best swap between two slots, if it saves time.
+    fn swap(&mut self, first: usize, second: usize) {
         self.find_paths(first, second);
-        let mut found = Exchange { large: 0, small: 0, divisible: 0 };
+        let mut found = Swap { large: 0, small: 0, divisible: 0 };
         for path in &self.paths {
             let [a, b] = path.bytes;
             if path.divisible {
@@ -198,8 +198,8 @@ impl Work {
         }
     }
 
-    fn apply(&mut self, first: usize, second: usize, found: &Exchange) {
-        let most = found.divisible.max(found.large + found.small) - found.small;
+    fn apply(&mut self, first: usize, second: usize, found: &Swap) {
+        let share = found.divisible.max(found.large + found.small) - found.small;
         self.changes += 1;
         let (head, tail) = self.slots.split_at_mut(second);
         let (a, b) = (&mut head[first], &mut tail[0]);
@@ -210,7 +210,7 @@ impl Work {
                 let column = a.to[row].max(b.to[row]);
                 let total = a.bytes[row] + b.bytes[row];
                 for (slot, bytes) in
-                    [(&mut *a, total.min(most)), (&mut *b, total - total.min(most))]
+                    [(&mut *a, total.min(share)), (&mut *b, total - total.min(share))]
                 {
                     slot.bytes[row] = bytes;
                     slot.to[row] = if bytes > 0 { column } else { NOBODY };

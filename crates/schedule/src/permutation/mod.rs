@@ -199,7 +199,7 @@ impl Schedule {
 /// Schedules a demand.
 ///
 /// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
-/// there is always an answer. Apart from that the same demand yields the same schedule.
+/// there is always a schedule. Apart from that the same demand yields the same schedule.
 pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
     match method {
         Method::Auto => auto::decompose(demand, until),

@@ -170,11 +170,11 @@ impl<'a, const W: usize> Shop<'a, W> {
 fn longest<const W: usize>(open: &Bits<W>, lines: &Lines<Line<W>, W>) -> Option<usize> {
     let mut best = None;
     // What is left of a wanted line is more than nothing.
-    let mut most = 0;
+    let mut largest = 0;
     open.each(|line| {
         let load = lines[line].load;
-        if load > most {
-            (most, best) = (load, Some(line));
+        if load > largest {
+            (largest, best) = (load, Some(line));
         }
     });
     best

@@ -1,6 +1,6 @@
 //! Large-neighbourhood search: a few slots are taken out and what they sent is scheduled anew.
 //!
-//! Groups of slots, neighbours in order of their holds or some places apart, are replaced by the
+//! Groups of slots, neighbors in order of their holds or some places apart, are replaced by the
 //! critical-line method's schedule of their bytes if that is shorter. The search ends after a round
 //! over all groups without success, or when the time is up.
 

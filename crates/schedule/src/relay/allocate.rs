@@ -4,7 +4,7 @@
 //! ports busy and that relays lie between. So circuits that ignore the demand are often as good as
 //! any, and every candidate is judged by the routing that it admits: the circuits that are there,
 //! the allocators' of one hop, circulants whose strides grow geometrically (few hops between any
-//! two servers), and then exchanges of the ends of two circuits, one at the busiest circuit or
+//! two servers), and then swaps of the ends of two circuits, one at the busiest circuit or
 //! server, as long as they help.
 
 use super::request::{RelayCost, RelayRequest, Relayed};
@@ -13,7 +13,7 @@ use super::verify::verify;
 use crate::allocation::{Request, allocate, port_bound};
 use lightloom_model::Allocator;
 
-/// Whose circuits an answer has.
+/// Whose circuits a result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Those that were there.
@@ -22,7 +22,7 @@ pub enum Origin {
     Allocator(Allocator),
     /// A circulant of geometric strides.
     Expander,
-    /// Exchanges from one of these.
+    /// Swaps from one of these.
     Search,
 }
 
@@ -54,7 +54,7 @@ const BETTER: f64 = 0.999;
 
 /// Finds circuits that serve a demand fast when servers may relay.
 ///
-/// The answer is at least as fast as every candidate but for rounding ([`BETTER`]); `evaluations`
+/// The result is at least as fast as every candidate but for rounding ([`BETTER`]); `evaluations`
 /// limits the number of routings that are looked at beyond those of the candidates.
 ///
 /// # Panics
@@ -75,11 +75,11 @@ pub fn allocate_relayed(request: &Request, cost: RelayCost, evaluations: u32) ->
     }
     let mut best = best.expect("there is always a candidate");
     let limit = looked.saturating_add(evaluations);
-    // Each round tries exchanges at what is busiest now; the first one that helps is taken.
+    // Each round tries swaps at what is busiest now; the first one that helps is taken.
     let mut improved = true;
     while improved && best.time() > aim {
         improved = false;
-        for circuits in exchanges(request, cost, &best) {
+        for circuits in swaps(request, cost, &best) {
             if looked >= limit {
                 break;
             }
@@ -170,12 +170,12 @@ pub fn expander(request: &Request) -> Vec<u16> {
     taken.count
 }
 
-/// Circuits with the ends of two of them exchanged: of one at the busiest circuit or server, and
+/// Circuits with the ends of two of them swapped: of one at the busiest circuit or server, and
 /// of any other.
-fn exchanges(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Vec<Vec<u16>> {
+fn swaps(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Vec<Vec<u16>> {
     let n = request.servers;
-    let asked = relay_request(request, cost, &best.circuits);
-    let loads = verify(&asked, &best.routing.paths).expect("a routing of our own is sound");
+    let relayed = relay_request(request, cost, &best.circuits);
+    let loads = verify(&relayed, &best.routing.paths).expect("a routing of our own is sound");
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for a in 0..n {
         for b in a + 1..n {
@@ -194,31 +194,36 @@ fn exchanges(request: &Request, cost: RelayCost, best: &RelayedAllocation) -> Ve
             for (c, d) in [(c, d), (d, c)] {
                 let distinct = a != c && a != d && b != c && b != d;
                 if distinct && allowed(request, a, c) && allowed(request, b, d) {
-                    let mut circuits = best.circuits.clone();
-                    for (x, y) in [(a, b), (c, d)] {
-                        circuits[x * n + y] -= 1;
-                        circuits[y * n + x] -= 1;
-                    }
-                    for (x, y) in [(a, c), (b, d)] {
-                        circuits[x * n + y] += 1;
-                        circuits[y * n + x] += 1;
-                    }
-                    found.push(circuits);
+                    found.push(swap_ends(&best.circuits, n, [a, b], [c, d]));
                 }
             }
         }
-        if found.len() >= MAX_EXCHANGES {
+        if found.len() >= MAX_SWAPS {
             break;
         }
     }
     found
 }
 
-/// Idle circuits that each busy one is exchanged with.
+/// The circuits with one of a - b and one of c - d replaced by a - c and b - d.
+fn swap_ends(circuits: &[u16], n: usize, [a, b]: [usize; 2], [c, d]: [usize; 2]) -> Vec<u16> {
+    let mut circuits = circuits.to_vec();
+    for (x, y) in [(a, b), (c, d)] {
+        circuits[x * n + y] -= 1;
+        circuits[y * n + x] -= 1;
+    }
+    for (x, y) in [(a, c), (b, d)] {
+        circuits[x * n + y] += 1;
+        circuits[y * n + x] += 1;
+    }
+    circuits
+}
+
+/// Idle circuits that each busy one is paired with.
 const SPARED: usize = 4;
 
-/// Exchanges that are made ready at a time.
-const MAX_EXCHANGES: usize = 256;
+/// Swaps that are prepared at a time.
+const MAX_SWAPS: usize = 256;
 
 fn allowed(request: &Request, a: usize, b: usize) -> bool {
     a != b && request.allowed.is_none_or(|allowed| allowed[a * request.servers + b])

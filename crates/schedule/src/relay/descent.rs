@@ -1,4 +1,4 @@
-//! Least p-norm of the loads, pair by pair, for growing p.
+//! Minimum p-norm of the loads, pair by pair, for growing p.
 //!
 //! The makespan is that of the busiest resource, where u = bytes / capacity. It is approached
 //! through the sum of `u^(p + 1)` over all resources, whose derivative gives every resource a price
@@ -25,7 +25,7 @@ const STAGES: [(u32, usize); 3] = [(1, 27), (3, 27), (6, 46)];
 const VISITS: usize = 3000;
 const VISITS_PER_PAIR: usize = 5;
 
-/// Most sweeps of one stage.
+/// Maximum number of sweeps of one stage.
 const SWEEPS: u32 = 50;
 
 /// From this stage on prices prove bounds that are worth their computation, every so many sweeps.
@@ -406,9 +406,9 @@ fn balance(falling: &[Limit], rising: &[Limit], all: f64) -> f64 {
             busiest = *fall;
         }
     }
-    let mut least = all;
+    let mut smallest = all;
     for rise in rising {
-        least = least.min((busiest.busy - rise.busy) / (busiest.inverse + rise.inverse));
+        smallest = smallest.min((busiest.busy - rise.busy) / (busiest.inverse + rise.inverse));
     }
-    least.max(0.0)
+    smallest.max(0.0)
 }

@@ -4,7 +4,7 @@
 //! own, and the EPS becomes the bottleneck while ports of cold servers idle. A third server may
 //! then take bytes in over a circuit (or the EPS) and pass them on over the EPS or a circuit.
 //! [`relay`] divides every pair's bytes among its one-hop and two-hop paths such that the last byte
-//! arrives early; [`allocate_relayed`] picks the circuits with such routing in mind. Answers come
+//! arrives early; [`allocate_relayed`] picks the circuits with such routing in mind. Results come
 //! with a lower bound whose prices can be checked ([`dual_bound`]), and [`verify`] recomputes every
 //! load.
 //!

@@ -1,4 +1,4 @@
-//! What relaying is asked and what it answers.
+//! Requests for relaying, and their results.
 
 use crate::allocation::EpsRates;
 use lightloom_model::{Duration, Invalid, Rate, choices};
@@ -34,8 +34,8 @@ pub struct RelayCost {
     pub chunk_bytes: u64,
     /// Time to notice a chunk and to start its copy and its sending.
     pub chunk_latency: Duration,
-    /// Most bytes that one server may relay, if its staging memory is limited: without pacing, all
-    /// may arrive before any leaves.
+    /// Maximum number of bytes that one server may relay, if its staging memory is limited: without
+    /// pacing, all may arrive before any leaves.
     pub memory_limit: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl RelayCost {
 }
 
 impl RelayRequest<'_> {
-    /// Checks that every array has the size that the number of servers asks for.
+    /// Checks that every array has the size that the number of servers requires.
     ///
     /// # Errors
     /// Names the first field that is wrong.
@@ -91,10 +91,10 @@ impl RelayRequest<'_> {
     }
 }
 
-/// Most servers in one region: dense tables of pairs must stay small.
+/// Maximum number of servers in one region: dense tables of pairs must stay small.
 const MAX_SERVERS: usize = 1024;
 
-/// Most bytes in all: loads are sums over pairs and must fit 64 bits.
+/// Maximum number of bytes in all: loads are sums over pairs and must fit 64 bits.
 const MAX_BYTES: u128 = 1 << 63;
 
 choices! {

@@ -39,7 +39,7 @@ pub fn verify(request: &RelayRequest, paths: &[RelayPath]) -> Result<Loads, Inva
         makespan: 0.0,
     };
     for path in paths {
-        check_way(request, path)?;
+        check_path(request, path)?;
         let cell = path.source as usize * n + path.destination as usize;
         let sum = carried[cell].checked_add(path.bytes).filter(|&sum| sum <= request.demand[cell]);
         let (from, to) = (path.source, path.destination);
@@ -64,7 +64,7 @@ pub fn verify(request: &RelayRequest, paths: &[RelayPath]) -> Result<Loads, Inva
     Ok(loads)
 }
 
-fn check_way(request: &RelayRequest, path: &RelayPath) -> Result<(), Invalid> {
+fn check_path(request: &RelayRequest, path: &RelayPath) -> Result<(), Invalid> {
     let (n, from, to) = (request.servers, path.source as usize, path.destination as usize);
     let known = |server: usize| server < n;
     if !known(from) || !known(to) || from == to {

@@ -71,8 +71,8 @@ impl State<'_> {
         for circuit in &mut circuits {
             self.deliver(circuit, slot);
         }
-        let most = circuits.iter().map(|circuit| circuit.sent).max().unwrap_or(0);
-        let hold = if self.rotor.held { most } else { self.slot };
+        let longest = circuits.iter().map(|circuit| circuit.sent).max().unwrap_or(0);
+        let hold = if self.rotor.held { longest } else { self.slot };
         if self.rotor.relay {
             // Arrivals wait for the next slot.
             let mut arrivals = Vec::new();

@@ -6,7 +6,7 @@
 //! what it may deliver: relayed bytes, then its own; what is left of the slot takes bytes that
 //! would not fit into their next own slot one hop to a node that can deliver them in its next one.
 //!
-//! [`check`] follows every byte of an answer. Bytes are the unit of time: what a circuit carries
+//! [`check`] follows every byte of a result. Bytes are the unit of time: what a circuit carries
 //! meanwhile. Assumes that the switches turn together and that nodes store what they relay.
 //! Leaves out propagation, and the staggering of switches that hides reconfiguration from those
 //! who can wait.
@@ -19,7 +19,7 @@ pub use check::check;
 use crate::demand::check_square;
 use lightloom_model::Invalid;
 
-/// Most slots of an answer.
+/// Maximum number of slots of a result.
 const MAX_SLOTS: usize = 1 << 20;
 
 /// How the switches turn.

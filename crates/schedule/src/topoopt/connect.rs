@@ -53,13 +53,13 @@ fn give_port(
     links: &mut Links,
     wants: &FxHashMap<(u32, u32), f64>,
 ) -> Option<(u32, Option<u32>)> {
-    let neighbours = links.neighbours();
+    let neighbors = links.neighbors();
     let mut part = vec![start];
     let mut seen = vec![false; links.servers()];
     seen[start as usize] = true;
     for index in 0.. {
         let Some(&server) = part.get(index) else { break };
-        for &peer in neighbours.of(server) {
+        for &peer in neighbors.of(server) {
             if !seen[peer as usize] {
                 seen[peer as usize] = true;
                 part.push(peer);

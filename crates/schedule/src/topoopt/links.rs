@@ -57,8 +57,8 @@ impl Links {
         pairs.iter().all(|&(a, b)| parts.find(a) == parts.find(b))
     }
 
-    /// Distinct neighbours of every server, sorted, as one array and its offsets.
-    pub(super) fn neighbours(&self) -> Neighbours {
+    /// Distinct neighbors of every server, sorted, as one array and its offsets.
+    pub(super) fn neighbors(&self) -> Neighbors {
         let n = self.servers();
         let mut offsets = vec![0_u32; n + 1];
         for &(a, b) in self.count.keys() {
@@ -79,16 +79,16 @@ impl Links {
         for server in 0..n {
             servers[offsets[server] as usize..offsets[server + 1] as usize].sort_unstable();
         }
-        Neighbours { offsets, servers }
+        Neighbors { offsets, servers }
     }
 }
 
-pub(super) struct Neighbours {
+pub(super) struct Neighbors {
     offsets: Vec<u32>,
     servers: Vec<u32>,
 }
 
-impl Neighbours {
+impl Neighbors {
     pub(super) fn of(&self, server: u32) -> &[u32] {
         let (start, end) = (self.offsets[server as usize], self.offsets[server as usize + 1]);
         &self.servers[start as usize..end as usize]
@@ -103,9 +103,9 @@ impl Neighbours {
         self.servers.len()
     }
 
-    /// Number of the bundle between two neighbours, in this direction.
+    /// Number of the bundle between two neighbors, in this direction.
     pub(super) fn index(&self, from: u32, to: u32) -> usize {
-        let place = self.of(from).binary_search(&to).expect("two neighbours");
+        let place = self.of(from).binary_search(&to).expect("two neighbors");
         self.offsets[from as usize] as usize + place
     }
 }

@@ -50,7 +50,7 @@ impl PairDemand {
     }
 }
 
-/// Most servers for which matchings are exact; they take (servers)^3 at worst.
+/// Maximum number of servers for which matchings are exact; they take (servers)^3 at worst.
 const MAX_EXACT: usize = 256;
 
 /// Largest weight of an exact matching: what bytes are scaled to.
@@ -80,12 +80,12 @@ pub(super) fn serve(demand: &mut PairDemand, links: &mut Links) {
 
 /// The heaviest matching of the open pairs.
 fn heaviest(demand: &PairDemand, open: &[usize], servers: usize) -> Vec<usize> {
-    let most = open.iter().map(|&pair| demand.pairs[pair].2).fold(0.0, f64::max);
+    let largest = open.iter().map(|&pair| demand.pairs[pair].2).fold(0.0, f64::max);
     let mut weights = vec![0_i64; servers * servers];
     for &pair in open {
         let (a, b, bytes) = demand.pairs[pair];
         // At least 1: a pair that wants something is joined rather than not.
-        let weight = ((bytes / most * SCALE) as i64).max(1);
+        let weight = ((bytes / largest * SCALE) as i64).max(1);
         weights[a as usize * servers + b as usize] = weight;
         weights[b as usize * servers + a as usize] = weight;
     }

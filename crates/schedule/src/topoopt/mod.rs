@@ -57,7 +57,8 @@ pub struct TopoRequest<'a> {
     pub strides: Strides,
     /// All other traffic: source, destination, bytes. A pair may occur several times.
     pub demand: &'a [(u32, u32, u64)],
-    /// Most shortest paths per ordered pair; planned as if its bytes were divided equally.
+    /// Maximum number of shortest paths per ordered pair; planned as if its bytes were divided
+    /// equally.
     pub max_routes: u32,
 }
 
@@ -78,7 +79,7 @@ pub struct Topology {
     /// Cycles that ring groups got; a group without one is routed over whatever is there.
     pub cycles: Vec<Cycle>,
     /// Shortest paths of every ordered pair that communicates, sorted by pair. For ring groups
-    /// these are the neighbours of each of its cycles, or of its ring order if it has none, both
+    /// these are the neighbors of each of its cycles, or of its ring order if it has none, both
     /// ways.
     pub routes: Routes,
 }
@@ -159,13 +160,13 @@ fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, V
         let group = &request.rings[cycle.group as usize];
         if group.edge_bytes > 0 {
             let share = group.edge_bytes as f64 / f64::from(own[cycle.group as usize].max(1));
-            let (ahead, back) = match (group.members.len(), request.strides) {
+            let (forth, back) = match (group.members.len(), request.strides) {
                 (2, _) => (share, share),
                 (_, Strides::One) => (share, 0.0),
                 (_, Strides::Geometric) => (share / 2.0, share / 2.0),
             };
             for (a, b) in rings::edges(&group.members, cycle.stride as usize) {
-                pairs.extend([(a, b, ahead), (b, a, back)]);
+                pairs.extend([(a, b, forth), (b, a, back)]);
             }
         }
     }

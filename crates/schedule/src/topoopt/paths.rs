@@ -1,6 +1,6 @@
 //! Shortest paths between the servers that talk to each other.
 
-use super::links::{Links, Neighbours};
+use super::links::{Links, Neighbors};
 
 /// Paths of several pairs in one array.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,22 +30,22 @@ impl Routes {
 
 const FAR: u32 = u32::MAX;
 
-/// Up to `most` shortest paths of every pair; pairs are sorted. All of them can be reached.
-pub(super) fn shortest(links: &Links, pairs: &[(u32, u32)], most: u32) -> Routes {
-    let neighbours = links.neighbours();
-    let mut search = Search::new(&neighbours);
+/// Up to `max_routes` shortest paths of every pair; pairs are sorted. All of them can be reached.
+pub(super) fn shortest(links: &Links, pairs: &[(u32, u32)], max_routes: u32) -> Routes {
+    let neighbors = links.neighbors();
+    let mut search = Search::new(&neighbors);
     let mut routes = Routes { offsets: vec![0], servers: Vec::new() };
     for from_one in pairs.chunk_by(|x, y| x.0 == y.0) {
         search.run(from_one[0].0, from_one);
         for &(_, to) in from_one {
-            search.collect(to, most as usize, &mut routes);
+            search.collect(to, max_routes as usize, &mut routes);
         }
     }
     routes
 }
 
 struct Search<'a> {
-    neighbours: &'a Neighbours,
+    neighbors: &'a Neighbors,
     distance: Vec<u32>,
     queue: Vec<u32>,
     wanted: Vec<bool>,
@@ -53,10 +53,10 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(neighbours: &'a Neighbours) -> Self {
-        let n = neighbours.servers();
+    fn new(neighbors: &'a Neighbors) -> Self {
+        let n = neighbors.servers();
         Self {
-            neighbours,
+            neighbors,
             distance: vec![FAR; n],
             queue: Vec::with_capacity(n),
             wanted: vec![false; n],
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
         while missing > 0 {
             let server = *self.queue.get(next).expect("talking servers are connected");
             next += 1;
-            for &peer in self.neighbours.of(server) {
+            for &peer in self.neighbors.of(server) {
                 if self.distance[peer as usize] == FAR {
                     self.distance[peer as usize] = self.distance[server as usize] + 1;
                     self.queue.push(peer);
@@ -92,32 +92,32 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Appends up to `most` shortest paths to `to`.
-    fn collect(&mut self, to: u32, most: usize, routes: &mut Routes) {
+    /// Appends up to `max_routes` shortest paths to `to`.
+    fn collect(&mut self, to: u32, max_routes: usize, routes: &mut Routes) {
         self.path.clear();
-        self.walk_back(to, most, routes);
+        self.walk_back(to, max_routes, routes);
     }
 
     /// Extends the path, which is held back to front, by `server`; divides the paths that may
     /// still be made among the servers before it, beginning with another one for each
     /// destination so that destinations do not crowd on one relay.
-    fn walk_back(&mut self, server: u32, most: usize, routes: &mut Routes) {
+    fn walk_back(&mut self, server: u32, max_routes: usize, routes: &mut Routes) {
         self.path.push(server);
         let distance = self.distance[server as usize];
         if distance == 0 {
             routes.servers.extend(self.path.iter().rev());
             routes.offsets.push(routes.servers.len() as u32);
         } else {
-            let neighbours = self.neighbours;
-            let before: Vec<u32> = neighbours
+            let neighbors = self.neighbors;
+            let before: Vec<u32> = neighbors
                 .of(server)
                 .iter()
                 .copied()
                 .filter(|&peer| self.distance[peer as usize] == distance - 1)
                 .collect();
-            let used = before.len().min(most);
+            let used = before.len().min(max_routes);
             for index in 0..used {
-                let share = most / used + usize::from(index < most % used);
+                let share = max_routes / used + usize::from(index < max_routes % used);
                 let peer = before[(index + self.path[0] as usize) % before.len()];
                 self.walk_back(peer, share, routes);
             }

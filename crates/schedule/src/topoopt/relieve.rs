@@ -8,14 +8,14 @@
 
 use rustc_hash::FxHashSet;
 
-use super::links::{Links, Neighbours};
+use super::links::{Links, Neighbors};
 use super::matching;
 use super::paths::{self, Routes};
 
 /// Evaluations of a changed topology, times servers: each routes all pairs anew.
 const EFFORT: usize = 60_000;
 
-/// Least and most evaluations.
+/// Minimum and maximum number of evaluations.
 const ROUNDS: (usize, usize) = (24, 200);
 
 /// Exponent of the norm over circuits: high enough that the most loaded ones dominate, low enough
@@ -26,7 +26,7 @@ const NORM: i32 = 4;
 /// over it. Larger values try more swaps that fail.
 const OTHERS: f64 = 4.0;
 
-/// Least relative progress that counts.
+/// Minimum relative progress that counts.
 const PROGRESS: f64 = 1e-6;
 
 /// A topology with its routes and what they carry.
@@ -39,35 +39,35 @@ struct Plan {
 
 /// Bytes over each bundle, per direction and per circuit.
 struct Loads {
-    neighbours: Neighbours,
+    neighbors: Neighbors,
     bytes: Vec<f64>,
     counts: Vec<u32>,
 }
 
 impl Loads {
     fn new(links: &Links) -> Self {
-        let neighbours = links.neighbours();
-        let mut counts = vec![0; neighbours.directed()];
+        let neighbors = links.neighbors();
+        let mut counts = vec![0; neighbors.directed()];
         for circuit in links.circuits() {
-            counts[neighbours.index(circuit.a, circuit.b)] = circuit.count;
-            counts[neighbours.index(circuit.b, circuit.a)] = circuit.count;
+            counts[neighbors.index(circuit.a, circuit.b)] = circuit.count;
+            counts[neighbors.index(circuit.b, circuit.a)] = circuit.count;
         }
-        Self { bytes: vec![0.0; counts.len()], neighbours, counts }
+        Self { bytes: vec![0.0; counts.len()], neighbors, counts }
     }
 
     /// Bytes per circuit, one way.
-    fn one_way(&self, from: u32, to: u32) -> f64 {
-        let index = self.neighbours.index(from, to);
+    fn directed(&self, from: u32, to: u32) -> f64 {
+        let index = self.neighbors.index(from, to);
         self.bytes[index] / f64::from(self.counts[index])
     }
 
     fn count(&self, from: u32, to: u32) -> u32 {
-        self.counts[self.neighbours.index(from, to)]
+        self.counts[self.neighbors.index(from, to)]
     }
 
     /// Bytes per circuit, the busier way.
     fn of(&self, a: u32, b: u32) -> f64 {
-        self.one_way(a, b).max(self.one_way(b, a))
+        self.directed(a, b).max(self.directed(b, a))
     }
 
     fn norm(&self) -> f64 {
@@ -81,9 +81,9 @@ pub(super) fn relieve(
     links: Links,
     pairs: &[(u32, u32)],
     bytes: &[f64],
-    most: u32,
+    max_routes: u32,
 ) -> (Links, Routes) {
-    let mut plan = evaluate(links, pairs, bytes, most);
+    let mut plan = evaluate(links, pairs, bytes, max_routes);
     let servers = plan.links.servers();
     let mut batch = servers.div_ceil(8);
     let mut futile = FxHashSet::default();
@@ -93,7 +93,7 @@ pub(super) fn relieve(
             break;
         }
         // A swap must not cut off servers that talk.
-        let next = next.all_connected(pairs).then(|| evaluate(next, pairs, bytes, most));
+        let next = next.all_connected(pairs).then(|| evaluate(next, pairs, bytes, max_routes));
         match next {
             Some(next) if next.norm < plan.norm * (1.0 - PROGRESS) => plan = next,
             _ if swapped.len() > 1 => batch = swapped.len().div_ceil(4),
@@ -103,12 +103,12 @@ pub(super) fn relieve(
     (plan.links, plan.routes)
 }
 
-fn evaluate(links: Links, pairs: &[(u32, u32)], bytes: &[f64], most: u32) -> Plan {
-    let routes = paths::shortest(&links, pairs, most);
+fn evaluate(links: Links, pairs: &[(u32, u32)], bytes: &[f64], max_routes: u32) -> Plan {
+    let routes = paths::shortest(&links, pairs, max_routes);
     let mut loads = Loads::new(&links);
     let mut all = routes.iter().peekable();
     for (&(from, to), &size) in pairs.iter().zip(bytes) {
-        let mut own = Vec::with_capacity(most as usize);
+        let mut own = Vec::with_capacity(max_routes as usize);
         while let Some(route) =
             all.next_if(|route| route[0] == from && route[route.len() - 1] == to)
         {
@@ -116,7 +116,7 @@ fn evaluate(links: Links, pairs: &[(u32, u32)], bytes: &[f64], most: u32) -> Pla
         }
         let share = size / own.len() as f64;
         for hop in own.iter().flat_map(|route| route.windows(2)) {
-            let index = loads.neighbours.index(hop[0], hop[1]);
+            let index = loads.neighbors.index(hop[0], hop[1]);
             loads.bytes[index] += share;
         }
     }
@@ -146,7 +146,7 @@ fn swap(
             continue;
         }
         let (Some(far_a), Some(far_b)) =
-            (least_used(plan, &links, a, b, &taken), least_used(plan, &links, b, a, &taken))
+            (rarest(plan, &links, a, b, &taken), rarest(plan, &links, b, a, &taken))
         else {
             continue;
         };
@@ -184,8 +184,8 @@ fn suffering(plan: &Plan, pairs: &[(u32, u32)], bytes: &[f64]) -> Vec<(f64, u32,
             all.next_if(|route| route[0] == from && route[route.len() - 1] == to)
         {
             let hops = route.windows(2);
-            loads += hops.map(|hop| plan.loads.one_way(hop[0], hop[1])).sum::<f64>();
-            // One circuit beside c others takes over 1 / (c + 1) of what they carry.
+            loads += hops.map(|hop| plan.loads.directed(hop[0], hop[1])).sum::<f64>();
+            // One circuit alongside c others takes over 1 / (c + 1) of what they carry.
             if route.len() == 2 {
                 loads /= f64::from(plan.loads.count(from, to) + 1);
             }
@@ -202,7 +202,7 @@ fn suffering(plan: &Plan, pairs: &[(u32, u32)], bytes: &[f64]) -> Vec<(f64, u32,
 /// What a server gives up for a circuit to `peer`: nothing (`Some(None)`) if it has a free port,
 /// else the far end of its least loaded circuit; `None` if it can give up none.
 #[allow(clippy::option_option, reason = "nothing to give up is not the same as nothing needed")]
-fn least_used(
+fn rarest(
     plan: &Plan,
     links: &Links,
     server: u32,
@@ -213,7 +213,7 @@ fn least_used(
         return Some(None);
     }
     plan.loads
-        .neighbours
+        .neighbors
         .of(server)
         .iter()
         .filter(|far| **far != peer && !taken.contains(far))

@@ -1,4 +1,4 @@
-//! Requests to test with, and the slow but obvious way to check answers.
+//! Requests to test with, and the slow but obvious way to check results.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -50,7 +50,7 @@ impl Case {
         BITS.min(self.eps.max(1)) as f64
     }
 
-    /// Seconds of the slowest circuit bundle or EPS line, from the bytes of an answer.
+    /// Seconds of the slowest circuit bundle or EPS line, from the bytes of a result.
     pub fn slowest_line(&self, circuits: &[u16], eps_bytes: &[u64]) -> f64 {
         let n = self.servers;
         let mut slowest = 0.0_f64;
@@ -75,8 +75,8 @@ impl Case {
 }
 
 /// Number of circuits.
-pub fn circuits_of(answer: &Allocation) -> u32 {
-    answer.circuits.iter().map(|&count| u32::from(count)).sum::<u32>() / 2
+pub fn circuits_of(found: &Allocation) -> u32 {
+    found.circuits.iter().map(|&count| u32::from(count)).sum::<u32>() / 2
 }
 
 /// Demand with zeros and sizes of very different magnitude.
@@ -89,9 +89,9 @@ fn bytes() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Any request for up to `most` servers.
-pub fn case(most: usize) -> impl Strategy<Value = Case> {
-    (1..=most)
+/// Any request for up to `limit` servers.
+pub fn case(limit: usize) -> impl Strategy<Value = Case> {
+    (1..=limit)
         .prop_flat_map(|n| {
             (
                 prop::collection::vec(bytes(), n * n),
@@ -114,8 +114,8 @@ pub fn case(most: usize) -> impl Strategy<Value = Case> {
 
 /// Requests whose pairs all differ in TX + RX, so that no tie is broken by index. They differ by
 /// factors that no division by circuits or by 100 per circuit turns into each other.
-pub fn distinct_case(most: usize) -> impl Strategy<Value = Case> {
-    case(most).prop_map(|mut case| {
+pub fn distinct_case(limit: usize) -> impl Strategy<Value = Case> {
+    case(limit).prop_map(|mut case| {
         let n = case.servers;
         let mut prime = 1_000_003_u64;
         for a in 0..n {
@@ -172,8 +172,8 @@ fn every_multigraph(
         return;
     }
     let (next_a, next_b) = if b + 1 < n { (a, b + 1) } else { (a + 1, a + 2) };
-    let most = if case.allowed[a * n + b] { free[a].min(free[b]) } else { 0 };
-    for count in 0..=most {
+    let limit = if case.allowed[a * n + b] { free[a].min(free[b]) } else { 0 };
+    for count in 0..=limit {
         circuits[a * n + b] = count as u16;
         circuits[b * n + a] = count as u16;
         free[a] -= count;

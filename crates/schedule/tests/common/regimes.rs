@@ -54,7 +54,7 @@ impl Random {
 /// Bytes from server to server; every row adds up to 400 MB, its diagonal included.
 pub fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
     let mut shares = weights(kind, n, 0.774, random);
-    shares.chunks_exact_mut(n).for_each(normalise);
+    shares.chunks_exact_mut(n).for_each(normalize);
     shares.iter().map(|share| (share * 4e8) as u64).collect()
 }
 
@@ -73,7 +73,7 @@ pub fn weights(kind: &str, n: usize, skew: f64, random: &mut Random) -> Vec<f64>
 }
 
 /// Makes a row add up to 1.
-pub fn normalise(row: &mut [f64]) {
+pub fn normalize(row: &mut [f64]) {
     let total: f64 = row.iter().sum();
     for share in row {
         *share /= total;
