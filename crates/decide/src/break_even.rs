@@ -126,8 +126,8 @@ pub fn max_gain(
     let min_exposed = exposed_seconds(timing.for_pairs(1), upcoming[0].hidden);
     let mut saved = 0.0;
     for next in upcoming {
-        let asked = Request { demand: &next.demand, previous: None, ..*request };
-        saved += makespans(&asked, &[held])[0] - port_bound(&asked);
+        let evaluated = Request { demand: &next.demand, previous: None, ..*request };
+        saved += makespans(&evaluated, &[held])[0] - port_bound(&evaluated);
         if saved > min_exposed {
             return None;
         }
@@ -228,9 +228,9 @@ pub fn plan_time(
     let mut total = 0.0;
     for (next, &state) in upcoming.iter().zip(plan) {
         let chosen = state.map_or(held, |index| proposals[index].as_slice());
-        let asked = Request { demand: &next.demand, previous: None, ..*request };
+        let evaluated = Request { demand: &next.demand, previous: None, ..*request };
         total += exposed_seconds(switch_time(timing, present, chosen), next.hidden);
-        total += makespans(&asked, &[chosen])[0];
+        total += makespans(&evaluated, &[chosen])[0];
         present = chosen;
     }
     total
@@ -253,8 +253,8 @@ fn times(request: &Request, upcoming: &[Upcoming], sets: &[&[u16]]) -> Vec<Vec<f
     let mut found: Vec<Vec<f64>> = Vec::with_capacity(upcoming.len());
     for (index, &demand) in demands.iter().enumerate() {
         let before = same_before(&demands, index).map(|before| found[before].clone());
-        let asked = Request { demand, previous: None, ..*request };
-        found.push(before.unwrap_or_else(|| makespans(&asked, sets)));
+        let evaluated = Request { demand, previous: None, ..*request };
+        found.push(before.unwrap_or_else(|| makespans(&evaluated, sets)));
     }
     found
 }

@@ -29,7 +29,7 @@ pub struct Region {
     pub failures: Failures,
 }
 
-/// Most planes: the NIC table of a region must stay small.
+/// Maximum number of planes: the NIC table of a region must stay small.
 const MAX_PLANES: u32 = 4096;
 
 impl Region {
@@ -38,7 +38,7 @@ impl Region {
         self.ports.len()
     }
 
-    /// Checks that every array has the size that the number of servers asks for, and that the parts
+    /// Checks that every array has the size that the number of servers requires, and that the parts
     /// that have failed exist.
     ///
     /// # Errors

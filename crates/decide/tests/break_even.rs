@@ -18,7 +18,7 @@ fn timing(fixed: u64, per_pair: u64, keep_unchanged: bool) -> SwitchTiming {
     SwitchTiming { fixed, per_pair, keep_unchanged, ..SwitchTiming::default() }
 }
 
-/// Four servers of two ports; pairs that exchange so many bytes both ways.
+/// Four servers of two ports; pairs that send so many bytes in both directions.
 fn pairs(pairs: &[(usize, usize)], bytes: u64) -> Vec<u64> {
     let mut demand = vec![0; 16];
     for &(a, b) in pairs {
@@ -116,8 +116,8 @@ fn transposes_are_requested_once_and_the_sum_last() {
     let (one, other) = (vec![0, 1, 2, 0], vec![0, 2, 1, 0]);
     assert_eq!(demands_to_request(&[&one, &other]), [one.as_slice()]);
     let third = vec![0, 7, 7, 0];
-    let asked = demands_to_request(&[&one, &other, &third]);
-    assert_eq!(asked, [one.as_slice(), third.as_slice(), &[0, 10, 10, 0]]);
+    let requested = demands_to_request(&[&one, &other, &third]);
+    assert_eq!(requested, [one.as_slice(), third.as_slice(), &[0, 10, 10, 0]]);
     let huge = vec![0, u64::MAX, 0, 0];
     assert_eq!(*demands_to_request(&[&one, &huge])[2], [0, u64::MAX, 2, 0]);
     assert!(demands_to_request(&[]).is_empty());
@@ -145,9 +145,9 @@ impl Problem {
     }
 }
 
-fn problem(most: usize) -> impl Strategy<Value = Problem> {
+fn problem(limit: usize) -> impl Strategy<Value = Problem> {
     let times = prop::collection::vec(0..3_000 * US, 1..5);
-    (case(most), times, 0..2_000 * US, 0..100 * US, any::<bool>(), any::<u64>()).prop_map(
+    (case(limit), times, 0..2_000 * US, 0..100 * US, any::<bool>(), any::<u64>()).prop_map(
         |(case, times, fixed, per_pair, keep, seed)| {
             let n = case.servers;
             let mut random = Random(seed | 1);
@@ -163,12 +163,13 @@ fn problem(most: usize) -> impl Strategy<Value = Problem> {
                 };
                 upcoming.push(Upcoming::known(demand, Duration(hidden)));
             }
-            let asked: Vec<&[u64]> = upcoming.iter().map(|next| next.demand.as_slice()).collect();
+            let requested: Vec<&[u64]> =
+                upcoming.iter().map(|next| next.demand.as_slice()).collect();
             let request = case.request();
-            let answer =
+            let propose =
                 |demand: &[u64]| allocate(Allocator::Best, &Request { demand, ..request }).circuits;
             let proposals =
-                demands_to_request(&asked).iter().map(|demand| answer(demand)).collect();
+                demands_to_request(&requested).iter().map(|demand| propose(demand)).collect();
             let held = allocate(Allocator::Static, &request).circuits;
             Problem { held, upcoming, proposals, timing: timing(fixed, per_pair, keep), case }
         },
