@@ -56,7 +56,7 @@ pub(crate) struct Link {
     pub drain: f64,
     /// Time as of which bits left are known, in ps.
     pub settled: u64,
-    /// Least bits left of the flows whose bottleneck it is.
+    /// Minimum of the bits left of the flows whose bottleneck it is.
     pub minimum: f64,
     /// Bytes of finished flows.
     pub carried: u64,

@@ -135,16 +135,16 @@ impl IndexedQueue {
     fn sift_down(&mut self, mut hole: usize, key: Key) {
         loop {
             let first = hole * ARITY + 1;
-            let (least, below) = if let Some(children) = self.heap.get(first..first + ARITY) {
+            let (earliest, below) = if let Some(children) = self.heap.get(first..first + ARITY) {
                 let near =
                     if children[1] < children[0] { (1, children[1]) } else { (0, children[0]) };
                 let far =
                     if children[3] < children[2] { (3, children[3]) } else { (2, children[2]) };
                 if far.1 < near.1 { far } else { near }
             } else if let Some(children) = self.heap.get(first..) {
-                let least = children.iter().copied().enumerate().min_by_key(|(_, child)| *child);
-                let Some(least) = least else { break };
-                least
+                let earliest = children.iter().copied().enumerate().min_by_key(|(_, child)| *child);
+                let Some(earliest) = earliest else { break };
+                earliest
             } else {
                 break;
             };
@@ -152,7 +152,7 @@ impl IndexedQueue {
                 break;
             }
             self.write(hole, below);
-            hole = first + least;
+            hole = first + earliest;
         }
         self.write(hole, key);
     }
@@ -201,14 +201,15 @@ mod tests {
                     queue.remove(index);
                     map.remove(&index);
                 }
-                let least = map.iter().map(|(&index, &time)| (Time(time), index)).min();
-                prop_assert_eq!(queue.peek(), least);
+                let first_due = map.iter().map(|(&index, &time)| (Time(time), index)).min();
+                prop_assert_eq!(queue.peek(), first_due);
                 prop_assert_eq!((queue.len(), queue.is_empty()), (map.len(), map.is_empty()));
                 prop_assert_eq!(queue.time_of(index), map.get(&index).map(|&time| Time(time)));
                 let mut earliest = vec![99];
                 queue.append_earliest(&mut earliest);
                 earliest[1..].sort_unstable();
-                let is_earliest = |time: u64| least.is_some_and(|(first, _)| first == Time(time));
+                let is_earliest =
+                    |time: u64| first_due.is_some_and(|(first, _)| first == Time(time));
                 let all = map.iter().filter(|&(_, &time)| is_earliest(time));
                 let all: Vec<u32> = all.map(|(&index, _)| index).collect();
                 prop_assert_eq!(&earliest[1..], all);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_keys_fit() {
+    fn the_largest_keys_fit() {
         let mut queue = EventQueue::new();
         queue.push(Time(u64::MAX), u8::MAX, 1);
         queue.push(Time(u64::MAX), 0, 2);

@@ -66,9 +66,9 @@ fn an_agenda_shows_what_it_will_pop() {
             shown += 1;
             assert!(upcoming.is_sorted_by_key(|event| event.time));
             assert!(upcoming[0].time >= time);
-            let mut ahead = agenda.clone();
+            let mut copy = agenda.clone();
             for event in upcoming {
-                assert_eq!(ahead.pop(FOREVER), Some((event.time, Due::Source(event.source))));
+                assert_eq!(copy.pop(FOREVER), Some((event.time, Due::Source(event.source))));
             }
         }
         assert_eq!(time.0, u64::from(source * 37 % 64) * 100 + 1);

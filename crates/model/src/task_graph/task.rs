@@ -102,7 +102,7 @@ pub struct Collective {
     pub family: Option<FamilyId>,
     /// What crosses between workers.
     pub payload: Payload,
-    /// What moves inside each worker besides.
+    /// What also moves inside each worker.
     pub inside: Inside,
     /// Whether the stream goes on at once. The task then needs a handle, which a later task waits
     /// for.
