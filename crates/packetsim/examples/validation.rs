@@ -2,7 +2,7 @@
 //! packets and fluid flows.
 //!
 //! `validation [--write|--check] [FOLDER]`: prints the tables, writes them into the page, or says
-//! whether it has them. FOLDER holds the reference set, `../shared/ref` beside the repository
+//! whether it has them. FOLDER holds the reference set, `../shared/ref` next to the repository
 //! unless told. Takes some minutes, on all processors.
 
 #[path = "../tests/common/mod.rs"]

@@ -7,7 +7,7 @@ use crate::error::PacketError;
 pub enum Overflow {
     /// It is dropped.
     Drop,
-    /// Its payload is cut off; the header goes on with priority (Handley et al., SIGCOMM 2017).
+    /// Its payload is cut off; the header continues with priority (Handley et al., SIGCOMM 2017).
     /// In half of the cases, drawn at random, the last packet of the queue is cut instead, so that
     /// packets in lock step share the loss.
     Trim,

@@ -15,7 +15,7 @@ use std::path::Path;
 const DIGITS: f64 = 1e-5;
 /// The time of our acknowledgements, as a part of the shortest time compared;
 /// in the reference of DCTCP they are there at once.
-const WAY_BACK: f64 = 0.01;
+const RETURN_TIME: f64 = 0.01;
 
 fn reference(parts: &[&str]) -> Vec<Reference> {
     files(Path::new(FOLDER), parts)
@@ -140,16 +140,16 @@ fn eqds_permutation_with_one_path_per_flow() {
 /// model it is no slower.
 #[test]
 fn dctcp_permutation() {
-    assert_inside(&["ffsim_perm_128_2MB_100G_q10000"], WAY_BACK, &["p99"]);
+    assert_inside(&["ffsim_perm_128_2MB_100G_q10000"], RETURN_TIME, &["p99"]);
 }
 
 /// Losses, timeouts.
 #[test]
 fn dctcp_permutation_with_short_queues() {
-    assert_inside(&["ffsim_perm_128_2MB_100G_q200"], WAY_BACK, &[]);
+    assert_inside(&["ffsim_perm_128_2MB_100G_q200"], RETURN_TIME, &[]);
 }
 
 #[test]
 fn dctcp_incasts() {
-    assert_inside(&["incast_128_8to1_1MB_100G_q10000", "ffsim_incast_128_32to1"], WAY_BACK, &[]);
+    assert_inside(&["incast_128_8to1_1MB_100G_q10000", "ffsim_incast_128_32to1"], RETURN_TIME, &[]);
 }

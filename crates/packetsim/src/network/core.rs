@@ -81,7 +81,7 @@ impl Core {
             return refuse(format!("{size} B are over 2^31 packets of {mtu} B"));
         }
         let Some(route) = &spec.route else {
-            // Acknowledgements take paths of their own.
+            // Acknowledgements take other paths.
             let there = Endpoints::new(source, destination);
             let back = Endpoints::new(destination, source);
             let joins = |ends| self.routing.path(&self.topology, ends, 0).is_some();

@@ -149,7 +149,7 @@ impl PacketSlab {
         prefetch(&self.slots, id.0 as usize);
     }
 
-    /// Exchanges the contents of two slots, which keep their places in their chains.
+    /// Swaps the contents of two slots, which keep their places in their chains.
     pub(super) fn swap_contents(&mut self, a: PacketId, b: PacketId) {
         let (a, b) = (a.0 as usize, b.0 as usize);
         self.slots.swap(a, b);

@@ -96,8 +96,8 @@ fn a_poisson_stream_waits_as_in_an_m_d_1_queue() {
                 })
                 .collect();
             let (_, flows) = run(topology, plain(), LineRate::new, &specs);
-            let least = span(4160, 4_000_000_000_000) + 2 * US + service;
-            let waits = flows.iter().map(|flow| flow.received_at - flow.start - least);
+            let min = span(4160, 4_000_000_000_000) + 2 * US + service;
+            let waits = flows.iter().map(|flow| flow.received_at - flow.start - min);
             waited += waits.map(|wait| wait as f64).sum::<f64>() / f64::from(PACKETS) / 5.0;
         }
         // Pollaczek-Khinchine with constant service times.
@@ -161,16 +161,16 @@ fn marks_come_with_the_stated_probability() {
 
 #[test]
 fn control_packets_with_priority_wait_for_one_packet_at_most() {
-    let (packet, way) = (4160 * 80, 2 * (64 * 80 + US));
-    for (control_priority, least, most) in [(true, 0, packet), (false, 20 * packet, 99 * packet)] {
+    let (packet, unqueued) = (4160 * 80, 2 * (64 * 80 + US));
+    for (control_priority, min, max) in [(true, 0, packet), (false, 20 * packet, 99 * packet)] {
         let config = Config { control_priority, ..plain() };
         let topology = star(4, Rate(100_000_000_000), Duration(US)).unwrap();
         // Data fills the queue before host 2; the acknowledgements of what it sends wait there.
         let mut specs = vec![flow((0, 2), 100 * 4096), flow((1, 2), 100 * 4096)];
         specs.push(FlowSpec { start: Time(20 * US), ..flow((2, 3), 4096) });
         let (_, flows) = run(topology, config, LineRate::new, &specs);
-        let waited = flows[2].done_at - flows[2].received_at - way;
-        assert!((least..=most).contains(&waited), "waited {waited} ps");
+        let waited = flows[2].done_at - flows[2].received_at - unqueued;
+        assert!((min..=max).contains(&waited), "waited {waited} ps");
     }
 }
 

@@ -61,14 +61,14 @@ fn notifications_arrive_after_a_round_trip_and_halve_the_rate() {
     // flow 0 leaves as the fifth packet. The notification goes back at once.
     let (span, notification) = (332_800, 5_120);
     let marked = span + US + 5 * span + US;
-    let told = marked + 2 * (notification + US);
-    simulation.advance(Time(told - 1), &mut Vec::new(), silent).unwrap();
+    let notified = marked + 2 * (notification + US);
+    simulation.advance(Time(notified - 1), &mut Vec::new(), silent).unwrap();
     let rate = |simulation: &Simulation<Dcqcn>| simulation.transport().rate(FlowId(0)) as u64;
     assert_eq!(rate(&simulation), 100_000_000_000);
-    simulation.advance(Time(told), &mut Vec::new(), silent).unwrap();
+    simulation.advance(Time(notified), &mut Vec::new(), silent).unwrap();
     assert_eq!(rate(&simulation), 50_000_000_000);
     // At most one notification in 50 us each: before the next ones nothing but recovery.
-    simulation.advance(Time(told + 50 * US), &mut Vec::new(), silent).unwrap();
+    simulation.advance(Time(notified + 50 * US), &mut Vec::new(), silent).unwrap();
     assert!(rate(&simulation) >= 50_000_000_000);
 }
 
@@ -94,10 +94,11 @@ proptest! {
         simulation.advance(Time(12_000 * US), &mut Vec::new(), &mut Silent).unwrap();
         let after = count(&simulation);
         let got = [0, 1].map(|flow| after[flow] - before[flow]);
-        let most = 10_000.0 * US as f64 / 332_800.0;
+        let expected = 10_000.0 * US as f64 / 332_800.0;
         let (sum, share) = (got[0] + got[1], got[0] / (got[0] + got[1]));
         prop_assert!((0.4..=0.6).contains(&share), "share {share}");
-        prop_assert!(sum > 0.9 * most && sum <= most + 1.0, "{} of the rate", sum / most);
+        let share = sum / expected;
+        prop_assert!(sum > 0.9 * expected && sum <= expected + 1.0, "{share} of the rate");
     }
 }
 

@@ -23,8 +23,8 @@ fn drops<T: Transport>(simulation: &Simulation<T>, hosts: u32) -> u64 {
     (0..2 * hosts).map(|link| simulation.core().link_counters(LinkId(link)).drops).sum()
 }
 
-/// Two flows of five packets to one host, whose port holds one packet besides the one in service.
-/// Of the second flow, every packet but one finds it full.
+/// Two flows of five packets to one host, whose port holds one packet in addition to the one in
+/// service. Of the second flow, every packet but one finds it full.
 #[test]
 fn a_lost_tail_comes_after_the_timeout() {
     let config = Config { queue_bytes: 4160, control_priority: true, ..plain() };
@@ -39,8 +39,8 @@ fn a_lost_tail_comes_after_the_timeout() {
     assert_eq!(flows[0].received_at, span(1) + US + span(3) + US);
     // The third packet arrives behind three others, its NACK takes two links, and packets 1 and 2
     // follow at once.
-    let asked = span(1) + US + span(4) + US + 2 * (ACK + US);
-    assert_eq!(flows[1].received_at, asked + span(3) + 2 * US);
+    let requested = span(1) + US + span(4) + US + 2 * (ACK + US);
+    assert_eq!(flows[1].received_at, requested + span(3) + 2 * US);
     assert!(flows[1].done_at < TIMEOUT.0);
     assert_eq!(delivered(&simulation, 2), 2 + 1 + 1 + 2);
 

@@ -113,12 +113,12 @@ fn ndp_sends_a_window_and_then_one_packet_per_pull() {
     paths.dedup();
     assert_eq!(paths.len(), 4, "consecutive packets take different paths");
     // The acknowledgement of the first packet pulls; those that follow at once wait for a turn.
-    let answers: Vec<_> = sent[..3].iter().flat_map(|&packet| bench.deliver(packet)).collect();
-    assert_eq!(brief(&answers), [(Ack, 0), (Ack, 1), (Ack, 2)]);
-    assert_eq!(answers.iter().map(|answer| answer.value).collect::<Vec<_>>(), [1, 0, 0]);
-    bench.deliver(answers[1]);
+    let replies: Vec<_> = sent[..3].iter().flat_map(|&packet| bench.deliver(packet)).collect();
+    assert_eq!(brief(&replies), [(Ack, 0), (Ack, 1), (Ack, 2)]);
+    assert_eq!(replies.iter().map(|reply| reply.value).collect::<Vec<_>>(), [1, 0, 0]);
+    bench.deliver(replies[1]);
     assert!(bench.next(0).is_none(), "an acknowledgement without a pull permits nothing");
-    bench.deliver(answers[0]);
+    bench.deliver(replies[0]);
     assert_eq!(sequences(&bench.burst(0, 99)), [4]);
     let pulls = bench.wake(1);
     assert_eq!((pulls.len(), pulls[0].kind, pulls[0].value), (1, Pull, 2));
@@ -149,7 +149,7 @@ fn ndp_flows_of_one_nic_take_turns_as_senders_and_as_receivers() {
         }
     }
     let turns: Vec<u32> = (0..7).flat_map(|_| bench.wake(1)).map(|pull| pull.flow.0).collect();
-    assert_eq!(turns, [0, 1, 0, 1, 0, 1, 1], "the first packet was pulled for by its answer");
+    assert_eq!(turns, [0, 1, 0, 1, 0, 1, 1], "the first packet was pulled for by its reply");
 }
 
 /// A receiver that has all of a flow pulls no more of it: what waited is not sent.
@@ -167,7 +167,7 @@ fn ndp_pulls_nothing_of_a_complete_flow() {
     assert!(bench.wake(1).is_empty(), "two pulls waited for a flow that needs none");
     // Its waiting pulls do not count: the next acknowledgement pulls by itself, in time.
     bench.core.set_now(Time(10 * US));
-    let [ack] = bench.deliver(sent[1])[..] else { panic!("one answer") };
+    let [ack] = bench.deliver(sent[1])[..] else { panic!("one reply") };
     assert_eq!((ack.flow.0, ack.kind, ack.value), (1, Ack, 1));
 }
 
@@ -192,7 +192,7 @@ fn ndp_spaces_pulls_by_its_percentage() {
 fn ndp_sends_trimmed_packets_again_before_new_ones() {
     let mut bench = ndp(20, NdpParameters { window: 4, ..NdpParameters::default() });
     let sent = bench.burst(0, 99);
-    let [nack] = bench.deliver_trimmed(sent[2])[..] else { panic!("one answer") };
+    let [nack] = bench.deliver_trimmed(sent[2])[..] else { panic!("one reply") };
     assert_eq!((nack.kind, nack.sequence, nack.value), (Nack, 2, 1));
     bench.deliver(nack);
     assert_eq!(sequences(&bench.burst(0, 99)), [2]);
@@ -223,8 +223,8 @@ fn eqds_acknowledges_the_first_packet_every_fourth_and_the_last() {
     assert_eq!(sent.len(), 40, "a window of speculative credit is enough");
     let mut acknowledged = Vec::new();
     for &packet in &sent {
-        let answers = bench.deliver(packet);
-        acknowledged.extend(answers.iter().map(|answer| (answer.kind, answer.sequence)));
+        let replies = bench.deliver(packet);
+        acknowledged.extend(replies.iter().map(|reply| (reply.kind, reply.sequence)));
     }
     // 16,384 B are exceeded by four packets of 4,160 B; the last packet requests its own.
     let expected: Vec<_> = (0..40)
@@ -319,8 +319,8 @@ fn eqds_requests_credit_after_silence() {
     let [request] = bench.timer(0)[..] else { panic!("another request") };
     assert_eq!((request.kind, request.sequence), (Request, 6));
     // The receiver has nothing, has granted nothing, and will pull six packets of 9 units each.
-    let answers = bench.deliver(request);
-    assert_eq!(brief(&answers), [(Ack, 0), (Pull, 0)]);
+    let replies = bench.deliver(request);
+    assert_eq!(brief(&replies), [(Ack, 0), (Pull, 0)]);
     let grants: Vec<u32> = (0..7).flat_map(|_| bench.wake(1)).map(|pull| pull.value).collect();
     assert_eq!(grants, [8, 16, 24, 32, 40, 48, 56]);
 }
@@ -341,14 +341,14 @@ fn dcqcn_notifies_once_per_interval_and_flow() {
         assert_ne!(a.flow, b.flow, "flows take turns");
         for (time, expected) in [0, 1, 49, 50].into_iter().zip(expected) {
             bench.core.set_now(Time(time * US));
-            let answers = bench.deliver_marked(a);
-            let is_notified = answers.iter().any(|answer| answer.kind == Cnp);
+            let replies = bench.deliver_marked(a);
+            let is_notified = replies.iter().any(|reply| reply.kind == Cnp);
             assert_eq!(is_notified, expected, "at {time} us of {interval} ps");
         }
         // The other flow has an interval of its own, and unmarked packets cause none.
-        assert!(bench.deliver_marked(b).iter().any(|answer| answer.kind == Cnp));
+        assert!(bench.deliver_marked(b).iter().any(|reply| reply.kind == Cnp));
         bench.core.set_now(Time(500 * US));
-        assert!(bench.deliver(b).iter().all(|answer| answer.kind == Ack));
+        assert!(bench.deliver(b).iter().all(|reply| reply.kind == Ack));
     }
 }
 
@@ -377,10 +377,10 @@ fn dctcp_echoes_the_mark_of_each_packet() {
         .iter()
         .enumerate()
         .map(|(index, &packet)| {
-            let answers =
+            let replies =
                 if index % 3 == 0 { bench.deliver_marked(packet) } else { bench.deliver(packet) };
-            assert_eq!(brief(&answers), [(Ack, index as u32 + 1)], "one for every packet");
-            answers[0].flags & ECHO != 0
+            assert_eq!(brief(&replies), [(Ack, index as u32 + 1)], "one for every packet");
+            replies[0].flags & ECHO != 0
         })
         .collect();
     assert_eq!(echoes, (0..10).map(|index| index % 3 == 0).collect::<Vec<_>>());
@@ -394,7 +394,7 @@ fn dctcp_repeats_the_first_missing_packet_after_three_duplicates() {
     let sent = bench.burst(0, 99);
     assert_eq!(sent.len(), 10);
     let duplicates: Vec<_> = sent[1..].iter().flat_map(|&packet| bench.deliver(packet)).collect();
-    assert!(duplicates.iter().all(|answer| (answer.kind, answer.sequence) == (Ack, 0)));
+    assert!(duplicates.iter().all(|reply| (reply.kind, reply.sequence) == (Ack, 0)));
     for &duplicate in &duplicates[..2] {
         bench.deliver(duplicate);
         assert!(bench.next(0).is_none(), "two may be packets out of order");

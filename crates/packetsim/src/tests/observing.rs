@@ -98,8 +98,8 @@ fn samples_are_what_a_flow_does() {
 #[test]
 fn many_samples_are_merged_and_nothing_is_lost() {
     let mut scenario = scenario("ideal", tree(), crossing());
-    let mut sample = |every, most| {
-        scenario.sampling = Some(Sampling { period: Duration(every), max_periods: most });
+    let mut sample = |every, max_periods| {
+        scenario.sampling = Some(Sampling { period: Duration(every), max_periods });
         play(&scenario).unwrap().0.samples.unwrap()
     };
     let (fine, coarse) = (sample(50_000, 1_000_000), sample(50_000, 9));
@@ -194,13 +194,13 @@ fn a_trace_has_every_loss_and_every_mark() {
 #[test]
 fn samples_that_make_no_sense_are_refused() {
     let mut scenario = scenario("ideal", tree(), vec![]);
-    for (every, most) in [(0, 10), (5, 1)] {
-        scenario.sampling = Some(Sampling { period: Duration(every), max_periods: most });
+    for (every, max_periods) in [(0, 10), (5, 1)] {
+        scenario.sampling = Some(Sampling { period: Duration(every), max_periods });
         assert_eq!(
             play(&scenario).unwrap_err().to_string(),
             format!(
-                "samples every {every} ps, at most {most}; expected a period above 0 and at least \
-                 2 samples"
+                "samples every {every} ps, at most {max_periods}; expected a period above 0 \
+                 and at least 2 samples"
             )
         );
     }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 const RATES: [u64; 5] =
     [10_000_000_000, 7_000_000_000, 100_000_000_000, 400_000_000_000, 3_200_000_000_000];
 /// Events of a trace; runs that have more are not audited.
-const MOST_EVENTS: usize = 200_000;
+const MAX_EVENTS: usize = 200_000;
 
 #[derive(Debug, Clone)]
 enum Shape {
@@ -196,7 +196,7 @@ fn is_data(packet: &Packet) -> bool {
 /// Every packet that was sent arrived, was lost, or is somewhere.
 fn audit(core: &Core) -> Result<(), TestCaseError> {
     let trace = core.packet_events();
-    if trace.len() == MOST_EVENTS {
+    if trace.len() == MAX_EVENTS {
         return Ok(());
     }
     let hops = trace.iter().filter(|event| event.event == EventKind::Sent);
@@ -277,7 +277,7 @@ fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<RunHash>), Test
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let mut scenario = scenario(case);
-    scenario.event_logging = Some(EventLogging { max_events: MOST_EVENTS, flow: None });
+    scenario.event_logging = Some(EventLogging { max_events: MAX_EVENTS, flow: None });
     let (outcomes, hash) = play(&scenario)?;
     let name = scenario.transport.name().name();
     let is_plain = scenario.config.pfc.is_none() && scenario.config.queue_bytes == u32::MAX;

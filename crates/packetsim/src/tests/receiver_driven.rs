@@ -192,7 +192,7 @@ proptest! {
     ) {
         let specs: Vec<FlowSpec> = pairs
             .iter()
-            .map(|&(from, ahead, bytes)| flow((from, (from + ahead) % 16), bytes))
+            .map(|&(from, offset, bytes)| flow((from, (from + offset) % 16), bytes))
             .collect();
         let config = Config {
             full_tail,

@@ -13,7 +13,7 @@ const PACKET: u64 = 4160 * 80;
 const ACK: u64 = 64 * 80;
 
 /// A ring of switches with a host each, and flows that go so many switches on, all clockwise.
-fn ring(switches: u32, ahead: u32) -> (Topology, Vec<FlowSpec>) {
+fn ring(switches: u32, hops: u32) -> (Topology, Vec<FlowSpec>) {
     let mut topology = Topology::new();
     let hosts: Vec<_> = (0..switches).map(|_| topology.add_host()).collect();
     let nodes: Vec<_> = (0..switches).map(|_| topology.add_switch()).collect();
@@ -35,9 +35,9 @@ fn ring(switches: u32, ahead: u32) -> (Topology, Vec<FlowSpec>) {
         .unwrap();
     let flows = (0..switches)
         .map(|from| {
-            let to = (from + ahead) % switches;
+            let to = (from + hops) % switches;
             let mut route = vec![topology.uplink(NicId(from))];
-            route.extend((0..ahead).map(|step| along[((from + step) % switches) as usize]));
+            route.extend((0..hops).map(|step| along[((from + step) % switches) as usize]));
             route.push(topology.uplink(NicId(to)).reverse());
             FlowSpec { route: Some(route), ..flow((from, to), 4_000_000) }
         })

@@ -122,8 +122,8 @@ impl Ledger {
     #[inline]
     pub(super) fn selection(&self, flow: FlowId, sequence: u32) -> u32 {
         let entry = &self.flows[flow];
-        let ahead = sequence.saturating_sub(entry.expected);
-        if ahead == 0 || ahead > u32::from(u16::MAX) {
+        let lead = sequence.saturating_sub(entry.expected);
+        if lead == 0 || lead > u32::from(u16::MAX) {
             return 0;
         }
         // Bit i of the word is packet `base` + i.
@@ -133,7 +133,7 @@ impl Ledger {
         let high = u128::from(self.blocks[block + 1].received);
         let word = ((high << 64 | low) >> (base % 64)) as u32;
         let history = word & ((1 << (sequence - base)) - 1);
-        ahead << 16 | history << (HISTORY - (sequence - base))
+        lead << 16 | history << (HISTORY - (sequence - base))
     }
 
     /// The sender learns that all before `expected` have arrived, and some others.
