@@ -74,7 +74,7 @@ def _job() -> Panel:
             option(Scenario, "gpus", common=True),
             option(Scenario, "cluster.rate_gbps", common=True),
             option(Scenario, "cluster.gpu", common=True),
-            option(Scenario, "demand.source", "--demand", common=True, metavar="NAME|PATH"),
+            option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds", common=True),
         ),
@@ -98,6 +98,7 @@ def _demand() -> Panel:
     return Panel(
         "Demand",
         (
+            option(Scenario, "demand.source", "--demand", metavar="NAME|PATH"),
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.deduplicate"),

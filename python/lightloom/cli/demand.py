@@ -13,7 +13,7 @@ from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
 
 EXAMPLES = (
-    "lightloom demand mixtral",
+    "lightloom demand auxiliary",
     "lightloom demand volatile --ranks 16 --experts 64 --experts-per-token 6 --set rho=0.9",
     "lightloom demand routing.jsonl --layer 3 --view server --ranks-per-server 8",
     "lightloom demand pair --view rank --csv - | lightloom schedule - --reconfiguration-delay 1ms",
@@ -28,16 +28,17 @@ Index = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 
 
 def _regimes() -> Sequence[str]:
-    from lightloom.demand.regime import REGIMES
+    from lightloom.demand.regime import ALIASES, REGIMES
 
-    return REGIMES
+    return (*ALIASES, *REGIMES)
 
 
 class DemandRequest(Strict):
     """A demand and the part of it that is shown."""
 
     source: Annotated[Name, Choices(_regimes)] = Field(
-        description="A regime ({choices}), a token matrix (JSON) or a routing log (JSONL)."
+        description="A regime ({choices}), the load of the busiest EP rank over the mean (1.3), a "
+        "token matrix (JSON) or a routing log (JSONL)."
     )
     ranks: Whole | None = Field(None, description="Number of EP ranks of a group.")
     experts: Whole | None = Field(None, description="Number of experts of an MoE layer.")

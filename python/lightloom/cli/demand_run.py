@@ -25,12 +25,14 @@ from lightloom.demand import (
     bytes_per_token,
     from_matrix,
     member_tokens,
+    open_demand,
     rank_matrix,
     read_matrix,
     read_routing_log,
     statistics,
     synthetic,
 )
+from lightloom.demand.imbalance import parse_demand
 from lightloom.demand.matrix_file import MatrixSource
 from lightloom.demand.open import kind_of
 from lightloom.demand.routing_log import replay
@@ -89,16 +91,7 @@ def open_source(request: DemandRequest, parameters: dict[str, float]) -> DemandS
     kind = kind_of(request.source)
     if kind == "regime":
         _refuse(request, "a regime", scale=request.scale, resample=request.resample)
-        shape = {name: _given(request, name, default) for name, default in _DEFAULTS.items()}
-        return synthetic(
-            request.source,
-            ranks=shape["ranks"],
-            experts=shape["experts"],
-            tokens_per_rank=shape["tokens"],
-            top_k=shape["experts_per_token"],
-            seed=0 if request.seed is None else request.seed,
-            **parameters,
-        )
+        return _open_regime(request, parameters)
     path = Path(request.source)
     if kind == "log":
         _refuse(request, "a routing log", scale=request.scale, set=bool(parameters))
@@ -113,6 +106,26 @@ def open_source(request: DemandRequest, parameters: dict[str, float]) -> DemandS
         seed=request.seed is not None,
     )
     return _open_matrix(request, path)
+
+
+def _open_regime(request: DemandRequest, parameters: dict[str, float]) -> DemandSource:
+    sizes = [_given(request, name, default) for name, default in _DEFAULTS.items()]
+    shape = Shape(*sizes)
+    seed = 0 if request.seed is None else request.seed
+    if not parameters:
+        return open_demand(request.source, shape, seed=seed)
+    name = parse_demand(request.source)
+    if isinstance(name, float):
+        raise DemandError(f"--set does not apply to an imbalance of {name:g}, which sets the gate")
+    return synthetic(
+        name,
+        ranks=shape.ranks,
+        experts=shape.experts,
+        tokens_per_rank=shape.tokens_per_rank,
+        top_k=shape.top_k,
+        seed=seed,
+        **parameters,
+    )
 
 
 def _open_matrix(request: DemandRequest, path: Path) -> DemandSource:

@@ -40,16 +40,19 @@ def synthetic(
     Parameters
     ----------
     regime
-        ``mixtral`` (calibrated), ``pair`` and ``sparse`` (stress), ``calm``, ``volatile``,
-        ``extreme`` and ``drifting`` (layers tied by topics), or ``uniform`` (balanced).
+        ``auxiliary`` and ``natural`` (trained and balanced by a loss or by biases), ``mixtral``
+        (one public matrix, without effective balancing), ``pair`` and ``sparse`` (stress),
+        ``calm``, ``volatile``, ``extreme`` and ``drifting`` (layers tied by topics), or
+        ``uniform`` (forced balance). ``balanced`` and ``skewed`` mean ``uniform`` and ``mixtral``.
     ranks, experts, tokens_per_rank, top_k
         See :class:`~lightloom.demand.source.Shape`.
     seed
         Same seed and index, same counts.
     **parameters
         Changes to the regime's parameters, see ``regimes.toml``: ``logit_sd``,
-        ``logit_sd_start``, ``decay_steps``, ``rho``, ``persistent_share``, ``concentration``,
-        ``hold_steps``, ``topics``, ``topic_concentration``, ``topic_sd``.
+        ``logit_sd_start``, ``growth``, ``decay_steps``, ``rho``, ``persistent_share``,
+        ``concentration``, ``text_tokens``, ``hold_steps``, ``topics``, ``topic_concentration``,
+        ``topic_sd``.
 
     Raises
     ------
@@ -65,7 +68,7 @@ def synthetic(
     >>> source.tokens(group=0, layers=[0], micro_batches=1, step=0).sum().item()
     16384
     """
-    check_regime(regime)
+    regime = check_regime(regime)
     shape = Shape(ranks, experts, tokens_per_rank, top_k)
     if regime == "uniform":
         if parameters:
@@ -184,7 +187,7 @@ class Synthetic:
         for place, layer in enumerate(layers):
             # (micro-batches or 1, experts)
             alpha[place] = mix @ self.popularity.shares(layer, step)
-        alpha *= self.regime.concentration * shape.experts
+        alpha *= self.regime.row_concentration(shape.experts, shape.tokens_per_rank) * shape.experts
         numbers = np.array(layers, dtype=np.uint64)
         return DrawRequest(
             ranks=shape.ranks,

@@ -1,4 +1,4 @@
-"""One name for any demand: a regime of the generator, a token matrix or a routing log."""
+"""One name for any demand: a gate by its balance or regime, a token matrix or a routing log."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from pathlib import Path
 from typing import Literal
 
 from lightloom.demand.generator import synthetic
+from lightloom.demand.imbalance import DemandName, parse_demand
 from lightloom.demand.matrix_file import from_matrix
-from lightloom.demand.regime import REGIMES
+from lightloom.demand.regime import ALIASES, REGIMES
 from lightloom.demand.routing_log import LogLayout, from_routing_log
+from lightloom.demand.solve import imbalanced
 from lightloom.demand.source import DemandSource, Shape
 from lightloom.errors import DemandError, did_you_mean
 
 Kind = Literal["regime", "matrix", "log"]
 
 
-def kind_of(name: str) -> Kind:
-    """Tell what a name means: a regime first, then a file or a folder.
+def kind_of(name: DemandName) -> Kind:
+    """Tell what a name means: a number or a regime first, then a file or a folder.
 
     A folder, or a file whose name ends in ``.jsonl``, is a routing log.
 
     Raises
     ------
     DemandError
-        If there is neither a regime nor a file of that name.
+        If there is neither a regime nor a file of that name, or a number is below 1.
     """
-    if name in REGIMES:
+    name = parse_demand(name)
+    if isinstance(name, float) or name in REGIMES or name in ALIASES:
         return "regime"
     path = Path(name)
     try:
@@ -35,14 +38,15 @@ def kind_of(name: str) -> Kind:
             return "matrix"
     except (OSError, ValueError):
         pass
+    known = (*ALIASES, *REGIMES)
     raise DemandError(
-        f"'{name}' is neither a regime ({', '.join(REGIMES)}) nor a file"
-        f"{did_you_mean(name, REGIMES)}"
+        f"'{name}' is neither a regime ({', '.join(known)}) nor a number nor a file"
+        f"{did_you_mean(name, known)}"
     )
 
 
 def open_demand(
-    name: str,
+    name: DemandName,
     shape: Shape,
     *,
     seed: int,
@@ -55,7 +59,7 @@ def open_demand(
     Parameters
     ----------
     name
-        A regime or a path, see :func:`kind_of`.
+        An imbalance, a regime or a path, see :func:`kind_of`.
     shape
         The job.
     seed
@@ -79,6 +83,9 @@ def open_demand(
     ):
         if given and kind != needs:
             raise DemandError(f"demand '{name}' is a {kind}; '{option}' has no meaning for it")
+    name = parse_demand(name)
+    if isinstance(name, float):
+        return imbalanced(name, shape, seed=seed)
     if kind == "regime":
         return synthetic(name, **vars(shape), seed=seed)
     if kind == "matrix":

@@ -50,9 +50,7 @@ class Popularity:
 
     def spread(self, step: int) -> float:
         """Sd of log popularity at a step: ``s + (s0 - s) exp(-step / decay_steps)``."""
-        regime = self._regime
-        excess = regime.logit_sd_start - regime.logit_sd
-        return regime.logit_sd + excess * math.exp(-step / regime.decay_steps)
+        return self._regime.spread(self._experts, step)
 
     def shares(self, layer: int, step: int) -> Shares:
         """Shares per topic, ``(topics, experts)``, each row summing to one.

@@ -12,19 +12,38 @@ from lightloom.errors import DemandError, did_you_mean, echo
 from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
 
 #: names that ``synthetic`` accepts; ``uniform`` draws nothing and so has no parameters
-REGIMES = ("mixtral", "pair", "sparse", "calm", "volatile", "extreme", "drifting", "uniform")
+REGIMES = (
+    "auxiliary",
+    "natural",
+    "mixtral",
+    "pair",
+    "sparse",
+    "calm",
+    "volatile",
+    "extreme",
+    "drifting",
+    "uniform",
+)
+
+#: names of two regimes by how balanced they are
+ALIASES = {"balanced": "uniform", "skewed": "mixtral"}
 
 #: regimes whose topics tie the layers of a step together, for predictors of loads
 TOPIC_REGIMES = ("calm", "volatile", "extreme", "drifting")
+
+#: number of experts for which spreads are stated where they grow with it
+GROWTH_EXPERTS = 64
 
 #: smallest and largest value of each parameter
 BOUNDS = {
     "logit_sd": (0.0, 10.0),
     "logit_sd_start": (0.0, 10.0),
+    "growth": (0.0, 1.0),
     "decay_steps": (1e-3, 1e9),
     "rho": (0.0, 1.0),
     "persistent_share": (0.0, 1.0),
     "concentration": (0.05, 1e9),
+    "text_tokens": (0, 1e9),
     "hold_steps": (0, 1e9),
     "topics": (0, 4096),
     "topic_concentration": (1e-2, 1e9),
@@ -38,23 +57,46 @@ class Regime:
 
     logit_sd: float
     logit_sd_start: float
+    growth: float
     decay_steps: float
     rho: float
     persistent_share: float
     concentration: float
+    text_tokens: int
     hold_steps: int
     topics: int
     topic_concentration: float
     topic_sd: float
 
+    def spread(self, experts: int, step: int | None = None) -> float:
+        """Sd of the log popularity of so many experts: at a step, or once training has settled."""
+        excess = 0.0
+        if step is not None:
+            excess = (self.logit_sd_start - self.logit_sd) * math.exp(-step / self.decay_steps)
+        return (self.logit_sd + excess) * self._growth(experts)
+
+    def row_concentration(self, experts: int, tokens: int) -> float:
+        """Dirichlet concentration per expert of a source's row of so many tokens.
+
+        The mean of the rows of ``n`` texts has ``1 / n`` of the variance of one, which is that of a
+        row of ``n`` times the concentration (up to one over the number of experts).
+        """
+        texts = max(1.0, tokens / self.text_tokens) if self.text_tokens else 1.0
+        return self.concentration * texts / self._growth(experts) ** 2
+
+    def _growth(self, experts: int) -> float:
+        return math.pow(experts / GROWTH_EXPERTS, self.growth)
+
 
 class _RegimeTable(Table):
     logit_sd: Value
     logit_sd_start: Value
+    growth: Value
     decay_steps: Value
     rho: Value
     persistent_share: Value
     concentration: Value
+    text_tokens: Value
     hold_steps: Value
     topics: Value
     topic_concentration: Value
@@ -74,11 +116,12 @@ def _published() -> dict[str, dict[str, Provenance]]:
 
 
 def check_regime(name: str) -> str:
-    """Return the name of a regime, or refuse it with a suggestion."""
-    if name not in REGIMES:
-        hint = did_you_mean(name, REGIMES)
-        raise DemandError(f"unknown demand regime '{name}'{hint}; known: {', '.join(REGIMES)}")
-    return name
+    """Return the regime that a name means, or refuse it with a suggestion."""
+    if name not in REGIMES and name not in ALIASES:
+        known = (*ALIASES, *REGIMES)
+        hint = did_you_mean(name, known)
+        raise DemandError(f"unknown demand regime '{name}'{hint}; known: {', '.join(known)}")
+    return ALIASES.get(name, name)
 
 
 def build_regime(name: str, changes: Mapping[str, float]) -> tuple[Regime, dict[str, str]]:
@@ -125,10 +168,14 @@ def unread(regime: Regime) -> set[str]:
         names |= {"logit_sd_start", "decay_steps"}
         if regime.logit_sd == 0:
             names |= {"rho", "persistent_share"}
+    if not regime.growth:
+        names |= {"growth"}
     if not regime.topics:
         names |= {"topics", "topic_concentration", "topic_sd"}
     if not regime.hold_steps:
         names |= {"hold_steps"}
+    if not regime.text_tokens:
+        names |= {"text_tokens"}
     return names
 
 

@@ -60,8 +60,17 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --fabrics ,", "fabrics: expected at least one name, such as fat-tree,mixnet"),
         (f"{JOB} --fabrics rail,rail",
          "two fabrics are called 'rail'; a fabric's own file may have another label"),
-        (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (mixtral, pair, sparse, "
-         "calm, volatile, extreme, drifting, uniform) nor a file; did you mean 'mixtral'?"),
+        (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (balanced, skewed, "
+         "auxiliary, natural, mixtral, pair, sparse, calm, volatile, extreme, drifting, uniform) "
+         "nor a number nor a file; did you mean 'mixtral'?"),
+        (f"{JOB} --imbalance 0.8", "imbalance: expected the load of the busiest EP rank over the "
+         "mean load, a number of at least 1, got 0.8"),
+        (f"{JOB} --imbalance 9", "imbalance: expected at most 4 times the mean load on one of 8 EP "
+         "ranks of 1 expert(s), top-2, got 9"),
+        (f"{JOB} --imbalance 1.00001", "imbalance: drawing whole copies alone loads the busiest of "
+         "8 EP ranks with 1.005 times the mean, got 1.00001; give at least that, or 'balanced'"),
+        (f"{JOB} --imbalance 1.2 --demand pair", "the imbalance 1.2 and the demand pair are both "
+         "given, but mean the same; leave one of them out"),
         (f"{JOB} --recompute ful",
          "--recompute ful: expected one of none, full, attention; did you mean 'full'?"),
         (f"{JOB} --ep-mode fold",
@@ -81,8 +90,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1", "--reconfiguration-delay is for "
          "mixnet, which is not compared; add mixnet to --fabrics (a custom fabric sets "
          "reconfiguration_delay_s in its TOML file)"),
-        (f"{JOB} --resample", "demand 'mixtral' is a regime; 'resample' has no meaning for it"),
-        (f"{JOB} --scale", "demand 'mixtral' is a regime; 'scale' has no meaning for it"),
+        (f"{JOB} --resample", "demand 'auxiliary' is a regime; 'resample' has no meaning for it"),
+        (f"{JOB} --scale", "demand 'auxiliary' is a regime; 'scale' has no meaning for it"),
         ("compare llama-3-405b --gpus 1024 --rate 400 --demand pair", "llama-3-405b has no "
          "experts, so that nothing would read the demand's source; leave it out"),
         # fabrics and costs

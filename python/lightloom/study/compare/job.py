@@ -62,14 +62,14 @@ class Job:
         if not self.model.num_moe_layers:
             return False
         options = self.scenario.demand
-        return options.resample or kind_of(options.source) == "regime"
+        return options.resample or kind_of(options.name) == "regime"
 
     @property
     def changes(self) -> bool:
         """Whether the demand differs from step to step."""
         if not self.model.num_moe_layers:
             return False
-        return kind_of(self.scenario.demand.source) != "matrix"
+        return kind_of(self.scenario.demand.name) != "matrix"
 
     def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
         """The task graph of one step on servers of a given size."""
@@ -220,7 +220,7 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
             )
         return None
     return open_demand(
-        options.source,
+        options.name,
         demand_shape(model, plan),
         seed=seed,
         resample=options.resample,

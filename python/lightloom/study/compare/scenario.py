@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name
 from lightloom.errors import InputError
 from lightloom.hardware.gpus import gpu_names
 from lightloom.inputs.fields import Choices
@@ -36,6 +37,10 @@ def _regimes() -> Sequence[str]:
     from lightloom.demand.regime import REGIMES
 
     return REGIMES
+
+
+def _imbalances() -> Sequence[str]:
+    return tuple(IMBALANCES)
 
 
 def _transports() -> Sequence[str]:
@@ -80,10 +85,16 @@ class PlanOptions(Strict):
 
 
 class DemandOptions(Strict):
-    """Who sends how many tokens to whom: a regime of the generator, or a file."""
+    """Who sends how many tokens to whom: how balanced the gate is, or a file."""
 
-    source: Annotated[Name, Choices(_regimes)] = Field(
-        "mixtral", description="Regime ({choices}), token matrix or routing log."
+    imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
+        None,
+        description="Balance of the gate: {choices}, the busiest EP rank over the mean, or a "
+        "file; auxiliary by default.",
+    )
+    source: Annotated[Name, Choices(_regimes)] | None = Field(
+        None,
+        description="Regime ({choices}), token matrix or routing log, in place of an imbalance.",
     )
     resample: Switch = Field(
         False,
@@ -101,6 +112,16 @@ class DemandOptions(Strict):
     combine_element_bytes: Annotated[Number, Field(gt=0, le=8)] = Field(
         2.0, description="Bytes per element of the combine all-to-all: 1 for FP8, 2 for BF16."
     )
+
+    @model_validator(mode="after")
+    def _one_demand(self) -> Self:
+        self.name  # noqa: B018 - refuses two demands, and numbers below 1
+        return self
+
+    @property
+    def name(self) -> DemandName:
+        """The one value that describes the demand: an imbalance, a regime or a path."""
+        return demand_name(self.imbalance, self.source)
 
 
 class ClusterOptions(Strict):
@@ -215,6 +236,26 @@ class Scenario(Strict):
         None, description="Power list (TOML) that replaces the built-in one."
     )
 
+    def with_imbalance(self, imbalance: DemandName) -> Scenario:
+        """Return the same comparison with another balance of the gate.
+
+        Parameters
+        ----------
+        imbalance
+            As ``demand.imbalance``: ``balanced``, ``skewed``, another name, a number or a path.
+
+        Examples
+        --------
+        >>> import lightloom
+        >>> job = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400}}
+        >>> scenario = lightloom.Scenario(**job)
+        >>> scenario.with_imbalance("balanced").demand.name
+        'balanced'
+        """
+        values = self.demand.model_dump(exclude_unset=True, exclude={"source", "resample", "scale"})
+        demand = DemandOptions(**{**values, "imbalance": imbalance})
+        return self.model_copy(update={"demand": demand})
+
 
 def packet_options(scenario: Scenario) -> PacketOptions | None:
     """The options of packets, where the network is simulated as packets.
@@ -276,7 +317,12 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
     def fabric(name: str) -> str:
         return str(folder / name) if name.endswith(".toml") else name
 
-    source = text(scenario.demand.source, _regimes())
+    known = {*_regimes(), *IMBALANCES}
+    demand = {
+        name: text(value, known)
+        for name in ("imbalance", "source")
+        if isinstance(value := getattr(scenario.demand, name), str)
+    }
     return scenario.model_copy(
         update={
             "model": text(scenario.model, catalog()),
@@ -285,7 +331,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
             "cluster": scenario.cluster.model_copy(
                 update={"profile": place(scenario.cluster.profile)}
             ),
-            "demand": scenario.demand.model_copy(update={"source": source}),
+            "demand": scenario.demand.model_copy(update=demand),
             "prices": place(scenario.prices),
             "power": place(scenario.power),
         }

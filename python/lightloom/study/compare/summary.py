@@ -247,7 +247,7 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
 def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
     """What was sampled, and why there may be less of it than was asked for."""
     scenario = job.scenario
-    source = scenario.demand.source if job.model.num_moe_layers else "none (no experts)"
+    source = scenario.demand.name if job.model.num_moe_layers else "none (no experts)"
     seeds = len({sample.seed for sample in samples})
     steps = len({sample.step for sample in samples})
     parts = [f"{seeds} seed{'s' * (seeds > 1)} x {steps} step{'s' * (steps > 1)}"]
