@@ -27,7 +27,7 @@ def measure(model: str, gpus: int, micro_batches: int | None, fabric: str) -> di
     """Build one step and play it once."""
     from lightloom.fabric import job_context
     from lightloom.simulate import simulate
-    from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
+    from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, Scenario
     from lightloom.study.compare.job import prepare
 
     scenario = Scenario(
@@ -36,6 +36,7 @@ def measure(model: str, gpus: int, micro_batches: int | None, fabric: str) -> di
         fabrics=(fabric,),
         cluster=ClusterOptions(rate_gbps=400.0),
         plan=PlanOptions(micro_batches=micro_batches),
+        demand=DemandOptions(source="mixtral"),
         seeds=1,
         compute_spread=0,
     )

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.simulate import Packets, Phases
-from lightloom.study.compare import ClusterOptions, Scenario
+from lightloom.study.compare import ClusterOptions, DemandOptions, Scenario
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import prepare
 
@@ -49,6 +49,7 @@ def measure(values: dict[str, Any], model: str) -> Iterator[tuple[tuple[str, ...
         gpus=values["gpus"],
         fabrics=tuple(values["fabrics"]),
         cluster=ClusterOptions(rate_gbps=values["rate_gbps"], gpu=values["gpu"]),
+        demand=DemandOptions(source=values["demand"]),
         seeds=1,
         seed=values["seed"],
     )
