@@ -48,12 +48,10 @@ SENTENCE = 4
 
 #: folders and files whose names or comments still have words to avoid; each goes when it is clean
 NOT_YET_CLEAN = {
-    "crates/python",
     "python/lightloom/fabric/all_to_all.py",
     "python/lightloom/fabric/base.py",
     "python/lightloom/fabric/topoopt.py",
     "python/lightloom/study/compare/summary.py",
-    "tests/tidy/test_sizes.py",
 }
 
 #: a type of Rust and the class of the same name through which Python shows it
