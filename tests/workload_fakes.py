@@ -10,6 +10,7 @@ import numpy as np
 from lightloom.demand.generator import Balanced
 from lightloom.models.model import Attention, Model
 from lightloom.workload import build, demand_shape
+from lightloom.workload.categories import StepCategory
 from lightloom.workload.task_graph import COLUMNS, NO_INDEX, Collective, Kind, Program
 
 
@@ -96,6 +97,8 @@ def what(task):
     """Such as ``compute``, ``expert``, ``inside``, ``expert_tp``, ``all_to_all``, ``ring``."""
     kind, by_table = Kind(task["kind"]), task["table"] != NO_INDEX
     if kind == Kind.COMPUTE:
+        if task["category"] == StepCategory.STRAGGLER:
+            return "straggler"
         return "expert" if by_table else "compute"
     if kind != Kind.COLLECTIVE:
         return kind.name.lower()
@@ -155,7 +158,7 @@ def play(graph, stage, task, clock, arrived):
         arrived[stage, task["peer"], task["tag"]] = clock[stage]
     elif task["what"] == "compute":
         clock[stage] += task["size"]
-    elif task["what"] == "expert":
+    elif task["what"] in {"expert", "straggler"}:
         times = graph.tables[task["table"]].values[graph.roles[stage].workers, task["entry"]]
         clock[stage] += int(times.max())
     return True

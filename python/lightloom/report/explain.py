@@ -29,6 +29,7 @@ WORDS = {
     "cp": "exposed CP communication",
     "reconfiguration": "waiting for circuits",
     "bubble": "pipeline bubble",
+    "straggler": "waiting for the busiest EP rank",
 }
 BREAKDOWNS = ("breakdown_critical_path_s", "breakdown_mean_s")
 MAX_FILE_BYTES = 200_000_000

@@ -16,10 +16,14 @@ BREAKDOWN = {
     "compute": ("attention", "gate", "expert", "dense_ffn", "head", "optimizer"),
     "TP": ("tp", "cp"),
     "all-to-all": ("ep",),
+    "stragglers": ("straggler",),
     "reconfig.": ("reconfiguration",),
     "PP": ("pp", "bubble"),
     "DP": ("dp",),
 }
+
+#: names of columns in two lines, so that the widest table fits a terminal
+_NARROW = {"stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
 
 
 def grouped(parts: dict[str, float]) -> dict[str, float]:
@@ -142,7 +146,8 @@ def _breakdown_table(comparison: Comparison) -> Table:
     longest = max(result.step_time_s for result in comparison.results)
     factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
     table = _table(f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]")
-    _add_columns(table, [*BREAKDOWN, "EPS", "OCS", "relay"])
+    names = [_NARROW.get(name, name) for name in BREAKDOWN]
+    _add_columns(table, [*names, "EPS", "OCS", "relay"])
     for result in comparison.results:
         carried = result.carried_bytes
         sizes = (
@@ -181,7 +186,7 @@ def _mean_table(comparison: Comparison) -> Table:
             parts["compute"],
             parts["TP"],
             parts["all-to-all"] - result.straggler_wait_s,
-            result.straggler_wait_s,
+            parts["stragglers"] + result.straggler_wait_s,
             parts["reconfig."],
             parts["PP"] - bubble,
             bubble,

@@ -181,7 +181,8 @@ class Run:
     role_s
         The same per role (pipeline stage), mean over its workers.
     straggler_wait_s
-        The part of ``mean_s["ep"]`` (and ``"reconfiguration"``) before the last member arrived.
+        The part of ``mean_s["ep"]`` (and ``"reconfiguration"``) before the last member arrived:
+        the wait for other servers, where ``mean_s["straggler"]`` is that for ranks of the same.
     purpose_bytes
         Bytes by purpose (tp, ep, pp, dp, cp) and carrier (nvswitch, eps, ocs, direct, relayed).
         Relayed bytes are counted once more per relay.

@@ -10,7 +10,8 @@ from lightloom.workload.task_graph import Category
 class StepCategory(IntEnum):
     """Categories of the step that :func:`~lightloom.workload.build` writes, by index.
 
-    The names in results are these in lower case.
+    The names in results are these in lower case. ``STRAGGLER`` is the time that the busiest EP rank
+    of a server computes longer than the mean rank of its group.
     """
 
     ATTENTION = 0
@@ -25,7 +26,8 @@ class StepCategory(IntEnum):
     DP = 9
     CP = 10
     RECONFIGURATION = 11
-    BUBBLE = 12
+    STRAGGLER = 12
+    BUBBLE = 13
 
 
 #: purposes that move bytes, by their names in results

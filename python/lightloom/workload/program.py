@@ -244,6 +244,9 @@ class _Writer:
         self._expert_tp(layer, micro_batch)
         duration = Entry(table, self._block(layer, micro_batch))
         self.program.compute("expert", duration, **self._at(layer, micro_batch))
+        if tables.stragglers is not None:
+            excess = Entry(tables.stragglers[backward], self._block(layer, micro_batch))
+            self.program.compute("straggler", excess, **self._at(layer, micro_batch))
         self._expert_tp(layer, micro_batch)
 
     def _expert_tp(self, layer: int, micro_batch: int) -> None:

@@ -76,6 +76,12 @@ class Folded:
     copies: int = 0
     stayed: int = 0
 
+    def mean_load(self) -> npt.NDArray[np.int64]:
+        """Copies of the mean rank of each group, in the shape of ``slowest``, rounded up."""
+        ranks = self.slowest.shape[2] * self.ranks_per_member
+        mean = -(-self.received.sum(axis=2, keepdims=True) // ranks)
+        return np.broadcast_to(mean, self.slowest.shape)
+
 
 def fold_demand(
     model: Model,
@@ -207,7 +213,10 @@ class Tables:
     family, demand
         The EP groups, and the token copies between their members.
     forward, backward
-        Times of the experts.
+        Times of the experts at the mean load of the group's ranks.
+    stragglers
+        By how much longer the busiest rank of the worker takes, forward and backward; absent where
+        it never does.
     gathered
         Bytes of one collective of expert-TP ranks: of each GPU of the busiest rank, and of all GPUs
         of the worker.
@@ -217,6 +226,7 @@ class Tables:
     demand: int = -1
     forward: int = -1
     backward: int = -1
+    stragglers: tuple[int, int] | None = None
     gathered: tuple[int, int] = (-1, -1)
 
 
@@ -231,6 +241,9 @@ def add_tables(
 
     An entry of a table is a block of the group. With full recomputation the backward time is
     without the forward pass that precedes it, which is a task of its own.
+
+    A worker is busy until its busiest rank is done. What that takes beyond the time at the mean
+    load of the group is no computation that the group needs, but waiting for a straggler.
     """
     (model, plan, options), (compute, scale) = job, speed
     demand = graph.demand(
@@ -240,22 +253,29 @@ def add_tables(
         ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
         rank_counts=folded.rank_tokens,
     )
-    forward, backward = (
-        graph.table(name, _by_worker(to_ps_array(seconds * scale)))
-        for name, seconds in zip(
-            ("expert_forward_ps", "expert_backward_ps"),
-            expert_times(model, plan, compute, folded.slowest),
-            strict=True,
+    times = []
+    for load in (folded.slowest, folded.mean_load()):
+        seconds = expert_times(model, plan, compute, load)
+        times.append([_by_worker(to_ps_array(one * scale)) for one in seconds])
+    until, even = times
+    experts = [np.minimum(*pair) for pair in zip(until, even, strict=True)]
+    forward = graph.table("expert_forward_ps", experts[0])
+    backward = graph.table("expert_backward_ps", experts[1])
+    excess = [slow - mean for slow, mean in zip(until, experts, strict=True)]
+    stragglers = None
+    if any(one.any() for one in excess):
+        stragglers = (
+            graph.table("straggler_forward_ps", excess[0]),
+            graph.table("straggler_backward_ps", excess[1]),
         )
-    )
     if not gathers_copies(plan, options):
-        return Tables(family, demand, forward, backward)
+        return Tables(family, demand, forward, backward, stragglers)
     per_gpu, total = expert_tp_bytes(model, plan, options, folded)
     gathered = (
         graph.table("expert_tp_per_gpu_bytes", _by_worker(per_gpu)),
         graph.table("expert_tp_total_bytes", _by_worker(total)),
     )
-    return Tables(family, demand, forward, backward, gathered)
+    return Tables(family, demand, forward, backward, stragglers, gathered)
 
 
 def _by_worker(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

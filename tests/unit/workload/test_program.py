@@ -188,7 +188,16 @@ def test_the_slowest_rank_of_a_member_counts():
     plan = Plan(gpus=16, ep=16, micro_batches=1, seq_len=128)
     source = Skewed(demand_shape(ONE_MIXTURE, plan))
     graph = build(ONE_MIXTURE, plan, demand=source, compute=TIMES).graph
-    assert table(graph, "expert_forward_ps").tolist() == [[2048 * 10**6], [2048 * 10**6]]
+    # 256 copies on the mean of 16 ranks, 2048 on the busiest of each server
+    assert table(graph, "expert_forward_ps").tolist() == [[256 * 10**6], [256 * 10**6]]
+    assert table(graph, "straggler_forward_ps").tolist() == [[1792 * 10**6], [1792 * 10**6]]
+    assert table(graph, "straggler_backward_ps").tolist() == [[3584 * 10**6], [3584 * 10**6]]
+    assert [word for word in words(graph) if "expert:" in word or "straggler" in word] == [
+        "expert:expert",
+        "straggler:straggler",
+        "expert:expert backward",
+        "straggler:straggler",
+    ]
     # ranks 0-7 to rank 5: seven others; to rank 9 on the other server: eight
     assert graph.demands[0].counts.tolist() == [[[[7 * 128, 8 * 128], [8 * 128, 7 * 128]]]]
 
