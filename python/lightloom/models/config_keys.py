@@ -24,11 +24,14 @@ IGNORED = frozenset(
     bos_token_id eos_token_id pad_token_id sep_token_id unk_token_id mask_token_id cls_token_id
     decoder_start_token_id forced_bos_token_id forced_eos_token_id tokenizer_class prefix
     max_position_embeddings original_max_position_embeddings initial_context_length
-    rope_theta rope_scaling rope_parameters rope_interleave
-    hidden_act hidden_activation rms_norm_eps layer_norm_eps norm_eps
+    rope_theta rope_scaling rope_parameters rope_interleave partial_rotary_factor n_ctx
+    hidden_act hidden_activation activation_function
+    rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps
     clip_qkv swiglu_limit swiglu_alpha attention_multiplier embedding_multiplier logits_scaling
-    residual_multiplier norm_topk_prob routed_scaling_factor scoring_func
-    attention_dropout hidden_dropout expert_dropout resid_pdrop embd_pdrop
+    residual_multiplier scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn
+    summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    summary_use_proj norm_topk_prob routed_scaling_factor scoring_func
+    attention_dropout hidden_dropout expert_dropout resid_pdrop embd_pdrop attn_pdrop
     input_jitter_noise router_jitter_noise initializer_range
     router_aux_loss_coef router_z_loss_coef aux_loss_alpha seq_aux output_router_logits
     use_cache ep_size pretraining_tp max_window_layers qk_head_dim

@@ -40,6 +40,8 @@ class Family(Strict, abc.ABC):
 
     name: ClassVar[str]
     architectures: ClassVar[tuple[str, ...]]
+    #: canonical key -> names that only this family's files have for it
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = {}
     #: keys that other families read and that shape nothing here
     unused: ClassVar[frozenset[str]] = frozenset()
     #: whether ``sliding_window`` counts where ``use_sliding_window`` is not given
@@ -160,6 +162,85 @@ class Llama(GroupedQuery):
             self.base_model(name, attention),
             ffn_size=self.intermediate_size,
             ffn_bias=self.mlp_bias,
+        )
+
+
+class Nemotron(GroupedQuery):
+    """Nemotron-4 and Minitron: dense, squared ReLU without a gate, layer norms with bias."""
+
+    name = "nemotron"
+    architectures = ("NemotronForCausalLM",)
+
+    intermediate_size: Width
+    attention_bias: bool = False
+    mlp_bias: bool = False
+
+    def to_model(self, name: str) -> Model:
+        """Return the shape: every layer dense, two matrices in each feed-forward."""
+        bias = self.attention_bias
+        attention = self.grouped_query(bias=bias, output_bias=bias)
+        return replace(
+            self.base_model(name, attention),
+            ffn_size=self.intermediate_size,
+            ffn_bias=self.mlp_bias,
+            gated_ffn=False,
+            norm_bias=True,
+        )
+
+
+class Gpt2(Family):
+    """GPT-2, GPT-3 and Megatron's GPT: learned positions, biases everywhere, a tied table."""
+
+    name = "gpt2"
+    architectures = ("GPT2LMHeadModel",)
+
+    aliases: ClassVar[dict[str, tuple[str, ...]]] = {
+        "hidden_size": ("n_embd",),
+        "num_hidden_layers": ("n_layer",),
+        "num_attention_heads": ("n_head",),
+        "intermediate_size": ("n_inner",),
+    }
+
+    #: each position has a learned vector
+    n_positions: Width
+    #: null is four times the hidden size
+    intermediate_size: Width | None = None
+    tie_word_embeddings: bool = True
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Gpt2:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"num_attention_heads {self.num_attention_heads} does not divide hidden_size "
+                f"{self.hidden_size}"
+            )
+        return self
+
+    def to_model(self, name: str) -> Model:
+        """Return the shape: every layer dense, as many key-value heads as query heads."""
+        heads = self.num_attention_heads
+        attention = Attention(
+            kind="gqa",
+            num_heads=heads,
+            num_kv_heads=heads,
+            head_dim=self.hidden_size // heads,
+            bias=True,
+            output_bias=True,
+        )
+        return Model(
+            name=name,
+            family=self.name,
+            hidden_size=self.hidden_size,
+            vocab_size=self.vocab_size,
+            attention=attention,
+            moe_layers=(False,) * self.num_hidden_layers,
+            ffn_size=self.intermediate_size or 4 * self.hidden_size,
+            ffn_bias=True,
+            gated_ffn=False,
+            norm_bias=True,
+            learned_positions=self.n_positions,
+            tied_embeddings=self.tie_word_embeddings,
+            notes=self.notes(),
         )
 
 
@@ -485,6 +566,8 @@ FAMILIES: tuple[type[Family], ...] = (
     GraniteMoe,
     GptOss,
     Llama,
+    Nemotron,
+    Gpt2,
 )
 
 

@@ -36,7 +36,7 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
         other, or a key may change the shape in a way that is not known here.
     """
     family, notes = _choose_family(config, where)
-    values, written = _canonical(config, where)
+    values, written = _canonical(config, family, where)
     _refuse_unknown(values, written, family, where)
     _refuse_missing(values, family, where)
     read = {key: value for key, value in values.items() if key in family.model_fields}
@@ -91,9 +91,10 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
     )
 
 
-def _canonical(config: Config, where: str) -> tuple[Config, dict[str, str]]:
+def _canonical(config: Config, family: type[Family], where: str) -> tuple[Config, dict[str, str]]:
     """Configuration under canonical keys, and the key that each was written as."""
-    names = {alias: key for key, aliases in ALIASES.items() for alias in aliases}
+    known = {**ALIASES, **family.aliases}
+    names = {alias: key for key, aliases in known.items() for alias in aliases}
     values: Config = {}
     written: dict[str, str] = {}
     for key, value in config.items():
@@ -119,7 +120,8 @@ def _refuse_unknown(
         shown = f"{echo(written[key])} = {echo(value)}"
         if key in NEUTRAL or any(key in other.model_fields for other in FAMILIES):
             raise ModelError(f"{where}: {shown} is not part of the shape of {family.name} models")
-        known = fields | IGNORED | {alias for key in fields for alias in ALIASES.get(key, ())}
+        aliases = {**ALIASES, **family.aliases}
+        known = fields | IGNORED | {alias for key in fields for alias in aliases.get(key, ())}
         raise ModelError(
             f"{where}: {shown} is an unknown key that may change the shape of the model"
             f"{did_you_mean(key[:60], known)}; remove it if it does not"
@@ -129,7 +131,8 @@ def _refuse_unknown(
 def _refuse_missing(values: Config, family: type[Family], where: str) -> None:
     for key, field in family.model_fields.items():
         if field.is_required() and key not in values:
-            others = "".join(f" or {alias}" for alias in ALIASES.get(key, ()))
+            aliases = {**ALIASES, **family.aliases}.get(key, ())
+            others = "".join(f" or {alias}" for alias in aliases)
             raise ModelError(
                 f"{where}: {key}{others} is missing; "
                 f"the config.json of a {family.name} model has it"

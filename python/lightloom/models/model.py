@@ -81,10 +81,12 @@ class Model:
     of dense layers' feed-forward, ``expert_ffn_size`` of one routed expert, and
     ``shared_expert_ffn_size`` the total width of the shared experts (0 where there are none).
     ``gated_ffn`` is true for SwiGLU-like feed-forwards of three matrices. ``ffn_size`` is 0 where
-    every layer is a mixture, ``num_experts`` where none is. ``router_bias`` is one value per expert
-    (added to the logits, or the balance correction of DeepSeek-V3). ``active_embeddings`` and
-    ``active_router`` say how the publisher counts active parameters. ``notes`` says what of the
-    configuration is left out; ``sources`` maps ``config``, ``parameters`` and ``plan`` to text.
+    every layer is a mixture, ``num_experts`` where none is. ``learned_positions`` counts positions
+    that have a learned vector, added to the embedding (0 for rotary positions). ``router_bias`` is
+    one value per expert (added to the logits, or the balance correction of DeepSeek-V3).
+    ``active_embeddings`` and ``active_router`` say how the publisher counts active parameters.
+    ``notes`` says what of the configuration is left out; ``sources`` maps ``config``,
+    ``parameters`` and ``plan`` to text.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Model:
     plan: PublishedPlan | None = None
     family: str = ""
     ffn_bias: bool = False
+    learned_positions: int = 0
     active_embeddings: EmbeddingConvention = "both"
     active_router: bool = True
     notes: tuple[str, ...] = field(default=(), compare=False)

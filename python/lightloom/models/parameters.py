@@ -120,8 +120,8 @@ def norm_parameters(model: Model) -> int:
 
 
 def embedding_parameters(model: Model) -> int:
-    """Parameters of the table that turns tokens into hidden states."""
-    return model.vocab_size * model.hidden_size
+    """Parameters of the tables that turn tokens, and positions, into hidden states."""
+    return (model.vocab_size + model.learned_positions) * model.hidden_size
 
 
 def output_parameters(model: Model) -> int:

@@ -121,7 +121,7 @@ def output_per_gpu(model: Model, plan: Plan) -> float:
     """
     count = output_parameters(model)
     if model.tied_embeddings and plan.pp > 1:
-        count += embedding_parameters(model)
+        count += model.vocab_size * model.hidden_size
     return norm_parameters(model) + count / plan.tp
 
 

@@ -24,6 +24,14 @@ NAMES = {
     "olmoe-1b-7b",
     "gpt-oss-120b",
     "llama-3-405b",
+    "deepseek-v2",
+    "gpt-3-175b",
+    "gpt-oss-20b",
+    "llama-3-70b",
+    "llama-3-8b",
+    "nemotron-4-15b",
+    "nemotron-4-340b",
+    "qwen2-57b-a14b",
 }
 
 ENTRY = """
@@ -86,6 +94,9 @@ def test_every_value_has_a_source_and_a_date(name: str) -> None:
         # DeepSeek-V3 technical report; Llama 3, Table 4
         ("deepseek-v3", 1, 16, 64, 4096, 1),
         ("llama-3-405b", 8, 16, 1, 8192, 1),
+        # DeepSeek-V2; Nemotron-4 340B technical report
+        ("deepseek-v2", 1, 16, 8, 4096, 1),
+        ("nemotron-4-340b", 8, 12, 1, 4096, 1),
     ],
 )
 def test_published_plans(
@@ -100,9 +111,15 @@ def test_published_plans(
 def test_models_without_a_published_plan_have_none() -> None:
     without = {name for name, model in catalog().items() if model.plan is None}
     assert without == {
+        "gpt-3-175b",
         "gpt-oss-120b",
+        "gpt-oss-20b",
+        "llama-3-70b",
+        "llama-3-8b",
+        "nemotron-4-15b",
         "olmoe-1b-7b",
         "qwen1.5-moe-a2.7b",
+        "qwen2-57b-a14b",
         "qwen3-235b-a22b",
         "qwen3-30b-a3b",
     }

@@ -97,6 +97,21 @@ SAMPLES = {
     },
     "gpt_oss": {**MIXTRAL, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"},
     "llama": LLAMA,
+    "nemotron": {
+        **LLAMA,
+        "architectures": ["NemotronForCausalLM"],
+        "model_type": "nemotron",
+        "num_key_value_heads": 2,
+    },
+    "gpt2": {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "n_embd": 64,
+        "n_layer": 3,
+        "n_head": 4,
+        "n_positions": 32,
+        "vocab_size": 100,
+    },
 }
 
 
@@ -317,7 +332,8 @@ def test_the_tables_of_keys_do_not_overlap() -> None:
 #: keys of published files of each family beyond those that shape it, with their values:
 #: ibm-granite/granite-3.0-1b-a400m-base, allenai/OLMoE-1B-7B-0924, Qwen/Qwen1.5-MoE-A2.7B,
 #: microsoft/Phi-3.5-MoE-instruct, openai/gpt-oss-120b, meta-llama/Llama-3.1-405B,
-#: deepseek-ai/DeepSeek-V2-Lite, mistralai/Mixtral-8x22B-v0.1 (huggingface.co, config.json)
+#: deepseek-ai/DeepSeek-V2-Lite, mistralai/Mixtral-8x22B-v0.1, nvidia/Minitron-8B-Base,
+#: openai-community/gpt2 (huggingface.co, config.json)
 PUBLISHED_EXTRAS: dict[str, dict[str, Any]] = {
     "granitemoe": {
         "attention_bias": False,
@@ -394,6 +410,28 @@ PUBLISHED_EXTRAS: dict[str, dict[str, Any]] = {
         "topk_method": "greedy",
     },
     "mixtral": {"router_jitter_noise": 0.0, "sliding_window": None},
+    "nemotron": {
+        "attention_bias": False,
+        "hidden_act": "relu2",
+        "mlp_bias": False,
+        "norm_eps": 1e-05,
+        "partial_rotary_factor": 0.5,
+        "rope_theta": 10000.0,
+    },
+    "gpt2": {
+        "activation_function": "gelu_new",
+        "attn_pdrop": 0.1,
+        "embd_pdrop": 0.1,
+        "layer_norm_epsilon": 1e-05,
+        "n_ctx": 32,
+        "n_inner": None,
+        "summary_activation": None,
+        "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": True,
+        "summary_type": "cls_index",
+        "summary_use_proj": True,
+        "task_specific_params": {},
+    },
 }
 
 
@@ -580,7 +618,7 @@ def test_every_missing_key_is_named(name: str) -> None:
     for key, field in family.model_fields.items():
         if not field.is_required():
             continue
-        spellings = (key, *ALIASES.get(key, ()))
+        spellings = (key, *{**ALIASES, **family.aliases}.get(key, ()))
         partial = {k: v for k, v in config.items() if k not in spellings}
         if name == "llama" and key == "num_attention_heads":
             # then the number of grouped heads, copied from it, is missing as well

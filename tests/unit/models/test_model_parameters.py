@@ -35,6 +35,14 @@ PUBLISHED = {
     "olmoe-1b-7b": ("6.9B", "1.3B"),
     "gpt-oss-120b": ("116.8B", "5.1B"),
     "llama-3-405b": ("405B", None),
+    "llama-3-70b": ("70.6B", None),
+    "llama-3-8b": ("8.03B", None),
+    "nemotron-4-15b": ("15.7B", None),
+    "nemotron-4-340b": ("341.0B", None),
+    "gpt-3-175b": ("174.6B", None),
+    "gpt-oss-20b": ("20.9B", "3.6B"),
+    "qwen2-57b-a14b": ("57.4B", "14B"),
+    "deepseek-v2": ("236B", "21B"),
 }
 
 _DEEPSEEK_V2: dict[str, Any] = {
@@ -143,23 +151,6 @@ OTHERS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "800M",
         "huggingface.co/ibm-granite/granite-3.0-3b-a800m-base",
     ),
-    "gpt-oss-20b": (
-        {
-            "architectures": ["GptOssForCausalLM"],
-            "head_dim": 64,
-            "hidden_size": 2880,
-            "intermediate_size": 2880,
-            "num_attention_heads": 64,
-            "num_experts_per_tok": 4,
-            "num_hidden_layers": 24,
-            "num_key_value_heads": 8,
-            "num_local_experts": 32,
-            "vocab_size": 201088,
-        },
-        "20.9B",
-        "3.6B",
-        "arXiv 2508.10925, Table 1",
-    ),
 }
 
 
@@ -224,12 +215,34 @@ CHECKPOINTS = {
     "olmoe-1b-7b": 6_919_161_856,
     "gpt-oss-120b": 116_829_156_672,
     "llama-3-405b": 405_853_388_800,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3-8b": 8_030_261_248,
+    "deepseek-v2": 235_741_434_880,
 }
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_counts_are_those_of_the_checkpoints_to_the_last_parameter(name: str) -> None:
     assert total_parameters(catalog()[name]) == CHECKPOINTS[name]
+
+
+@pytest.mark.parametrize(
+    ("width", "layers", "heads", "count"),
+    # GPT-2 and GPT-2 XL: parameters of the released checkpoints
+    [(768, 12, 12, 124_439_808), (1600, 48, 25, 1_557_611_200)],
+)
+def test_gpt_2_to_the_last_parameter(width: int, layers: int, heads: int, count: int) -> None:
+    shape = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_inner": None}
+    config = {"model_type": "gpt2", "n_positions": 1024, "vocab_size": 50257, **shape}
+    assert total_parameters(model_of(config)) == count
+
+
+def test_a_feed_forward_without_a_gate_has_two_matrices() -> None:
+    model = named("nemotron", GROUPED)
+    assert not model.gated_ffn
+    assert dense_ffn_parameters(model) == 2 * 10 * 5
+    # LayerNorm has a bias
+    assert norm_parameters(model) == 20
 
 
 def test_deepseek_v2_lite_to_the_last_parameter() -> None:
