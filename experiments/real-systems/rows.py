@@ -1,0 +1,131 @@
+"""The public runs of runs.toml: read, converted to tokens/s per GPU, made into scenarios."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+from lightloom import Scenario
+from lightloom.hardware import load_gpu
+from lightloom.models import Model, catalog, load_model
+from lightloom.models.parameters import active_parameters
+from lightloom.study.compare.scenario import DemandOptions, PlanOptions
+
+HERE = Path(__file__).parent
+#: how a run's gate is described to the demand
+IMBALANCE = {
+    "forced balance": "balanced",
+    "capacity 1": "balanced",
+    "auxiliary": "auxiliary",
+    "bias": "auxiliary",
+}
+#: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric
+COMMON: dict[str, Any] = {
+    "fabrics": ("fat-tree",),
+    "seeds": 1,
+    "compute_spread": 0.0,
+    "policies": False,
+}
+
+
+def flops_per_token(model: Model, seq_len: int) -> float:
+    """6 N + 12 L h s, with N as Megatron-LM counts it: the output projection, no input table.
+
+    L h s counts attention in full, as if no token were masked; where queries and values have
+    different widths, h is their mean.
+    """
+    attention = model.attention
+    width = attention.num_heads * (attention.qk_dim + attention.v_dim) / 2
+    count = active_parameters(model, "output")
+    if model.tied_embeddings:
+        count -= model.learned_positions * model.hidden_size
+    return 6 * count + 12 * model.num_layers * width * seq_len
+
+
+@dataclass(frozen=True)
+class Run:
+    """One public run: the keys of its table in runs.toml."""
+
+    values: dict[str, Any]
+
+    def __getattr__(self, key: str) -> Any:
+        return self.values[key]
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether the model has experts."""
+        return bool(self.gate != "dense")
+
+    @property
+    def group(self) -> str:
+        """Class of the run: dense or MoE, BF16 or FP8."""
+        precision = "BF16" if self.precision == "bf16" else "FP8"
+        return f"{'MoE' if self.is_moe else 'dense'} {precision}"
+
+    @cached_property
+    def model_name(self) -> str:
+        """Name in the catalog, or path of the configuration here."""
+        name = str(self.model)
+        return name if name in catalog() else str(HERE / "models" / f"{name}.json")
+
+    @cached_property
+    def shape(self) -> Model:
+        """The model."""
+        return load_model(self.model_name)
+
+    @cached_property
+    def published(self) -> float:
+        """Published speed, tokens/s per GPU."""
+        given = self.values["published"]
+        if "tokens_per_s_per_gpu" in given:
+            return float(given["tokens_per_s_per_gpu"])
+        if "tokens_per_s" in given:
+            return float(given["tokens_per_s"]) / int(self.gpus)
+        if "tokens_per_step" in given:
+            return float(given["tokens_per_step"] / given["step_time_s"]) / int(self.gpus)
+        if "gpu_hours" in given:
+            return float(given["tokens"] / given["gpu_hours"]) / 3600
+        flops = flops_per_token(self.shape, self.plan["seq_len"])
+        if "mfu_percent" in given:
+            peak = load_gpu(self.gpu).peak_bf16_flops
+            return float(given["mfu_percent"] / 100 * peak) / flops
+        # recomputation of everything is one more of what was three forward passes' worth
+        factor = 4 / 3 if given.get("counts_recomputation") else 1.0
+        return float(given["tflops_per_gpu"]) * 1e12 / (flops * factor)
+
+    def scenario(self) -> Scenario:
+        """What ``lightloom compare`` is given."""
+        demand = dict(self.values.get("demand", {}))
+        if self.is_moe:
+            demand["imbalance"] = IMBALANCE[self.gate]
+        recompute = self.values.get("recompute", "none")
+        if recompute not in get_args(Scenario.model_fields["recompute"].annotation):
+            recompute = "none"
+        if self.is_moe and "imbalance" not in DemandOptions.model_fields:
+            demand["source"] = "uniform"
+        compute = {"precision": self.precision, **self.values.get("compute", {})}
+        extra = {"compute": compute} if "compute" in Scenario.model_fields else {}
+        return Scenario(
+            model=self.model_name,
+            gpus=self.gpus,
+            cluster={"gpu": self.gpu, "rate_gbps": self.rate_gbps},
+            plan=_known(PlanOptions, {"zero1": True, **self.plan}),
+            demand=_known(DemandOptions, demand),
+            recompute=recompute,
+            **extra,
+            **COMMON,
+        )
+
+
+def _known(table: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The values that a table of options has fields for."""
+    return {key: value for key, value in values.items() if key in table.model_fields}
+
+
+def read_runs() -> tuple[list[Run], dict[str, dict[str, Any]]]:
+    """Every run in the order of the file, and the sources by name."""
+    content = tomllib.loads((HERE / "runs.toml").read_text(encoding="utf-8"))
+    return [Run(values) for values in content["run"]], content["sources"]

@@ -1,0 +1,74 @@
+"""Predicted speed of public training runs, compared with what was published.
+
+    python experiments/real-systems/run.py [--write | --check] [--only TEXT]
+
+Every run of runs.toml goes through ``lightloom.compare`` with the options that it had; nothing is
+adjusted per run. ``--write`` puts the tables into table.md, ``--check`` says whether they are what
+is there, ``--only`` predicts the runs whose name contains a text, and prints them alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from results import command_line, write_or_check  # noqa: E402
+from rows import Run, read_runs  # noqa: E402
+from summary import tables  # noqa: E402
+
+from lightloom import compare  # noqa: E402
+from lightloom.errors import InputError  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One run's predicted speed, tokens/s per GPU, and shares of its step; or why there is none."""
+
+    run: Run
+    predicted: float = 0.0
+    shares: dict[str, float] | None = None
+    refused: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over published."""
+        return self.predicted / self.run.published
+
+
+def predict(run: Run) -> Prediction:
+    """Predict one run by the product's own path."""
+    try:
+        result = compare(run.scenario()).results[0]
+    except InputError as error:
+        return Prediction(run, refused=str(error))
+    shares = {name: s / result.step_time_s for name, s in result.mean_s.items()}
+    return Prediction(run, result.tokens_per_s / int(run.gpus), shares)
+
+
+def main() -> int:
+    """Predict every run and print the tables."""
+    parser = command_line(__doc__)
+    parser.add_argument("--only", default="", metavar="TEXT", help="runs with TEXT in their name")
+    options = parser.parse_args()
+    runs, sources = read_runs()
+    found = []
+    for run in runs:
+        if options.only not in run.name:
+            continue
+        start = time.monotonic()
+        found.append(predict(run))
+        line = found[-1].refused or f"{found[-1].ratio:.2f}"
+        print(f"{run.name}: {line} ({time.monotonic() - start:.1f} s)", file=sys.stderr)
+    text = tables(found, sources)
+    print(text)
+    if options.only:
+        return 0
+    return write_or_check({HERE / "table.md": text}, options.write, options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
