@@ -41,8 +41,10 @@ def tables(found: Sequence[Predicted], sources: dict[str, dict[str, Any]]) -> st
     """Every run by class, then the sums, then the sources."""
     parts = ["<!-- written by experiments/real-systems/run.py --write -->\n"]
     parts.append("## Errors\n\n" + errors(found))
-    for group in sorted({p.run.group for p in found}):
-        parts.append(f"## {group}\n\n" + group_table([p for p in found if p.run.group == group]))
+    parts += [
+        f"## {group}\n\n" + group_table([p for p in found if p.run.group == group])
+        for group in sorted({p.run.group for p in found})
+    ]
     parts.append("## Not modelled, and assumed\n\n" + remarks(found))
     used = {p.run.source for p in found}
     listed = [
