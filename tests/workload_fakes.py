@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lightloom.demand.generator import Balanced
+from lightloom.hardware import load_gpu
 from lightloom.models.model import Attention, Model
 from lightloom.workload import build, demand_shape
 from lightloom.workload.categories import StepCategory
@@ -42,6 +43,9 @@ class FakeCompute:
     embedding_s: float = 0.0
     per_copy_s: float = 0.0
     per_parameter_s: float = 0.0
+    #: of the weights of one linear layer, where weight gradients are computed apart
+    weight_s: float = 0.0
+    gpu: object = field(default_factory=lambda: load_gpu("h100"))
     recompute: str = "none"
     provenance: dict = field(default_factory=lambda: {"gpu": "fake"})
 
@@ -69,6 +73,15 @@ class FakeCompute:
 
     def experts(self, model, tokens_per_gpu, experts_per_gpu, etp, backward):
         return self._pass(np.asarray(tokens_per_gpu) * self.per_copy_s / etp, backward)
+
+    def matmul(self, m, k, n, *, accumulate=False):
+        assert accumulate
+        return self.weight_s
+
+    def grouped_matmul(self, tokens_per_expert, k, n, stage):
+        """Of the two products of an expert: together as long as a forward pass."""
+        assert stage == "wgrad"
+        return np.asarray(tokens_per_expert).sum(axis=-1) * self.per_copy_s / 2
 
     def optimizer(self, parameters_per_gpu):
         return parameters_per_gpu * self.per_parameter_s

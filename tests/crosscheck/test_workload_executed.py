@@ -57,8 +57,8 @@ def test_bytes_across_servers(name, recompute):
 def test_a_network_without_delay_leaves_the_schedule(name):
     plan = PLANS[name]
     times = FakeCompute(1e-3, 2e-3, 1e-4, 2e-4, 3e-4, 1e-5, 1e-6, 1e-9)
-    for changes in ({}, {"overlap_dp": False, "overlap_parameters": True}):
-        graph = build_toy(plan, MIXED, times, options=WorkloadOptions(**changes)).graph
+    for changes in ({}, {"overlap_gradients": False, "overlap_parameters": plan.zero1}):
+        graph = build_toy(dataclasses.replace(plan, **changes), MIXED, times).graph
         run = simulate(graph, network(plan.gpus, 4_000_000_000_000_000))
         assert run.step_time_s == pytest.approx(max(execute(graph)) / 1e12, rel=1e-3)
 
@@ -121,7 +121,7 @@ def test_reduction_beside_backward_is_faster_than_after_it():
     times = FakeCompute(attention_s=1e-5)
     slow = network(plan.gpus, 10_000_000_000)
     alongside, after = (
-        simulate(build_toy(plan, dense, times, options=options).graph, slow).step_time_s
-        for options in (WorkloadOptions(), WorkloadOptions(overlap_dp=False))
+        simulate(build_toy(one, dense, times).graph, slow).step_time_s
+        for one in (plan, dataclasses.replace(plan, overlap_gradients=False))
     )
     assert alongside < 0.9 * after

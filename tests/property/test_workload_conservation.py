@@ -77,11 +77,10 @@ OPTIONS = st.builds(
     WorkloadOptions,
     dispatch_element_bytes=st.sampled_from([1.0, 1.03125, 2.0]),
     combine_element_bytes=st.sampled_from([1.0, 2.0]),
-    backward_element_bytes=st.sampled_from([1.0, 2.0]),
+    dispatch_gradient_element_bytes=st.sampled_from([1.0, 2.0]),
+    combine_gradient_element_bytes=st.sampled_from([1.03125, 2.0]),
     gradient_bytes=st.sampled_from([2.0, 4.0]),
     deduplicate=st.booleans(),
-    overlap_dp=st.booleans(),
-    overlap_parameters=st.booleans(),
     moe_tp=st.sampled_from(["dispatched", "sequence", "none"]),
     rank_level=st.booleans(),
 )

@@ -58,8 +58,8 @@ class Settings(Strict):
 def command() -> Command:
     """Describe the command."""
     return Command(
-        panels=(_job(), _plan(), _demand(), _fabrics(), _cost(), _simulation(), _packets(),
-                output_panel()),
+        panels=(_job(), _plan(), _overlap(), _demand(), _fabrics(), _cost(), _simulation(),
+                _packets(), output_panel()),
         run=compare,
         examples=EXAMPLES,
         renamed=RENAMED,
@@ -94,6 +94,25 @@ def _plan() -> Panel:
     )
 
 
+def _overlap() -> Panel:
+    names = (
+        *("schedule", "overlap_all_to_all", "overlap_chunks", "overlap_shared_experts"),
+        *("overlap_tp", "communication_sms", "overlap_gradients", "overlap_parameters"),
+    )
+    return Panel(
+        "Overlap and bytes (by default those of the published run)",
+        (
+            *(option(Scenario, f"plan.{name}") for name in names),
+            option(Scenario, "demand.dispatch_element_bytes", "--dispatch-bytes"),
+            option(Scenario, "demand.combine_element_bytes", "--combine-bytes"),
+            option(Scenario, "demand.dispatch_gradient_element_bytes", "--dispatch-gradient-bytes"),
+            option(Scenario, "demand.combine_gradient_element_bytes", "--combine-gradient-bytes"),
+            option(Scenario, "gradient_bytes"),
+            option(Scenario, "parameter_bytes"),
+        ),
+    )
+
+
 def _demand() -> Panel:
     return Panel(
         "Demand",
@@ -102,8 +121,6 @@ def _demand() -> Panel:
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.deduplicate"),
-            option(Scenario, "demand.dispatch_element_bytes", "--dispatch-bytes"),
-            option(Scenario, "demand.combine_element_bytes", "--combine-bytes"),
         ),
     )
 

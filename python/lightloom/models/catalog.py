@@ -13,7 +13,7 @@ import functools
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -28,6 +28,7 @@ from lightloom.models.model import Model, PublishedPlan
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
 Degree = Annotated[int, Field(ge=1)]
+ElementBytes = Annotated[float, Field(gt=0, le=8)]
 
 
 class _Table(Strict):
@@ -61,6 +62,22 @@ class _Plan(_Sourced):
     etp: Degree | None = None
     seq_len: Degree
     micro_batch_size: Degree
+    vpp: Degree | None = None
+    micro_batches: Degree | None = None
+    zero1: bool | None = None
+    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = None
+    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = None
+    overlap_chunks: Degree | None = None
+    overlap_shared_experts: bool | None = None
+    overlap_tp: bool | None = None
+    communication_sms: Annotated[int, Field(ge=0)] | None = None
+    dispatch_element_bytes: ElementBytes | None = None
+    combine_element_bytes: ElementBytes | None = None
+    dispatch_gradient_element_bytes: ElementBytes | None = None
+    combine_gradient_element_bytes: ElementBytes | None = None
+    gradient_bytes: ElementBytes | None = None
+    parameter_bytes: ElementBytes | None = None
+    recompute: Literal["none", "attention", "full"] | None = None
 
 
 class _Entry(_Table):

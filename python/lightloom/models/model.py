@@ -62,6 +62,9 @@ class PublishedPlan:
     """A parallelism plan published with a model, before scaling in data parallelism.
 
     ``source`` names the publication and says of each value that it does not give what was chosen.
+    ``None`` stands for what a publication does not say; the fields from ``vpp`` on are those of
+    :class:`~lightloom.parallel.Plan`, then bytes per element of
+    :class:`~lightloom.workload.WorkloadOptions`, then what the backward pass computes again.
     """
 
     tp: int
@@ -71,6 +74,22 @@ class PublishedPlan:
     micro_batch_size: int
     source: str
     etp: int | None = None
+    vpp: int | None = None
+    micro_batches: int | None = None
+    zero1: bool | None = None
+    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = None
+    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = None
+    overlap_chunks: int | None = None
+    overlap_shared_experts: bool | None = None
+    overlap_tp: bool | None = None
+    communication_sms: int | None = None
+    dispatch_element_bytes: float | None = None
+    combine_element_bytes: float | None = None
+    dispatch_gradient_element_bytes: float | None = None
+    combine_gradient_element_bytes: float | None = None
+    gradient_bytes: float | None = None
+    parameter_bytes: float | None = None
+    recompute: Literal["none", "attention", "full"] | None = None
 
 
 @dataclass(frozen=True)

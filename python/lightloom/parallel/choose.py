@@ -5,6 +5,9 @@ rule. Experts hold most of the parameters, so EP goes first (at least 8 ways, or
 the experts allow), PP and TP only as far as memory demands: of all plans that pass every check and
 fit the GPU's memory, the one with the least TP x PP, then the least PP, then the least EP. The rule
 uses ZeRO-1, one sequence per micro-batch and 4,096 tokens per sequence unless told otherwise.
+
+What the published run overlaps is part of its plan. On other degrees some of it may be impossible:
+that is left out, unless the user asked for it, and noted in ``plan.provenance``.
 """
 
 from __future__ import annotations
@@ -17,12 +20,25 @@ from lightloom.errors import PlanError, did_you_mean
 from lightloom.models.model import Model
 from lightloom.parallel.grid import RankGrid, check_servers, unfilled_servers
 from lightloom.parallel.memory import MemoryOptions, does_not_fit, memory_per_stage
-from lightloom.parallel.plan import DEFAULT_SEQ_LEN, Plan, check_model, check_numbers
+from lightloom.parallel.overlap import impossible, impossible_for
+from lightloom.parallel.plan import (
+    DEFAULT_CHUNKS,
+    DEFAULT_SEQ_LEN,
+    MICRO_BATCHES_PER_STAGE,
+    Plan,
+    check_model,
+    check_numbers,
+)
 
 GPUS_PER_SERVER = 8
 #: the rule's least EP, where the experts allow it: as many ways as a usual server has GPUs
 MIN_EP = 8
 FIELDS = tuple(f.name for f in dataclasses.fields(Plan) if f.name not in ("gpus", "provenance"))
+#: fields of the published run that a plan of other degrees may have to leave out
+PRACTICE = (
+    *("schedule", "overlap_all_to_all", "overlap_chunks", "overlap_shared_experts", "overlap_tp"),
+    *("communication_sms", "vpp", "micro_batches"),
+)
 DEGREES = ("tp", "pp", "dp", "ep", "etp", "cp", "vpp", "expert_mode", "order", "pp_layout")
 
 
@@ -74,18 +90,20 @@ def choose_plan(
     check_numbers({"gpus": gpus, **given})
     notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
     if {"tp", "pp", "ep"} <= given.keys():
-        plan = _checked(gpus, _with_published(model, given), model, gpus_per_server)
-        return dataclasses.replace(plan, provenance=(_scaling(plan, given), *notes))
+        values, left_out = _with_published(model, given)
+        plan = _checked(gpus, values, model, gpus_per_server)
+        return dataclasses.replace(plan, provenance=(_scaling(plan, given), *notes, *left_out))
     if model.plan is not None:
         try:
-            plan = _checked(gpus, _with_published(model, given), model, gpus_per_server)
+            values, left_out = _with_published(model, given)
+            plan = _checked(gpus, values, model, gpus_per_server)
         except PlanError as error:
             if not given.keys().isdisjoint(DEGREES):
                 raise
             notes += (f"not the published plan ({model.plan.source}): {error}",)
         else:
             text = f"published: {model.plan.source}; {_scaling(plan, given)}"
-            return dataclasses.replace(plan, provenance=(text, *notes))
+            return dataclasses.replace(plan, provenance=(text, *notes, *left_out))
     if gpus > gpus_per_server and gpus % gpus_per_server:
         raise PlanError(unfilled_servers(gpus, gpus_per_server))
     limits = (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
@@ -98,20 +116,71 @@ def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
     return "dp as given" if "dp" in given else f"dp scaled to {plan.dp}"
 
 
-def _with_published(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model's publication says, overridden by what the user gave."""
+def _with_published(
+    model: Model, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the model's publication says, overridden by what the user gave; what was left out."""
     values: dict[str, Any] = {}
     published = model.plan
-    if published is not None:
-        names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
-        values = {name: getattr(published, name) for name in names}
-        if published.etp is not None and published.etp != given.get("tp", published.tp):
-            values["etp"] = published.etp
-    return _with_mode({**values, **given})
+    if published is None:
+        return _with_mode(dict(given)), ()
+    names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
+    values = {name: getattr(published, name) for name in names}
+    if published.etp is not None and published.etp != given.get("tp", published.tp):
+        values["etp"] = published.etp
+    if published.zero1 is not None:
+        values["zero1"] = published.zero1
+    values = _with_mode({**values, **given})
+    practice = {name: getattr(published, name) for name in PRACTICE}
+    practice = {
+        name: value for name, value in practice.items() if value is not None and name not in given
+    }
+    return _with_practice(model, values, practice)
+
+
+def _with_practice(
+    model: Model, values: dict[str, Any], practice: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Add what the published run does besides its degrees, as far as that is possible."""
+    if "vpp" in practice and (
+        values["pp"] == 1
+        or practice["vpp"] * values["pp"] > model.num_layers
+        or values.get("schedule", "1f1b") != "1f1b"
+    ):
+        del practice["vpp"]
+    if "vpp" in practice and practice.get("micro_batches", 0) % values["pp"]:
+        del practice["micro_batches"]
+    left_out: list[str] = []
+    while True:
+        together = {**values, **practice}
+        reasons = _reasons(model, together)
+        unsuited = next((pair for pair in reasons if pair[0] in practice), None)
+        if unsuited is None:
+            return together, tuple(left_out)
+        name, reason = unsuited
+        left_out.append(f"not the published {name.replace('_', '-')}: {reason}")
+        del practice[name]
+
+
+def _reasons(model: Model, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is impossible about overlaps, with the defaults of a plan for what is absent."""
+    defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Plan)}
+    whole = defaults | dict(values)
+    axis = whole["expert_mode"] == "axis"
+    whole["etp"] = whole["etp"] or (whole["tp"] if axis else 1)
+    whole["micro_batches"] = whole["micro_batches"] or MICRO_BATCHES_PER_STAGE * whole["pp"]
+    if not whole["overlap_chunks"]:
+        whole["overlap_chunks"] = DEFAULT_CHUNKS if whole["overlap_all_to_all"] == "chunks" else 1
+    return [*impossible(whole), *impossible_for(model, whole)]
 
 
 def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
-    """An expert-TP of its own implies folded ranks unless the user chose a mode."""
+    """Fill what follows from other fields unless the user chose it.
+
+    An expert-TP of its own implies folded ranks. Parameters sharded by ZeRO-1 are gathered during
+    the forward pass, as all frameworks do today.
+    """
+    values.setdefault("overlap_parameters", bool(values.get("zero1")))
     if values.get("etp") and values["etp"] != values.get("tp", 1):
         values.setdefault("expert_mode", "folded")
     return values

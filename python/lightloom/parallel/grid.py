@@ -139,8 +139,26 @@ def check_servers(grid: RankGrid, gpus_per_server: int) -> None:
         See :func:`place_workers` and :func:`servers_of_groups`.
     """
     place_workers(grid, gpus_per_server)
-    for kind in ("dense-gradient", "expert-dp", "cp"):
-        servers_of_groups(kind, grid.groups(kind), gpus_per_server)
+    for kind in ("dense-gradient", "expert-dp"):
+        servers_of_groups(kind, gradient_groups(grid, kind), gpus_per_server)
+    servers_of_groups("cp", grid.groups("cp"), gpus_per_server)
+
+
+def gradient_groups(grid: RankGrid, kind: str) -> Ranks:
+    """Ranks that add up gradients, ``(groups, ranks)``: those of a kind of groups.
+
+    With DualPipe opposite places of the pipeline hold the same layers, so that their groups are
+    one, and every rank is in one for each of the two stages that it holds.
+    """
+    groups = grid.groups(kind)
+    pp = grid.plan.pp
+    if grid.plan.copies == 1:
+        return groups
+    order = np.argsort(grid.stage[groups[:, 0]], kind="stable")
+    by_stage = groups[order].reshape(pp, -1, groups.shape[1])
+    return np.concatenate([by_stage, by_stage[::-1]], axis=2)[: pp // 2].reshape(
+        -1, 2 * groups.shape[1]
+    )
 
 
 def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:

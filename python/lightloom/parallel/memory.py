@@ -187,21 +187,24 @@ def stage_memory(
     recomputation one layer's full set is added, since it is rebuilt in the backward pass.
     """
     options = options or MemoryOptions()
-    chunks = plan.layers(model.num_layers)[stage]
+    held = plan.held_stages(stage)
+    by_stage = plan.layers(model.num_layers)
+    chunks = [chunk for one in held for chunk in by_stage[one]]
     layers = [layer for chunk in chunks for layer in chunk]
-    parameters = stage_parameters(model, plan, stage)
-    count = parameters.dense + parameters.expert
+    parameters = [stage_parameters(model, plan, one) for one in held]
+    dense, expert = sum(one.dense for one in parameters), sum(one.expert for one in parameters)
+    count = dense + expert
     # a layer's BF16 weight gradients exist in addition to the accumulated ones
     unadded = max((layer_parameters(model, plan, layer).dense for layer in layers), default=0.0)
-    shards = plan.dense_dp * plan.cp if plan.zero1 else 1
-    expert_shards = plan.groups_per_stage if plan.zero1 else 1
-    states = parameters.dense / shards + parameters.expert / expert_shards
+    shards = plan.copies * plan.dense_dp * plan.cp if plan.zero1 else 1
+    expert_shards = plan.copies * plan.groups_per_stage if plan.zero1 else 1
+    states = dense / shards + expert / expert_shards
     sizes = {layer: layer_activations(model, plan, layer, options) for layer in layers}
     weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
     elements = peak_in_flight(plan, stage, weights)
     elements += max((full - kept for kept, full in sizes.values()), default=0.0)
     logits = 0.0
-    if stage == plan.pp - 1:
+    if plan.pp - 1 in held:
         tokens = plan.micro_batch_size * plan.seq_len / plan.cp
         # FP32 logits and their gradient, sharded over the vocabulary
         logits = 2 * 4.0 * tokens * model.vocab_size / plan.tp

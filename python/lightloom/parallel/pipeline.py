@@ -1,44 +1,86 @@
 """The order in which a pipeline stage works through forward and backward passes.
 
-1F1B (Narayanan et al., arXiv 2104.04473, section 2.2) and its interleaved form with several model
-chunks per stage, in Megatron-Core's order (``pipeline_parallel/schedules.py``): warm-up forwards,
-then one forward and one backward in turn, then the remaining backwards.
+- 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2) and its interleaved form with several model
+  chunks per stage, in Megatron-Core's order (``pipeline_parallel/schedules.py``): warm-up forwards,
+  then one forward and one backward in turn, then the remaining backwards.
+- ZB-H1 (Qi et al., arXiv 2401.10241, section 2.3): weight gradients are passes of their own, late
+  enough to fill the bubble and early enough to hold no more than the first stage of 1F1B.
+- DualPipe (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.2.1): half of the
+  micro-batches enter at each end, and every place of the pipeline holds the stages of both.
+
+A *turn* is one pass, or a forward and a backward pass of two micro-batches that the framework may
+play alternately, layer by layer, so that each hides the other's all-to-alls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from lightloom.parallel.plan import Plan
+
+#: what a backward pass computes: all gradients, those of its inputs, or those of its weights
+Part = Literal["whole", "input", "weight"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One pass of one micro-batch through one chunk of a stage."""
+    """One pass of one micro-batch through one chunk of a stage.
+
+    With DualPipe the chunk is the direction: 0 through the place's own stage, 1 through that of the
+    opposite place; see :meth:`~lightloom.parallel.plan.Plan.held_stages`.
+    """
 
     forward: bool
     chunk: int
     micro_batch: int
+    part: Part = "whole"
+
+
+#: one pass, or a forward and a backward pass that may alternate
+Turn = tuple[Step, ...]
 
 
 def schedule(plan: Plan, stage: int) -> list[Step]:
-    """Passes of a stage in the order in which it runs them.
+    """Passes of a stage in the order in which it begins them."""
+    return [step for turn in turns(plan, stage) for step in turn]
 
-    The interleaved warm-up is ``2 (pp - stage - 1) + (vpp - 1) pp`` passes, the plain one
+
+def turns(plan: Plan, stage: int) -> list[Turn]:
+    """What a stage plays, in order; see the module's text."""
+    if plan.schedule == "dualpipe":
+        return list(_DualPipe(plan, stage).turns())
+    if plan.schedule == "zero-bubble":
+        return [(step,) for step in _zero_bubble(plan, stage)]
+    return _one_forward_one_backward(plan, stage)
+
+
+def _one_forward_one_backward(plan: Plan, stage: int) -> list[Turn]:
+    """1F1B; the interleaved warm-up is ``2 (pp - stage - 1) + (vpp - 1) pp`` passes, the plain one
     ``pp - stage - 1``, at most all of them.
+
+    Passes that alternate end at the same time, so that a gradient moves up one stage per turn. As
+    much earlier must the forward passes run: the warm-up is as long as the interleaved one, and
+    one pass more, so that the last stage, too, has two micro-batches (Megatron-Core does the same
+    with ``overlap_moe_expert_parallel_comm``).
     """
+    alternates = plan.overlap_all_to_all == "batch"
     total = plan.micro_batches * plan.vpp
-    if plan.vpp == 1:
+    if plan.vpp == 1 and not alternates:
         warm_up = plan.pp - stage - 1
     else:
-        warm_up = 2 * (plan.pp - stage - 1) + (plan.vpp - 1) * plan.pp
+        warm_up = 2 * (plan.pp - stage - 1) + (plan.vpp - 1) * plan.pp + alternates
     warm_up = min(warm_up, total)
-    steps = [_pass(plan, index, forward=True) for index in range(warm_up)]
+    found: list[Turn] = [(_pass(plan, index, forward=True),) for index in range(warm_up)]
     for index in range(warm_up, total):
-        steps.append(_pass(plan, index, forward=True))
-        steps.append(_pass(plan, index - warm_up, forward=False))
-    steps += [_pass(plan, index, forward=False) for index in range(total - warm_up, total)]
-    return steps
+        both = (
+            _pass(plan, index, forward=True),
+            _pass(plan, index - warm_up, forward=False),
+        )
+        found += [both] if alternates else [(step,) for step in both]
+    found += [(_pass(plan, index, forward=False),) for index in range(total - warm_up, total)]
+    return found
 
 
 def _pass(plan: Plan, index: int, *, forward: bool) -> Step:
@@ -55,20 +97,108 @@ def _pass(plan: Plan, index: int, *, forward: bool) -> Step:
     return Step(forward, chunk if forward else plan.vpp - 1 - chunk, micro_batch)
 
 
+def _zero_bubble(plan: Plan, stage: int) -> Iterator[Step]:
+    """ZB-H1: stage ``s`` puts off weight gradients by ``s`` micro-batches."""
+    count = plan.micro_batches
+    warm_up = min(plan.pp - stage - 1, count)
+    for index in range(warm_up):
+        yield Step(True, 0, index)
+    for index in range(count):
+        if index + warm_up < count:
+            yield Step(True, 0, index + warm_up)
+        yield Step(False, 0, index, "input")
+        if index >= stage:
+            yield Step(False, 0, index - stage, "weight")
+    for index in range(max(0, count - stage), count):
+        yield Step(False, 0, index, "weight")
+
+
+class _DualPipe:
+    """The eight parts of DualPipe's order, as in DeepSeek's published ``dualpipe.py``.
+
+    ``near`` is the direction that the place is closer to the entry of.
+    """
+
+    def __init__(self, plan: Plan, stage: int) -> None:
+        self.half = plan.micro_batches // 2
+        self.near = int(stage >= plan.pp // 2)
+        #: places between the closer end and this one, and between this one and the middle
+        self.before = min(stage, plan.pp - 1 - stage)
+        self.after = plan.pp // 2 - self.before - 1
+        self.main = self.half - plan.pp + self.before + 1
+        self.begun = {(True, 0): 0, (True, 1): 0, (False, 0): 0, (False, 1): 0}
+        self.kept: list[Step] = []
+
+    def turns(self) -> Iterator[Turn]:
+        near, far, before, after = self.near, 1 - self.near, self.before, self.after
+        for _ in range(2 * after):
+            yield (self._forward(near),)
+        for _ in range(before + 1):
+            yield (self._forward(near),)
+            yield (self._forward(far),)
+        for _ in range(after):
+            yield (self._input(far),)
+            yield self._weight()
+            yield (self._forward(far),)
+        for number in range(self.main):
+            if number == 0 and after == 0:
+                # apart, which leaves less of a bubble in the middle
+                yield (self._forward(near),)
+                yield (self._backward(far),)
+            else:
+                yield (self._forward(near), self._backward(far))
+            yield (self._forward(far), self._backward(near))
+        for _ in range(after):
+            yield (self._backward(far),)
+            yield (self._forward(far), self._backward(near))
+        for number in range(2 * (before + 1)):
+            direction = (far, near)[number % 2]
+            late = number > before
+            yield (self._input(direction) if late else self._backward(direction),)
+        for _ in range(after):
+            yield self._weight()
+            yield (self._input(near),)
+        while self.kept:
+            yield self._weight()
+
+    def _step(self, forward: bool, direction: int, part: Part = "whole") -> Step:
+        number = self.begun[forward, direction]
+        self.begun[forward, direction] += 1
+        return Step(forward, direction, direction * self.half + number, part)
+
+    def _forward(self, direction: int) -> Step:
+        return self._step(True, direction)
+
+    def _backward(self, direction: int) -> Step:
+        return self._step(False, direction)
+
+    def _input(self, direction: int) -> Step:
+        step = self._step(False, direction, "input")
+        self.kept.append(Step(False, direction, step.micro_batch, "weight"))
+        return step
+
+    def _weight(self) -> Turn:
+        return (self.kept.pop(0),)
+
+
 def peak_in_flight(plan: Plan, stage: int, weight: tuple[float, ...]) -> float:
-    """Largest sum of ``weight[chunk]`` over passes whose backward has not run yet.
+    """Largest sum of ``weight[chunk]`` over passes whose weight gradients have not been computed.
 
     Parameters
     ----------
     plan, stage
         Whose schedule.
     weight
-        What one micro-batch in flight holds in each chunk, in any unit.
+        What one micro-batch in flight holds in each chunk, in any unit; with DualPipe, in each of
+        the held stages.
     """
-    if plan.vpp == 1:
+    if plan.vpp == 1 and plan.schedule == "1f1b" and plan.overlap_all_to_all != "batch":
         return min(plan.pp - stage, plan.micro_batches) * weight[0]
     held = peak = 0.0
     for step in schedule(plan, stage):
-        held += weight[step.chunk] if step.forward else -weight[step.chunk]
+        if step.forward:
+            held += weight[step.chunk]
+        elif step.part != "input":
+            held -= weight[step.chunk]
         peak = max(peak, held)
     return peak

@@ -18,14 +18,25 @@ from typing import Any, Literal
 
 from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
+from lightloom.parallel.overlap import (
+    AllToAllOverlap,
+    PipelineSchedule,
+    impossible,
+    impossible_for,
+)
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
 AXES = ("tp", "cp", "ep", "dp", "pp")
-NUMBERS = ("gpus", *AXES, "etp", "vpp", "micro_batches", "micro_batch_size", "seq_len")
+NUMBERS = (
+    *("gpus", *AXES, "etp", "vpp", "micro_batches", "micro_batch_size", "seq_len"),
+    "overlap_chunks",
+)
 #: micro-batches per step and pipeline stage unless given
 MICRO_BATCHES_PER_STAGE = 4
 DEFAULT_SEQ_LEN = 4096
+#: chunks of ``overlap_all_to_all = "chunks"`` unless given
+DEFAULT_CHUNKS = 4
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,28 @@ class Plan:
         ``axis`` or ``folded``, see the module's text.
     order
         Rank order, fastest axis first.
+    schedule
+        ``1f1b`` (interleaved where ``vpp`` is above 1), ``zero-bubble`` (weight gradients fill the
+        bubble) or ``dualpipe`` (micro-batches enter at both ends); see :mod:`.pipeline`.
+    overlap_all_to_all
+        What hides the all-to-alls of experts: ``none``, ``chunks`` (the tokens of a layer go in
+        ``overlap_chunks`` chunks, whose experts run while other chunks are sent) or ``batch``
+        (forward and backward passes of two micro-batches alternate).
+    overlap_chunks
+        Chunks; 0 means 4 where tokens go in chunks.
+    overlap_shared_experts
+        Run shared experts during dispatch and combine.
+    overlap_tp
+        Hide TP collectives behind the matrix products next to them, all but a 1/tp of each.
+    communication_sms
+        Streaming multiprocessors of a GPU that kernels of communication occupy while computation
+        overlaps them.
+    overlap_gradients
+        Reduce the gradients of a layer as soon as its last micro-batch is through the backward
+        pass; if false, all reductions start after the last backward pass.
+    overlap_parameters
+        With ZeRO-1, gather parameters while the next step's forward passes run; if false, the
+        step ends when all are gathered.
     provenance
         Where the plan comes from, in words.
 
@@ -87,11 +120,19 @@ class Plan:
     pp_layout: tuple[int, ...] = ()
     expert_mode: Literal["axis", "folded"] = "axis"
     order: str = MEGATRON_ORDER
+    schedule: PipelineSchedule = "1f1b"
+    overlap_all_to_all: AllToAllOverlap = "none"
+    overlap_chunks: int = 0
+    overlap_shared_experts: bool = False
+    overlap_tp: bool = False
+    communication_sms: int = 0
+    overlap_gradients: bool = True
+    overlap_parameters: bool = False
     provenance: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Fill defaults that depend on other fields, then refuse what cannot be."""
-        for name in ("etp", "micro_batches"):
+        for name in ("etp", "micro_batches", "overlap_chunks"):
             if getattr(self, name) == 0 and isinstance(self.pp, int):
                 object.__setattr__(self, name, self._default(name))
         object.__setattr__(self, "pp_layout", tuple(self.pp_layout))
@@ -99,10 +140,14 @@ class Plan:
         self._check_order()
         self._check_product()
         self._check_pipeline()
+        for _, reason in impossible(vars(self)):
+            raise PlanError(reason)
 
     def _default(self, name: str) -> int:
         if name == "micro_batches":
             return MICRO_BATCHES_PER_STAGE * self.pp
+        if name == "overlap_chunks":
+            return DEFAULT_CHUNKS if self.overlap_all_to_all == "chunks" else 1
         return self.tp if self.expert_mode == "axis" else 1
 
     @property
@@ -121,6 +166,18 @@ class Plan:
     def virtual_stages(self) -> int:
         """Pipeline stages times chunks."""
         return self.pp * self.vpp
+
+    @property
+    def copies(self) -> int:
+        """Stages that hold each layer, and whose parameters each GPU holds: 2 with DualPipe."""
+        return 2 if self.schedule == "dualpipe" else 1
+
+    def held_stages(self, stage: int) -> tuple[int, ...]:
+        """Stages of the model whose layers the GPUs at a place of the pipeline hold.
+
+        With DualPipe those of both directions: the place's own, and that of the opposite place.
+        """
+        return (stage,) if self.copies == 1 else (stage, self.pp - 1 - stage)
 
     @property
     def sequences_per_step(self) -> int:
@@ -173,6 +230,8 @@ class Plan:
             parts.append(f"expert-TP{self.etp}")
         if self.vpp > 1:
             parts.append(f"{self.vpp} chunks/stage")
+        if self.schedule != "1f1b":
+            parts.append(self.schedule)
         zero = ", ZeRO-1" if self.zero1 else ""
         return (
             " ".join(parts) + f" DP{self.dp} (dense DP {self.dense_dp}{zero}), "
@@ -313,6 +372,8 @@ def check_model(plan: Plan, model: Model) -> None:
     if shared:
         _divides(shared, plan.tp, f"{model.name}: shared-expert width {shared}", "tp")
     plan.layers(model.num_layers)
+    for _, reason in impossible_for(model, vars(plan)):
+        raise PlanError(reason)
 
 
 def _divides(value: int, degree: int, what: str, flag: str) -> None:

@@ -25,10 +25,12 @@ from lightloom.workload.categories import step_categories
 from lightloom.workload.collectives import Collectives, collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expected import expected_bytes
+from lightloom.workload.expert_tables import add_gathered_chunks, add_variants
 from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.program import recipe, write_stage
+from lightloom.workload.program import write_stage
+from lightloom.workload.recipe import ExpertTables, recipe
 from lightloom.workload.task_graph import GroupFamily, TaskGraph
-from lightloom.workload.tokens import Folded, Tables, add_tables, fold_demand
+from lightloom.workload.tokens import Folded, Tables, add_tables, at_places, fold_demand
 from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
 
 #: relative difference between bytes sent and bytes implied that rounding to whole bytes explains;
@@ -196,7 +198,7 @@ def _graph(
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
-    model, plan, options = job
+    _, plan, _ = job
     stages, replicas, members = workers.server.shape
     graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
     for ring in groups.families:
@@ -204,11 +206,13 @@ def _graph(
     everyone = np.arange(workers.server.size, dtype=np.uint32)
     ends = np.arange(0, everyone.size + 1, members, dtype=np.uint32)
     family = graph.add_family(GroupFamily("ep", ends, everyone))
-    tables = Tables(family)
+    tables, experts = Tables(family), ExpertTables({}, [])
     if folded is not None:
+        folded = at_places(folded, plan)
         tables = add_tables(graph, family, job, speed, folded)
-    placed = (groups, tables, workers.gpus_per_worker)
-    common = recipe(model, plan, options, *speed, placed)
+        variants = add_variants(graph, tables, job, speed, folded)
+        experts = ExpertTables(variants, add_gathered_chunks(graph, job, folded))
+    common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
     for stage, own in enumerate(everyone.reshape(stages, replicas * members)):
         write_stage(common, stage, graph.role(f"stage {stage}", own))
     return graph.build()

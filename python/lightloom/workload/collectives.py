@@ -8,10 +8,13 @@ import numpy as np
 
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, RankGrid, Workers
+from lightloom.parallel.grid import gradient_groups
 from lightloom.workload.rings import RingGroups, ring_groups
 from lightloom.workload.task_graph import GroupFamily
 
 DENSE, EXPERT, CONTEXT, EMBEDDING = "dp-dense", "dp-expert", "cp", "embedding"
+#: TP ranks within workers, for collectives that run alongside computation
+TENSOR = "tp"
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,14 @@ def collectives(model: Model, grid: RankGrid, workers: Workers) -> Collectives:
         If groups cover servers unevenly.
     """
     plan = grid.plan
-    ranks = {DENSE: grid.groups("dense-gradient")}
+    ranks = {DENSE: gradient_groups(grid, "dense-gradient")}
     if model.num_moe_layers:
-        ranks[EXPERT] = grid.groups("expert-dp")
+        ranks[EXPERT] = gradient_groups(grid, "expert-dp")
     ranks[CONTEXT] = grid.groups("cp")
     if shares_embedding(model, plan):
         ranks[EMBEDDING] = grid.groups("pp")[:, [0, plan.pp - 1]]
+    if plan.overlap_tp:
+        ranks[TENSOR] = grid.groups("tp")
     return Collectives(
         {
             name: ring_groups(name, np.asarray(groups), workers)
@@ -55,5 +60,8 @@ def collectives(model: Model, grid: RankGrid, workers: Workers) -> Collectives:
 
 
 def shares_embedding(model: Model, plan: Plan) -> bool:
-    """Whether the first and the last stage hold copies of a tied table."""
-    return model.tied_embeddings and plan.pp > 1
+    """Whether GPUs of the first and of the last stage alone hold copies of a tied table.
+
+    With DualPipe GPUs of both ends hold both stages, whose gradients they add up as all others.
+    """
+    return model.tied_embeddings and plan.pp > 1 and plan.copies == 1

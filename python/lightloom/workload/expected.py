@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from lightloom.demand.placement import bytes_per_token
 from lightloom.models.model import Model
 from lightloom.parallel import Plan, RankGrid
+from lightloom.parallel.grid import gradient_groups
 from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
+from lightloom.workload.collectives import shares_embedding
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import Folded
 
@@ -112,7 +114,13 @@ def _expert(
         bytes_per_token(hidden, element)
         for element in (options.dispatch_element_bytes, options.combine_element_bytes)
     )
-    backward = 2 * bytes_per_token(hidden, options.backward_element_bytes)
+    backward = sum(
+        bytes_per_token(hidden, element)
+        for element in (
+            options.combine_gradient_element_bytes,
+            options.dispatch_gradient_element_bytes,
+        )
+    )
     moved = folded.copies - folded.stayed
     return (forward * (2 if recompute else 1) + backward) * moved
 
@@ -134,9 +142,10 @@ def _data(model: Model, plan: Plan, options: WorkloadOptions) -> float:
         ("dense-gradient", sum(part.dense for part in held)),
         ("expert-dp", sum(part.expert for part in held)),
     ):
-        ranks = grid.groups(kind).shape[1]
-        total += passes * (ranks - 1) / ranks * parameters * plan.gpus / plan.pp
-    if model.tied_embeddings and plan.pp > 1:
+        ranks = gradient_groups(grid, kind).shape[1]
+        holders = plan.copies * plan.gpus / plan.pp
+        total += passes * (ranks - 1) / ranks * parameters * holders
+    if shares_embedding(model, plan):
         tied = embedding_per_gpu(model, plan) * options.gradient_bytes
         total += 2 * tied * plan.gpus / plan.pp
     return total

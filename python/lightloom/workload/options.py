@@ -1,7 +1,8 @@
 """What a training step moves and repeats: the options of a workload.
 
 Every field is read by the other modules of this package; what a plan already says (ZeRO-1, sequence
-parallelism, expert-TP) and what the compute model says (recomputation) is not repeated here.
+parallelism, expert-TP, overlaps) and what the compute model says (recomputation) is not repeated
+here.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ MoeTp = Literal["dispatched", "sequence", "none"]
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """Bytes per element and what overlaps what.
+    """Bytes per element, and how traffic is counted.
 
     Attributes
     ----------
     dispatch_element_bytes, combine_element_bytes
         Bytes per element of the two all-to-alls of the forward pass: 2 for BF16, 1 for FP8
         (1.03125 with DeepSeek-V3's FP32 scale per 128 elements).
-    backward_element_bytes
-        The same for both all-to-alls of the backward pass.
+    combine_gradient_element_bytes, dispatch_gradient_element_bytes
+        The same for the two all-to-alls of the backward pass, in their order: the gradient of
+        what was combined goes to the experts, like a dispatch, and that of what was dispatched
+        comes back, like a combine.
     activation_element_bytes
         Of TP and CP collectives and pipeline sends.
     gradient_bytes
@@ -36,12 +39,6 @@ class WorkloadOptions:
         Bytes per element of the parameters that ZeRO-1 gathers after the optimizer.
     deduplicate
         Send a token once to each server, however many of its experts are there (DeepEP).
-    overlap_dp
-        Start the gradient reduction of a layer as soon as its last micro-batch is through the
-        backward pass; if false, all start after the last backward pass.
-    overlap_parameters
-        With ZeRO-1, gather parameters while the next step's forward passes run; if false, the
-        step ends when all are gathered.
     moe_tp
         What expert tensor parallelism moves: ``dispatched`` gathers and reduces the routed token
         copies (what Megatron does), ``sequence`` counts the micro-batch once as in a dense layer,
@@ -53,13 +50,12 @@ class WorkloadOptions:
 
     dispatch_element_bytes: float = 2.0
     combine_element_bytes: float = 2.0
-    backward_element_bytes: float = 2.0
+    combine_gradient_element_bytes: float = 2.0
+    dispatch_gradient_element_bytes: float = 2.0
     activation_element_bytes: float = 2.0
     gradient_bytes: float = 4.0
     parameter_bytes: float = 2.0
     deduplicate: bool = False
-    overlap_dp: bool = True
-    overlap_parameters: bool = False
     moe_tp: MoeTp = "dispatched"
     rank_level: bool = False
 

@@ -1,88 +1,34 @@
 """The program of a pipeline stage: its tasks in the order in which a framework issues them.
 
-Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, combine; backward in
-reverse, where the gradient of combine has the pattern of dispatch and the other way round. TP
-collectives are local to a server. Gradient rings start after a layer's last backward pass and are
-awaited before the optimizer. Not here: the small all-reduces of norms, router losses and the
-gradient norm, and communication that frameworks hide behind a matrix product.
+Passes of micro-batches through layers (:mod:`.layers`) in the order of the pipeline's schedule; two
+that meet in a turn alternate where the plan overlaps all-to-alls so. Gradient rings start after a
+layer's last backward pass and are awaited before the optimizer. Not here: the small all-reduces of
+norms, router losses and the gradient norm.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
 from typing import Any
 
 from lightloom.models.model import Model
-from lightloom.parallel import Plan
 from lightloom.parallel.memory import (
     embedding_per_gpu,
     layer_parameters,
     output_per_gpu,
     stage_parameters,
 )
-from lightloom.parallel.pipeline import Step, schedule
+from lightloom.parallel.pipeline import Step, Turn, turns
 from lightloom.units import to_ps
-from lightloom.workload.builder import Block, Entry, ProgramBuilder
-from lightloom.workload.collectives import (
-    CONTEXT,
-    DENSE,
-    EMBEDDING,
-    EXPERT,
-    Collectives,
-    shares_embedding,
-)
-from lightloom.workload.compute import ComputeModel
-from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.sizes import Sizes, Times, sizes, times
+from lightloom.workload.builder import ProgramBuilder
+from lightloom.workload.collectives import DENSE, EMBEDDING, EXPERT, shares_embedding
+from lightloom.workload.layers import LayerWriter, placed_at
+from lightloom.workload.passes import Pass
+from lightloom.workload.recipe import Recipe
 from lightloom.workload.task_graph import NONE, Collective
-from lightloom.workload.tokens import Tables, gathers_copies
 
 #: handle of the tied embedding's all-reduce, which programs of two stages share
 EMBEDDING_HANDLE = 0
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What the programs of all stages have in common."""
-
-    model: Model
-    plan: Plan
-    options: WorkloadOptions
-    compute: ComputeModel
-    compute_scale: float
-    collectives: Collectives
-    tables: Tables
-    bytes: Sizes
-    forward: Times
-    backward: Times
-
-
-def recipe(
-    model: Model,
-    plan: Plan,
-    options: WorkloadOptions,
-    compute: ComputeModel,
-    compute_scale: float,
-    placed: tuple[Collectives, Tables, int],
-) -> Recipe:
-    """Compute every size and time once.
-
-    ``placed`` is how groups lie on servers, where the numbers of each worker are, and the GPUs of a
-    worker.
-    """
-    collectives, tables, gpus_per_worker = placed
-    return Recipe(
-        model,
-        plan,
-        options,
-        compute,
-        compute_scale,
-        collectives,
-        tables,
-        sizes(model, plan, options, gpus_per_worker),
-        times(model, plan, compute, compute_scale, backward=False),
-        times(model, plan, compute, compute_scale, backward=True),
-    )
 
 
 def write_stage(recipe: Recipe, stage: int, program: ProgramBuilder) -> None:
@@ -98,41 +44,54 @@ class _Writer:
         self.model, self.plan, self.options = recipe.model, recipe.plan, recipe.options
         self.stage = stage
         self.program = program
-        self.chunks = self.plan.layers(self.model.num_layers)[stage]
-        self.moe_index = {
-            layer: index
-            for index, layer in enumerate(
-                layer for chunk in self.chunks for layer in chunk if self.model.moe_layers[layer]
-            )
-        }
+        self.held = self.plan.held_stages(stage)
+        layers = self.plan.layers(self.model.num_layers)
+        #: layers by chunk of a :class:`Step`
+        self.chunks = tuple(chunk for held in self.held for chunk in layers[held])
+        self.handles = itertools.count(EMBEDDING_HANDLE + 1)
+        moe_index: dict[int, int] = {}
+        for held in self.held:
+            moe_index |= _moe_index(self.model, layers[held])
+        self.layers = LayerWriter(recipe, program, moe_index, self.handles)
         self.recomputes = recipe.compute.recompute == "full"
-        self.next_handle = EMBEDDING_HANDLE + 1
         self.reductions: list[int] = []
         #: (scope, bytes per GPU, layer) of gradient reductions put off to the end
         self.delayed: list[tuple[str, float, int]] = []
 
     def write(self) -> None:
         """Write the whole step."""
-        gathers = self._gather_parameters() if self.options.overlap_parameters else {}
-        for step in schedule(self.plan, self.stage):
-            if step.forward:
-                self._forward_pass(step, gathers)
-            else:
-                self._backward_pass(step)
+        gathers = self._gather_parameters() if self.plan.overlap_parameters else {}
+        for turn in turns(self.plan, self.stage):
+            self._turn(turn, gathers)
         for scope, size, layer in self.delayed:
             self._reduce_now(scope, size, layer)
         for handle in self.reductions:
             self.program.wait(handle, "dp")
         self._embedding_all_reduce()
         self._optimizer()
-        if not self.options.overlap_parameters:
+        if not self.plan.overlap_parameters:
             for handle, layer in self._gather_parameters().values():
                 self.program.wait(handle, "dp", **self._at(layer, NONE))
 
     # One pass of a micro-batch through a chunk
 
+    def _turn(self, turn: Turn, gathers: dict[tuple[str, int], tuple[int, int]]) -> None:
+        """One pass, or two. The backward pass of two goes first: it begins with an all-to-all."""
+        passes = [
+            self._forward_pass(step, gathers) if step.forward else self._backward_pass(step)
+            for step in turn
+        ]
+        if len(passes) > 1 and self.plan.overlap_all_to_all == "batch":
+            self.layers.slowed = True
+            self.layers.all_to_alls.alternate(passes[::-1])
+            self.layers.slowed = False
+        else:
+            for one in passes:
+                self.layers.all_to_alls.play(one)
+
     def _virtual(self, chunk: int) -> int:
-        return chunk * self.plan.pp + self.stage
+        """Stage of the model, counted over chunks."""
+        return self.held[chunk] if len(self.held) > 1 else chunk * self.plan.pp + self.stage
 
     def _is_first(self, chunk: int) -> bool:
         return self._virtual(chunk) == 0
@@ -140,190 +99,111 @@ class _Writer:
     def _is_last(self, chunk: int) -> bool:
         return self._virtual(chunk) == self.plan.virtual_stages - 1
 
-    def _forward_pass(self, step: Step, gathers: dict[tuple[str, int], tuple[int, int]]) -> None:
-        micro_batch = step.micro_batch
+    def _forward_pass(self, step: Step, gathers: dict[tuple[str, int], tuple[int, int]]) -> Pass:
+        micro_batch, layers = step.micro_batch, self.layers
         if self._is_first(step.chunk):
             self._await_parameters(gathers, -1)
-            self._compute("head", self.recipe.forward.embedding, -1, micro_batch)
-            self._tp_exit(-1, micro_batch)
+            layers.compute("head", self.recipe.forward.embedding, -1, micro_batch)
+            layers.tp_exit(-1, micro_batch)
         else:
             self._receive(step, self._virtual(step.chunk) - 1)
         for layer in self.chunks[step.chunk]:
             self._await_parameters(gathers, layer)
-            self._forward_layer(layer, micro_batch, first=True)
+            yield from layers.forward(layer, micro_batch, first=True)
         if self._is_last(step.chunk):
             self._await_parameters(gathers, self.model.num_layers)
-            self._tp_entry(-1, micro_batch)
-            self._compute("head", self.recipe.forward.head, -1, micro_batch)
+            layers.tp_entry(-1, micro_batch)
+            layers.compute("head", self.recipe.forward.head, -1, micro_batch)
         else:
             self._send(step, self._virtual(step.chunk) + 1)
 
-    def _backward_pass(self, step: Step) -> None:
-        micro_batch = step.micro_batch
-        last = micro_batch == self.plan.micro_batches - 1
+    def _backward_pass(self, step: Step) -> Pass:
+        if step.part == "weight":
+            self._weight_pass(step)
+            return
+        micro_batch, layers = step.micro_batch, self.layers
+        times = layers.backward_times(step.part)
+        reduces = self._is_last_of(step) and step.part == "whole"
         if self._is_last(step.chunk):
-            self._compute("head", self.recipe.backward.head, -1, micro_batch)
-            self._tp_exit(-1, micro_batch)
-            if last:
-                self._reduce(DENSE, output_per_gpu(self.model, self.plan), self.model.num_layers)
+            layers.compute("head", times.head, -1, micro_batch)
+            layers.tp_exit(-1, micro_batch)
+            if reduces:
+                self._reduce_output()
         else:
             self._receive(step, self._virtual(step.chunk) + 1)
         for layer in reversed(self.chunks[step.chunk]):
             if self.recomputes:
-                self._forward_layer(layer, micro_batch, first=False)
-            self._backward_layer(layer, micro_batch)
-            if last:
-                parameters = layer_parameters(self.model, self.plan, layer)
-                self._reduce(DENSE, parameters.dense, layer)
-                self._reduce(EXPERT, parameters.expert, layer)
+                yield from layers.forward(layer, micro_batch, first=False)
+            yield from layers.backward(layer, micro_batch, step.part)
+            if reduces:
+                self._reduce_layer(layer)
         if self._is_first(step.chunk):
-            self._tp_entry(-1, micro_batch)
-            self._compute("head", self.recipe.backward.embedding, -1, micro_batch)
-            if last:
+            layers.tp_entry(-1, micro_batch)
+            layers.compute("head", times.embedding, -1, micro_batch)
+            if self._is_last_of(step):
                 self._reduce(DENSE, embedding_per_gpu(self.model, self.plan), -1)
         else:
             self._send(step, self._virtual(step.chunk) - 1)
 
+    def _weight_pass(self, step: Step) -> None:
+        """The gradients of weights alone; those of the embedding came with those of inputs."""
+        reduces = self._is_last_of(step)
+        if self._is_last(step.chunk):
+            self.layers.compute("head", self.recipe.weights.head, -1, step.micro_batch)
+            if reduces:
+                self._reduce_output()
+        for layer in reversed(self.chunks[step.chunk]):
+            self.layers.weights(layer, step.micro_batch)
+            if reduces:
+                self._reduce_layer(layer)
+
+    def _is_last_of(self, step: Step) -> bool:
+        """Whether no later micro-batch goes through this chunk."""
+        count = self.plan.micro_batches
+        if len(self.held) > 1 and step.chunk == 0:
+            count //= 2
+        return step.micro_batch == count - 1
+
     def _tag(self, virtual: int, step: Step) -> int:
         return (virtual * self.plan.micro_batches + step.micro_batch) * 2 + (not step.forward)
+
+    def _place(self, virtual: int, step: Step) -> int:
+        """The place of the pipeline at which a micro-batch meets a stage of the model."""
+        stage = virtual % self.plan.pp
+        return self.plan.pp - 1 - stage if len(self.held) > 1 and step.chunk else stage
 
     def _send(self, step: Step, to: int) -> None:
         tag = self._tag(self._virtual(step.chunk), step)
         size = self.recipe.bytes.send
-        self.program.send(to % self.plan.pp, tag, size, "pp", micro_batch=step.micro_batch)
+        place = self._place(to, step)
+        self.program.send(place, tag, size, "pp", micro_batch=step.micro_batch)
 
     def _receive(self, step: Step, sender: int) -> None:
         tag = self._tag(sender, step)
-        self.program.receive(sender % self.plan.pp, tag, "pp", micro_batch=step.micro_batch)
+        place = self._place(sender, step)
+        self.program.receive(place, tag, "pp", micro_batch=step.micro_batch)
         if not self.plan.sequence_parallel:
             # every TP rank needs the whole state, of which each received its share
-            self._inside("tp", self.recipe.bytes.tp, -1, step.micro_batch)
-
-    # Layers
-
-    def _forward_layer(self, layer: int, micro_batch: int, *, first: bool) -> None:
-        times = self.recipe.forward
-        self._tp_entry(layer, micro_batch)
-        self._context(Collective.ALL_GATHER, layer, micro_batch)
-        self._compute("attention", times.attention, layer, micro_batch)
-        self._tp_exit(layer, micro_batch)
-        if not self.model.moe_layers[layer]:
-            self._tp_entry(layer, micro_batch)
-            self._compute("dense_ffn", times.dense_ffn, layer, micro_batch)
-            self._tp_exit(layer, micro_batch)
-            return
-        self._compute("gate", times.gate, layer, micro_batch)
-        size = self.recipe.bytes
-        self._all_to_all(layer, micro_batch, size.dispatch, first=first)
-        self._experts(layer, micro_batch, backward=False)
-        self._shared_experts(times.shared_experts, layer, micro_batch)
-        self._all_to_all(layer, micro_batch, size.combine, transposed=True)
-
-    def _backward_layer(self, layer: int, micro_batch: int) -> None:
-        times = self.recipe.backward
-        if self.model.moe_layers[layer]:
-            size = self.recipe.bytes.backward
-            self._all_to_all(layer, micro_batch, size)
-            self._shared_experts(times.shared_experts, layer, micro_batch)
-            self._experts(layer, micro_batch, backward=True)
-            self._all_to_all(layer, micro_batch, size, transposed=True)
-            self._compute("gate", times.gate, layer, micro_batch)
-        else:
-            self._tp_entry(layer, micro_batch)
-            self._compute("dense_ffn", times.dense_ffn, layer, micro_batch)
-            self._tp_exit(layer, micro_batch)
-        self._tp_entry(layer, micro_batch)
-        # keys and values again, and their gradients back: as many bytes as an all-reduce
-        self._context(Collective.ALL_REDUCE, layer, micro_batch)
-        self._compute("attention", times.attention, layer, micro_batch)
-        self._tp_exit(layer, micro_batch)
-
-    def _experts(self, layer: int, micro_batch: int, *, backward: bool) -> None:
-        tables = self.recipe.tables
-        table = tables.backward if backward else tables.forward
-        self._expert_tp(layer, micro_batch)
-        duration = Entry(table, self._block(layer, micro_batch))
-        self.program.compute("expert", duration, **self._at(layer, micro_batch))
-        if tables.stragglers is not None:
-            excess = Entry(tables.stragglers[backward], self._block(layer, micro_batch))
-            self.program.compute("straggler", excess, **self._at(layer, micro_batch))
-        self._expert_tp(layer, micro_batch)
-
-    def _expert_tp(self, layer: int, micro_batch: int) -> None:
-        """Gather what the experts need, or scatter what they give, over expert-TP ranks."""
-        if not gathers_copies(self.plan, self.options):
-            self._inside("tp", self.recipe.bytes.expert_tp, layer, micro_batch)
-            return
-        busiest, total = (
-            Entry(table, self._block(layer, micro_batch)) for table in self.recipe.tables.gathered
-        )
-        self.program.inside(busiest, "tp", total=total, **self._at(layer, micro_batch))
-
-    def _shared_experts(self, duration_ps: int, layer: int, micro_batch: int) -> None:
-        if self.model.shared_expert_ffn_size:
-            self._tp_entry(layer, micro_batch)
-            self._compute("expert", duration_ps, layer, micro_batch)
-            self._tp_exit(layer, micro_batch)
-
-    def _block(self, layer: int, micro_batch: int) -> int:
-        return self.moe_index[layer] * self.plan.micro_batches + micro_batch
-
-    # Single tasks
-
-    def _compute(self, category: str, duration_ps: int, layer: int, micro_batch: int) -> None:
-        self.program.compute(category, duration_ps=duration_ps, **self._at(layer, micro_batch))
-
-    def _inside(self, category: str, size_bytes: int, layer: int, micro_batch: int) -> None:
-        if size_bytes:
-            self.program.inside(size_bytes, category, **self._at(layer, micro_batch))
+            self.layers.inside("tp", self.recipe.bytes.tp, -1, step.micro_batch)
 
     def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
-        """Where in the model and the step a task belongs."""
-        known = 0 <= layer < self.model.num_layers
-        return {"layer": layer if known else NONE, "micro_batch": micro_batch}
-
-    def _tp_entry(self, layer: int, micro_batch: int) -> None:
-        if self.plan.sequence_parallel:
-            self._inside("tp", self.recipe.bytes.tp, layer, micro_batch)
-
-    def _tp_exit(self, layer: int, micro_batch: int) -> None:
-        passes = 1 if self.plan.sequence_parallel else 2
-        self._inside("tp", passes * self.recipe.bytes.tp, layer, micro_batch)
-
-    def _all_to_all(
-        self,
-        layer: int,
-        micro_batch: int,
-        size_bytes: int,
-        *,
-        transposed: bool = False,
-        first: bool = False,
-    ) -> None:
-        if self.plan.ep > 1:
-            tables = self.recipe.tables
-            block = self._block(layer, micro_batch)
-            demand = Block(tables.demand, block, size_bytes, transposed, first)
-            self.program.all_to_all(tables.family, demand, "ep", **self._at(layer, micro_batch))
-
-    def _context(self, ring: Collective, layer: int, micro_batch: int) -> None:
-        """Pass keys and values between CP ranks; blocks, unlike gradient rings."""
-        group = self.recipe.collectives.groups.get(CONTEXT)
-        if group is None:
-            return
-        buffer = self.recipe.bytes.key_value
-        if group.servers == 1:
-            self._inside("cp", group.local(buffer, ring), layer, micro_batch)
-            return
-        handle = self._ring(CONTEXT, buffer, ring, layer, "cp")
-        self.program.wait(handle, "cp", **self._at(layer, micro_batch))
+        return placed_at(self.model, layer, micro_batch)
 
     # Gradients, optimizer, parameters
+
+    def _reduce_output(self) -> None:
+        self._reduce(DENSE, output_per_gpu(self.model, self.plan), self.model.num_layers)
+
+    def _reduce_layer(self, layer: int) -> None:
+        parameters = layer_parameters(self.model, self.plan, layer)
+        self._reduce(DENSE, parameters.dense, layer)
+        self._reduce(EXPERT, parameters.expert, layer)
 
     def _reduce(self, scope: str, parameters: float, layer: int) -> None:
         if scope not in self.recipe.collectives.groups or not parameters:
             return
         size = parameters * self.options.gradient_bytes
-        if self.options.overlap_dp:
+        if self.plan.overlap_gradients:
             self._reduce_now(scope, size, layer)
         else:
             self.delayed.append((scope, size, layer))
@@ -336,8 +216,7 @@ class _Writer:
         self, scope: str, buffer_bytes: float, ring: Collective, layer: int, category: str
     ) -> int:
         """Start a ring over a buffer per GPU; return its handle."""
-        handle = self.next_handle
-        self.next_handle += 1
+        handle = next(self.handles)
         self._add_ring(scope, buffer_bytes, ring, layer, (category, handle))
         return handle
 
@@ -371,11 +250,12 @@ class _Writer:
             self.program.wait(EMBEDDING_HANDLE, "dp")
 
     def _optimizer(self) -> None:
-        held = stage_parameters(self.model, self.plan, self.stage)
-        updated = held.dense + held.expert
+        held = [stage_parameters(self.model, self.plan, stage) for stage in self.held]
+        dense, expert = sum(one.dense for one in held), sum(one.expert for one in held)
+        updated = dense + expert
         if self.plan.zero1:
-            updated = held.dense / (self.plan.dense_dp * self.plan.cp)
-            updated += held.expert / self.plan.groups_per_stage
+            updated = dense / (self.plan.copies * self.plan.dense_dp * self.plan.cp)
+            updated += expert / (self.plan.copies * self.plan.groups_per_stage)
         seconds = self.recipe.compute_scale * self.recipe.compute.optimizer(updated)
         self.program.compute("optimizer", duration_ps=to_ps(seconds))
 
@@ -393,14 +273,16 @@ class _Writer:
     def _sharded(self) -> list[tuple[str, int, float]]:
         """Scope, layer and parameters per GPU of what ZeRO-1 shards, in forward order."""
         parts: list[tuple[str, int, float]] = []
-        if self.stage == 0:
-            parts.append((DENSE, -1, embedding_per_gpu(self.model, self.plan)))
-        for chunk in self.chunks:
-            for layer in chunk:
+        layers = self.plan.layers(self.model.num_layers)
+        # the same order at both places that hold a stage
+        for stage in sorted(self.held):
+            if stage == 0:
+                parts.append((DENSE, -1, embedding_per_gpu(self.model, self.plan)))
+            for layer in itertools.chain(*layers[stage]):
                 held = layer_parameters(self.model, self.plan, layer)
                 parts += [(DENSE, layer, held.dense), (EXPERT, layer, held.expert)]
-        if self.stage == self.plan.pp - 1:
-            parts.append((DENSE, self.model.num_layers, output_per_gpu(self.model, self.plan)))
+            if stage == self.plan.pp - 1:
+                parts.append((DENSE, self.model.num_layers, output_per_gpu(self.model, self.plan)))
         known = self.recipe.collectives.groups
         return [part for part in parts if part[0] in known and part[2]]
 
@@ -411,3 +293,9 @@ class _Writer:
             found = gathers.pop((scope, layer), None)
             if found is not None:
                 self.program.wait(found[0], "dp", **self._at(layer, NONE))
+
+
+def _moe_index(model: Model, chunks: tuple[tuple[int, ...], ...]) -> dict[int, int]:
+    """MoE layers of a stage, numbered from 0."""
+    layers = (layer for chunk in chunks for layer in chunk if model.moe_layers[layer])
+    return {layer: index for index, layer in enumerate(layers)}

@@ -32,7 +32,8 @@ class Sizes:
     key_value: float
     dispatch: int
     combine: int
-    backward: int
+    combine_gradient: int
+    dispatch_gradient: int
 
 
 def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: int) -> Sizes:
@@ -44,7 +45,8 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     expert-TP ranks where ``moe_tp = "sequence"`` counts so, else 0 (per GPU both); ``send`` is what
     one worker sends to the next stage: each GPU its 1/TP share of the sequence part of its CP rank,
     so that no state is sent twice; ``key_value`` is the buffer of one GPU when the keys and values
-    of all CP ranks are gathered; ``dispatch``, ``combine``, ``backward`` are bytes per token copy.
+    of all CP ranks are gathered; ``dispatch``, ``combine``, ``combine_gradient`` and
+    ``dispatch_gradient`` are bytes per token copy.
     """
     element = options.activation_element_bytes
     states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
@@ -64,7 +66,8 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
         key_value=plan.micro_batch_size * plan.seq_len * width * element,
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
         combine=bytes_per_token(hidden, options.combine_element_bytes),
-        backward=bytes_per_token(hidden, options.backward_element_bytes),
+        combine_gradient=bytes_per_token(hidden, options.combine_gradient_element_bytes),
+        dispatch_gradient=bytes_per_token(hidden, options.dispatch_gradient_element_bytes),
     )
 
 

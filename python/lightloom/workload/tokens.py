@@ -6,6 +6,7 @@ group's token counts and the folded ones of all, never a matrix over all ranks.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from dataclasses import dataclass
 from typing import Any
@@ -199,9 +200,51 @@ def _distinct(
     )
 
 
+def at_places(folded: Folded, plan: Plan) -> Folded:
+    """The counts by place of the pipeline instead of by stage of the model.
+
+    They differ with DualPipe alone, where the second half of the micro-batches passes the stages in
+    the places of the opposite ones.
+    """
+    if plan.copies == 1:
+        return folded
+
+    def moved(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        shape = (plan.pp, -1, counts.shape[1] // plan.micro_batches, plan.micro_batches)
+        by_stage = counts.reshape(*shape, *counts.shape[2:])
+        half = plan.micro_batches // 2
+        late = by_stage[::-1, :, :, half:]
+        return np.concatenate([by_stage[:, :, :, :half], late], axis=3).reshape(counts.shape)
+
+    ranks = folded.rank_tokens
+    return dataclasses.replace(
+        folded,
+        tokens=moved(folded.tokens),
+        rank_tokens=None if ranks is None else moved(ranks),
+        slowest=moved(folded.slowest),
+        received=moved(folded.received),
+    )
+
+
 def gathers_copies(plan: Plan, options: WorkloadOptions) -> bool:
     """Whether expert-TP ranks gather the routed copies before, and scatter after the experts."""
     return plan.etp > 1 and options.moe_tp == "dispatched"
+
+
+@dataclass(frozen=True)
+class ExpertTimes:
+    """Indices of the tables of one pass of the experts.
+
+    Attributes
+    ----------
+    computation
+        Times at the mean load of the group's ranks.
+    stragglers
+        By how much longer the busiest rank of the worker takes; absent where it never does.
+    """
+
+    computation: int
+    stragglers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -213,10 +256,7 @@ class Tables:
     family, demand
         The EP groups, and the token copies between their members.
     forward, backward
-        Times of the experts at the mean load of the group's ranks.
-    stragglers
-        By how much longer the busiest rank of the worker takes, forward and backward; absent where
-        it never does.
+        Times of the experts.
     gathered
         Bytes of one collective of expert-TP ranks: of each GPU of the busiest rank, and of all GPUs
         of the worker.
@@ -224,9 +264,8 @@ class Tables:
 
     family: int
     demand: int = -1
-    forward: int = -1
-    backward: int = -1
-    stragglers: tuple[int, int] | None = None
+    forward: ExpertTimes = ExpertTimes(-1)
+    backward: ExpertTimes = ExpertTimes(-1)
     gathered: tuple[int, int] = (-1, -1)
 
 
@@ -253,32 +292,44 @@ def add_tables(
         ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
         rank_counts=folded.rank_tokens,
     )
-    times = []
-    for load in (folded.slowest, folded.mean_load()):
-        seconds = expert_times(model, plan, compute, load)
-        times.append([_by_worker(to_ps_array(one * scale)) for one in seconds])
-    until, even = times
-    experts = [np.minimum(*pair) for pair in zip(until, even, strict=True)]
-    forward = graph.table("expert_forward_ps", experts[0])
-    backward = graph.table("expert_backward_ps", experts[1])
-    excess = [slow - mean for slow, mean in zip(until, experts, strict=True)]
-    stragglers = None
-    if any(one.any() for one in excess):
-        stragglers = (
-            graph.table("straggler_forward_ps", excess[0]),
-            graph.table("straggler_backward_ps", excess[1]),
-        )
+    until, even = (
+        expert_times(model, plan, compute, load) for load in (folded.slowest, folded.mean_load())
+    )
+    forward, backward = (
+        add_expert_times(graph, name, slow * scale, mean * scale)
+        for name, slow, mean in zip(("forward", "backward"), until, even, strict=True)
+    )
     if not gathers_copies(plan, options):
-        return Tables(family, demand, forward, backward, stragglers)
+        return Tables(family, demand, forward, backward)
     per_gpu, total = expert_tp_bytes(model, plan, options, folded)
     gathered = (
-        graph.table("expert_tp_per_gpu_bytes", _by_worker(per_gpu)),
-        graph.table("expert_tp_total_bytes", _by_worker(total)),
+        graph.table("expert_tp_per_gpu_bytes", by_worker(per_gpu)),
+        graph.table("expert_tp_total_bytes", by_worker(total)),
     )
-    return Tables(family, demand, forward, backward, stragglers, gathered)
+    return Tables(family, demand, forward, backward, gathered)
 
 
-def _by_worker(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def add_expert_times(
+    graph: TaskGraphBuilder,
+    name: str,
+    until: npt.NDArray[np.float64],
+    even: npt.NDArray[np.float64],
+) -> ExpertTimes:
+    """Add a table of what experts take at even load, and one of the wait for the busiest rank.
+
+    ``until`` and ``even`` are seconds of each member until its busiest rank is done, and at the
+    mean load of its group, ``(groups, blocks, members)``.
+    """
+    slowest, mean = (by_worker(to_ps_array(seconds)) for seconds in (until, even))
+    needed = np.minimum(slowest, mean)
+    excess = slowest - needed
+    return ExpertTimes(
+        graph.table(f"expert_{name}_ps", needed),
+        graph.table(f"straggler_{name}_ps", excess) if excess.any() else None,
+    )
+
+
+def by_worker(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """From ``(groups, blocks, members)`` to ``(workers, blocks)``."""
     groups, blocks, members = values.shape
     return values.transpose(0, 2, 1).reshape(groups * members, blocks)
@@ -305,7 +356,7 @@ def expert_tp_bytes(
 
 
 def expert_times(
-    model: Model, plan: Plan, compute: ComputeModel, tokens: npt.NDArray[np.int64]
+    model: Model, plan: Plan, compute: ComputeModel, tokens: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Seconds of the experts, forward and backward, for token counts of the slowest GPUs.
 

@@ -246,16 +246,16 @@ def test_gradient_rings_start_as_layers_end_or_wait_for_the_last():
         "ring:dp",
         *["wait:dp"] * 6,
     ]
-    options = WorkloadOptions(overlap_dp=False)
-    late = words(build_toy(plan, model, TIMES, options=options).graph, kinds=kinds)
+    after = dataclasses.replace(plan, overlap_gradients=False)
+    late = words(build_toy(after, model, TIMES).graph, kinds=kinds)
     assert late[-12:] == ["ring:dp"] * 6 + ["wait:dp"] * 6
 
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_zero1_gathers_parameters_after_the_optimizer_or_with_the_next_forward(overlap):
-    plan = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128, zero1=True)
-    options = WorkloadOptions(overlap_parameters=overlap)
-    graph = build_toy(plan, ONE_MIXTURE, TIMES, options=options).graph
+    zero = {"zero1": True, "overlap_parameters": overlap}
+    plan = Plan(gpus=16, ep=8, dp=2, micro_batches=1, seq_len=128, **zero)
+    graph = build_toy(plan, ONE_MIXTURE, TIMES).graph
     listing = words(graph, kinds=("ring", "wait", "compute"))
     scatter, gather = "ring:dp reduce_scatter", "ring:dp all_gather"
     assert listing.count(scatter) == listing.count(gather) == 4

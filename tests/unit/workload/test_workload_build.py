@@ -99,7 +99,8 @@ def test_rebuilding_changes_compute_times_alone():
     [
         ({"dispatch_element_bytes": 1.0}, "ep"),
         ({"combine_element_bytes": 1.0}, "ep"),
-        ({"backward_element_bytes": 1.0}, "ep"),
+        ({"dispatch_gradient_element_bytes": 1.0}, "ep"),
+        ({"combine_gradient_element_bytes": 1.0}, "ep"),
         ({"activation_element_bytes": 4.0}, "pp"),
         ({"activation_element_bytes": 4.0}, "tp"),
         ({"gradient_bytes": 2.0}, "dp"),
@@ -114,10 +115,10 @@ def test_every_option_about_bytes_is_read(changes, purpose):
     assert base.traffic[purpose] != other.traffic[purpose]
 
 
-@pytest.mark.parametrize("changes", [{"overlap_dp": False}, {"overlap_parameters": True}])
+@pytest.mark.parametrize("changes", [{"overlap_gradients": False}, {"overlap_parameters": True}])
 def test_every_option_about_overlap_is_read(changes):
     plan = dataclasses.replace(PLAN, zero1=True)
-    base, other = build_toy(plan), build_toy(plan, options=WorkloadOptions(**changes))
+    base, other = build_toy(plan), build_toy(dataclasses.replace(plan, **changes))
     assert programs(base.graph)[0].rows() != programs(other.graph)[0].rows()
     assert base.traffic == other.traffic
 

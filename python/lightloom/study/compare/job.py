@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
@@ -11,7 +13,7 @@ from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
-from lightloom.parallel.memory import does_not_fit
+from lightloom.parallel.memory import Recompute, does_not_fit
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
@@ -33,6 +35,7 @@ class Job:
     gpu: Gpu
     plan: Plan
     compute: ComputeModel
+    options: WorkloadOptions
     cluster: Cluster
     fabrics: tuple[Fabric, ...]
     memory: tuple[StageMemory, ...]
@@ -73,13 +76,7 @@ class Job:
 
     def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
         """The task graph of one step on servers of a given size."""
-        demand = self.scenario.demand
-        options = WorkloadOptions(
-            dispatch_element_bytes=demand.dispatch_element_bytes,
-            combine_element_bytes=demand.combine_element_bytes,
-            deduplicate=demand.deduplicate,
-            rank_level=self._keeps_ranks(gpus_per_server),
-        )
+        options = dataclasses.replace(self.options, rank_level=self._keeps_ranks(gpus_per_server))
         return build(
             self.model,
             self.plan,
@@ -119,10 +116,14 @@ def prepare(scenario: Scenario) -> Job:
     packet_options(scenario)
     model = load_model(scenario.model)
     gpu = load_gpu(scenario.cluster.gpu)
-    memory = MemoryOptions(recompute=scenario.recompute)
-    compute = ComputeModel.load(
-        scenario.cluster.gpu, scenario.cluster.profile, recompute=scenario.recompute
+    options = workload_options(scenario, model)
+    recompute = _recompute(scenario, model)
+    memory = MemoryOptions(
+        recompute=recompute,
+        parameter_bytes=options.parameter_bytes,
+        gradient_bytes=options.gradient_bytes,
     )
+    compute = ComputeModel.load(scenario.cluster.gpu, scenario.cluster.profile, recompute=recompute)
     fabrics = load_fabrics(scenario)
     rates = Rates(
         load_prices(scenario.prices),
@@ -146,12 +147,38 @@ def prepare(scenario: Scenario) -> Job:
         gpu=gpu,
         plan=plan,
         compute=compute,
+        options=options,
         cluster=cluster,
         fabrics=fabrics,
         memory=tuple(memory_per_stage(model, plan, memory)),
         rates=rates,
         costs=costs,
     )
+
+
+def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
+    """Bytes per element: the user's, else those of the model's published run, else the defaults."""
+    demand = scenario.demand
+    given = {
+        "dispatch_element_bytes": demand.dispatch_element_bytes,
+        "combine_element_bytes": demand.combine_element_bytes,
+        "dispatch_gradient_element_bytes": demand.dispatch_gradient_element_bytes,
+        "combine_gradient_element_bytes": demand.combine_gradient_element_bytes,
+        "gradient_bytes": scenario.gradient_bytes,
+        "parameter_bytes": scenario.parameter_bytes,
+    }
+    sizes: dict[str, Any] = {}
+    for name, value in given.items():
+        chosen = getattr(model.plan, name, None) if value is None else value
+        if chosen is not None:
+            sizes[name] = chosen
+    return WorkloadOptions(**sizes, deduplicate=demand.deduplicate)
+
+
+def _recompute(scenario: Scenario, model: Model) -> Recompute:
+    """What the backward pass computes again: the user's choice, else the published one."""
+    published = None if model.plan is None else model.plan.recompute
+    return scenario.recompute or published or "none"
 
 
 def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:

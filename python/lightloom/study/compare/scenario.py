@@ -47,6 +47,9 @@ def _transports() -> Sequence[str]:
     return tuple(choices("transport"))
 
 
+ElementBytes = Annotated[Number, Field(gt=0, le=8)]
+
+
 class PlanOptions(Strict):
     """Parallelism; what is absent comes from the model's published plan or from the rule."""
 
@@ -82,6 +85,35 @@ class PlanOptions(Strict):
         None,
         description="Layers of each virtual stage, such as 16,15,15,15; balanced by default.",
     )
+    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = Field(
+        None, description="Order of the passes of the pipeline; 1f1b unless published otherwise."
+    )
+    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = Field(
+        None,
+        description="What hides the all-to-alls: experts on other chunks of the tokens, or the "
+        "pass of another micro-batch.",
+    )
+    overlap_chunks: Whole | None = Field(
+        None, description="Chunks of the tokens, with overlap-all-to-all 'chunks'; 4 by default."
+    )
+    overlap_shared_experts: Switch | None = Field(
+        None, description="Run shared experts during dispatch and combine."
+    )
+    overlap_tp: Switch | None = Field(
+        None, description="Hide TP collectives behind the matrix products next to them."
+    )
+    communication_sms: Annotated[int, Field(strict=True, ge=0, le=1000)] | None = Field(
+        None,
+        description="Multiprocessors of a GPU that communication occupies while computation "
+        "overlaps it.",
+    )
+    overlap_gradients: Switch | None = Field(
+        None, description="Reduce gradients during the backward pass; on by default."
+    )
+    overlap_parameters: Switch | None = Field(
+        None,
+        description="Gather parameters (ZeRO-1) during the forward pass; on by default.",
+    )
 
 
 class DemandOptions(Strict):
@@ -106,11 +138,22 @@ class DemandOptions(Strict):
     deduplicate: Switch = Field(
         False, description="Send one copy of a token to each destination server."
     )
-    dispatch_element_bytes: Annotated[Number, Field(gt=0, le=8)] = Field(
-        2.0, description="Bytes per element of the dispatch all-to-all: 1 for FP8, 2 for BF16."
+    dispatch_element_bytes: ElementBytes | None = Field(
+        None,
+        description="Bytes per element of the dispatch all-to-all: 1 for FP8, 2 for BF16; as "
+        "published, or 2.",
     )
-    combine_element_bytes: Annotated[Number, Field(gt=0, le=8)] = Field(
-        2.0, description="Bytes per element of the combine all-to-all: 1 for FP8, 2 for BF16."
+    combine_element_bytes: ElementBytes | None = Field(
+        None, description="Bytes per element of the combine all-to-all."
+    )
+    dispatch_gradient_element_bytes: ElementBytes | None = Field(
+        None,
+        description="Bytes per element of the gradients of dispatched tokens, which experts send "
+        "back.",
+    )
+    combine_gradient_element_bytes: ElementBytes | None = Field(
+        None,
+        description="Bytes per element of the gradients of combined tokens, which go to experts.",
     )
 
     @model_validator(mode="after")
@@ -212,8 +255,16 @@ class Scenario(Strict):
     compute_spread: Annotated[Number, Field(ge=0, lt=1)] = Field(
         0.1, description="Relative uncertainty of compute times, as a share between 0 and 1."
     )
-    recompute: Literal["none", "full", "attention"] = Field(
-        "none", description="Activations recomputed in the backward pass."
+    recompute: Literal["none", "full", "attention"] | None = Field(
+        None,
+        description="Activations recomputed in the backward pass; as published, or none.",
+    )
+    gradient_bytes: ElementBytes | None = Field(
+        None, description="Bytes per element in which gradients are reduced; as published, or 4."
+    )
+    parameter_bytes: ElementBytes | None = Field(
+        None,
+        description="Bytes per element of parameters gathered by ZeRO-1; as published, or 2.",
     )
     network: Literal["flow", "packet"] = Field(
         "flow", description="How traffic on the network is simulated."

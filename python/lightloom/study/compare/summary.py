@@ -134,7 +134,7 @@ def _result(
 
 def _remedy(job: Job) -> str:
     """What recomputing all activations would leave, if it helps."""
-    if job.scenario.recompute == "full":
+    if job.compute.recompute == "full":
         return ""
     recomputed = memory_per_stage(job.model, job.plan, MemoryOptions(recompute="full"))
     worst = max(stage.total_bytes for stage in recomputed)
@@ -275,7 +275,7 @@ def _demand(job: Job, workload: Workload) -> dict[str, Any]:
     if not demands or not demands[0].counts.any():
         return {}
     tokens = demands[0].counts
-    per_token = job.model.hidden_size * job.scenario.demand.dispatch_element_bytes
+    per_token = job.model.hidden_size * job.options.dispatch_element_bytes
     # A stage of dense layers has no demand: show the first group that has.
     group = int(np.flatnonzero(tokens[:, 0].any(axis=(1, 2)))[0])
     first = tokens[group, 0].astype(np.float64)

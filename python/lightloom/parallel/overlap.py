@@ -1,0 +1,127 @@
+"""What a plan hides behind what: the alternatives, and which of them cannot be combined.
+
+Everything here is a choice of the training framework, the same on every fabric. The reasons are
+given field by field, so that a published choice that does not suit a scaled plan can be left out
+while a user's own is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
+
+from lightloom.errors import echo, expected_one_of
+from lightloom.models.model import Model
+
+PipelineSchedule = Literal["1f1b", "zero-bubble", "dualpipe"]
+AllToAllOverlap = Literal["none", "chunks", "batch"]
+#: a field of the plan, and why its value is impossible
+Reason = tuple[str, str]
+
+
+def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
+    """Fields that the rest of a plan rules out, whatever the model, each with one line."""
+    for name, words in (
+        ("schedule", get_args(PipelineSchedule)),
+        ("overlap_all_to_all", get_args(AllToAllOverlap)),
+    ):
+        if plan[name] not in words:
+            flag = name.replace("_", "-")
+            yield name, f"{flag} = {echo(plan[name])}: {expected_one_of(plan[name], words)}"
+    sms = plan["communication_sms"]
+    if not isinstance(sms, int) or isinstance(sms, bool) or sms < 0:
+        yield (
+            "communication_sms",
+            f"communication-sms = {echo(sms)}: expected a whole number of at least 0",
+        )
+    yield from _schedule(plan)
+    yield from _all_to_all(plan)
+    if plan["overlap_tp"] and plan["tp"] == 1:
+        yield "overlap_tp", "overlap-tp with tp = 1: there are no TP collectives; leave it out"
+    if plan["overlap_tp"] and not plan["sequence_parallel"]:
+        yield "overlap_tp", "overlap-tp without sequence parallelism: turn that on, or leave it out"
+    if plan["overlap_parameters"] and not plan["zero1"]:
+        yield (
+            "overlap_parameters",
+            "overlap-parameters without zero1: no parameters are gathered; set zero1",
+        )
+    hides = plan["overlap_all_to_all"] != "none" or plan["overlap_shared_experts"]
+    if plan["communication_sms"] and not hides:
+        yield (
+            "communication_sms",
+            f"communication-sms = {sms}: nothing overlaps an all-to-all; set overlap-all-to-all "
+            "or overlap-shared-experts",
+        )
+
+
+def _schedule(plan: Mapping[str, Any]) -> Iterator[Reason]:
+    kind, pp, vpp, count = (plan[name] for name in ("schedule", "pp", "vpp", "micro_batches"))
+    if kind == "1f1b":
+        return
+    if vpp > 1:
+        yield "schedule", f"schedule {kind} with vpp = {vpp}: its stages are whole; set vpp to 1"
+    if kind == "zero-bubble" and pp == 1:
+        yield "schedule", "schedule zero-bubble with pp = 1: there is no bubble; use 1f1b"
+    if kind == "dualpipe" and pp % 2:
+        yield (
+            "schedule",
+            f"schedule dualpipe with pp = {pp}: micro-batches from both ends meet in the middle; "
+            f"use an even pp such as {pp + 1}",
+        )
+    if kind == "dualpipe" and (count < 2 * pp or count % 2):
+        yield (
+            "schedule",
+            f"schedule dualpipe with {count} micro-batches: expected an even number of at least "
+            f"2 x pp = {2 * pp}; change micro-batches",
+        )
+
+
+def _all_to_all(plan: Mapping[str, Any]) -> Iterator[Reason]:
+    kind, chunks = plan["overlap_all_to_all"], plan["overlap_chunks"]
+    if kind != "chunks" and chunks > 1:
+        yield (
+            "overlap_chunks",
+            f"overlap-chunks = {chunks} with overlap-all-to-all {kind}: only 'chunks' has chunks",
+        )
+    if kind == "chunks":
+        tokens = plan["micro_batch_size"] * plan["seq_len"] * plan["etp"]
+        tokens //= plan["tp"] * plan["cp"]
+        if chunks < 2:
+            yield "overlap_chunks", f"overlap-chunks = {chunks}: expected at least 2"
+        elif tokens % chunks:
+            yield (
+                "overlap_chunks",
+                f"overlap-chunks = {chunks} does not divide the {tokens} tokens of an EP rank; "
+                "use a divisor",
+            )
+    if kind != "batch":
+        return
+    if plan["schedule"] == "zero-bubble":
+        yield (
+            "overlap_all_to_all",
+            "overlap-all-to-all batch with schedule zero-bubble: use dualpipe or 1f1b, or chunks",
+        )
+    pp, vpp, count = (plan[name] for name in ("pp", "vpp", "micro_batches"))
+    if plan["schedule"] == "1f1b" and count * vpp <= (vpp - 1) * pp + 1:
+        yield (
+            "overlap_all_to_all",
+            f"overlap-all-to-all batch with {count} micro-batches: no two of them meet; use at "
+            f"least {((vpp - 1) * pp + 1) // vpp + 1}",
+        )
+
+
+def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
+    """Fields that the model rules out, each with one line."""
+    for name, given in (
+        ("overlap_all_to_all", plan["overlap_all_to_all"] != "none"),
+        ("overlap_shared_experts", plan["overlap_shared_experts"]),
+    ):
+        flag = name.replace("_", "-")
+        if not given:
+            continue
+        if not model.num_moe_layers:
+            yield name, f"{flag}: {model.name} has no experts; leave it out"
+        elif plan["ep"] == 1:
+            yield name, f"{flag} with ep = 1: there is no all-to-all; raise ep, or leave it out"
+        elif name == "overlap_shared_experts" and not model.shared_expert_ffn_size:
+            yield name, f"{flag}: {model.name} has no shared experts; leave it out"

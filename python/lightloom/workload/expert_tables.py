@@ -1,0 +1,152 @@
+"""Times of the experts where a plan splits their work or lets communication take part of the GPU.
+
+Added to the two tables of every workload, forward and backward, only as a plan needs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import PlanError
+from lightloom.models.model import Model
+from lightloom.parallel import Plan
+from lightloom.parallel.pipeline import Part
+from lightloom.workload.builder import TaskGraphBuilder
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.tokens import (
+    ExpertTimes,
+    Folded,
+    Tables,
+    add_expert_times,
+    by_worker,
+    expert_times,
+    expert_tp_bytes,
+    gathers_copies,
+)
+from lightloom.workload.weight_gradients import expert_weight_seconds
+
+Seconds = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which work of the experts: what pass (``None`` is forward), of how much, how fast."""
+
+    part: Part | None
+    chunk: bool = False
+    slowed: bool = False
+
+
+def slowdown(plan: Plan, compute: ComputeModel) -> float:
+    """Factor on compute times while communication occupies multiprocessors of the GPU.
+
+    Raises
+    ------
+    PlanError
+        If communication leaves none.
+    """
+    taken = plan.communication_sms
+    if not taken:
+        return 1.0
+    there = compute.gpu.sms
+    if taken >= there:
+        raise PlanError(
+            f"communication-sms = {taken}: a GPU of type {compute.gpu.name} has {there:.0f}, and "
+            "computation needs some of them"
+        )
+    return there / (there - taken)
+
+
+def variants(plan: Plan) -> list[Variant]:
+    """What a plan needs beyond whole passes at full speed."""
+    alternates = plan.overlap_all_to_all == "batch"
+    in_chunks = plan.overlap_all_to_all == "chunks"
+    parts: tuple[Part | None, ...] = (None, "whole")
+    if plan.schedule != "1f1b":
+        parts += ("input", "weight")
+    slowed = (False, True) if plan.communication_sms and (alternates or in_chunks) else (False,)
+    found = [
+        Variant(part, chunk, slow)
+        for part, chunk, slow in itertools.product(parts, (False, in_chunks), slowed)
+        if not (part == "weight" and (chunk or slow)) and not (in_chunks and slow and not chunk)
+    ]
+    known = (Variant(None), Variant("whole"))
+    return [one for one in dict.fromkeys(found) if one not in known]
+
+
+def add_variants(
+    graph: TaskGraphBuilder,
+    tables: Tables,
+    job: tuple[Model, Plan, WorkloadOptions],
+    speed: tuple[ComputeModel, float],
+    folded: Folded,
+) -> dict[Variant, ExpertTimes]:
+    """Add the tables of a plan's variants; indices of all, the usual two included."""
+    (model, plan, _), (compute, scale) = job, speed
+    found = {Variant(None): tables.forward, Variant("whole"): tables.backward}
+    times: dict[tuple[Part | None, bool], list[Seconds]] = {}
+    for one in variants(plan):
+        kind = (one.part, one.chunk)
+        if kind not in times:
+            count = plan.overlap_chunks if one.chunk else 1
+            times[kind] = [
+                _seconds(model, plan, compute, one.part, load if count == 1 else load / count)
+                for load in (folded.slowest, folded.mean_load())
+            ]
+        factor = slowdown(plan, compute) if one.slowed else 1.0
+        name = "_".join([one.part or "forward", *["chunk"] * one.chunk, *["slowed"] * one.slowed])
+        until, even = (seconds * (scale * factor) for seconds in times[kind])
+        found[one] = add_expert_times(graph, name, until, even)
+    return found
+
+
+def _seconds(
+    model: Model,
+    plan: Plan,
+    compute: ComputeModel,
+    part: Part | None,
+    tokens: npt.NDArray[Any],
+) -> Seconds:
+    if part == "weight":
+        return expert_weight_seconds(model, plan, compute, tokens)
+    forward, backward = expert_times(model, plan, compute, tokens)
+    if part is None:
+        return forward
+    if part == "input":
+        backward = backward - expert_weight_seconds(model, plan, compute, tokens)
+    return backward
+
+
+def add_gathered_chunks(
+    graph: TaskGraphBuilder,
+    job: tuple[Model, Plan, WorkloadOptions],
+    folded: Folded,
+) -> list[tuple[int, int]]:
+    """Tables of what expert-TP ranks gather of each chunk, which add up to the whole.
+
+    Returns
+    -------
+    Bytes of the busiest GPU, and of all, by chunk; empty if there are no chunks.
+    """
+    model, plan, options = job
+    count = plan.overlap_chunks
+    if count == 1 or not gathers_copies(plan, options):
+        return []
+    whole = expert_tp_bytes(model, plan, options, folded)
+    rest, each = (
+        tuple(
+            graph.table(f"expert_tp_{name}_{what}_bytes", by_worker(values))
+            for what, values in zip(("per_gpu", "total"), split, strict=True)
+        )
+        for name, split in (
+            ("first_chunk", [bytes_ - (count - 1) * (bytes_ // count) for bytes_ in whole]),
+            ("chunk", [bytes_ // count for bytes_ in whole]),
+        )
+    )
+    return [(rest[0], rest[1]), *[(each[0], each[1])] * (count - 1)]

@@ -1,0 +1,356 @@
+"""The tasks of a layer, in the order in which a framework issues them.
+
+Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, combine; backward in
+reverse, where the gradient of combine has the pattern of dispatch and the other way round. TP
+collectives are local to a server. What the plan overlaps:
+
+- *chunks* of tokens: while the experts compute one, the next is dispatched and the one before is
+  combined (Tutel, arXiv 2206.03382, section 4.3; MoNTA, arXiv 2411.00662). The chunks of a layer
+  are equal: each moves its share of every token's bytes.
+- *shared experts*: their first products run during dispatch, the last one during combine
+  (Megatron-Core, ``moe_shared_expert_overlap``).
+- *TP*: collectives are cut into TP steps that run alongside the product next to them, so that of
+  each only one step, the first or the last, is exposed (Transformer Engine's userbuffers,
+  Megatron-Core's ``tp_comm_overlap``). Here the hidden steps run alongside the whole of attention
+  or feed-forward, not only its first and last product; those of the embedding, the output
+  projection and the routed experts remain exposed, as there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lightloom.models.model import Model
+from lightloom.parallel.pipeline import Part
+from lightloom.workload.builder import Block, Entry, ProgramBuilder
+from lightloom.workload.collectives import CONTEXT, TENSOR
+from lightloom.workload.expert_tables import Variant
+from lightloom.workload.passes import AllToAlls, Pass, Request
+from lightloom.workload.recipe import Recipe
+from lightloom.workload.task_graph import NONE, Collective
+from lightloom.workload.tokens import gathers_copies
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """One pass through the experts of a layer; ``part`` is ``None`` for a forward pass."""
+
+    layer: int
+    micro_batch: int
+    part: Part | None
+    first: bool
+
+
+class LayerWriter:
+    """Writes passes through layers into a program.
+
+    Parameters
+    ----------
+    recipe
+        Sizes and times.
+    program
+        Where to.
+    moe_index
+        MoE layers of the stage that a layer belongs to, numbered from 0.
+    handles
+        Numbers of handles that are free.
+
+    Attributes
+    ----------
+    slowed
+        Whether communication occupies a part of the GPU during what is written.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        program: ProgramBuilder,
+        moe_index: dict[int, int],
+        handles: Iterator[int],
+    ) -> None:
+        self.recipe, self.program = recipe, program
+        self.model, self.plan = recipe.model, recipe.plan
+        self.all_to_alls = AllToAlls(program, recipe.tables.family, handles)
+        self.slowed = False
+        self._moe_index = moe_index
+        self._handles = handles
+        size = recipe.bytes.tp
+        #: bytes of a TP collective that run alongside computation
+        self._hidden_tp = size - size // self.plan.tp if self.plan.overlap_tp else 0
+
+    # Passes
+
+    def forward(self, layer: int, micro_batch: int, *, first: bool) -> Pass:
+        """A layer's forward pass; ``first`` unless it is computed again."""
+        times, at = self.recipe.forward, (layer, micro_batch)
+        self._region("attention", times.attention, at, context=Collective.ALL_GATHER)
+        if not self.model.moe_layers[layer]:
+            self._region("dense_ffn", times.dense_ffn, at)
+            return
+        self.compute("gate", times.gate, layer, micro_batch)
+        yield from self._mixture(_Mixture(layer, micro_batch, None, first))
+
+    def backward(self, layer: int, micro_batch: int, part: Part) -> Pass:
+        """A layer's backward pass, all of it or for the gradients of its inputs."""
+        times, at = self.backward_times(part), (layer, micro_batch)
+        if self.model.moe_layers[layer]:
+            yield from self._mixture(_Mixture(layer, micro_batch, part, first=False))
+            self.compute("gate", times.gate, layer, micro_batch)
+        else:
+            self._region("dense_ffn", times.dense_ffn, at)
+        # keys and values again, and their gradients back: as many bytes as an all-reduce
+        self._region("attention", times.attention, at, context=Collective.ALL_REDUCE)
+
+    def weights(self, layer: int, micro_batch: int) -> None:
+        """The gradients of a layer's weights; they need no communication."""
+        times = self.recipe.weights
+        if self.model.moe_layers[layer]:
+            self._experts(_Mixture(layer, micro_batch, "weight", first=False))
+            if self.model.shared_expert_ffn_size:
+                self.compute("expert", times.shared_experts, layer, micro_batch)
+            self.compute("gate", times.gate, layer, micro_batch)
+        else:
+            self.compute("dense_ffn", times.dense_ffn, layer, micro_batch)
+        self.compute("attention", times.attention, layer, micro_batch)
+
+    def backward_times(self, part: Part) -> Any:
+        """Times of a backward pass, or of a part of it."""
+        recipe = self.recipe
+        return {"whole": recipe.backward, "input": recipe.inputs, "weight": recipe.weights}[part]
+
+    # Experts
+
+    def _mixture(self, one: _Mixture) -> Pass:
+        """The experts of a layer between their two all-to-alls."""
+        if self.plan.overlap_all_to_all == "chunks":
+            self._in_chunks(one)
+            return
+        away, back = self._ends(one)
+        if self._hides_shared():
+            yield self._request(one, away, meanwhile=0)
+            self._expert_part(one)
+            yield self._request(one, back, meanwhile=1)
+            return
+        if self.plan.ep > 1:
+            yield self._request(one, away)
+        if one.part is None:
+            self._expert_part(one)
+            self._shared_experts(one)
+        else:
+            self._shared_experts(one)
+            self._expert_part(one)
+        if self.plan.ep > 1:
+            yield self._request(one, back)
+
+    def _in_chunks(self, one: _Mixture) -> None:
+        """Dispatch, compute and combine chunks of the tokens, a step of each at a time."""
+        count = self.plan.overlap_chunks
+        away, back = (
+            [self._request(one, part) for part in _split(whole, count)] for whole in self._ends(one)
+        )
+        start, wait, was_slowed = self.all_to_alls.start, self.all_to_alls.wait, self.slowed
+        pending = [start(away[0])]
+        self._shared_half(one, 0)
+        for index in range(count):
+            for under_way in pending:
+                wait(*under_way)
+            pending = [start(away[index + 1])] if index + 1 < count else []
+            pending += [start(back[index - 1])] if index else []
+            self.slowed = True
+            self._expert_part(one, chunk=index)
+            self.slowed = was_slowed
+        if not self._hides_shared():
+            self._shared_experts(one)
+        for under_way in pending:
+            wait(*under_way)
+        under_way = start(back[-1])
+        self._shared_half(one, 1)
+        wait(*under_way)
+
+    def _ends(self, one: _Mixture) -> tuple[Block, Block]:
+        """What goes to the experts and what comes back."""
+        size = self.recipe.bytes
+        sizes = (size.dispatch, size.combine)
+        if one.part is not None:
+            sizes = (size.combine_gradient, size.dispatch_gradient)
+        demand, block = self.recipe.tables.demand, self._block(one)
+        return (
+            Block(demand, block, sizes[0], first=one.first),
+            Block(demand, block, sizes[1], transposed=True),
+        )
+
+    def _request(self, one: _Mixture, demand: Block, meanwhile: int | None = None) -> Request:
+        """An all-to-all, alongside which a half of the shared experts may run."""
+        placed = self._at(one.layer, one.micro_batch)
+        if meanwhile is None:
+            return Request(demand, placed)
+        return Request(demand, placed, lambda: self._shared_half(one, meanwhile))
+
+    def _expert_part(self, one: _Mixture, *, chunk: int | None = None) -> None:
+        """The routed experts with their TP collectives, of all tokens or of a chunk."""
+        self._expert_tp(one, chunk)
+        self._experts(one, chunked=chunk is not None)
+        self._expert_tp(one, chunk)
+
+    def _experts(self, one: _Mixture, *, chunked: bool = False) -> None:
+        slowed = self.slowed and self.recipe.slowdown > 1
+        table = self.recipe.experts.times[Variant(one.part, chunked, slowed)]
+        block, placed = self._block(one), self._at(one.layer, one.micro_batch)
+        self.program.compute("expert", Entry(table.computation, block), **placed)
+        if table.stragglers is not None:
+            self.program.compute("straggler", Entry(table.stragglers, block), **placed)
+
+    def _expert_tp(self, one: _Mixture, chunk: int | None) -> None:
+        """Gather what the experts need, or scatter what they give, over expert-TP ranks."""
+        tables, whole = self.recipe.tables, self.recipe.bytes.expert_tp
+        if not gathers_copies(self.plan, self.recipe.options):
+            count = self.plan.overlap_chunks
+            size = whole if chunk is None else _shares(whole, count)[chunk]
+            self.inside("tp", size, one.layer, one.micro_batch)
+            return
+        pair = tables.gathered if chunk is None else self.recipe.experts.gathered_chunks[chunk]
+        busiest, total = (Entry(table, self._block(one)) for table in pair)
+        placed = self._at(one.layer, one.micro_batch)
+        self.program.inside(busiest, "tp", total=total, **placed)
+
+    def _hides_shared(self) -> bool:
+        return self.plan.overlap_shared_experts
+
+    def _shared_experts(self, one: _Mixture) -> None:
+        """Shared experts where nothing hides them."""
+        if self.model.shared_expert_ffn_size:
+            self._region("expert", self._shared_time(one), (one.layer, one.micro_batch))
+
+    def _shared_half(self, one: _Mixture, half: int) -> None:
+        """The products of shared experts before or after their activation, if they are hidden."""
+        if not self._hides_shared():
+            return
+        whole = self._shared_time(one)
+        branches = 2 if self.model.gated_ffn else 1
+        # forward, the products before the activation come first; backward, the one after it
+        before = branches if one.part is None else 1
+        first = whole * before // (branches + 1)
+        was_slowed, self.slowed = self.slowed, True
+        duration = whole - first if half else first
+        at = (one.layer, one.micro_batch)
+        self._region("expert", duration, at, entry=not half, exit_=bool(half))
+        self.slowed = was_slowed
+
+    def _shared_time(self, one: _Mixture) -> int:
+        times = self.recipe.forward if one.part is None else self.backward_times(one.part)
+        return int(times.shared_experts)
+
+    def _block(self, one: _Mixture) -> int:
+        return self._moe_index[one.layer] * self.plan.micro_batches + one.micro_batch
+
+    # Regions of tensor parallelism
+
+    def _region(
+        self,
+        category: str,
+        duration_ps: int,
+        at: tuple[int, int],
+        *,
+        context: Collective | None = None,
+        entry: bool = True,
+        exit_: bool = True,
+    ) -> None:
+        """Computation between the TP collectives that begin and end it."""
+        hidden = self._hidden_tp
+        if entry:
+            self.tp_entry(*at, hidden=hidden)
+        if context is not None:
+            self._context(context, *at)
+        handle = self._alongside((entry + exit_) * hidden, at) if hidden else None
+        self.compute(category, duration_ps, *at)
+        if handle is not None:
+            self.program.wait(handle, "tp", **self._at(*at))
+        if exit_:
+            self.tp_exit(*at, hidden=hidden)
+
+    def _alongside(self, size_bytes: int, at: tuple[int, int]) -> int:
+        """Start the hidden steps of TP collectives."""
+        handle = next(self._handles)
+        family = self.recipe.collectives.index(TENSOR)
+        self.program.ring(
+            Collective.ALL_GATHER,
+            family,
+            0,
+            "tp",
+            inside=size_bytes,
+            handle=handle,
+            asynchronous=True,
+            **self._at(*at),
+        )
+        return handle
+
+    def tp_entry(self, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
+        """Gather hidden states over TP ranks, but for bytes that are hidden."""
+        if self.plan.sequence_parallel:
+            self.inside("tp", self.recipe.bytes.tp - hidden, layer, micro_batch)
+
+    def tp_exit(self, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
+        """Add up hidden states over TP ranks, but for bytes that are hidden."""
+        passes = 1 if self.plan.sequence_parallel else 2
+        self.inside("tp", passes * self.recipe.bytes.tp - hidden, layer, micro_batch)
+
+    def _context(self, ring: Collective, layer: int, micro_batch: int) -> None:
+        """Pass keys and values between CP ranks; blocks, unlike gradient rings."""
+        group = self.recipe.collectives.groups.get(CONTEXT)
+        if group is None:
+            return
+        buffer = self.recipe.bytes.key_value
+        if group.servers == 1:
+            self.inside("cp", group.local(buffer, ring), layer, micro_batch)
+            return
+        handle = next(self._handles)
+        self.program.ring(
+            ring,
+            self.recipe.collectives.index(CONTEXT),
+            group.crossing(buffer),
+            "cp",
+            inside=group.local(buffer, ring),
+            handle=handle,
+            asynchronous=True,
+            # rings of all layers belong to no micro-batch
+            **self._at(layer, NONE),
+        )
+        self.program.wait(handle, "cp", **self._at(layer, micro_batch))
+
+    # Single tasks
+
+    def compute(self, category: str, duration_ps: int, layer: int, micro_batch: int) -> None:
+        """Computation, which takes longer while communication occupies a part of the GPU."""
+        if self.slowed:
+            duration_ps = round(duration_ps * self.recipe.slowdown)
+        self.program.compute(category, duration_ps=duration_ps, **self._at(layer, micro_batch))
+
+    def inside(self, category: str, size_bytes: int, layer: int, micro_batch: int) -> None:
+        """A collective inside the server, if it moves anything."""
+        if size_bytes:
+            self.program.inside(size_bytes, category, **self._at(layer, micro_batch))
+
+    def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
+        return placed_at(self.model, layer, micro_batch)
+
+
+def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
+    """Where in the model and the step a task belongs."""
+    known = 0 <= layer < model.num_layers
+    return {"layer": layer if known else NONE, "micro_batch": micro_batch}
+
+
+def _shares(whole: int, count: int) -> list[int]:
+    """Split whole bytes as evenly as possible."""
+    return [whole // count + (index < whole % count) for index in range(count)]
+
+
+def _split(whole: Block, count: int) -> list[Block]:
+    """Equal chunks of an all-to-all; the demand is known once the first is reached."""
+    return [
+        dataclasses.replace(whole, unit_bytes=size, first=whole.first and index == 0)
+        for index, size in enumerate(_shares(whole.unit_bytes, count))
+    ]

@@ -1,0 +1,101 @@
+"""How passes through layers meet their all-to-alls: one after another, or two passes in turn.
+
+A pass is a generator. It writes its tasks and yields a :class:`Request` where it needs an
+all-to-all; it is resumed when the all-to-all is over. So the same layers serve every overlap.
+Every all-to-all of a stage is issued only when the one before it is over, as on the single
+communication stream that frameworks use for them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lightloom.workload.builder import Block, ProgramBuilder
+
+
+@dataclass(frozen=True)
+class Request:
+    """An all-to-all that a pass waits for.
+
+    Attributes
+    ----------
+    demand
+        What is sent.
+    placed
+        Layer and micro-batch.
+    meanwhile
+        Writes computation of the same pass that runs during the all-to-all.
+    """
+
+    demand: Block
+    placed: dict[str, Any]
+    meanwhile: Callable[[], None] | None = None
+
+
+Pass = Iterator[Request]
+
+
+class AllToAlls:
+    """Writes the all-to-alls of a program.
+
+    Parameters
+    ----------
+    program
+        Where to.
+    family
+        The EP groups.
+    handles
+        Numbers of handles that are free.
+    """
+
+    def __init__(self, program: ProgramBuilder, family: int, handles: Iterator[int]) -> None:
+        self._program = program
+        self._family = family
+        self._handles = handles
+
+    def play(self, one: Pass) -> None:
+        """Write a pass alone: its stream waits for each all-to-all."""
+        for request in one:
+            if request.meanwhile is None:
+                self._program.all_to_all(self._family, request.demand, "ep", **request.placed)
+            else:
+                pending = self.start(request)
+                request.meanwhile()
+                self.wait(*pending)
+
+    def alternate(self, passes: list[Pass]) -> None:
+        """Write passes in turn, from all-to-all to all-to-all: each computes while another sends.
+
+        The first one begins; its all-to-all is awaited when the other reaches its own.
+        """
+        turns = deque(passes)
+        pending: tuple[int, Request] | None = None
+        while turns:
+            if pending is not None and len(turns) == 1:
+                self.wait(*pending)
+                pending = None
+            current = turns.popleft()
+            request = next(current, None)
+            if pending is not None:
+                self.wait(*pending)
+                pending = None
+            if request is not None:
+                pending = self.start(request)
+                if request.meanwhile is not None:
+                    request.meanwhile()
+                turns.append(current)
+
+    def start(self, request: Request) -> tuple[int, Request]:
+        """Write an all-to-all that runs alongside what follows; to be handed to :meth:`wait`."""
+        handle = next(self._handles)
+        self._program.all_to_all(
+            self._family, request.demand, "ep", handle=handle, asynchronous=True, **request.placed
+        )
+        return handle, request
+
+    def wait(self, handle: int, request: Request) -> None:
+        """Write the wait for a started all-to-all."""
+        self._program.wait(handle, "ep", **request.placed)

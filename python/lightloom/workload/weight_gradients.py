@@ -1,0 +1,94 @@
+"""Times of weight gradients alone, where a schedule computes them apart from input gradients.
+
+The weight gradient of a linear layer is the product of its input and the gradient of its output,
+added to the accumulated gradient; nothing else of a backward pass can wait. So the input part is
+the whole backward pass less these products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.models.model import Model
+from lightloom.parallel import Plan
+from lightloom.units import to_ps
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.sizes import Times
+
+#: tokens, inputs and outputs of a linear layer on one GPU
+_Linear = tuple[float, float, float]
+
+
+def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) -> Times:
+    """Picoseconds of the weight gradients of one micro-batch, part by part."""
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    tp, hidden = plan.tp, model.hidden_size
+    dense = model.num_moe_layers < model.num_layers
+    routed = tokens / (tp if plan.sequence_parallel else 1)
+
+    def added(*layers: _Linear) -> int:
+        seconds = sum(compute.matmul(k, count, n, accumulate=True) for count, k, n in layers)
+        return to_ps(scale * seconds)
+
+    def feed_forward(width: float) -> tuple[_Linear, ...]:
+        up = (2 if model.gated_ffn else 1) * width
+        return (tokens, hidden, up), (tokens, width, hidden)
+
+    return Times(
+        attention=added(*_projections(model, tokens, tp)),
+        dense_ffn=added(*feed_forward(model.ffn_size / tp)) if dense else 0,
+        gate=added((routed, hidden, model.num_experts)) if model.num_moe_layers else 0,
+        shared_experts=(
+            added(*feed_forward(model.shared_expert_ffn_size / tp))
+            if model.shared_expert_ffn_size
+            else 0
+        ),
+        embedding=0,
+        head=added((tokens, hidden, model.vocab_size / tp)),
+    )
+
+
+def _projections(model: Model, tokens: float, tp: int) -> list[_Linear]:
+    """The linear layers of attention."""
+    attention, hidden = model.attention, model.hidden_size
+    if attention.kind == "gqa":
+        query = attention.num_heads * attention.head_dim / tp
+        key = max(attention.num_kv_heads / tp, 1) * attention.head_dim
+        return [(tokens, hidden, query + 2 * key), (tokens, query, hidden)]
+    heads = attention.num_heads / tp
+    query, share = heads * attention.qk_dim, tokens / tp
+    latent = attention.kv_lora_rank + attention.qk_rope_head_dim
+    expanded = heads * (attention.qk_nope_head_dim + attention.v_head_dim)
+    found = [
+        (share, hidden, latent),
+        (tokens, attention.kv_lora_rank, expanded),
+        (tokens, heads * attention.v_head_dim, hidden),
+    ]
+    if attention.q_lora_rank:
+        rank = attention.q_lora_rank
+        return [(share, hidden, rank), (tokens, rank, query), *found]
+    return [(tokens, hidden, query), *found]
+
+
+def expert_weight_seconds(
+    model: Model, plan: Plan, compute: ComputeModel, tokens: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Seconds of the weight gradients of a GPU's experts, for token copies of any shape."""
+    experts = model.num_experts // plan.ep
+    width = model.expert_ffn_size // plan.etp
+    up = (2 if model.gated_ffn else 1) * width
+    each = (tokens / experts)[..., np.newaxis]
+    products = sum(
+        compute.grouped_matmul(each, k, n, "wgrad")
+        for k, n in ((model.hidden_size, up), (width, model.hidden_size))
+    )
+    return np.asarray(experts * products, dtype=np.float64)
+
+
+def without(backward: Times, weights: Times) -> Times:
+    """A backward pass less its weight gradients."""
+    parts = (field.name for field in dataclasses.fields(Times))
+    return Times(**{name: getattr(backward, name) - getattr(weights, name) for name in parts})
