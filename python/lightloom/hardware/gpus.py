@@ -32,7 +32,7 @@ class GpuTable(Table):
     hbm_capacity_bytes: Value
     hbm_rate_gbps: Value
     nvlink_rate_gbps: Value
-    sms: Value
+    sms: Value | None = None
     power_w: Value
     price_usd: Value | None = None
 
@@ -49,8 +49,8 @@ class Gpu:
     """One GPU.
 
     ``peak_*_flops`` are dense FLOP/s (``None`` where the GPU has no such unit), ``hbm_rate_gbps``
-    and ``nvlink_rate_gbps`` Gb/s per direction, ``sms`` the number of streaming multiprocessors,
-    ``price_usd`` is ``None`` where unknown.
+    and ``nvlink_rate_gbps`` Gb/s per direction, ``sms`` the number of streaming multiprocessors;
+    that and ``price_usd`` are ``None`` where unknown.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Gpu:
     hbm_capacity_bytes: float
     hbm_rate_gbps: float
     nvlink_rate_gbps: float
-    sms: float
+    sms: float | None
     power_w: float
     price_usd: float | None
     provenance: Mapping[str, Provenance] = field(repr=False, compare=False)
@@ -126,7 +126,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
         hbm_capacity_bytes=table.hbm_capacity_bytes.value,
         hbm_rate_gbps=table.hbm_rate_gbps.value,
         nvlink_rate_gbps=table.nvlink_rate_gbps.value,
-        sms=table.sms.value,
+        sms=None if table.sms is None else table.sms.value,
         power_w=table.power_w.value,
         price_usd=None if table.price_usd is None else table.price_usd.value,
         provenance=resolve(values, file.sources),

@@ -49,12 +49,17 @@ def slowdown(plan: Plan, compute: ComputeModel) -> float:
     Raises
     ------
     PlanError
-        If communication leaves none.
+        If communication leaves none, or their number is unknown.
     """
     taken = plan.communication_sms
     if not taken:
         return 1.0
     there = compute.gpu.sms
+    if there is None:
+        raise PlanError(
+            f"communication-sms = {taken}: the file of GPU {compute.gpu.name} does not say how "
+            "many it has; add sms"
+        )
     if taken >= there:
         raise PlanError(
             f"communication-sms = {taken}: a GPU of type {compute.gpu.name} has {there:.0f}, and "
