@@ -152,19 +152,39 @@ fn the_profile_of_dctcp_marks_beyond_fifty_packets() {
 fn marks_begin_above_their_thresholds() {
     let n = 30;
     // On arrival of pair i, i wait before its first packet and i + 1 before its second, less one
-    // that leaves: lengths are 0, 0 (sent at once), 1, 2, 2, 3 ... up to n - 1, n.
+    // that leaves: lengths are 0, 0 (sent at once), 1, 2, 2, 3 ... up to n - 1, n. On departure
+    // of the packet after the last pair, n wait, itself included.
     let peak = n * 4160;
-    for (threshold, marks) in [(peak - 4160, 0), (peak - 4160 - 1, 1)] {
-        let ecn = Ecn {
-            marking: Marking::Arrival,
-            min_bytes: threshold,
-            max_bytes: threshold,
-            probability: 1.0,
-        };
+    for (marking, longest) in [(Marking::Arrival, peak - 4160), (Marking::Departure, peak)] {
+        for (threshold, marks) in [(longest, 0), (longest - 1, 1)] {
+            let (min_bytes, max_bytes) = (threshold, threshold);
+            let ecn = Ecn { marking, min_bytes, max_bytes, probability: 1.0 };
+            let config = Config { ecn: Some(ecn), ..plain() };
+            let (simulation, _) = run(three_hosts(), config, LineRate::new, &pairs(u64::from(n)));
+            assert_eq!(simulation.core().peak_bytes(PORT), peak);
+            assert_eq!(
+                simulation.core().link_counters(PORT).marks,
+                marks,
+                "{marking:?} {threshold}"
+            );
+        }
+    }
+}
+
+/// The queue passes the ramp, of 300 packets, once up by halves and once down; 100 packets find,
+/// or leave, more than Kmax.
+#[test]
+fn on_the_ramp_a_tenth_is_marked_on_average() {
+    for marking in [Marking::Arrival, Marking::Departure] {
+        let (min_bytes, max_bytes) = (50 * 4160, 350 * 4160);
+        let ecn = Ecn { marking, min_bytes, max_bytes, probability: 0.2 };
         let config = Config { ecn: Some(ecn), ..plain() };
-        let (simulation, _) = run(three_hosts(), config, LineRate::new, &pairs(u64::from(n)));
-        assert_eq!(simulation.core().peak_bytes(PORT), peak);
-        assert_eq!(simulation.core().link_counters(PORT).marks, marks, "{threshold}");
+        let (simulation, _) = run(three_hosts(), config, LineRate::new, &pairs(400));
+        let marks = simulation.core().link_counters(PORT).marks as f64;
+        let on_ramp = 600.0 * 0.1;
+        // Four deviations of the draws.
+        let error = (marks - 100.0 - on_ramp).abs();
+        assert!(error < 4.0 * f64::sqrt(on_ramp), "{marking:?}: {marks} marks");
     }
 }
 

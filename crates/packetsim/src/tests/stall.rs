@@ -3,7 +3,8 @@
 use super::flow;
 use super::scenarios::{play, scenario};
 use crate::presets::{fat_tree, star};
-use crate::{Cable, CircuitChange, FlowSpec, LinkId, NicId, PacketError, Topology, simulate};
+use crate::{Cable, CircuitChange, FlowSpec, LinkId, NicId, PacketError, Run, Topology, simulate};
+use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use std::ops::ControlFlow;
 
@@ -157,6 +158,32 @@ fn what_stays_dark_is_named() {
         let text = error.to_string();
         assert!(text.starts_with(&format!("dark for ever: {named}; ")), "{text}");
         assert!(text.contains("flow 0 from host 0 to host 1 with 0 of "), "{text}");
+    }
+}
+
+/// Senders with timers repeat themselves for ever. They are given up after 20,000 hops of the
+/// slowest link and two timeouts without a new packet: the first such period begins with the last
+/// start of a flow, or change of a circuit.
+#[test]
+fn silence_ends_a_run_after_one_period_without_a_packet() {
+    for (dark_at, packets, periods) in [(0, 1, 1), (20 * US, 100, 2)] {
+        let topology = star(2, FAST, Duration(US)).unwrap();
+        let flows = vec![FlowSpec { start: Time(3 * US), ..flow((0, 1), packets * 4096) }];
+        let mut scenario = scenario("dctcp", topology, flows);
+        scenario.circuits = vec![change(dark_at, 3, true)];
+        let hop = US + u64::from(scenario.config.packet_bytes()) * 80;
+        let period = 20_000 * hop + 2 * scenario.transport.longest_timeout().0;
+        let mut run = Run::new(&scenario).unwrap();
+        let error = loop {
+            match run.advance(&mut Silent, &mut |_| {}) {
+                Ok(more) => assert!(more),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, PacketError::Stuck(_)));
+        let core = run.simulation.core();
+        assert_eq!(core.received_packets() > 0, periods == 2);
+        assert_eq!(core.now(), Time(dark_at.max(3 * US) + periods * period));
     }
 }
 
