@@ -133,3 +133,105 @@ fn keep_in_place(before: &[Vec<u32>], wanted: Vec<Vec<u32>>) -> (Vec<Vec<u32>>, 
     }
     (placed.into_iter().map(|matching| matching.expect("one per switch")).collect(), turns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sizes(nodes: usize, switches: usize) -> Epochs {
+        Epochs { nodes, switches, epoch: 10, delay: 2 }
+    }
+
+    /// A circuit that stays loses the delay once: 25 bytes are 10, 12 and 3.
+    #[test]
+    fn a_switch_that_stays_sends_during_the_delay_too() {
+        let run = play(&[0, 25, 0, 0], &sizes(2, 1), |_| vec![vec![1, NONE]]).unwrap();
+        assert_eq!((run.matchings.len(), run.turned, run.length), (3, 1, 12 + 12 + 3));
+        assert!((run.over_bound(1) - 27.0 / 25.0).abs() < 1e-12);
+    }
+
+    /// The same with a matching that alternates: 10 bytes an epoch, half of them for either pair.
+    #[test]
+    fn a_switch_that_turns_loses_the_delay_every_time() {
+        let mut turn = 0;
+        let plan = |_: &[u64]| {
+            turn += 1;
+            vec![if turn % 2 == 1 { vec![1, NONE, NONE] } else { vec![2, NONE, NONE] }]
+        };
+        let run = play(&[0, 15, 15, 0, 0, 0, 0, 0, 0], &sizes(3, 1), plan).unwrap();
+        assert_eq!((run.matchings.len(), run.turned, run.length), (4, 4, 3 * 12 + 2 + 5));
+    }
+
+    #[test]
+    fn matchings_stay_at_their_switches_in_whatever_order_they_are_planned() {
+        let (one, two, three) = (vec![1, 0], vec![NONE, 0], vec![1, NONE]);
+        let before = [one.clone(), two.clone(), two.clone()];
+        let wanted = vec![two.clone(), three.clone(), one.clone()];
+        let (placed, turns) = keep_in_place(&before, wanted);
+        assert_eq!(placed, [one, two, three]);
+        assert_eq!(turns, [false, false, true]);
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused() {
+        let never = |_: &[u64]| -> Vec<Vec<u32>> { unreachable!("nothing to plan") };
+        let text = |demand: &[u64], sizes| play(demand, &sizes, never).unwrap_err().to_string();
+        let needs = "there must be a switch, and epochs of 1 to 2^53 bytes";
+        assert_eq!(text(&[0; 4], sizes(2, 0)), needs);
+        assert_eq!(text(&[0; 4], Epochs { epoch: 0, ..sizes(2, 1) }), needs);
+        assert_eq!(text(&[0; 4], Epochs { delay: MAX_TIME + 1, ..sizes(2, 1) }), needs);
+        let long = [0, 12 * (1 << 20) + 1, 0, 0];
+        assert_eq!(text(&long, sizes(2, 1)), "1048576 epochs of 10 bytes do not serve this demand");
+        let idle = play(&[5, 0, 0, 5], &sizes(2, 1), never).unwrap();
+        assert_eq!((idle.length, idle.turned, idle.matchings.len()), (0, 0, 0));
+    }
+
+    proptest! {
+        /// Replayed from the matchings alone: an epoch is over when its time is, the last one
+        /// with its last byte, and no epoch begins after that.
+        #[test]
+        fn a_run_can_be_replayed_from_its_matchings(
+            (nodes, demand) in (2..6_usize).prop_flat_map(|nodes| {
+                (Just(nodes), prop::collection::vec(0..60_u64, nodes * nodes))
+            }),
+            switches in 1..4_usize,
+            first in 0..7_usize,
+            pace in 1..4_usize,
+        ) {
+            let sizes = sizes(nodes, switches);
+            let mut epoch = first;
+            let run = play(&demand, &sizes, |_| {
+                epoch += 1;
+                let shift = |switch: usize| 1 + (epoch / pace + switch) % (nodes - 1);
+                let to = |node: usize, shift: usize| ((node + shift) % nodes) as u32;
+                (0..switches).map(|s| (0..nodes).map(|node| to(node, shift(s))).collect()).collect()
+            })
+            .unwrap();
+            let mut left: Vec<u64> = (0..nodes * nodes)
+                .map(|cell| if cell / nodes == cell % nodes { 0 } else { demand[cell] })
+                .collect();
+            let (mut turned, mut length, mut last) = (0, 0, 0);
+            for (index, matchings) in run.matchings.iter().enumerate() {
+                prop_assert!(left.iter().any(|&bytes| bytes > 0), "an epoch for nothing");
+                last = 0;
+                for (switch, matching) in matchings.iter().enumerate() {
+                    let turns = index == 0 || run.matchings[index - 1][switch] != *matching;
+                    turned += u64::from(turns);
+                    let start = if turns { sizes.delay } else { 0 };
+                    for (node, &to) in matching.iter().enumerate() {
+                        let cell = &mut left[node * nodes + to as usize];
+                        let sent = (*cell).min(sizes.epoch + sizes.delay - start);
+                        *cell -= sent;
+                        last = last.max(start + sent);
+                    }
+                }
+                length += sizes.epoch + sizes.delay;
+            }
+            prop_assert!(left.iter().all(|&bytes| bytes == 0));
+            let spare = if run.matchings.is_empty() { 0 } else { sizes.epoch + sizes.delay - last };
+            prop_assert_eq!((run.turned, run.length), (turned, length - spare));
+            prop_assert!(run.over_bound(switches) >= 1.0);
+        }
+    }
+}

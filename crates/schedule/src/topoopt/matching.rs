@@ -131,6 +131,8 @@ pub(super) fn join_leftovers(links: &mut Links) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const CHAIN: [(u32, u32, u64); 3] = [(0, 1, 60), (1, 2, 100), (2, 3, 60)];
 
@@ -151,5 +153,45 @@ mod tests {
             links.circuits().iter().map(|c| (c.a, c.b, c.count)).collect();
         assert_eq!(bundles, [(0, 1, 2), (1, 2, 1), (2, 3, 2)]);
         assert_eq!(demand.pairs, [(0, 1, 15.0), (1, 2, 50.0), (2, 3, 15.0)]);
+    }
+
+    /// 30 + 30 bytes in one direction and 50 in the other are 60, not 110.
+    #[test]
+    fn the_larger_direction_of_a_pair_counts() {
+        let demand = [(3, 1, 30), (1, 3, 50), (3, 1, 30), (2, 2, 9), (0, 1, 0), (2, 0, 7)];
+        assert_eq!(PairDemand::of_rest(&demand).pairs, [(0, 2, 7.0), (1, 3, 60.0)]);
+    }
+
+    /// The largest sum over all matchings of these pairs, from the definition.
+    fn largest_sum(pairs: &[(u32, u32, f64)], taken: u32) -> f64 {
+        let Some((&(a, b, bytes), rest)) = pairs.split_first() else { return 0.0 };
+        let without = largest_sum(rest, taken);
+        let ends = 1 << a | 1 << b;
+        if taken & ends > 0 {
+            without
+        } else {
+            without.max(bytes + largest_sum(rest, taken | ends))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_matching_is_heaviest_or_at_least_half_of_it(
+            demand in prop::collection::vec((0..7_u32, 0..7_u32, 0..1_000_u64), 0..16),
+        ) {
+            let demand = PairDemand::of_rest(&demand);
+            let mut open: Vec<usize> = (0..demand.pairs.len()).collect();
+            prop_assume!(!open.is_empty());
+            let sum = |matched: &[usize]| {
+                let pairs = matched.iter().map(|&pair| &demand.pairs[pair]);
+                let distinct: BTreeSet<u32> = pairs.flat_map(|pair| [pair.0, pair.1]).collect();
+                assert_eq!(distinct.len(), 2 * matched.len(), "a server in two pairs");
+                matched.iter().map(|&pair| demand.pairs[pair].2).sum::<f64>()
+            };
+            let largest = largest_sum(&demand.pairs, 0);
+            let found = sum(&heaviest(&demand, &open, 7));
+            prop_assert!((found - largest).abs() < 1e-6 * largest, "{found} of {largest}");
+            prop_assert!(2.0 * sum(&greedy(&demand, &mut open, 7)) >= largest);
+        }
     }
 }
