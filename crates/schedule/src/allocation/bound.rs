@@ -10,6 +10,10 @@ use super::routing::split_time;
 
 /// Largest over all lines of the time that the line needs with circuits of its own choice.
 pub(super) fn line_bound(problem: &Problem) -> f64 {
+    *problem.line_bound.get_or_init(|| find_line_bound(problem))
+}
+
+fn find_line_bound(problem: &Problem) -> f64 {
     let n = problem.n;
     let mut bound = problem.port_bound();
     let mut line = Line { rests: Vec::with_capacity(n), counts: vec![0; n] };

@@ -1,6 +1,7 @@
 //! A request in the form that the algorithms work on: demand in floating point, both ways round.
 
 use super::request::Request;
+use std::cell::OnceCell;
 
 /// Relative distance within which a time equals its bound: the two are summed in different orders.
 pub(super) const ROUNDING: f64 = 1e-12;
@@ -20,6 +21,9 @@ pub(super) struct Problem<'a> {
     pub circuit: f64,
     /// Bytes per second of each server on the EPS.
     pub eps: Vec<f64>,
+    /// The bounds, once they were needed.
+    port_bound: OnceCell<f64>,
+    pub(super) line_bound: OnceCell<f64>,
 }
 
 impl<'a> Problem<'a> {
@@ -39,7 +43,8 @@ impl<'a> Problem<'a> {
         }
         let circuit = request.circuit_rate.0 as f64 / 8.0;
         let eps = (0..n).map(|server| request.eps_rates.of(server).0 as f64 / 8.0).collect();
-        Self { request: *request, n, tx, rx, circuit, eps }
+        let (port_bound, line_bound) = (OnceCell::new(), OnceCell::new());
+        Self { request: *request, n, tx, rx, circuit, eps, port_bound, line_bound }
     }
 
     /// Whether this pair may have circuits.
@@ -61,6 +66,10 @@ impl<'a> Problem<'a> {
 
     /// See [`super::port_bound`].
     pub(super) fn port_bound(&self) -> f64 {
+        *self.port_bound.get_or_init(|| self.find_port_bound())
+    }
+
+    fn find_port_bound(&self) -> f64 {
         let mut bound = 0.0_f64;
         for server in 0..self.n {
             let line = server * self.n..(server + 1) * self.n;

@@ -25,22 +25,56 @@ pub(super) struct Search<'p, 'r> {
     circuits: Circuits,
     /// Bytes that one circuit carries by the given time.
     carry: f64,
-    /// Bytes that each line of each server may have on the EPS.
-    budget: Vec<f64>,
     /// Bytes that are rounding and no load.
     slack: f64,
-    /// What a byte over budget at each server counts for.
-    weight: Vec<f64>,
-    /// Bytes that each server sends to the EPS.
-    tx: Vec<f64>,
-    /// Bytes that each server receives from the EPS.
-    rx: Vec<f64>,
-    /// Bytes that the pairs of each server send on too few circuits, without split.
-    unsplit: Vec<f64>,
-    /// Servers that each server has circuits to.
-    joined: Vec<Vec<u16>>,
+    loads: Vec<Load>,
+    /// Servers that each server has circuits to, and the effect of one circuit less.
+    joined: Vec<Vec<(u16, Change)>>,
     wishes: Vec<(f64, usize)>,
     sides: [Vec<Side>; 2],
+}
+
+/// What a server sends and receives at the given time.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Bytes that it sends to the EPS, and receives from it.
+    tx: f64,
+    rx: f64,
+    /// Bytes that each of the two may be.
+    budget: f64,
+    /// Bytes over budget of each.
+    over_tx: f64,
+    over_rx: f64,
+    /// Bytes that its pairs send on too few circuits, without split.
+    unsplit: f64,
+    /// What a byte over budget counts for.
+    weight: f64,
+}
+
+impl Load {
+    fn over(&self, bytes: f64) -> f64 {
+        (bytes - self.budget).max(0.0)
+    }
+
+    /// Adds to its lines.
+    fn add(&mut self, change: Change) {
+        self.tx += change.out;
+        self.rx += change.back;
+        self.over_tx = self.over(self.tx);
+        self.over_rx = self.over(self.rx);
+    }
+
+    /// Bytes over budget, and on unsplit circuits.
+    fn excess(&self) -> f64 {
+        self.over_tx + self.over_rx + self.unsplit
+    }
+
+    /// Change of the bytes over budget when these are added to its lines.
+    #[inline]
+    fn cost(&self, tx: f64, rx: f64) -> f64 {
+        let cost = self.over(self.tx + tx) - self.over_tx + self.over(self.rx + rx) - self.over_rx;
+        cost * self.weight
+    }
 }
 
 /// What one circuit more, or less, between a and b changes.
@@ -85,18 +119,23 @@ impl<'p, 'r> Search<'p, 'r> {
     pub(super) fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
         let n = problem.n;
         let carry = problem.circuit * time;
-        let budget: Vec<f64> = problem.eps.iter().map(|eps| eps * time).collect();
-        let slack = budget.iter().copied().fold(carry, f64::max) * ROUNDING;
+        let idle = |eps: &f64| Load {
+            tx: 0.0,
+            rx: 0.0,
+            budget: eps * time,
+            over_tx: 0.0,
+            over_rx: 0.0,
+            unsplit: 0.0,
+            weight: 1.0,
+        };
+        let loads: Vec<Load> = problem.eps.iter().map(idle).collect();
+        let slack = loads.iter().map(|load| load.budget).fold(carry, f64::max) * ROUNDING;
         let mut search = Self {
             problem,
             circuits,
             carry,
-            budget,
             slack,
-            weight: vec![1.0; n],
-            tx: vec![0.0; n],
-            rx: vec![0.0; n],
-            unsplit: vec![0.0; n],
+            loads,
             joined: vec![Vec::new(); n],
             wishes: Vec::with_capacity(n),
             sides: [Vec::new(), Vec::new()],
@@ -106,14 +145,17 @@ impl<'p, 'r> Search<'p, 'r> {
                 let bytes = problem.tx[a * n + b];
                 if bytes > 0.0 {
                     let (spill, unsplit) = search.beyond(bytes, search.circuits.of(a, b));
-                    search.tx[a] += spill;
-                    search.rx[b] += spill;
-                    search.unsplit[a] += unsplit;
-                    search.unsplit[b] += unsplit;
+                    search.loads[a].tx += spill;
+                    search.loads[b].rx += spill;
+                    search.loads[a].unsplit += unsplit;
+                    search.loads[b].unsplit += unsplit;
                 }
             }
             search.joined[a].reserve(problem.request.ports[a].min(n as u32) as usize);
             search.list_joined(a);
+        }
+        for load in &mut search.loads {
+            load.add(Change::default());
         }
         search
     }
@@ -149,7 +191,7 @@ impl<'p, 'r> Search<'p, 'r> {
             patience -= 1;
             for server in 0..self.problem.n {
                 if self.excess(server) > self.slack {
-                    self.weight[server] += IMPATIENCE;
+                    self.loads[server].weight += IMPATIENCE;
                 }
             }
         }
@@ -163,7 +205,7 @@ impl<'p, 'r> Search<'p, 'r> {
     /// The best move at the first of the worst servers that has one.
     fn step_at_worst(&mut self, worst: &mut Vec<(f64, usize)>) -> Option<Move> {
         for entry in worst.iter_mut() {
-            entry.0 *= self.weight[entry.1];
+            entry.0 *= self.loads[entry.1].weight;
         }
         if worst.len() > TRIES {
             worst.select_nth_unstable_by(TRIES - 1, falling);
@@ -201,8 +243,7 @@ impl<'p, 'r> Search<'p, 'r> {
 
     /// Bytes over budget at a server, and on its unsplit circuits.
     fn excess(&self, server: usize) -> f64 {
-        let over = |load: f64| (load - self.budget[server]).max(0.0);
-        over(self.tx[server]) + over(self.rx[server]) + self.unsplit[server]
+        self.loads[server].excess()
     }
 
     /// The effect of one circuit more, or less.
@@ -221,15 +262,12 @@ impl<'p, 'r> Search<'p, 'r> {
     /// Change of a server's bytes over budget when these are added to its lines.
     #[inline]
     fn cost(&self, server: usize, tx: f64, rx: f64) -> f64 {
-        let over = |load: f64| (load - self.budget[server]).max(0.0);
-        let cost = over(self.tx[server] + tx) - over(self.tx[server]) + over(self.rx[server] + rx)
-            - over(self.rx[server]);
-        cost * self.weight[server]
+        self.loads[server].cost(tx, rx)
     }
 
     /// The weights of two servers, added.
     fn both(&self, a: usize, b: usize) -> f64 {
-        self.weight[a] + self.weight[b]
+        self.loads[a].weight + self.loads[b].weight
     }
 
     /// The move at this server that lowers the bytes over budget most.
@@ -282,9 +320,13 @@ impl<'p, 'r> Search<'p, 'r> {
         let [from_a, from_b] = sides;
         self.list_sides(a, b, more, from_a);
         self.list_sides(b, a, more.reversed(), from_b);
+        let unsplit = self.both(a, b) * more.unsplit;
+        let min_b = from_b.iter().map(|side| side.min_cost).fold(f64::INFINITY, f64::min);
         for side_a in from_a.iter() {
+            if side_a.min_cost + min_b + unsplit >= best.0 {
+                continue;
+            }
             for side_b in from_b.iter() {
-                let unsplit = self.both(a, b) * more.unsplit;
                 if side_a.min_cost + side_b.min_cost + unsplit >= best.0 {
                     continue;
                 }
@@ -313,13 +355,15 @@ impl<'p, 'r> Search<'p, 'r> {
             sides.push(Side { cost: own, min_cost: own, far: None });
             return;
         }
-        for far in self.joined[server].iter().map(|&far| usize::from(far)) {
+        let own_load = &self.loads[server];
+        for &(far, less) in &self.joined[server] {
+            let far = usize::from(far);
             if far != peer {
-                let less = self.change(server, far, false);
-                let own = self.cost(server, more.out + less.out, more.back + less.back)
-                    + self.weight[server] * less.unsplit;
-                let suffers = self.cost(far, less.back, less.out) + self.weight[far] * less.unsplit;
-                let min_cost = own - self.excess(far) * self.weight[far];
+                let far_load = &self.loads[far];
+                let own = own_load.cost(more.out + less.out, more.back + less.back)
+                    + own_load.weight * less.unsplit;
+                let suffers = far_load.cost(less.back, less.out) + far_load.weight * less.unsplit;
+                let min_cost = own - far_load.excess() * far_load.weight;
                 let far = Some((far, less.reversed()));
                 sides.push(Side { cost: own + suffers, min_cost, far });
             }
@@ -338,8 +382,8 @@ impl<'p, 'r> Search<'p, 'r> {
     #[inline]
     fn joining(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
         let within = |(far, change): (usize, Change)| {
-            let budget = self.budget[far];
-            self.tx[far] + change.out <= budget && self.rx[far] + change.back <= budget
+            let load = &self.loads[far];
+            load.tx + change.out <= load.budget && load.rx + change.back <= load.budget
         };
         if self.problem.request.split && within(x) && within(y) {
             return 0.0;
@@ -372,9 +416,9 @@ impl<'p, 'r> Search<'p, 'r> {
     pub(super) fn shift(&mut self, a: usize, b: usize, more: bool) {
         let change = self.change(a, b, more);
         for (server, change) in [(a, change), (b, change.reversed())] {
-            self.tx[server] += change.out;
-            self.rx[server] += change.back;
-            self.unsplit[server] = (self.unsplit[server] + change.unsplit).max(0.0);
+            let load = &mut self.loads[server];
+            load.add(change);
+            load.unsplit = (load.unsplit + change.unsplit).max(0.0);
         }
         if more {
             self.circuits.add(a, b);
@@ -385,9 +429,14 @@ impl<'p, 'r> Search<'p, 'r> {
 
     fn list_joined(&mut self, server: usize) {
         let n = self.problem.n;
-        let row = &self.circuits.count[server * n..(server + 1) * n];
-        self.joined[server].clear();
-        self.joined[server].extend((0..n).filter(|&peer| row[peer] > 0).map(|peer| peer as u16));
+        let mut joined = std::mem::take(&mut self.joined[server]);
+        joined.clear();
+        for peer in 0..n {
+            if self.circuits.of(server, peer) > 0 {
+                joined.push((peer as u16, self.change(server, peer, false)));
+            }
+        }
+        self.joined[server] = joined;
     }
 }
 

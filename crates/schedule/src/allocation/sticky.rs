@@ -100,17 +100,37 @@ impl Trail<'_, '_> {
         if !self.has_port(server) {
             return None;
         }
-        let n = self.problem.n;
-        let can = |far: &usize| self.torn(server, *far) && self.problem.may_join(server, *far);
-        let far = (0..n).filter(can).max_by_key(|&far| (self.has_port(far), n - far))?;
+        let far = self.far_end(server)?;
         let mut next = None;
         if !self.has_port(far) {
-            let beyond = (0..n).find(|&beyond| self.made(far, beyond))?;
+            let (new, old) = self.rows(far);
+            let beyond = new.iter().zip(old).position(|(new, old)| new > old)?;
             self.step(far, beyond, false);
             next = Some(beyond);
         }
         self.step(server, far, true);
         next
+    }
+
+    /// The far end of an old circuit of this server that was torn down: the first one with a free
+    /// port, or else the first.
+    fn far_end(&self, server: usize) -> Option<usize> {
+        let (new, old) = self.rows(server);
+        let torn = new.iter().zip(old).enumerate().filter(|(_, (new, old))| new < old);
+        let mut first = None;
+        for (far, _) in torn.filter(|&(far, _)| self.problem.may_join(server, far)) {
+            if self.has_port(far) {
+                return Some(far);
+            }
+            first = first.or(Some(far));
+        }
+        first
+    }
+
+    /// Circuits of a server to each other now, and before.
+    fn rows(&self, server: usize) -> (&[u16], &[u16]) {
+        let row = server * self.problem.n..(server + 1) * self.problem.n;
+        (&self.search.circuits().count[row.clone()], &self.previous[row])
     }
 
     fn step(&mut self, a: usize, b: usize, more: bool) {
