@@ -20,7 +20,7 @@ IMBALANCE = {
     "forced balance": "balanced",
     "capacity 1": "balanced",
     "auxiliary": "auxiliary",
-    "bias": "auxiliary",
+    "bias": "natural",
 }
 #: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric
 COMMON: dict[str, Any] = {
@@ -104,8 +104,6 @@ class Run:
         recompute = self.values.get("recompute", "none")
         if recompute not in get_args(Scenario.model_fields["recompute"].annotation):
             recompute = "none"
-        if self.is_moe and "imbalance" not in DemandOptions.model_fields:
-            demand["source"] = "uniform"
         compute = {"precision": self.precision, **self.values.get("compute", {})}
         extra = {"compute": compute} if "compute" in Scenario.model_fields else {}
         return Scenario(
