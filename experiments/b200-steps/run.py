@@ -30,7 +30,7 @@ DEGREES = {"tp": "TP", "cp": "CP", "pp": "PP", "ep": "EP"}
 
 @dataclass(frozen=True)
 class Step:
-    """One measured step, and its prediction: total and time by category, s; or why there is none."""
+    """One measured step and its prediction, in all and by category, s; or why there is none."""
 
     values: dict[str, str]
     predicted_s: float = 0.0
@@ -68,7 +68,12 @@ def scenario(values: dict[str, str]) -> Scenario:
     """One step as a comparison: as measured, nothing overlaps and experts are filled evenly."""
     is_moe = values["model"].startswith("deepseek")
     plan: dict[str, Any] = {key: int(values[key]) for key in (*DEGREES, "micro_batches", "seq_len")}
-    plan |= {"micro_batch_size": 1, "zero1": True, "overlap_gradients": False}
+    plan |= {
+        "micro_batch_size": 1,
+        "zero1": True,
+        "overlap_gradients": False,
+        "overlap_parameters": False,
+    }
     if is_moe:
         plan |= {"expert_mode": "folded", "etp": 1}
     return Scenario(

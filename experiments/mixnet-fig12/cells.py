@@ -46,6 +46,8 @@ FREE_GBPS = 1e5
 
 #: tables of the experts' times
 _EXPERT_TIMES = ("expert_forward_ps", "expert_backward_ps")
+#: ... and of waiting for the busiest of them, which takes no time where all take the same
+_STRAGGLERS = ("straggler_forward_ps", "straggler_backward_ps")
 
 
 @dataclass(frozen=True)
@@ -185,14 +187,27 @@ class Model:
         graph = self._build(demand)
         if not self.assumptions.even_experts:
             return graph
-        even = self._build(self._matrix(np.ones_like(self.experiment.token_matrix)))
-        pairs = zip(graph.tables, even.tables, strict=True)
-        tables = tuple(other if own.name in _EXPERT_TIMES else own for own, other in pairs)
-        return dataclasses.replace(graph, tables=tables)
+        even = self._build(self._even())
+        by_name = {table.name: table.values for table in even.tables}
+        values = {name: by_name[name] for name in _EXPERT_TIMES}
+        values |= {t.name: np.zeros_like(t.values) for t in graph.tables if t.name in _STRAGGLERS}
+        tables = [
+            dataclasses.replace(table, values=values.get(table.name, table.values))
+            for table in graph.tables
+        ]
+        return dataclasses.replace(graph, tables=tuple(tables))
 
     def _matrix(self, tokens: npt.NDArray[np.int64]) -> Any:
         shape = demand_shape(self.job.model, self.job.plan)
         counts = scale_rows(tokens, shape.copies_per_rank, "matrix")
+        if shape.ranks != len(tokens):
+            counts = repeated(counts, shape.ranks, shape.experts)
+        return MatrixSource("matrix", counts, shape, provenance={}, exact=False)
+
+    def _even(self) -> Any:
+        shape = demand_shape(self.job.model, self.job.plan)
+        ones = np.ones((shape.ranks, shape.experts), dtype=np.int64)
+        counts = scale_rows(ones, shape.copies_per_rank, "matrix")
         return MatrixSource("matrix", counts, shape, provenance={}, exact=False)
 
     def _build(self, demand: Any) -> TaskGraph:
@@ -205,6 +220,20 @@ class Model:
             gpus_per_server=GPUS_PER_SERVER,
             options=WorkloadOptions(rank_level=job.plan.etp < GPUS_PER_SERVER),
         ).graph
+
+
+def repeated(counts: npt.NDArray[np.int64], ranks: int, experts: int) -> npt.NDArray[np.int64]:
+    """The matrix for more ranks than it has, as the public simulator's loader reads it.
+
+    Rank i sends rank j what rank i modulo 8 sends rank j modulo 8, undiminished: in all ranks / 8
+    times the copies that it has. A rank's share is divided over its experts.
+    """
+    size, per_rank = len(counts), experts // ranks
+    index = np.arange(ranks) % size
+    wide = counts[np.ix_(index, index)]
+    # remainders go to a rank's first experts, so that what is sent to a rank is exact
+    first = wide[:, :, None] // per_rank + (np.arange(per_rank) < wide[:, :, None] % per_rank)
+    return np.asarray(first.reshape(ranks, experts), dtype=np.int64)
 
 
 def fixed_local_times(graph: TaskGraph, bytes_per_s: float) -> TaskGraph:

@@ -31,7 +31,7 @@ COLUMNS = ("assumptions", "model", "fabric", "rate_gbps", "step_s")
 
 #: sets of assumptions that Mixtral and the wider models run under
 MIXTRAL = ("authors", "authors-even", "authors-25ms", "ours")
-WIDE = ("authors-wide", "ours")
+WIDE = ("authors-wide", "authors-wide-simulator", "ours")
 
 
 def jobs(experiment: Experiment) -> list[tuple[str, str]]:

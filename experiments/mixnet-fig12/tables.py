@@ -219,7 +219,8 @@ def wide(experiment: Experiment, steps: Steps, pair: tuple[str, str]) -> str:
     models = [*experiment.values["models"], *experiment.values["wide_models"]]
     for model in models:
         wider = model in experiment.values["wide_models"]
-        for name in ("authors-wide" if wider else "authors", "ours"):
+        wide_sets = ("authors-wide", "authors-wide-simulator")
+        for name in (*(wide_sets if wider else ("authors",)), "ours"):
             found = ratios(experiment, steps, name, model, pair)
             row = [f"{model}, {name}", *(f"{ratio:.3f}" for ratio in found)]
             rows.append([*row, f"{np.mean(found):.2f}", claims.get(model, "-")])

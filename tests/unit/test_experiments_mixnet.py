@@ -227,11 +227,23 @@ def test_even_experts_take_one_time_and_send_the_same_tokens(fig12, small, exper
     even = fig12["cells"].Model(experiment, model.name, experiment.assumptions["authors-even"])
     of_even = even.graph(0)
     assert np.array_equal(of_even.demands[0].rank_counts, graph.demands[0].rank_counts)
-    for name in ("expert_forward_ps", "expert_backward_ps"):
-        equal, uneven = table(of_even, name), table(graph, name)
+    for way in ("forward", "backward"):
+        equal = table(of_even, f"expert_{way}_ps")
         assert len(np.unique(equal)) == 1
+        # nobody waits for an expert that takes as long as all others
+        assert not table(of_even, f"straggler_{way}_ps").any()
+        uneven = table(graph, f"expert_{way}_ps") + table(graph, f"straggler_{way}_ps")
         assert len(np.unique(uneven)) > 1
         assert equal[0, 0] < uneven.max()
+
+
+def test_the_simulators_loader_repeats_the_matrix_and_divides_nothing(fig12, experiment):
+    counts = experiment.token_matrix
+    wide = fig12["cells"].repeated(counts, 32, 64)
+    assert wide.shape == (32, 64)
+    # EP32 sends four times what a rank has, and rank 17 sends rank 26 what rank 1 sends rank 2
+    assert np.array_equal(wide.sum(axis=1), np.tile(4 * counts.sum(axis=1), 4))
+    assert wide[17, 52:54].sum() == counts[1, 2]
 
 
 def test_the_fit_of_the_tables_is_exact_on_its_own_form(fig12):
