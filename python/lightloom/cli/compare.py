@@ -120,6 +120,7 @@ def _demand() -> Panel:
             option(Scenario, "demand.source", "--demand", metavar="NAME|PATH"),
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
+            option(Scenario, "demand.capacity_factor"),
             option(Scenario, "demand.deduplicate"),
         ),
     )

@@ -174,7 +174,8 @@ def expected_distinct(
     Parameters
     ----------
     tokens
-        Token copies ``(..., ranks, experts)``, rows summing to ``shape.copies_per_rank``.
+        Token copies ``(..., ranks, experts)``, rows summing to at most
+        ``shape.copies_per_rank``.
     shape
         The job's numbers of ranks, experts, tokens and top-k.
     members

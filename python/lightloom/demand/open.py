@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from lightloom.demand.capacity import CappedSource
 from lightloom.demand.generator import synthetic
 from lightloom.demand.imbalance import DemandName, parse_demand
 from lightloom.demand.matrix_file import from_matrix
@@ -53,6 +54,7 @@ def open_demand(
     resample: bool = False,
     scale: bool = False,
     layout: LogLayout = LogLayout(),  # noqa: B008
+    capacity_factor: float | None = None,
 ) -> DemandSource:
     """Make the source that a name means, for a job of a given shape.
 
@@ -68,6 +70,9 @@ def open_demand(
         For routing logs, see :func:`~lightloom.demand.routing_log.from_routing_log`.
     scale
         For token matrices, see :func:`~lightloom.demand.matrix_file.from_matrix`.
+    capacity_factor
+        Capacity of an expert over its even share, beyond which copies are dropped, see
+        :class:`~lightloom.demand.capacity.CappedSource`; nothing is dropped by default.
 
     Raises
     ------
@@ -83,9 +88,17 @@ def open_demand(
     ):
         if given and kind != needs:
             raise DemandError(f"demand '{name}' is a {kind}; '{option}' has no meaning for it")
-    name = parse_demand(name)
+    source = _open(parse_demand(name), shape, seed, (resample, scale, layout))
+    return source if capacity_factor is None else CappedSource(source, capacity_factor)
+
+
+def _open(
+    name: DemandName, shape: Shape, seed: int, options: tuple[bool, bool, LogLayout]
+) -> DemandSource:
     if isinstance(name, float):
         return imbalanced(name, shape, seed=seed)
+    resample, scale, layout = options
+    kind = kind_of(name)
     if kind == "regime":
         return synthetic(name, **vars(shape), seed=seed)
     if kind == "matrix":

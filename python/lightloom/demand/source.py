@@ -110,9 +110,10 @@ class DemandSource(Protocol):
         """Token copies, ``(len(layers), micro_batches, ranks, experts)``.
 
         Entry ``[l, m, r, e]`` counts the copies that source rank ``r`` of EP group ``group``
-        routes to expert ``e``. Rows sum to ``shape.copies_per_rank`` and no entry exceeds
-        ``shape.tokens_per_rank``. The result depends on the indices alone: not on the order of
-        calls, nor on which layers or how many micro-batches are asked for together.
+        routes to expert ``e``. Rows sum to ``shape.copies_per_rank``, or less where copies are
+        dropped, and no entry exceeds ``shape.tokens_per_rank``. The result depends on the indices
+        alone: not on the order of calls, nor on which layers or how many micro-batches are asked
+        for together.
         """
         ...
 

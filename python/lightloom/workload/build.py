@@ -124,6 +124,8 @@ def build(  # noqa: PLR0913
             raise InputError(f"{model.name} has experts: a demand source is needed")
         folded = fold_demand(model, plan, workers, demand, options, step=step)
         notes = {f"demand.{key}": text for key, text in demand.provenance.items()}
+        if folded.dropped_share:
+            notes["demand.dropped"] = f"{folded.dropped_share:.3%} of the token copies"
     job = (model, plan, options)
     return _assemble(job, workers, folded, (compute, compute_scale), notes)
 

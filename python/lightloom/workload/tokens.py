@@ -65,8 +65,10 @@ class Folded:
         Token copies that the busiest EP rank of each member computes, and all of the member's
         ranks together, ``(groups, blocks, members)``.
     copies, stayed
-        Token copies routed by all layers and micro-batches, and those of them whose expert is on
-        their own rank, which move no bytes.
+        Token copies that the experts of all layers and micro-batches compute, and those of them
+        whose expert is on their own rank, which move no bytes.
+    routed
+        Token copies that the gates route; what experts have no capacity for is dropped.
     """
 
     tokens: npt.NDArray[np.uint32]
@@ -76,6 +78,12 @@ class Folded:
     ranks_per_member: int
     copies: int = 0
     stayed: int = 0
+    routed: int = 0
+
+    @property
+    def dropped_share(self) -> float:
+        """Share of the routed copies that no expert computes."""
+        return 1 - self.copies / self.routed if self.routed else 0.0
 
     def mean_load(self) -> npt.NDArray[np.int64]:
         """Copies of the mean rank of each group, in the shape of ``slowest``, rounded up."""
@@ -155,6 +163,7 @@ def _add_group(
     folded.slowest[group, :used] = arrived.max(axis=-1)
     folded.received[group, :used] = arrived.sum(axis=-1)
     folded.copies += int(found.received.sum())
+    folded.routed += used * demand.shape.ranks * demand.shape.copies_per_rank
     folded.stayed += found.stayed
 
 

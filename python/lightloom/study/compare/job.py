@@ -252,4 +252,5 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
         seed=seed,
         resample=options.resample,
         scale=options.scale,
+        capacity_factor=options.capacity_factor,
     )

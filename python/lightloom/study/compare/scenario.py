@@ -135,6 +135,11 @@ class DemandOptions(Strict):
     scale: Switch = Field(
         False, description="Scale a token matrix to the tokens per rank of the job."
     )
+    capacity_factor: Annotated[Number, Field(gt=0, le=1e6)] | None = Field(
+        None,
+        description="Copies beyond this multiple of an expert's even share of each source rank "
+        "are dropped; none by default.",
+    )
     deduplicate: Switch = Field(
         False, description="Send one copy of a token to each destination server."
     )

@@ -186,7 +186,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
     prices, powers = job.rates.prices, job.rates.powers
     return {
         "lightloom": __version__,
-        "summary": _summary(job, samples),
+        "summary": _summary(job, samples, workload),
         "scenario": scenario.model_dump(mode="json"),
         "model": {
             "name": job.model.name,
@@ -210,7 +210,7 @@ def _sources(values: Any) -> dict[str, Any]:
     return {name: dataclasses.asdict(value) for name, value in values.items()}
 
 
-def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
+def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[str]:
     plan, model, scenario = job.plan, job.model, job.scenario
     parameters = show_count(total_parameters(model))
     active = show_count(active_parameters(model))
@@ -235,6 +235,11 @@ def _summary(job: Job, samples: Sequence[Sample]) -> list[str]:
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
     lines.append(_demand_line(job, samples))
+    if workload.folded is not None and workload.folded.dropped_share:
+        lines.append(
+            f"capacity factor {scenario.demand.capacity_factor:g}: "
+            f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
+        )
     if (packets := packet_options(scenario)) is not None:
         chosen = "each distinct" if packets.phases is None else f"{packets.phases} of each purpose"
         lines.append(
