@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name
+from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
 from lightloom.errors import InputError
 from lightloom.hardware.gpus import gpu_names
 from lightloom.inputs.fields import Choices
@@ -378,6 +378,7 @@ def _below(scenario: Scenario, folder: Path) -> Scenario:
         name: text(value, known)
         for name in ("imbalance", "source")
         if isinstance(value := getattr(scenario.demand, name), str)
+        and isinstance(parse_demand(value), str)
     }
     return scenario.model_copy(
         update={

@@ -67,6 +67,43 @@ def test_names_are_no_paths(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("", "auxiliary"),
+        ('imbalance = "balanced"', "balanced"),
+        ("imbalance = 1.3", 1.3),
+        ("imbalance = 2", 2.0),
+        ('imbalance = "1.3"', 1.3),
+        ('source = "mixtral"', "mixtral"),
+        ('imbalance = "pair"', "pair"),
+    ],
+)
+def test_one_name_says_how_balanced_the_gate_is(tmp_path, line, name):
+    assert load_study(study(tmp_path, f"{SMALL}[demand]\n{line}\n")).demand.name == name
+
+
+def test_an_imbalance_may_be_a_file_of_the_study(tmp_path):
+    text = f'{SMALL}[demand]\nimbalance = "log.jsonl"\n'
+    assert load_study(study(tmp_path, text)).demand.name == str(tmp_path / "log.jsonl")
+
+
+def test_the_same_comparison_with_another_gate(tmp_path):
+    text = f"{SMALL}[demand]\ndeduplicate = true\ncapacity_factor = 1.5\n"
+    scenario = load_study(study(tmp_path, text))
+    for name in ("balanced", "skewed", 1.4):
+        other = scenario.with_imbalance(name)
+        assert other.demand.name == name
+        assert other.demand.deduplicate
+        assert other.demand.capacity_factor == 1.5
+        assert other.model_copy(update={"demand": scenario.demand}) == scenario
+    # options of the file that is replaced are left out
+    text = f'{SMALL}[demand]\nsource = "a/log.jsonl"\nresample = true\n'
+    assert not load_study(study(tmp_path, text)).with_imbalance("skewed").demand.resample
+    with pytest.raises(InputError, match=r"at least 1, got 0\.5"):
+        scenario.with_imbalance(0.5)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("gpus = [", "S: not valid TOML: Invalid value (at end of document)"),
