@@ -55,6 +55,7 @@ class Rotor(FabricOptions):
             servers=cluster.servers,
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
+            start_up=cluster.start_up(),
             all_to_all=chosen,
             parts=parts,
             notes=(note, f"{len(slots)} slots"),

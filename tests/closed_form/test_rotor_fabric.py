@@ -6,6 +6,7 @@ from tests.simulate_graphs import Steps, graph
 
 from lightloom.errors import FabricError
 from lightloom.fabric import FABRICS, Cluster, load_fabric
+from lightloom.fabric.interconnect import Interconnect
 from lightloom.simulate import Packets, simulate
 
 SERVERS = 4
@@ -25,7 +26,9 @@ def rotor(monkeypatch):
 
     def network(**options):
         cluster = Cluster.of(gpus=8 * SERVERS, nic_gbps=400, gpu="h100")
-        return load_fabric("rotor", {"link_delay_s": LINK_S, **options}).network(cluster)
+        return load_fabric(
+            "rotor", {"link_delay_s": LINK_S, "interconnect": "ideal", **options}
+        ).network(cluster)
 
     return network
 
@@ -103,9 +106,10 @@ def test_an_all_to_all_ends_with_the_last_slot_of_a_period(rotor):
     tokens = [[[size * (a != b) for b in range(SERVERS)] for a in range(SERVERS)]]
     run = simulate(graph([Steps().all_to_all()], members=SERVERS, tokens=tokens), rotor())
     # One delegate has an eighth of what it sends and gets the rest over the NVSwitch first.
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100")
+    ideal = Interconnect.named("ideal", "h100")
+    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=ideal)
     gpu = cluster.nvlink_gbps * 1e9 / 8
-    scatter_s = cluster.nvlink_latency_s + size * 7 / 8 / gpu
+    scatter_s = ideal.nvlink_all_to_all_start_up_s + size * 7 / 8 / gpu
     last = PERIOD_S - HOLD_S + size / CIRCUIT + LINK_S + scatter_s
     assert run.step_time_s == pytest.approx(last, abs=1e-9)
     assert run.purpose_bytes["ep"]["scheduled"] == SERVERS * (SERVERS - 1) * size

@@ -1,7 +1,8 @@
 //! The demand of an all-to-all as bytes, and its share between workers.
 
+use crate::lower::Copies;
 use crate::network::equal_shares;
-use lightloom_model::{GroupId, Payload, TaskGraph};
+use lightloom_model::{AllToAll, GroupId, Payload, TaskGraph};
 
 /// Writes bytes from member to member, row-major, into `demand`. The diagonal stays in the server.
 pub(crate) fn member_demand(
@@ -92,8 +93,13 @@ pub(crate) fn remote_bytes(
     payload: Payload,
     group: GroupId,
     members: usize,
-    by_rank: bool,
+    spread: AllToAll,
 ) -> u128 {
+    let by_rank = match spread {
+        AllToAll::Flat => true,
+        AllToAll::Rail => copies(graph, payload) == Copies::Each,
+        AllToAll::Hierarchical => false,
+    };
     let Payload::Block { demand, block, unit_bytes, .. } = payload else {
         let mut demand = Vec::new();
         let ranks = if by_rank { ranks_per_worker(graph) } else { 1 };
@@ -107,6 +113,20 @@ pub(crate) fn remote_bytes(
     let cell = group.index() * table.blocks as usize + block as usize;
     let counts = &counts[cell * size * size..(cell + 1) * size * size];
     u128::from(remote(counts, members, ranks)) * u128::from(unit_bytes)
+}
+
+/// How often a token crosses the network, and who then copies it.
+pub(crate) fn copies(graph: &TaskGraph, payload: Payload) -> Copies {
+    match payload {
+        Payload::Block { demand, transposed, .. } if graph.demands[demand.index()].deduplicated => {
+            if transposed {
+                Copies::BeforeLeaving
+            } else {
+                Copies::OnArrival
+            }
+        }
+        _ => Copies::Each,
+    }
 }
 
 /// Ranks per worker, at least 1.
@@ -142,6 +162,6 @@ mod tests {
         // Of 5 bytes of each rank, 2 go to the ranks of the other member from the first member's
         // ranks and 3 from the second member's.
         assert_eq!(remote(&demand, 2, 2), 2 + 2 + 3 + 3);
-        assert_eq!(remote_bytes(&graph, Payload::Bytes(10), GroupId(0), 2, true), 10);
+        assert_eq!(remote_bytes(&graph, Payload::Bytes(10), GroupId(0), 2, AllToAll::Flat), 10);
     }
 }

@@ -7,7 +7,8 @@ use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::index::{GroupKey, Index};
 use crate::network::{Fabric, Placement};
 use lightloom_model::{
-    Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind, WorkerId,
+    AllToAll, Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind,
+    WorkerId,
 };
 use rustc_hash::FxHashSet;
 
@@ -25,8 +26,8 @@ pub(crate) struct Step<'a> {
     pub placement: &'a Placement,
     /// What carries their bytes.
     pub fabric: &'a Fabric,
-    /// Whether all-to-alls move data rank by rank.
-    pub by_rank: bool,
+    /// How all-to-alls are spread.
+    pub spread: AllToAll,
 }
 
 impl Step<'_> {
@@ -81,7 +82,7 @@ impl Step<'_> {
             }
             if collective.kind == CollectiveKind::AllToAll {
                 let payload = collective.payload;
-                total += remote_bytes(self.graph, payload, group, members.len(), self.by_rank);
+                total += remote_bytes(self.graph, payload, group, members.len(), self.spread);
                 self.need_all_to_all_routes(payload, GroupKey { family, group })?;
                 continue;
             }

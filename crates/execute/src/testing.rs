@@ -5,8 +5,8 @@ use crate::parts::{Direct, Eps};
 use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Collective, CollectiveKind,
     DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll, GroupFamily, Inside,
-    NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role, SwitchTiming, Task,
-    TaskGraph, TaskKind, WorkerId,
+    NvSwitch, Ocs, Payload, Policy, Rate, Reconfigure, RelayChunk, Role, StartUp, SwitchTiming,
+    Task, TaskGraph, TaskKind, WorkerId,
 };
 use std::sync::Arc;
 
@@ -172,7 +172,8 @@ pub fn packet(servers: u32) -> Network {
     Network {
         servers,
         gpus_per_server: 8,
-        nvswitch: NvSwitch { gpu_rate: Rate(3600 * GBPS), latency: Duration(2_000_000) },
+        nvswitch: NvSwitch::uniform(Rate(3600 * GBPS), Duration(2_000_000)),
+        start_up: StartUp::default(),
         parts: vec![Arc::new(eps(servers))],
         all_to_all: AllToAll::Flat,
     }

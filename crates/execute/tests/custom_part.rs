@@ -9,7 +9,7 @@ use lightloom_flowsim::LinkId;
 use lightloom_kernel::Silent;
 use lightloom_model::{
     AllToAll, Amount, Category, CategoryUse, Duration, Invalid, NvSwitch, Peer, Rate, Role, RoleId,
-    Tag, Task, TaskGraph, TaskKind, Time, WorkerId,
+    StartUp, Tag, Task, TaskGraph, TaskKind, Time, WorkerId,
 };
 use lightloom_packetsim::Cable;
 use std::sync::Arc;
@@ -75,7 +75,8 @@ fn network(rate: u64) -> Network {
     Network {
         servers: 4,
         gpus_per_server: 8,
-        nvswitch: NvSwitch { gpu_rate: Rate(8_000_000_000_000), latency: Duration(US) },
+        nvswitch: NvSwitch::uniform(Rate(8_000_000_000_000), Duration(US)),
+        start_up: StartUp::default(),
         parts: vec![Arc::new(Bus { rate: Rate(rate), delay: Duration(3 * US) })],
         all_to_all: AllToAll::Hierarchical,
     }

@@ -13,7 +13,7 @@ pub mod task_graph;
 pub mod units;
 
 pub use choice::Choice;
-pub use network::{AllToAll, Circuit, NvSwitch};
+pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{
     Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
 };

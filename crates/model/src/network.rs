@@ -2,7 +2,7 @@
 //! circuits.
 
 use crate::choices;
-use crate::units::{Duration, Rate};
+use crate::units::{Bytes, Duration, Rate};
 
 choices! {
     /// How the all-to-all is spread over the NICs of a server.
@@ -14,13 +14,63 @@ choices! {
     }
 }
 
+/// How long operations of one kind take inside a server: the latency, then the bytes of the busiest
+/// GPU at the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalPace {
+    /// Rate that one GPU reaches, per direction.
+    pub gpu_rate: Rate,
+    /// Start-up latency of one operation.
+    pub latency: Duration,
+}
+
+impl LocalPace {
+    /// Time in which the busiest GPU moves this many bytes; none for none.
+    pub fn time(&self, bytes_per_gpu: u64) -> Duration {
+        if bytes_per_gpu == 0 {
+            return Duration::ZERO;
+        }
+        self.latency + self.gpu_rate.transmission(Bytes(bytes_per_gpu))
+    }
+}
+
 /// The scale-up network inside a server: a non-blocking crossbar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NvSwitch {
-    /// Rate of one GPU, per direction.
-    pub gpu_rate: Rate,
-    /// Start-up latency of one local collective or copy.
-    pub latency: Duration,
+    /// Of all-to-alls, and of copies from GPU to GPU.
+    pub all_to_all: LocalPace,
+    /// Of collectives that gather or reduce.
+    pub gather: LocalPace,
+}
+
+impl NvSwitch {
+    /// One pace for everything.
+    pub fn uniform(gpu_rate: Rate, latency: Duration) -> Self {
+        let pace = LocalPace { gpu_rate, latency };
+        Self { all_to_all: pace, gather: pace }
+    }
+}
+
+/// What software takes to begin operations between servers, before or alongside the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StartUp {
+    /// Of a message, and of every step of a ring, over the network.
+    pub message: Duration,
+    /// Of an all-to-all.
+    pub all_to_all: Duration,
+    /// More of it for each rank in other servers that a rank sends to.
+    pub peer: Duration,
+    /// More of it where a rank sends to others of its server, too, or across rails.
+    pub mixed: Duration,
+}
+
+impl StartUp {
+    /// Of an all-to-all in which every rank sends to this many ranks of other servers.
+    pub fn of_all_to_all(&self, peers: u32, is_mixed: bool) -> Duration {
+        let mixed = if is_mixed { self.mixed } else { Duration::ZERO };
+        let peers = Duration(self.peer.0.saturating_mul(u64::from(peers)));
+        Duration(self.all_to_all.0.saturating_add(mixed.0).saturating_add(peers.0))
+    }
 }
 
 /// A bundle of parallel direct links between two servers, duplex.

@@ -73,6 +73,7 @@ struct DemandColumns {
     counts: Flat<u32>,
     ranks_per_member: u32,
     rank_counts: Option<Flat<u32>>,
+    deduplicated: bool,
 }
 
 /// `WorkerTable`.
@@ -138,6 +139,7 @@ impl GraphColumns {
                     counts: demand.counts.0,
                     ranks_per_member: demand.ranks_per_member,
                     rank_counts: demand.rank_counts.map_or_else(Vec::new, |counts| counts.0),
+                    deduplicated: demand.deduplicated,
                 })
                 .collect(),
             tables: (self.tables.into_iter())

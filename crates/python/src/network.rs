@@ -6,8 +6,8 @@ use crate::execute::NetworkInvalid;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{Cycle, Direct, Eps, Route, ScheduledCircuits, Slot};
 use lightloom_model::{
-    AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, NvSwitch, Ocs,
-    Policy, Rate, Reconfigure, RelayChunk, SwitchTiming,
+    AllToAll, Allocator, Choice, Circuit, Duration, Failures, Fibers, FirstAllToAll, LocalPace,
+    NvSwitch, Ocs, Policy, Rate, Reconfigure, RelayChunk, StartUp, SwitchTiming,
 };
 use numpy::{AllowTypeChange, Element, PyArrayLikeDyn};
 use pyo3::exceptions::PyValueError;
@@ -33,6 +33,7 @@ struct Attributes<'py> {
     servers: u32,
     gpus_per_server: u32,
     nvswitch: PyNvSwitch,
+    start_up: PyStartUp,
     all_to_all: Name<AllToAll>,
     parts: Vec<Bound<'py, PyAny>>,
 }
@@ -41,6 +42,41 @@ struct Attributes<'py> {
 struct PyNvSwitch {
     gpu_rate_bps: u64,
     latency_ps: u64,
+    gather_rate_bps: Option<u64>,
+    gather_latency_ps: Option<u64>,
+}
+
+impl From<PyNvSwitch> for NvSwitch {
+    fn from(inside: PyNvSwitch) -> Self {
+        let PyNvSwitch { gpu_rate_bps, latency_ps, gather_rate_bps, gather_latency_ps } = inside;
+        let pace = |rate, latency| LocalPace { gpu_rate: Rate(rate), latency: Duration(latency) };
+        Self {
+            all_to_all: pace(gpu_rate_bps, latency_ps),
+            gather: pace(
+                gather_rate_bps.unwrap_or(gpu_rate_bps),
+                gather_latency_ps.unwrap_or(latency_ps),
+            ),
+        }
+    }
+}
+
+#[derive(FromPyObject)]
+struct PyStartUp {
+    message_ps: u64,
+    all_to_all_ps: u64,
+    peer_ps: u64,
+    mixed_ps: u64,
+}
+
+impl From<PyStartUp> for StartUp {
+    fn from(start_up: PyStartUp) -> Self {
+        Self {
+            message: Duration(start_up.message_ps),
+            all_to_all: Duration(start_up.all_to_all_ps),
+            peer: Duration(start_up.peer_ps),
+            mixed: Duration(start_up.mixed_ps),
+        }
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for PyNetwork {
@@ -48,11 +84,11 @@ impl<'py> FromPyObject<'_, 'py> for PyNetwork {
 
     fn extract(network: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let found: Attributes<'py> = read(&network)?;
-        let PyNvSwitch { gpu_rate_bps, latency_ps } = found.nvswitch;
         Ok(Self(Network {
             servers: found.servers,
             gpus_per_server: found.gpus_per_server,
-            nvswitch: NvSwitch { gpu_rate: Rate(gpu_rate_bps), latency: Duration(latency_ps) },
+            nvswitch: found.nvswitch.into(),
+            start_up: found.start_up.into(),
             parts: found.parts.iter().map(part).collect::<PyResult<_>>()?,
             all_to_all: found.all_to_all.0,
         }))

@@ -83,6 +83,7 @@ def packet_network(
         servers=cluster.servers,
         gpus_per_server=cluster.gpus_per_server,
         nvswitch=cluster.nvswitch(),
+        start_up=cluster.start_up(),
         all_to_all=chosen,
         parts=(eps,),
         notes=(note,),

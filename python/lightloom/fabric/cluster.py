@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lightloom.errors import FabricError
-from lightloom.fabric.defaults import cluster_defaults
-from lightloom.fabric.network import NvSwitch
+from lightloom.fabric.interconnect import Interconnect, cluster_defaults
+from lightloom.fabric.network import NvSwitch, StartUp
 from lightloom.fabric.options import MAXIMUM
 from lightloom.hardware import load_gpu
 from lightloom.units import to_bps, to_ps
@@ -34,8 +34,8 @@ class Cluster:
         Name of the GPU in the hardware catalog.
     nvlink_gbps
         Rate of one GPU into the NVSwitch, per direction.
-    nvlink_latency_s
-        Start-up latency of one local collective or copy.
+    interconnect
+        Which share of these rates is reached, and start-up times.
     gpus_per_server, nics_per_server
         In every server.
     link_delay_s
@@ -51,7 +51,7 @@ class Cluster:
     nic_gbps: float
     gpu: str
     nvlink_gbps: float
-    nvlink_latency_s: float
+    interconnect: Interconnect
     gpus_per_server: int = 8
     nics_per_server: int = 8
     link_delay_s: float = 1e-6
@@ -63,12 +63,11 @@ class Cluster:
         for name in ("nic_gbps", "nvlink_gbps"):
             value = getattr(self, name)
             _require(0 < value <= MAXIMUM, name, value, f"a rate above 0, up to {MAXIMUM:.0e} Gb/s")
-        for name in ("nvlink_latency_s", "link_delay_s"):
-            value = getattr(self, name)
-            _require(0 <= value <= MAXIMUM, name, value, "a time of 0 s or more")
+        delay_s = self.link_delay_s
+        _require(0 <= delay_s <= MAXIMUM, "link_delay_s", delay_s, "a time of 0 s or more")
 
     @classmethod
-    def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: float) -> Self:
+    def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: Any) -> Self:
         """Return a cluster of a GPU from the catalog, what is not given from its data.
 
         Parameters
@@ -88,7 +87,7 @@ class Cluster:
         defaults = cluster_defaults()
         known: dict[str, Any] = {
             "nvlink_gbps": load_gpu(gpu).nvlink_rate_gbps,
-            "nvlink_latency_s": defaults["nvlink_latency_s"].value,
+            "interconnect": Interconnect.named("measured", gpu),
             "link_delay_s": defaults["link_delay_s"].value,
             **others,
         }
@@ -111,8 +110,12 @@ class Cluster:
 
     @property
     def nic_rate_bps(self) -> int:
-        """Rate of one NIC in whole bits per second."""
-        return to_bps(self.nic_gbps)
+        """Rate that one NIC reaches, in whole bits per second."""
+        return self.effective_nic_bps(self.nic_gbps)
+
+    def effective_nic_bps(self, nic_gbps: float) -> int:
+        """Return what a NIC of a given rate reaches, in whole bits per second."""
+        return to_bps(nic_gbps * self.interconnect.nic_efficiency)
 
     @property
     def link_delay_ps(self) -> int:
@@ -121,7 +124,23 @@ class Cluster:
 
     def nvswitch(self) -> NvSwitch:
         """Return the inside of a server, for the core."""
-        return NvSwitch(to_bps(self.nvlink_gbps), to_ps(self.nvlink_latency_s))
+        found = self.interconnect
+        return NvSwitch(
+            gpu_rate_bps=to_bps(self.nvlink_gbps * found.nvlink_all_to_all_efficiency),
+            latency_ps=to_ps(found.nvlink_all_to_all_start_up_s),
+            gather_rate_bps=to_bps(self.nvlink_gbps * found.nvlink_gather_efficiency),
+            gather_latency_ps=to_ps(found.nvlink_gather_start_up_s),
+        )
+
+    def start_up(self) -> StartUp:
+        """Return what software takes to begin operations between servers, for the core."""
+        found = self.interconnect
+        return StartUp(
+            message_ps=to_ps(found.message_start_up_s),
+            all_to_all_ps=to_ps(found.all_to_all_start_up_s),
+            peer_ps=to_ps(found.all_to_all_peer_s),
+            mixed_ps=to_ps(found.all_to_all_mixed_s),
+        )
 
 
 def _require(condition: bool, name: str, value: float, expected: str) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
-from lightloom.fabric.options import Count, Label, OptionalPositive, Options
+from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect
+from lightloom.fabric.options import Count, Label, OptionalPositive, Options, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: how an all-to-all is spread, or whatever is best
 AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
+#: what is assumed of the rates that NVLink and NICs reach
+InterconnectChoice = Annotated[str, OneOf(INTERCONNECTS)]
 
 
 class FabricOptions(Options):
@@ -52,6 +55,14 @@ class FabricOptions(Options):
     link_delay_s: OptionalPositive = Field(
         None, description="Propagation delay of a link; by default that of the cluster."
     )
+    interconnect: InterconnectChoice | None = Field(
+        None,
+        description="Rates that NVLink and NICs reach, and start-up times: 'measured', or 'ideal'"
+        " as in papers' simulations; by default those of the cluster.",
+    )
+    nic_efficiency: Share | None = Field(
+        None, description="Share of a NIC's rate that is reached; by default as measured."
+    )
 
     @property
     def name(self) -> str:
@@ -60,7 +71,7 @@ class FabricOptions(Options):
 
     def adapt(self, cluster: Cluster) -> Cluster:
         """Return the cluster with this fabric's own servers, NICs and rates; idempotent."""
-        own = {
+        own: dict[str, Any] = {
             name: value
             for name in (
                 "gpus_per_server",
@@ -71,6 +82,11 @@ class FabricOptions(Options):
             )
             if (value := getattr(self, name)) is not None
         }
+        if self.interconnect is not None:
+            own["interconnect"] = Interconnect.named(self.interconnect, cluster.gpu)
+        if self.nic_efficiency is not None:
+            links = own.get("interconnect", cluster.interconnect)
+            own["interconnect"] = dataclasses.replace(links, nic_efficiency=self.nic_efficiency)
         return dataclasses.replace(cluster, **own)
 
     def parameters(self) -> dict[str, Any]:

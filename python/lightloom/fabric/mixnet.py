@@ -38,7 +38,7 @@ from lightloom.schedule import (
     allocate_region,
     parse_failures,
 )
-from lightloom.units import to_bps, to_ps
+from lightloom.units import to_ps
 
 
 def exact_circuits(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
@@ -115,6 +115,7 @@ class MixNet(MixNetOptions):
             servers=cluster.servers,
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
+            start_up=cluster.start_up(),
             all_to_all=chosen,
             parts=(eps_of(tree, self._eps_cluster(cluster)), self._ocs(cluster, region)),
             notes=(
@@ -172,7 +173,7 @@ class MixNet(MixNetOptions):
         fixed_s, per_pair_s = self.switching_s()
         return Ocs(
             degree=self.degree,
-            nic_rate_bps=to_bps(cluster.nic_gbps),
+            nic_rate_bps=cluster.nic_rate_bps,
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
             allocator="best" if self.allocator == "exact" else self.allocator,

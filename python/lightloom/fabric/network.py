@@ -20,10 +20,31 @@ from lightloom.schedule import Failures
 
 @dataclass(frozen=True)
 class NvSwitch:
-    """Inside a server; ``gpu_rate_bps`` per GPU and direction."""
+    """Inside a server; rates are those that one GPU reaches, per direction.
+
+    The first two are of all-to-alls and copies, ``gather_rate_bps`` and ``gather_latency_ps`` of
+    collectives that gather or reduce: the same where not given.
+    """
 
     gpu_rate_bps: int
     latency_ps: int
+    gather_rate_bps: int | None = None
+    gather_latency_ps: int | None = None
+
+
+@dataclass(frozen=True)
+class StartUp:
+    """What software takes to begin operations between servers.
+
+    ``message_ps`` for a message, and for each step of a ring; ``all_to_all_ps`` for an all-to-all,
+    ``peer_ps`` more for each rank of other servers that a rank sends to, ``mixed_ps`` more where it
+    also sends to ranks of its own server or across rails.
+    """
+
+    message_ps: int = 0
+    all_to_all_ps: int = 0
+    peer_ps: int = 0
+    mixed_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,6 +157,7 @@ class Network:
     all_to_all: str
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    start_up: StartUp = StartUp()
 
     def part(self, kind: type[AnyPart]) -> AnyPart | None:
         """Return the part of this class, if the network has one."""

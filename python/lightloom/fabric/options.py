@@ -60,6 +60,8 @@ OptionalQuantity = Annotated[
 OptionalPositive = Annotated[
     Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
 ]
+#: a share of a whole, not nothing of it
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]

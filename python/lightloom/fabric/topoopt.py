@@ -25,8 +25,8 @@ from lightloom.fabric.base import check_layout, circuit_all_to_all
 from lightloom.fabric.bill import Bill, Counting, Line, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
-from lightloom.fabric.defaults import cluster_defaults
 from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.interconnect import cluster_defaults
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.options import MAXIMUM, Count, OptionalQuantity, Switch
 from lightloom.hardware import switch_technology
@@ -83,6 +83,7 @@ class TopoOpt(FabricOptions):
             servers=cluster.servers,
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
+            start_up=cluster.start_up(),
             all_to_all=chosen,
             parts=(self._direct(cluster, context),),
             notes=(note, f"{cluster.nics_per_server} circuits per server, fixed for the job"),

@@ -292,12 +292,13 @@ class TaskGraphBuilder:
         *,
         ranks_per_member: int = 0,
         rank_counts: npt.NDArray[Any] | None = None,
+        deduplicated: bool = False,
     ) -> int:
         """Add a demand table, ``(groups, blocks, members, members)``; returns its index."""
         fine = None if rank_counts is None else np.asarray(rank_counts, dtype=np.uint32)
         table = np.asarray(counts, dtype=np.uint32)
         self._demands.append(
-            DemandTable(name, family, table.shape[1], table, ranks_per_member, fine)
+            DemandTable(name, family, table.shape[1], table, ranks_per_member, fine, deduplicated)
         )
         return len(self._demands) - 1
 

@@ -212,6 +212,9 @@ class DemandTable:
     ranks_per_member, rank_counts
         ``(groups, blocks, ranks, ranks)`` for fabrics that move data NIC by NIC; 0 and ``None``
         without.
+    deduplicated
+        Whether counts between members are of tokens, each sent once to a member and copied there
+        (those copies are on the diagonal), and counts between ranks of tokens sent once to a rank.
     """
 
     name: str
@@ -220,6 +223,7 @@ class DemandTable:
     counts: Ints32
     ranks_per_member: int = 0
     rank_counts: Ints32 | None = None
+    deduplicated: bool = False
 
 
 @dataclass(frozen=True)

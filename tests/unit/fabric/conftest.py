@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from lightloom.fabric import Cluster, FabricContext
+from lightloom.fabric.interconnect import Interconnect
 from lightloom.workload.task_graph import Layout
 
 
 @pytest.fixture
 def cluster():
-    """A thousand GPUs as in the papers."""
-    return Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
+    """A thousand GPUs as in the papers, at the rates of the vendors."""
+    ideal = Interconnect.named("ideal", "h100")
+    return Cluster.of(gpus=1024, nic_gbps=400, gpu="h100", interconnect=ideal)
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 import pytest
 
 from lightloom.errors import FabricError, HardwareError
-from lightloom.fabric import Cluster
-from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric import Cluster, FatTree
+from lightloom.fabric.interconnect import Interconnect, cluster_defaults, interconnect_values
+from lightloom.fabric.network import NvSwitch, StartUp
 from lightloom.hardware import load_gpu
 
 
@@ -16,23 +17,72 @@ def test_the_last_server_may_be_used_in_part():
 def test_what_is_not_given_comes_from_the_data():
     cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h800")
     assert cluster.nvlink_gbps == load_gpu("h800").nvlink_rate_gbps
-    assert cluster.nvlink_latency_s == cluster_defaults()["nvlink_latency_s"].value
+    measured = {name: found.value for name, found in interconnect_values("h800").items()}
+    assert vars(cluster.interconnect) == measured
     assert cluster.link_delay_s == 1e-6
     assert Cluster.of(gpus=8, nic_gbps=400, gpu="h800", nvlink_gbps=7.0).nvlink_gbps == 7
 
 
 def test_assumptions_say_so():
     defaults = cluster_defaults()
-    assert defaults["nvlink_latency_s"].assumed
+    assert defaults["ideal_nvlink_latency_s"].assumed
     assert not defaults["link_delay_s"].assumed
+    assert not any(found.assumed for found in interconnect_values("h100").values())
 
 
 def test_whole_bits_and_picoseconds_for_the_core():
-    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", nvlink_latency_s=2e-6)
-    assert cluster.nic_rate_bps == 400_000_000_000
+    links = Interconnect(
+        nvlink_all_to_all_efficiency=0.75,
+        nvlink_all_to_all_start_up_s=3e-6,
+        nvlink_gather_efficiency=0.5,
+        nvlink_gather_start_up_s=2e-6,
+        nic_efficiency=0.9,
+        message_start_up_s=14e-6,
+        all_to_all_start_up_s=22e-6,
+        all_to_all_peer_s=1e-6,
+        all_to_all_mixed_s=80e-6,
+    )
+    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=links)
+    assert cluster.nic_rate_bps == 360_000_000_000
     assert cluster.link_delay_ps == 1_000_000
+    rate, us = 3_600_000_000_000, 1_000_000
+    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, rate // 2, 2 * us)
+    assert cluster.start_up() == StartUp(14 * us, 22 * us, us, 80 * us)
+
+
+def test_the_ideal_interconnect_is_the_vendors():
+    ideal = Interconnect.named("ideal", "h100")
+    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=ideal)
+    assert cluster.nic_rate_bps == 400_000_000_000
     assert cluster.nvswitch().gpu_rate_bps == 3_600_000_000_000
-    assert cluster.nvswitch().latency_ps == 2_000_000
+    assert cluster.start_up() == StartUp()
+    assert (
+        FatTree(interconnect="ideal").adapt(Cluster.of(gpus=8, nic_gbps=400, gpu="h100")) == cluster
+    )
+
+
+def test_every_gpu_has_what_was_measured_for_it_or_the_default():
+    of = lambda gpu: Interconnect.named("measured", gpu)  # noqa: E731
+    assert of("h100") == of("a100") != of("b200")
+    assert of("b200").nic_efficiency == of("h100").nic_efficiency
+
+
+def test_a_fabric_may_have_other_nics():
+    cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100")
+    assert FatTree(nic_efficiency=0.5).adapt(cluster).nic_rate_bps == 200_000_000_000
+    both = FatTree(nic_efficiency=0.5, interconnect="ideal").adapt(cluster)
+    assert (both.nic_rate_bps, both.start_up()) == (200_000_000_000, StartUp())
+
+
+@pytest.mark.parametrize(("values", "text"), [
+    ({"nic_efficiency": 1.01}, "nic_efficiency = 1.01: expected a share above 0, up to 1"),
+    ({"nic_efficiency": 0}, "nic_efficiency = 0: expected a share above 0, up to 1"),
+    ({"message_start_up_s": -1e-6}, "message_start_up_s = -1e-06: expected a time from 0 to 1 s"),
+])  # fmt: skip
+def test_impossible_efficiencies_are_refused(values, text):
+    with pytest.raises(FabricError) as error:
+        Interconnect(**values)
+    assert str(error.value) == text
 
 
 @pytest.mark.parametrize(("options", "text"), [

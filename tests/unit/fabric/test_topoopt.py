@@ -8,7 +8,7 @@ import pytest
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, FabricContext, RingDemand, TopoOpt
-from lightloom.fabric.defaults import cluster_defaults
+from lightloom.fabric.interconnect import Interconnect, cluster_defaults
 from lightloom.fabric.network import Direct, Eps, Ocs
 from lightloom.fabric.topoopt import _all_pairs
 from lightloom.workload.task_graph import Layout
@@ -16,7 +16,8 @@ from lightloom.workload.task_graph import Layout
 
 @pytest.fixture
 def small():
-    return Cluster.of(gpus=64, nic_gbps=400, gpu="h100")
+    ideal = Interconnect.named("ideal", "h100")
+    return Cluster.of(gpus=64, nic_gbps=400, gpu="h100", interconnect=ideal)
 
 
 def paths(direct):

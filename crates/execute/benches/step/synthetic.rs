@@ -6,8 +6,8 @@ use lightloom_model::{
     AllToAll, Allocator, Amount, Category, CategoryId, CategoryUse, Circuit, Collective,
     CollectiveKind, DemandId, DemandTable, Duration, Failures, FamilyId, FirstAllToAll,
     GroupFamily, Handle, Inside, NvSwitch, Ocs, Payload, Peer, Policy, Rate, Reconfigure,
-    RelayChunk, Role, RoleId, SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind, WorkerId,
-    WorkerTable,
+    RelayChunk, Role, RoleId, StartUp, SwitchTiming, TableId, Tag, Task, TaskGraph, TaskKind,
+    WorkerId, WorkerTable,
 };
 use std::sync::Arc;
 
@@ -300,7 +300,8 @@ fn packet(job: &Job, eps: Eps) -> Network {
     Network {
         servers: job.servers(),
         gpus_per_server: 8,
-        nvswitch: NvSwitch { gpu_rate: Rate(3600 * GBPS), latency: Duration(10 * US) },
+        nvswitch: NvSwitch::uniform(Rate(3600 * GBPS), Duration(10 * US)),
+        start_up: StartUp::default(),
         parts: vec![Arc::new(eps)],
         all_to_all: AllToAll::Flat,
     }

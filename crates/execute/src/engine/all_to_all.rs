@@ -6,13 +6,14 @@
 //!
 //! ```text
 //! start   = max(arrival, circuits up)
-//! sent    = start + gather
+//! sent    = start + start-up + gather
 //! inbound = max over senders (flow end + path latency; for no bytes, the sender's `sent`)
 //! done    = max(sent + local, max(inbound, start) + scatter)
 //! ```
 //!
 //! Gather, local and scatter each take the NVSwitch latency plus the bytes of the busiest GPU over
-//! its rate, or nothing for no bytes. Sends need not end for a member to resume.
+//! its rate, or nothing for no bytes. The start-up grows with the ranks that a rank sends to. Sends
+//! need not end for a member to resume.
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
@@ -21,9 +22,10 @@ use super::owner::{Event, Owner};
 use super::streams::StreamId;
 use crate::circuits::Circuits;
 use crate::critical_path::CriticalPath;
-use crate::demand::{member_demand, rank_demand};
+use crate::demand::{copies, member_demand, rank_demand};
 use crate::index::{GroupKey, Turn};
 use crate::lower::{AllToAllDemand, Lowerer, Lowering};
+use crate::network::Fabric;
 use crate::slab::Slab;
 use lightloom_model::{Collective, Duration, Payload, Task, TaskGraph, TaskIndex, Time, WorkerId};
 use rustc_hash::FxHashMap;
@@ -98,6 +100,13 @@ impl<'a> AllToAll<'a> {
         graph.families[self.group.family.index()].members(self.group.group)
     }
 
+    /// From the start of a member to its first byte on the network: start-up and gather.
+    fn until_sent(&self, fabric: &Fabric, place: u32) -> Duration {
+        let Lowering { peers, is_mixed, gather, .. } = &self.lowering;
+        let start_up = fabric.start_up().of_all_to_all(*peers, *is_mixed);
+        start_up + fabric.nvswitch().all_to_all.time(gather[place as usize])
+    }
+
     /// Something from a sender arrives at a member.
     fn hear(&mut self, to: u32, from: u32, arrival: Time) {
         let member = &mut self.members[to as usize];
@@ -123,8 +132,6 @@ pub(super) struct Over {
 #[derive(Debug)]
 pub(super) struct AllToAlls<'a> {
     lowerer: Lowerer,
-    /// Whether data moves rank by rank.
-    by_rank: bool,
     entries: Slab<AllToAll<'a>>,
     /// Per family, the place of its first group in `active`.
     first_group: Vec<u32>,
@@ -142,7 +149,7 @@ pub(super) struct AllToAlls<'a> {
 
 impl<'a> AllToAlls<'a> {
     /// None yet.
-    pub(super) fn new(graph: &TaskGraph, lowerer: Lowerer, by_rank: bool) -> Self {
+    pub(super) fn new(graph: &TaskGraph, lowerer: Lowerer) -> Self {
         let mut groups = 0;
         let mut first_group = Vec::with_capacity(graph.families.len());
         for family in &graph.families {
@@ -151,7 +158,6 @@ impl<'a> AllToAlls<'a> {
         }
         Self {
             lowerer,
-            by_rank,
             entries: Slab::default(),
             first_group,
             active: vec![Vec::new(); groups as usize],
@@ -278,10 +284,10 @@ impl<'a> AllToAlls<'a> {
         member.path.charge(context.index.reconfiguration, member.switching);
         member.start = Some(start);
         self.exposed += u128::from(member.switching.0);
-        let gather = context.fabric.local_time(entry.lowering.gather[place as usize]);
-        if start + gather > context.now {
+        let sent = start + entry.until_sent(&context.fabric, place);
+        if sent > context.now {
             let event = Event::Dispatch { all_to_all: number, place };
-            context.schedule(start + gather, event);
+            context.schedule(sent, event);
         } else {
             self.dispatch(context, number, place);
         }
@@ -303,7 +309,7 @@ impl<'a> AllToAlls<'a> {
         let (mut demand, mut ranks) = (Vec::new(), Vec::new());
         let payload = payload(task);
         member_demand(context.graph, payload, group, members.len(), &mut demand);
-        if self.by_rank && context.placement.ranks > 1 {
+        if self.lowerer.is_by_rank() && context.placement.ranks > 1 {
             let own = context.placement.ranks;
             rank_demand(context.graph, payload, group, members.len(), own, &mut ranks);
         }
@@ -312,7 +318,9 @@ impl<'a> AllToAlls<'a> {
             circuits.enter(region);
         }
         let (rank_demand, placement) = (ranks.as_slice(), &context.placement);
-        let all_to_all = AllToAllDemand { group, members, demand: &demand, rank_demand, placement };
+        let copies = copies(context.graph, payload);
+        let demand = demand.as_slice();
+        let all_to_all = AllToAllDemand { group, members, demand, rank_demand, copies, placement };
         let lowering = &mut entry.lowering;
         self.lowerer.lower(&all_to_all, (&mut context.fabric, circuits), lowering);
         let purpose = context.purpose(task);
@@ -371,9 +379,10 @@ impl<'a> AllToAlls<'a> {
         if member.done || member.senders_left > 0 || member.inbound_left > 0 {
             return;
         }
-        let time = |bytes: &[u64]| context.fabric.local_time(bytes[place as usize]);
+        let pace = context.fabric.nvswitch().all_to_all;
+        let time = |bytes: &[u64]| pace.time(bytes[place as usize]);
         let lowering = &entry.lowering;
-        let local = start + time(&lowering.gather) + time(&lowering.local);
+        let local = start + entry.until_sent(&context.fabric, place) + time(&lowering.local);
         let scattered = member.inbound.max(start) + time(&lowering.scatter);
         let done = local.max(scattered);
         let sender = &entry.members[member.inbound_from as usize];

@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
 
     /// How long the part of a collective inside a worker takes.
     pub(super) fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
-        self.fabric.local_time(self.graph.amount(inside.per_gpu, worker))
+        self.fabric.nvswitch().gather.time(self.graph.amount(inside.per_gpu, worker))
     }
 
     /// Bytes that all GPUs of a worker move inside it.

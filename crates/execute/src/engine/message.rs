@@ -1,7 +1,8 @@
 //! Messages: asynchronous transfers from one worker to another.
 //!
-//! Arrival is when the last byte has left plus the latency of the longest of the paths taken. A
-//! receiver that waits is idle until the message is sent; the rest it spends on the transfer.
+//! Arrival is when the last byte has left plus the latency of the longest of the paths taken and,
+//! if it crossed the network, the start-up of a message. A receiver that waits is idle until the
+//! message is sent; the rest it spends on the transfer.
 
 use super::context::{Context, Step, record};
 use super::owner::Owner;
@@ -83,7 +84,7 @@ impl<'a> Messages<'a> {
             context.ledger.send(purpose, path, share.bytes);
             let latency = if path.part == PartId::INSIDE {
                 let gpus = u64::from(context.placement.gpus);
-                context.fabric.local_time(message.bytes.div_ceil(gpus))
+                context.fabric.nvswitch().all_to_all.time(message.bytes.div_ceil(gpus))
             } else {
                 if share.bytes > 0 {
                     let owner = Owner::Message(number);
@@ -91,7 +92,7 @@ impl<'a> Messages<'a> {
                     context.start(links, share.bytes, stretch, task.priority, owner);
                     message.pieces_left += 1;
                 }
-                context.fabric.latency(path)
+                context.fabric.latency(path) + context.fabric.message_start_up(path)
             };
             message.latency = message.latency.max(latency);
         }

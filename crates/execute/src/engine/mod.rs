@@ -40,8 +40,8 @@ use completion::{Completions, End};
 use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
-    AllToAll, Collective, CollectiveKind, Duration, Priority, Role, ServerId, Task, TaskGraph,
-    TaskKind, Time, WorkerId,
+    Collective, CollectiveKind, Duration, Priority, Role, ServerId, Task, TaskGraph, TaskKind,
+    Time, WorkerId,
 };
 use message::Messages;
 use owner::{Event, Owner};
@@ -79,8 +79,8 @@ impl<'a> Engine<'a> {
         let placement = Placement::new(graph, network)?;
         let links = links(graph, network, &model)?;
         let mut fabric = Fabric::new(network, &placement, links)?;
-        let by_rank = network.all_to_all != AllToAll::Hierarchical;
-        let step = implied::Step { graph, index, placement: &placement, fabric: &fabric, by_rank };
+        let spread = network.all_to_all;
+        let step = implied::Step { graph, index, placement: &placement, fabric: &fabric, spread };
         let implied = step.implied_bytes()?;
         let circuits = Circuits::new(graph, network, options, &mut fabric.links)?;
         fabric.links.seal()?;
@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
             completions: Completions::default(),
             messages: Messages::default(),
             rings: Rings::default(),
-            all_to_alls: AllToAlls::new(graph, lowerer, by_rank),
+            all_to_alls: AllToAlls::new(graph, lowerer),
             gating: Gating::new(&context, circuits),
             context,
             events: 0,
@@ -469,7 +469,7 @@ fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective
             let mut demand = Vec::new();
             member_demand(context.graph, own.payload, here.group, 1, &mut demand);
             let gpus = u64::from(context.placement.gpus);
-            (demand[0], context.fabric.local_time(demand[0].div_ceil(gpus)))
+            (demand[0], context.fabric.nvswitch().all_to_all.time(demand[0].div_ceil(gpus)))
         }
     };
     context.ledger.inside(context.purpose(task), bytes);

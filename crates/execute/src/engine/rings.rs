@@ -6,7 +6,8 @@
 //! ([`crate::collective`]), divided among the orders of the ring: one on a packet fabric; both
 //! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
-//! the start-up latency is steps times the mean latency of the edges, of the slowest order.
+//! the start-up latency is steps times the mean latency of the edges, and of the start-up of a
+//! message over those between servers, of the slowest order.
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
@@ -133,7 +134,7 @@ impl<'a> Rings<'a> {
         let circulation = Circulation::new(ring.collective(), members.len());
         let is_closed = circulation.is_closed(members.len());
         let task = ring.task();
-        let mut longest = 0;
+        let (mut longest, mut start_ups) = (0, 0);
         let mut edges = Division::default();
         let orders =
             context.fabric.ring_orders(&context.placement, members, circulation.edge_bytes);
@@ -142,15 +143,17 @@ impl<'a> Rings<'a> {
                 let root = order.order.iter().position(|&place| place == 0);
                 order.order.rotate_left(root.expect("every order has all members"));
             }
-            let mut latencies = 0;
+            let (mut latencies, mut of_software) = (0, 0);
             for place in 0..circulation.edges as usize {
                 let next = order.order[(place + 1) % order.order.len()];
                 let ends = (members[order.order[place] as usize], members[next as usize]);
-                let latency = self.take_edge(context, number, &order, ends, &mut edges);
+                let (latency, start_up) = self.take_edge(context, number, &order, ends, &mut edges);
                 latencies = u64::saturating_add(latencies, latency.0);
+                of_software = u64::saturating_add(of_software, start_up.0);
             }
             if order.bytes > 0 {
                 longest = longest.max(latencies);
+                start_ups = start_ups.max(of_software);
             }
         }
         // Of each step the latency counts, of which one is on the path of the flows.
@@ -166,11 +169,14 @@ impl<'a> Rings<'a> {
         ring.pieces_left = edges.len() as u32;
         // All orders together send an edge's bytes from a worker to its neighbors on its server.
         let gpus = u64::from(context.placement.gpus);
-        let own = context.fabric.local_time(circulation.edge_bytes.div_ceil(gpus));
+        let own = context.fabric.nvswitch().gather.time(circulation.edge_bytes.div_ceil(gpus));
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
         let in_flight = u64::from(context.fabric.links.ends_on_arrival());
         let steps = u128::from(circulation.steps - in_flight);
-        let startup = u128::from(longest) * steps / u128::from(circulation.edges);
+        // Packets have latencies of their own, but no software.
+        let both =
+            u128::from(longest) * steps + u128::from(start_ups) * u128::from(circulation.steps);
+        let startup = both / u128::from(circulation.edges);
         ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
         ring.local_edges = context.now + local;
         if ring.pieces_left == 0 {
@@ -179,7 +185,7 @@ impl<'a> Rings<'a> {
     }
 
     /// Notes what one order of a ring sends over one edge, adds its transfers to `edges` and
-    /// returns its latency.
+    /// returns its latency, and what software takes for a step over it.
     fn take_edge(
         &mut self,
         context: &mut Context<'a>,
@@ -187,23 +193,24 @@ impl<'a> Rings<'a> {
         order: &RingOrder,
         ends: (WorkerId, WorkerId),
         edges: &mut Division,
-    ) -> Duration {
+    ) -> (Duration, Duration) {
         let ring = &mut self.entries[number];
         let purpose = context.purpose(ring.task());
         let before = edges.shares.len();
         context.fabric.divide_edge(&context.placement, ends, order, edges);
         let Division { paths, shares } = edges;
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut start_up) = (Duration::ZERO, Duration::ZERO);
         for share in &shares[before..] {
             let path = paths.path(share.path);
             context.ledger.send(purpose, path, share.bytes);
             longest = longest.max(path.latency);
+            start_up = start_up.max(context.fabric.message_start_up(path));
             ring.has_local_edges |= path.part == PartId::INSIDE;
         }
         let is_sent = |share: &Share| share.bytes > 0 && !paths.links(share.path).is_empty();
         let sent: Vec<Share> = shares.drain(before..).filter(is_sent).collect();
         shares.extend(sent);
-        longest
+        (longest, start_up)
     }
 
     /// A flow of a ring has finished.

@@ -3,15 +3,32 @@
 //! - **Hierarchical**: every pair's bytes over the paths that the network has for it, by delegates.
 //! - **Flat**: rank to rank, each over the NICs of its own GPUs; nothing to gather. With one rank
 //!   per worker that is all NICs of the worker evenly.
-//! - **Rail**: a rank's bytes first move to the local GPUs on the rail of the destination rank, so
-//!   these receive what other ranks send over their rail; nothing to scatter.
-//! - **Local**: bytes between GPUs of one worker, in equal parts from each GPU.
+//! - **Rail**: every copy first moves to the local GPUs on the rail of its destination, so these
+//!   receive what other ranks send over their rail (PXN); nothing to scatter. Tokens that cross the
+//!   network once per member keep the rail of their home rank instead: on arrival the GPUs there
+//!   copy them to the ranks of their member; on the way back these add up before they leave.
+//!   NVSwitch and network work on successive chunks at once, so this is part of the local step.
+//! - **Local**: bytes between GPUs of one worker: of the busiest rank, where ranks are known, else
+//!   in equal parts from each GPU.
 
 use super::Lowering;
 use super::delegates::Delegates;
+use super::inside::Inside;
 use crate::circuits::Circuits;
-use crate::network::{Fabric, NicGroups, Pair, Placement};
+use crate::network::{Fabric, NicGroups, Pair, Placement, weighted_shares};
 use lightloom_model::{AllToAll, GroupId, WorkerId};
+
+/// How often a token of several ranks of one member crosses the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copies {
+    /// Once for each copy.
+    #[default]
+    Each,
+    /// Once; the receiving member copies it to its ranks (dispatch).
+    OnArrival,
+    /// Once; the sending member adds up what its ranks have for the token's home (combine).
+    BeforeLeaving,
+}
 
 /// The demand of an all-to-all, and where its members are.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +41,8 @@ pub struct AllToAllDemand<'a> {
     pub demand: &'a [u64],
     /// Bytes from rank to rank, row-major, where data moves rank by rank; else empty.
     pub rank_demand: &'a [u64],
+    /// Whether a token goes once to a member, and who then copies it.
+    pub copies: Copies,
     /// Where workers are.
     pub placement: &'a Placement,
 }
@@ -49,6 +68,34 @@ impl<'a> AllToAllDemand<'a> {
         (self.members[from as usize], self.members[to as usize])
     }
 
+    /// Bytes from one member to another.
+    fn bytes(&self, from: u32, to: u32) -> u64 {
+        self.demand[from as usize * self.members.len() + to as usize]
+    }
+
+    /// Bytes from each rank of a member to each rank of another, or of itself, but none.
+    fn between_ranks(
+        &self,
+        (from, to): (u32, u32),
+    ) -> impl Iterator<Item = (u32, u32, u64)> + use<'a> {
+        let ranks = self.placement.ranks;
+        let (demand, length) = (self.rank_demand, self.members.len() * ranks as usize);
+        (0..ranks).flat_map(move |sending| {
+            let begin = (from * ranks + sending) as usize * length + (to * ranks) as usize;
+            let row = &demand[begin..begin + ranks as usize];
+            let row = (0..).zip(row).filter(|&(_, &bytes)| bytes > 0);
+            row.map(move |(receiving, &bytes)| (sending, receiving, bytes))
+        })
+    }
+
+    /// The NIC groups of ranks of two members.
+    fn groups_of(&self, from: (u32, u32), to: (u32, u32)) -> (u32, u32) {
+        let group = |(member, rank): (u32, u32)| {
+            self.placement.group_of_rank(self.members[member as usize], rank)
+        };
+        (group(from), group(to))
+    }
+
     /// The servers of two members.
     pub fn pair(&self, from: u32, to: u32) -> Pair {
         self.placement.pair(self.ends(from, to))
@@ -61,14 +108,20 @@ pub(crate) struct Lowerer {
     mode: AllToAll,
     /// Bytes of a pair from NIC group to NIC group.
     group_bytes: Vec<u64>,
+    inside: Inside,
     delegates: Delegates,
 }
 
 impl Lowerer {
     /// For networks that spread all-to-alls like this.
     pub(crate) fn new(mode: AllToAll) -> Self {
-        let delegates = Delegates::default();
-        Self { mode, group_bytes: Vec::new(), delegates }
+        let (inside, delegates) = (Inside::default(), Delegates::default());
+        Self { mode, group_bytes: Vec::new(), inside, delegates }
+    }
+
+    /// Whether it wants to know what ranks send each other, where a member has several.
+    pub(crate) fn is_by_rank(&self) -> bool {
+        self.mode != AllToAll::Hierarchical
     }
 
     /// Lowers an all-to-all.
@@ -79,12 +132,16 @@ impl Lowerer {
         lowering: &mut Lowering,
     ) {
         lowering.reset(all_to_all.members.len());
+        let (others, ranks) = (all_to_all.size() - 1, all_to_all.placement.ranks);
+        lowering.peers = if self.mode == AllToAll::Flat { others * ranks } else { others };
+        lowering.is_mixed = ranks > 1 && self.is_by_rank();
+        if lowering.is_mixed {
+            return self.lower_ranks(all_to_all, fabric, lowering);
+        }
         lower_local(all_to_all, lowering);
         if self.mode == AllToAll::Hierarchical {
             fabric.lower_all_to_all(circuits, all_to_all, lowering);
             self.delegates.assign(lowering, all_to_all.placement, fabric.links.count());
-        } else if all_to_all.placement.ranks > 1 {
-            self.lower_ranks(all_to_all, fabric, lowering);
         } else {
             lowering.divide_each(all_to_all, |pair, bytes, division| {
                 let one = |nics: NicGroups| NicGroups { count: 1, ..nics };
@@ -94,8 +151,8 @@ impl Lowerer {
         }
     }
 
-    /// Rank to rank (`flat`), or over the rail of the destination (`rail`); one flow per pair of
-    /// members and pair of NIC groups.
+    /// Rank to rank (`flat`), or along a rail (`rail`); one flow per pair of members and pair of
+    /// NIC groups.
     fn lower_ranks(
         &mut self,
         all_to_all: &AllToAllDemand,
@@ -105,10 +162,20 @@ impl Lowerer {
         let members = all_to_all.size();
         let placement = all_to_all.placement;
         let groups = placement.groups as usize;
+        self.inside.reset(members as usize, groups);
         for from in 0..members {
-            let mut moved = vec![0_u64; groups];
+            for (sending, receiving, bytes) in all_to_all.between_ranks((from, from)) {
+                let ends = all_to_all.groups_of((from, sending), (from, receiving));
+                self.inside.add(from, ends, bytes);
+            }
             for to in (0..members).filter(|&to| to != from) {
-                self.add_groups(all_to_all, (from, to), &mut moved);
+                self.group_bytes.clear();
+                self.group_bytes.resize(groups * groups, 0);
+                if self.mode == AllToAll::Rail && all_to_all.copies != Copies::Each {
+                    self.add_tokens(all_to_all, (from, to));
+                } else {
+                    self.add_copies(all_to_all, (from, to));
+                }
                 let pair = all_to_all.pair(from, to);
                 for (cell, &bytes) in self.group_bytes.iter().enumerate() {
                     if bytes > 0 {
@@ -126,44 +193,48 @@ impl Lowerer {
                     }
                 }
             }
-            let busiest = moved.iter().copied().max().unwrap_or(0);
-            lowering.gather[from as usize] =
-                busiest.div_ceil(u64::from(placement.gpus_per_group()));
-            lowering.nvswitch_bytes += moved.iter().sum::<u64>();
             lowering.end_sender();
+        }
+        self.inside.assign(lowering, placement.gpus_per_group());
+    }
+
+    /// Bytes of a pair by (sending group, receiving group), every copy from rank to rank; over the
+    /// rail of its destination where that is the strategy.
+    fn add_copies(&mut self, all_to_all: &AllToAllDemand, (from, to): (u32, u32)) {
+        let groups = all_to_all.placement.groups;
+        for (sending, receiving, bytes) in all_to_all.between_ranks((from, to)) {
+            let (own, target) = all_to_all.groups_of((from, sending), (to, receiving));
+            let mut group = own;
+            if self.mode == AllToAll::Rail && own != target {
+                group = target;
+                self.inside.add(from, (own, target), bytes);
+            }
+            self.group_bytes[(group * groups + target) as usize] += bytes;
         }
     }
 
-    /// Bytes of a pair by (sending group, receiving group) into `group_bytes`, and what the local
-    /// GPUs on each rail receive from other ranks into `moved`.
-    fn add_groups(
-        &mut self,
-        all_to_all: &AllToAllDemand,
-        (from, to): (u32, u32),
-        moved: &mut [u64],
-    ) {
+    /// Bytes of a pair by (sending group, receiving group), every token once: along the rail of the
+    /// rank that it comes from and returns to, and inside the member that copies or adds up.
+    fn add_tokens(&mut self, all_to_all: &AllToAllDemand, (from, to): (u32, u32)) {
         let placement = all_to_all.placement;
-        let ranks = placement.ranks;
-        let groups = placement.groups as usize;
-        let row_length = all_to_all.members.len() * ranks as usize;
-        let (source, destination) = all_to_all.ends(from, to);
-        self.group_bytes.clear();
-        self.group_bytes.resize(groups * groups, 0);
-        for sending in 0..ranks {
-            let own = placement.group_of_rank(source, sending) as usize;
-            let row = (from * ranks + sending) as usize * row_length;
-            for receiving in 0..ranks {
-                let bytes = all_to_all.rank_demand[row + (to * ranks + receiving) as usize];
-                let target = placement.group_of_rank(destination, receiving) as usize;
-                let mut group = own;
-                if self.mode == AllToAll::Rail {
-                    group = target;
-                    if own != target {
-                        moved[target] += bytes;
-                    }
-                }
-                self.group_bytes[group * groups + target] += bytes;
+        let is_returning = all_to_all.copies == Copies::BeforeLeaving;
+        let mut of_home = vec![0_u64; placement.ranks as usize];
+        let copier = if is_returning { from } else { to };
+        for (sending, receiving, bytes) in all_to_all.between_ranks((from, to)) {
+            let home = if is_returning { receiving } else { sending };
+            of_home[home as usize] += bytes;
+            if sending != receiving {
+                let ends = all_to_all.groups_of((copier, sending), (copier, receiving));
+                self.inside.add(copier, ends, bytes);
             }
+        }
+        if of_home.iter().all(|&bytes| bytes == 0) {
+            of_home.fill(1);
+        }
+        let shares = weighted_shares(all_to_all.bytes(from, to), of_home.iter().copied());
+        for (home, bytes) in (0..).zip(shares) {
+            let (sending, receiving) = all_to_all.groups_of((from, home), (to, home));
+            self.group_bytes[(sending * placement.groups + receiving) as usize] += bytes;
         }
     }
 }

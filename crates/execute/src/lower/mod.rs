@@ -6,9 +6,10 @@
 
 mod all_to_all;
 mod delegates;
+mod inside;
 
-pub use all_to_all::AllToAllDemand;
 pub(crate) use all_to_all::Lowerer;
+pub use all_to_all::{AllToAllDemand, Copies};
 pub use delegates::delegate_share;
 
 use crate::network::{Division, Pair, Path, PathId, Share};
@@ -40,6 +41,10 @@ pub struct Lowering {
     pub scatter: Vec<u64>,
     /// Step 4: bytes that each GPU of a member sends to other GPUs of the member.
     pub local: Vec<u64>,
+    /// Ranks of other members that each rank sends to.
+    pub peers: u32,
+    /// Whether ranks also send to others of their own member, or across rails.
+    pub is_mixed: bool,
     /// Bytes of steps 2, 4 and 5 together, of all members, for the ledger.
     pub nvswitch_bytes: u64,
     /// The paths of all transfers, and the shares of the pair that is being divided.

@@ -5,7 +5,7 @@
 
 use super::part::{PacketFabric, PartConfig};
 use super::paths::PartId;
-use lightloom_model::{AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate};
+use lightloom_model::{AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, StartUp};
 use std::sync::Arc;
 
 /// The network that a step runs on.
@@ -17,6 +17,8 @@ pub struct Network {
     pub gpus_per_server: u32,
     /// Inside the servers.
     pub nvswitch: NvSwitch,
+    /// What software takes to begin operations between them.
+    pub start_up: StartUp,
     /// What joins the servers; each part may rely on those before it.
     pub parts: Vec<Arc<dyn PartConfig>>,
     /// How the all-to-all is spread.
@@ -43,7 +45,8 @@ impl Network {
         if self.servers == 0 || self.gpus_per_server == 0 {
             return Err(Invalid::new("a network needs at least one server and one GPU in each"));
         }
-        positive("nvswitch.gpu_rate", self.nvswitch.gpu_rate)?;
+        positive("nvswitch.all_to_all.gpu_rate", self.nvswitch.all_to_all.gpu_rate)?;
+        positive("nvswitch.gather.gpu_rate", self.nvswitch.gather.gpu_rate)?;
         for (place, part) in self.parts.iter().enumerate() {
             if self.parts[..place].iter().any(|other| other.name() == part.name()) {
                 return Err(Invalid(format!("a network has one part {}, not two", part.name())));
@@ -72,9 +75,9 @@ impl Network {
         self.decided_circuits().map(|(_, ocs)| &ocs.failures)
     }
 
-    /// Rate of the NVSwitch of a server: of all of its GPUs.
+    /// Rate of copies over the NVSwitch of a server: of all of its GPUs.
     pub fn nvswitch_rate(&self) -> Rate {
-        Rate(self.nvswitch.gpu_rate.0.saturating_mul(u64::from(self.gpus_per_server)))
+        Rate(self.nvswitch.all_to_all.gpu_rate.0.saturating_mul(u64::from(self.gpus_per_server)))
     }
 
     /// The fastest single link of all parts, and the longest propagation and forwarding one way.

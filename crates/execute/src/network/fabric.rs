@@ -11,7 +11,7 @@ use crate::lower::{AllToAllDemand, Lowering};
 use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
-use lightloom_model::{Bytes, Duration, NvSwitch, ServerId, Time, WorkerId};
+use lightloom_model::{Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
 
 /// Everything that carries bytes.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct Fabric {
     pub(crate) started: u64,
     parts: Vec<Box<dyn NetworkPart>>,
     nvswitch: NvSwitch,
+    start_up: StartUp,
     /// When links next change by the clock; nothing if none do.
     next_change: Option<Time>,
 }
@@ -42,8 +43,8 @@ impl Fabric {
             let mut setting = Setting { id, network, placement, links: &mut links };
             parts.extend(part.build(&mut setting)?);
         }
-        let nvswitch = network.nvswitch;
-        let mut fabric = Self { links, started: 0, parts, nvswitch, next_change: None };
+        let (nvswitch, start_up) = (network.nvswitch, network.start_up);
+        let mut fabric = Self { links, started: 0, parts, nvswitch, start_up, next_change: None };
         fabric.follow_clock(Time::ZERO);
         Ok(fabric)
     }
@@ -52,12 +53,19 @@ impl Fabric {
         Below::new(&self.parts)
     }
 
-    /// Time of a local collective in which the busiest GPU moves this many bytes; none for none.
-    pub(crate) fn local_time(&self, bytes_per_gpu: u64) -> Duration {
-        if bytes_per_gpu == 0 {
-            return Duration::ZERO;
-        }
-        self.nvswitch.latency + self.nvswitch.gpu_rate.transmission(Bytes(bytes_per_gpu))
+    /// How long operations inside a server take.
+    pub(crate) fn nvswitch(&self) -> &NvSwitch {
+        &self.nvswitch
+    }
+
+    /// What software takes to begin operations between servers.
+    pub(crate) fn start_up(&self) -> &StartUp {
+        &self.start_up
+    }
+
+    /// What software takes for a message, or for a step of a ring, over a path.
+    pub(crate) fn message_start_up(&self, path: &Path) -> Duration {
+        if path.part == PartId::INSIDE { Duration::ZERO } else { self.start_up.message }
     }
 
     /// Divides bytes of two workers among paths; one of no links where they share a server.

@@ -4,10 +4,11 @@ use super::{NIC, US, carried, compute, play, spent};
 use crate::network::Network;
 use crate::parts::{Direct, Eps, Route};
 use crate::testing::{
-    EP, IDLE, WORK, all_to_all, direct, empty_graph, eps, packet, task, with_blocks,
+    EP, GBPS, IDLE, WORK, all_to_all, direct, empty_graph, eps, packet, task, with_blocks,
 };
 use lightloom_model::{
-    AllToAll, Amount, Circuit, Duration, Payload, Rate, TableId, TaskGraph, TaskKind, WorkerTable,
+    AllToAll, Amount, Circuit, Duration, NvSwitch, Payload, Rate, StartUp, TableId, TaskGraph,
+    TaskKind, WorkerTable,
 };
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
@@ -98,10 +99,13 @@ fn ranks_of_a_worker_use_their_own_nics() {
     graph.demands[0].rank_counts[3] = 800_000;
     let flat = play(&graph, &packet(2));
     assert_eq!(flat.step.0, 200_000 * NIC + 2 * US);
+    // Over NVSwitch to the four GPUs of the rail, chunk by chunk while others are on the network.
     let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
-    // First over NVSwitch to the four GPUs of the rail.
-    let hop = 2 * US + (200_000_u64 * 1000).div_ceil(450);
-    assert_eq!(rail.step.0, hop + 200_000 * NIC + 2 * US);
+    assert_eq!(rail.step, flat.step);
+    assert_eq!(carried(&rail, "ep")[..2], [800_000, 800_000]);
+    let mut slow = Network { all_to_all: AllToAll::Rail, ..packet(2) };
+    slow.nvswitch = NvSwitch::uniform(Rate(40 * GBPS), Duration(2 * US));
+    assert_eq!(play(&graph, &slow).step.0, 2 * US + 200_000 * 10 * NIC);
     let hierarchical = play(&graph, &Network { all_to_all: AllToAll::Hierarchical, ..packet(2) });
     let hop = 2 * US + (87_500_u64 * 1000).div_ceil(450);
     assert_eq!(hierarchical.step.0, hop + 100_000 * NIC + 2 * US + hop);
@@ -117,8 +121,8 @@ fn bytes_for_a_rail_gather_on_its_gpus() {
     graph.demands[0].rank_counts[8 + 4] = 400_000;
     graph.demands[0].rank_counts[2 * 8 + 4] = 400_000;
     let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
-    let gather = 2 * US + (400_000_u64 * 1000).div_ceil(450);
-    assert_eq!(rail.step.0, gather + 400_000 * NIC + 2 * US);
+    assert_eq!(rail.step.0, 400_000 * NIC + 2 * US);
+    assert_eq!(carried(&rail, "ep")[..2], [800_000, 800_000]);
 }
 
 #[test]
@@ -131,8 +135,68 @@ fn rails_are_joined_above_the_tors() {
     let flat = packet(2).with(rails);
     assert_eq!(play(&graph, &flat).step.0, 200_000 * NIC + 4 * US);
     let rail = Network { all_to_all: AllToAll::Rail, ..flat };
-    let hop = 2 * US + (200_000_u64 * 1000).div_ceil(450);
-    assert_eq!(play(&graph, &rail).step.0, hop + 200_000 * NIC + 2 * US);
+    assert_eq!(play(&graph, &rail).step.0, 200_000 * NIC + 2 * US);
+}
+
+/// Two members of two ranks: rank 0 of the first sends 600 kB to each rank of the second, of which
+/// 400 kB are of tokens that both want.
+fn tokens_for_two_ranks() -> TaskGraph {
+    let mut graph = one(&[0, 800_000, 0, 400_000], 2);
+    let demand = &mut graph.demands[0];
+    demand.ranks_per_member = 2;
+    demand.deduplicated = true;
+    demand.rank_counts = vec![0; 16];
+    demand.rank_counts[2..4].fill(600_000);
+    graph
+}
+
+#[test]
+fn a_token_crosses_the_network_once_along_its_rail() {
+    let graph = tokens_for_two_ranks();
+    let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
+    // 800 kB over the four NICs of its rail; 600 kB on to the four GPUs of the other rank.
+    assert_eq!(rail.step.0, 200_000 * NIC + 2 * US);
+    assert_eq!(carried(&rail, "ep")[..2], [600_000, 800_000]);
+    let flat = play(&graph, &packet(2));
+    assert_eq!(flat.step.0, 300_000 * NIC + 2 * US);
+    assert_eq!(carried(&flat, "ep")[..2], [0, 1_200_000]);
+}
+
+#[test]
+fn tokens_come_back_as_they_went() {
+    let mut graph = tokens_for_two_ranks();
+    let network = Network { all_to_all: AllToAll::Rail, ..packet(2) };
+    let there = play(&graph, &network);
+    let TaskKind::Collective(collective) = &mut graph.roles[0].tasks[0].kind else { panic!() };
+    let Payload::Block { transposed, .. } = &mut collective.payload else { panic!() };
+    *transposed = true;
+    let back = play(&graph, &network);
+    assert_eq!((back.step, carried(&back, "ep")), (there.step, carried(&there, "ep")));
+}
+
+#[test]
+fn an_all_to_all_begins_after_its_start_up() {
+    let start_up = StartUp {
+        message: Duration(1),
+        all_to_all: Duration(5 * US),
+        peer: Duration(US),
+        mixed: Duration(30 * US),
+    };
+    let mut graph = one(&[0, 800_000, 0, 0], 2);
+    let network = Network { start_up, ..packet(2) };
+    let alone = play(&graph, &packet(2)).step.0;
+    assert_eq!(play(&graph, &network).step.0, alone + 6 * US);
+    graph.demands[0].ranks_per_member = 2;
+    graph.demands[0].rank_counts = vec![0; 16];
+    graph.demands[0].rank_counts[3] = 800_000;
+    let step = |all_to_all| {
+        let with = |start_up| play(&graph, &Network { all_to_all, start_up, ..packet(2) }).step.0;
+        with(start_up) - with(StartUp::default())
+    };
+    // Two peers, one on the rail, one delegate.
+    assert_eq!(step(AllToAll::Flat), 37 * US);
+    assert_eq!(step(AllToAll::Rail), 36 * US);
+    assert_eq!(step(AllToAll::Hierarchical), 6 * US);
 }
 
 /// A line of three servers with two parallel links each, and one route over the middle.

@@ -2,9 +2,10 @@
 
 use super::{NIC, US, carried, compute, one_ring, play, ring, spent, wait};
 use crate::Outcome;
+use crate::network::Network;
 use crate::parts::{Cycle, Direct, Route};
 use crate::testing::{DP, GBPS, direct, empty_graph, packet};
-use lightloom_model::{Circuit, CollectiveKind, Duration, Rate, TaskGraph};
+use lightloom_model::{Circuit, CollectiveKind, Duration, Rate, StartUp, TaskGraph};
 
 const SIZE: u64 = 8_000_000;
 
@@ -32,6 +33,16 @@ fn its_halves_take_half() {
     for kind in [CollectiveKind::ReduceScatter, CollectiveKind::AllGather] {
         let outcome = play(&graph(4, kind, 0), &packet(4));
         assert_eq!(outcome.step.0, SIZE * 3 / 4 * NIC / 8 + 3 * 2 * US);
+    }
+}
+
+#[test]
+fn every_step_of_a_ring_begins_with_software() {
+    let start_up = StartUp { message: Duration(14 * US), ..StartUp::default() };
+    for (kind, steps) in [(CollectiveKind::AllReduce, 6), (CollectiveKind::AllGather, 3)] {
+        let graph = graph(4, kind, 0);
+        let with = play(&graph, &Network { start_up, ..packet(4) });
+        assert_eq!(with.step.0, play(&graph, &packet(4)).step.0 + steps * 14 * US);
     }
 }
 

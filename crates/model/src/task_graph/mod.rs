@@ -99,6 +99,9 @@ pub struct DemandTable {
     /// Optional counts from rank to rank, `[group][block][ranks][ranks]`, for fabrics that move
     /// data NIC by NIC. Empty where one member is one rank.
     pub rank_counts: Vec<u32>,
+    /// Whether counts between members are of tokens, each sent once to a member and copied on
+    /// arrival; those between ranks are then of tokens, too, once to each rank.
+    pub deduplicated: bool,
 }
 
 /// Numbers that differ between workers: durations in picoseconds, or bytes.

@@ -1,0 +1,149 @@
+"""How fast NVLink and NICs really are, and what it takes to begin.
+
+A vendor's rate is reached by no collective. Its time is modeled as a start-up plus its bytes over a
+share of that rate, the *efficiency*, both from measurements of NCCL (``data/cluster.toml``; the fit
+and its errors are in ``experiments/interconnect``). The same values hold for every fabric: a
+circuit ends at the same NICs as a packet network.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import Self
+
+from lightloom.errors import FabricError, expected_one_of
+from lightloom.hardware.values import (
+    Provenance,
+    Source,
+    Table,
+    Value,
+    parse_table,
+    resolve,
+    values_of,
+)
+
+#: ways to describe the interconnect
+INTERCONNECTS = ("measured", "ideal")
+
+
+class LinkTable(Table):
+    """Defaults of links."""
+
+    link_delay_s: Value
+    relay_delay_s: Value
+    ideal_nvlink_latency_s: Value
+
+
+class NvLinkTable(Table):
+    """Efficiencies and start-up times of collectives inside a server."""
+
+    all_to_all_efficiency: Value
+    all_to_all_start_up_s: Value
+    gather_efficiency: Value
+    gather_start_up_s: Value
+
+
+class NetworkTable(Table):
+    """Efficiency of NICs, and start-up times of operations between servers."""
+
+    nic_efficiency: Value
+    message_start_up_s: Value
+    all_to_all_start_up_s: Value
+    all_to_all_peer_s: Value
+    all_to_all_mixed_s: Value
+
+
+class ClusterFile(Table):
+    """The file; a GPU without a table of its own in ``nvlink`` has ``nvlink.default``."""
+
+    sources: dict[str, Source]
+    cluster: LinkTable
+    nvlink: dict[str, NvLinkTable]
+    network: NetworkTable
+
+
+@functools.cache
+def _file() -> ClusterFile:
+    text = resources.files(__package__).joinpath("data/cluster.toml").read_text(encoding="utf-8")
+    return parse_table(text, ClusterFile, "cluster.toml")
+
+
+@functools.cache
+def cluster_defaults() -> dict[str, Provenance]:
+    """Return each assumption about links by its name, with its source."""
+    file = _file()
+    return resolve(values_of(file.cluster), file.sources)
+
+
+@functools.cache
+def interconnect_values(gpu: str) -> dict[str, Provenance]:
+    """Return efficiencies and start-up times for a GPU by name, with their sources."""
+    file = _file()
+    nvlink = values_of(file.nvlink.get(gpu, file.nvlink["default"]))
+    named = {f"nvlink_{name}": value for name, value in nvlink.items()}
+    return resolve({**named, **values_of(file.network)}, file.sources)
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """Efficiencies, as shares of the vendor's rate, and start-up times.
+
+    Attributes
+    ----------
+    nvlink_all_to_all_efficiency, nvlink_all_to_all_start_up_s
+        Of all-to-alls and copies inside a server.
+    nvlink_gather_efficiency, nvlink_gather_start_up_s
+        Of collectives that gather or reduce inside a server.
+    nic_efficiency
+        Of a NIC, whatever it is connected to.
+    message_start_up_s
+        Of a message between servers, and of each step of a ring.
+    all_to_all_start_up_s, all_to_all_peer_s, all_to_all_mixed_s
+        Of an all-to-all between servers, for each rank of other servers that a rank sends to, and
+        where it sends to its own server or across rails as well.
+    """
+
+    nvlink_all_to_all_efficiency: float = 1.0
+    nvlink_all_to_all_start_up_s: float = 0.0
+    nvlink_gather_efficiency: float = 1.0
+    nvlink_gather_start_up_s: float = 0.0
+    nic_efficiency: float = 1.0
+    message_start_up_s: float = 0.0
+    all_to_all_start_up_s: float = 0.0
+    all_to_all_peer_s: float = 0.0
+    all_to_all_mixed_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse efficiencies that are no share, and times below zero.
+
+        Raises
+        ------
+        FabricError
+            Naming the value.
+        """
+        for name, value in vars(self).items():
+            if name.endswith("efficiency") and not 0 < value <= 1:
+                raise FabricError(f"{name} = {value:g}: expected a share above 0, up to 1")
+            if name.endswith("_s") and not 0 <= value <= 1:
+                raise FabricError(f"{name} = {value:g}: expected a time from 0 to 1 s")
+
+    @classmethod
+    def named(cls, name: str, gpu: str) -> Self:
+        """Return the measured one for a GPU, or the ideal one: vendors' rates, no start-up.
+
+        The ideal one has the latency of a local operation alone, as the simulations of
+        published papers assume.
+
+        Raises
+        ------
+        FabricError
+            If the name is unknown.
+        """
+        if name == "measured":
+            return cls(**{key: found.value for key, found in interconnect_values(gpu).items()})
+        if name != "ideal":
+            raise FabricError(f"interconnect: {expected_one_of(name, INTERCONNECTS)}")
+        latency_s = cluster_defaults()["ideal_nvlink_latency_s"].value
+        return cls(nvlink_all_to_all_start_up_s=latency_s, nvlink_gather_start_up_s=latency_s)
