@@ -1,8 +1,11 @@
-"""Which way of spreading an all-to-all over a server's NICs suits a packet fabric best.
+"""Which strategy spreads an all-to-all over a server's NICs best.
 
-``flat`` sends GPU to GPU, each over its own NIC; ``rail`` first moves to the local GPU on the
-destination's rail; ``hierarchical`` gathers, spreads evenly over all NICs and scatters. MixNet's
-advantage must not come from a baseline that chose badly, so the best is the default, with reasons.
+``flat`` sends GPU to GPU, each over its own NIC. ``rail`` stays on a rail between servers: copies
+first move to the local GPU on the destination's rail (PXN), or where tokens are de-duplicated, one
+goes along the rail of its sender and is copied on arrival (DeepEP). ``hierarchical`` gathers, spreads
+evenly over all NICs and scatters. MixNet's advantage must not come from a baseline that chose badly:
+:func:`all_to_all_candidates` are the strategies worth a simulation, :func:`best_all_to_all` is an
+estimate without one.
 """
 
 from __future__ import annotations
@@ -11,15 +14,45 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 
 
+def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tuple[str, ...]:
+    """Strategies of a packet fabric that can differ for a job, the estimated best first.
+
+    Returns
+    -------
+    tuple
+        A single strategy where all others are as fast or cannot be used.
+    """
+    if context is None:
+        return ("hierarchical",)
+    first, _ = best_all_to_all(cluster, context)
+    groups = _groups_per_server(cluster, context)
+    if context.layout.members == 1:
+        return (first,)
+    if not _deals_evenly(cluster, context):
+        return ("hierarchical",)
+    if context.ranks_per_worker > 1:
+        usable = ["flat", "rail", "hierarchical"]
+    elif context.deduplicated:
+        # what ranks send each other is unknown, so that no copy can go to each
+        usable = ["rail", "hierarchical"]
+    elif groups > 1:
+        usable = ["flat", "hierarchical"]
+    else:
+        usable = ["flat"]
+    return (first, *(strategy for strategy in usable if strategy != first))
+
+
 def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[str, str]:
     """Choose for a fabric where a NIC reaches every other NIC at full rate.
 
     With one EP rank that fills its server, tensor parallelism has cut every message into equal
     parts, one for each GPU and bound for the same place in the other server: flat is balanced and
-    rail-aligned already. With several ranks, a hot one's NIC limits flat and rail; with several EP
-    groups in a server, each has only its own NICs although the others' may idle. Hierarchical
-    pays two passes over the NVSwitch (gather and scatter) for a balanced load on all NICs: its
-    time per byte of the busiest server is ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of theirs.
+    rail-aligned already. With several ranks, tokens that go once to each server keep the rail of
+    their sender; senders have equally many tokens, so that their NICs are balanced. Without that a
+    hot rank's NIC limits flat and rail; with several EP groups in a server, each has only its own
+    NICs although the others' may idle. Hierarchical pays two passes over the NVSwitch (gather and
+    scatter) for a balanced load on all NICs: its time per byte of the busiest server is
+    ``1 + 2 r_nic N_nic / (r_nvlink N_gpu)`` of theirs.
 
     Returns
     -------
@@ -33,10 +66,11 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     if context is not None and not _deals_evenly(cluster, context):
         reason = f"{cluster.nics_per_server} NICs cannot be dealt out evenly to a server's EP ranks"
         return "hierarchical", reason
+    if context is not None and context.deduplicated:
+        return "rail", "tokens cross the network once to a server, on the rail of their sender"
     if ranks == groups == 1:
         return "flat", "one EP rank per server: flat is balanced and on its rail already"
-    nics = cluster.nic_gbps * cluster.nics_per_server
-    passes = 1 + 2 * nics / (cluster.nvlink_gbps * cluster.gpus_per_server)
+    passes = 1 + 2 * _nic_over_nvlink(cluster)
     known = None if context is None else context.rank_imbalance
     imbalance = 1.0 if ranks == 1 else known
     who = f"{ranks * groups} EP ranks per server"
@@ -47,6 +81,12 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     busiest = imbalance * groups
     compared = f"busiest NIC x{busiest:.2f} against x{passes:.2f} for two NVSwitch passes"
     return ("hierarchical" if busiest > passes else "flat"), f"{who}, {compared}"
+
+
+def _nic_over_nvlink(cluster: Cluster) -> float:
+    """Rate of all NICs of a server over that of its GPUs into the NVSwitch, as they are reached."""
+    nics = cluster.nic_rate_bps * cluster.nics_per_server
+    return nics / (cluster.nvswitch().gpu_rate_bps * cluster.gpus_per_server)
 
 
 def _groups_per_server(cluster: Cluster, context: FabricContext) -> int:

@@ -49,6 +49,8 @@ class FabricContext:
         within a server.
     rings
         Rings of DP (and other ring collectives between servers) in one step.
+    deduplicated
+        Whether a token crosses the network once to each server.
     """
 
     layout: Layout
@@ -58,6 +60,7 @@ class FabricContext:
     demand_dst: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     demand_bytes: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     rings: tuple[RingDemand, ...] = ()
+    deduplicated: bool = False
 
 
 def job_context(graphs: Iterable[TaskGraph]) -> FabricContext:
@@ -113,6 +116,7 @@ def context_from_task_graph(graph: TaskGraph) -> FabricContext:
         demand_dst=dst,
         demand_bytes=size,
         rings=_rings(graph),
+        deduplicated=any(demand.deduplicated for demand in graph.demands),
     )
 
 

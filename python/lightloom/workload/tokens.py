@@ -104,8 +104,8 @@ def fold_demand(
     """Ask for the demand of one EP group after the other and fold it.
 
     Groups of one replica see the same data in every stage, so the source's group is the replica.
-    Token counts between ranks (``options.rank_level``) are never de-duplicated: what moves GPU to
-    GPU has no server to be copied on.
+    With ``options.deduplicate`` a token is sent once to each server, and counts between ranks
+    (``options.rank_level``) are of tokens sent once to each rank.
 
     Raises
     ------
@@ -180,15 +180,19 @@ def _fold(
         return demand.folded(**index, members=members, rank_level=by_rank)
     counts = demand.tokens(**index)
     matrix = rank_matrix(counts)
+    by_ranks = matrix
     if options.deduplicate:
         distinct = _distinct(model, demand, index, counts, members)
         sent = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
+        if by_rank:
+            once = _distinct(model, demand, index, counts, demand.shape.ranks)
+            by_ranks = np.minimum(np.rint(once).astype(np.int64), matrix)
     else:
         sent = fold_ranks(matrix, members=members, ranks_per_member=per_member)
     arrived = received(counts).sum(axis=-1)
     return FoldedTokens(
         tokens=sent,
-        rank_tokens=matrix.astype(np.uint32) if by_rank else None,
+        rank_tokens=by_ranks.astype(np.uint32) if by_rank else None,
         received=arrived,
         stayed=int(counts.sum()) - int(matrix.sum()),
     )
@@ -300,6 +304,7 @@ def add_tables(
         folded.tokens,
         ranks_per_member=0 if folded.rank_tokens is None else folded.ranks_per_member,
         rank_counts=folded.rank_tokens,
+        deduplicated=options.deduplicate,
     )
     until, even = (
         expert_times(model, plan, compute, load) for load in (folded.slowest, folded.mean_load())
