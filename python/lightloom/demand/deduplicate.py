@@ -195,20 +195,50 @@ def expected_distinct(
         If members or groups do not divide the experts.
     """
     check_groups(shape, num_groups, top_groups)
-    if members < 1 or shape.experts % members:
-        raise DemandError(f"{shape.experts} experts do not divide over {members} members")
-    per_member = tokens.reshape(*tokens.shape[:-1], members, shape.experts // members)
-    low = per_member.max(axis=-1).astype(np.float64)
-    high = np.minimum(per_member.sum(axis=-1), shape.tokens_per_rank).astype(np.float64)
+    per_member = _per_member(tokens, shape, members)
     if shape.top_k == 1 or shape.experts == members:
-        return np.asarray(high)
+        copies = per_member.sum(axis=-1)
+        return np.asarray(np.minimum(copies, shape.tokens_per_rank), dtype=np.float64)
     rows = tokens.reshape(-1, shape.experts) / shape.tokens_per_rank
     gate = _Gate(shape, members, num_groups, top_groups)
     parts = [gate.reached(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
     reached = np.concatenate(parts) if parts else np.empty((0, members))
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
+    return _bounded(expected, per_member, shape, num_groups, top_groups)
+
+
+def mean_distinct(
+    tokens: Counts, shape: Shape, *, members: int, num_groups: int = 1, top_groups: int = 1
+) -> Floats:
+    """Return :func:`expected_distinct` with one gate for all sources, that of their mean.
+
+    The tokens of each source for a member are in proportion to its copies for it. This takes a
+    ``shape.ranks``-th of the time, for whole training steps.
+    """
+    mean = tokens.mean(axis=-2, keepdims=True)
+    limits = {"num_groups": num_groups, "top_groups": top_groups}
+    once = expected_distinct(mean, shape, members=members, **limits)
+    per_member = _per_member(tokens, shape, members)
+    copies = per_member.sum(axis=-1)
+    share = once / np.maximum(copies.mean(axis=-2, keepdims=True), 1e-300)
+    return _bounded(copies * share, per_member, shape, num_groups, top_groups)
+
+
+def _per_member(tokens: Counts, shape: Shape, members: int) -> Counts:
+    """Counts by member and expert of the member, ``(..., ranks, members, experts / members)``."""
+    if members < 1 or shape.experts % members:
+        raise DemandError(f"{shape.experts} experts do not divide over {members} members")
+    return tokens.reshape(*tokens.shape[:-1], members, shape.experts // members)
+
+
+def _bounded(
+    expected: Floats, per_member: Counts, shape: Shape, num_groups: int, top_groups: int
+) -> Floats:
+    """Expected tokens, kept within what the counts and node-limited routing allow."""
+    low = per_member.max(axis=-1).astype(np.float64)
+    high = np.minimum(per_member.sum(axis=-1), shape.tokens_per_rank).astype(np.float64)
     bounded: Floats = np.clip(expected, low, high)
-    if members == num_groups:
+    if per_member.shape[-2] == num_groups:
         # counts that no gate within the limit can have may exceed it by the lower bounds
         room = top_groups * shape.tokens_per_rank - low.sum(axis=-1, keepdims=True)
         slack = bounded - low

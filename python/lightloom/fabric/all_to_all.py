@@ -1,11 +1,11 @@
 """Which strategy spreads an all-to-all over a server's NICs best.
 
 ``flat`` sends GPU to GPU, each over its own NIC. ``rail`` stays on a rail between servers: copies
-first move to the local GPU on the destination's rail (PXN), or where tokens are de-duplicated, one
-goes along the rail of its sender and is copied on arrival (DeepEP). ``hierarchical`` gathers, spreads
-evenly over all NICs and scatters. MixNet's advantage must not come from a baseline that chose badly:
-:func:`all_to_all_candidates` are the strategies worth a simulation, :func:`best_all_to_all` is an
-estimate without one.
+first move to the local GPU on the destination's rail (PXN), or where tokens are de-duplicated,
+one goes along the rail of its sender and is copied on arrival (DeepEP). ``hierarchical`` gathers,
+spreads evenly over all NICs and scatters. MixNet's advantage must not come from a baseline that
+chose badly: :func:`all_to_all_candidates` are the strategies worth a simulation,
+:func:`best_all_to_all` is an estimate without one.
 """
 
 from __future__ import annotations

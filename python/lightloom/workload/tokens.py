@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.deduplicate import expected_distinct, fold_distinct
+from lightloom.demand.deduplicate import fold_distinct, mean_distinct
 from lightloom.demand.folding import FoldedTokens, FoldingSource
 from lightloom.demand.placement import fold_ranks, rank_matrix, received
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape
@@ -204,7 +204,7 @@ def _distinct(
     """Tokens with a copy for each member: exact from per-token logs, else expected."""
     if isinstance(demand, PerTokenSource):
         return demand.distinct(**index, members=members)
-    return expected_distinct(
+    return mean_distinct(
         counts,
         demand.shape,
         members=members,

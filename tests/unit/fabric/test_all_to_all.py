@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lightloom.fabric import Cluster, FatTree, MixNet, Oversub, Rail
-from lightloom.fabric.all_to_all import best_all_to_all
+from lightloom.fabric.all_to_all import all_to_all_candidates, best_all_to_all
 
 
 def test_one_rank_per_server_is_balanced_already(cluster, job):
@@ -64,3 +64,29 @@ def test_groups_that_share_a_server_use_each_others_nics(cluster, job, gpus_per_
     layout = dataclasses.replace(context.layout, gpus_per_worker=gpus_per_worker)
     chosen, _ = best_all_to_all(cluster, dataclasses.replace(context, layout=layout))
     assert chosen == expected
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ({"ranks_per_worker": 8, "rank_imbalance": 1.1}, ("flat", "rail", "hierarchical")),
+    ({"ranks_per_worker": 8, "rank_imbalance": 1.5}, ("hierarchical", "flat", "rail")),
+    ({"ranks_per_worker": 8, "deduplicated": True}, ("rail", "flat", "hierarchical")),
+    ({"deduplicated": True}, ("rail", "hierarchical")),
+    ({}, ("flat",)),
+])  # fmt: skip
+def test_candidates_are_the_strategies_that_can_differ(cluster, job, values, expected):
+    assert all_to_all_candidates(cluster, job(128, 8, **values)) == expected
+
+
+def test_groups_that_use_each_others_nics_have_two_candidates(cluster, job):
+    context = job(128, 8)
+    layout = dataclasses.replace(context.layout, gpus_per_worker=4)
+    shared = dataclasses.replace(context, layout=layout)
+    assert all_to_all_candidates(cluster, shared) == ("hierarchical", "flat")
+
+
+def test_one_candidate_where_nothing_can_be_chosen(job):
+    cluster = Cluster.of(gpus=64, nic_gbps=100, gpu="h100", nics_per_server=6)
+    uneven = job(8, 8, ranks_per_worker=8, rank_imbalance=1.0)
+    assert all_to_all_candidates(cluster, uneven) == ("hierarchical",)
+    assert all_to_all_candidates(cluster, job(8, 1, ranks_per_worker=8)) == ("flat",)
+    assert all_to_all_candidates(cluster, None) == ("hierarchical",)

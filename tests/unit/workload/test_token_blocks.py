@@ -106,8 +106,13 @@ def test_deduplication_moves_copies_from_the_network_to_the_server():
     assert (once.tokens.sum(axis=(2, 3)) == plain.tokens.sum(axis=(2, 3))).all()
     across = ~np.eye(4, dtype=bool)
     assert once.tokens[..., across].sum() < 0.9 * plain.tokens[..., across].sum()
-    # what moves from rank to rank is never de-duplicated
+    # one expert per rank: no token has two copies for a rank
     assert (once.rank_tokens == plain.rank_tokens).all()
+    wide = dataclasses.replace(model, num_experts=64)
+    _, plain = fold(plan, wide, "mixtral", rank_level=True)
+    _, once = fold(plan, wide, "mixtral", rank_level=True, deduplicate=True)
+    assert (once.rank_tokens <= plain.rank_tokens).all()
+    assert 0.8 * plain.rank_tokens.sum() < once.rank_tokens.sum() < plain.rank_tokens.sum()
     assert (once.slowest == plain.slowest).all()
     assert (once.received == plain.received).all()
 

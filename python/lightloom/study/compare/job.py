@@ -172,7 +172,9 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
-    return WorkloadOptions(**sizes, deduplicate=demand.deduplicate)
+    limited = model.num_groups > model.top_groups
+    deduplicate = limited if demand.deduplicate is None else demand.deduplicate
+    return WorkloadOptions(**sizes, deduplicate=deduplicate)
 
 
 def _recompute(scenario: Scenario, model: Model) -> Recompute:

@@ -140,8 +140,10 @@ class DemandOptions(Strict):
         description="Copies beyond this multiple of an expert's even share of each source rank "
         "are dropped; none by default.",
     )
-    deduplicate: Switch = Field(
-        False, description="Send one copy of a token to each destination server."
+    deduplicate: Switch | None = Field(
+        None,
+        description="Send one copy of a token to each destination server; by default where a"
+        " token's experts are limited to some servers (node-limited routing).",
     )
     dispatch_element_bytes: ElementBytes | None = Field(
         None,
