@@ -89,6 +89,7 @@ MIRRORED = {
     "Role",
     "RotorSchedule",
     "Snapshot",
+    "StartUp",
     "Stream",
     "SwitchTiming",
     "TaskGraph",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 
 def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
     if not _deals_evenly(cluster, context):
         return ("hierarchical",)
     if context.ranks_per_worker > 1:
-        usable = ["flat", "rail", "hierarchical"]
+        usable = [*ALL_TO_ALL_STRATEGIES]
     elif context.deduplicated:
         # what ranks send each other is unknown, so that no copy can go to each
         usable = ["rail", "hierarchical"]

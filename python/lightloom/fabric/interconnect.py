@@ -36,7 +36,7 @@ class LinkTable(Table):
     ideal_nvlink_latency_s: Value
 
 
-class NvLinkTable(Table):
+class InsideServerTable(Table):
     """Efficiencies and start-up times of collectives inside a server."""
 
     all_to_all_efficiency: Value
@@ -45,7 +45,7 @@ class NvLinkTable(Table):
     gather_start_up_s: Value
 
 
-class NetworkTable(Table):
+class BetweenServersTable(Table):
     """Efficiency of NICs, and start-up times of operations between servers."""
 
     nic_efficiency: Value
@@ -60,8 +60,8 @@ class ClusterFile(Table):
 
     sources: dict[str, Source]
     cluster: LinkTable
-    nvlink: dict[str, NvLinkTable]
-    network: NetworkTable
+    nvlink: dict[str, InsideServerTable]
+    network: BetweenServersTable
 
 
 @functools.cache

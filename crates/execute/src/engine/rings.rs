@@ -173,7 +173,7 @@ impl<'a> Rings<'a> {
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
         let in_flight = u64::from(context.fabric.links.ends_on_arrival());
         let steps = u128::from(circulation.steps - in_flight);
-        // Packets have latencies of their own, but no software.
+        // Packets bring the latency of the last step with them, but no software.
         let both =
             u128::from(longest) * steps + u128::from(start_ups) * u128::from(circulation.steps);
         let startup = both / u128::from(circulation.edges);

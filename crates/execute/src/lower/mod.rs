@@ -43,7 +43,7 @@ pub struct Lowering {
     pub local: Vec<u64>,
     /// Ranks of other members that each rank sends to.
     pub peers: u32,
-    /// Whether ranks also send to others of their own member, or across rails.
+    /// Whether ranks also send to others of the same member, or across rails.
     pub is_mixed: bool,
     /// Bytes of steps 2, 4 and 5 together, of all members, for the ledger.
     pub nvswitch_bytes: u64,

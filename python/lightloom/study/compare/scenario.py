@@ -141,9 +141,7 @@ class DemandOptions(Strict):
         "are dropped; none by default.",
     )
     deduplicate: Switch | None = Field(
-        None,
-        description="Send one copy of a token to each destination server; by default where a"
-        " token's experts are limited to some servers (node-limited routing).",
+        None, description="Send one copy of a token to each destination server."
     )
     dispatch_element_bytes: ElementBytes | None = Field(
         None,
