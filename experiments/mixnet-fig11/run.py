@@ -17,27 +17,35 @@ from lightloom.hardware import load_gpu, load_power, load_prices
 HERE = Path(__file__).parent
 PRICES, POWERS, MODEL = load_prices(), load_power(), PartsCostModel()
 
+#: three tiers of packet switches, as the paper charges for every size
+PAPER = Counting(tiers=3)
+#: one patch panel of any size, as the paper charges
+FLAT = {"topoopt": {"panel": "flat"}}
+
+
+def _paper(**changes: Any) -> Counting:
+    return Counting(**{"tiers": 3, **changes})
+
+
 #: conventions that were tried; the first is the one in use
 CONVENTIONS = {
-    "three tiers, NICs, one OCS port per NIC (in use)": Counting(),
+    "three tiers, NICs, one OCS port per NIC (in use)": PAPER,
     "two tiers": Counting(tiers=2),
     "as few tiers as 64-port switches allow": Counting(tiers="fit"),
-    "two OCS ports per NIC": Counting(ocs_ports_per_nic=2),
-    "NICs left out": Counting(include_nics=False),
-    "no fiber to speak of": Counting(fiber_length_m=0.001),
-    "DAC host links": Counting(host_links="dac"),
-    "AOC host links": Counting(host_links="aoc"),
+    "two OCS ports per NIC": _paper(ocs_ports_per_nic=2),
+    "NICs left out": _paper(include_nics=False),
+    "no fiber to speak of": _paper(fiber_length_m=0.001),
+    "DAC host links": _paper(host_links="dac"),
+    "AOC host links": _paper(host_links="aoc"),
 }
 
 
-def cost(fabric: FabricOptions, cluster: Cluster, counting: Counting | None = None) -> float:
+def cost(fabric: FabricOptions, cluster: Cluster, counting: Counting = PAPER) -> float:
     """Network cost per GPU in USD."""
     return MODEL.capital_cost(fabric.bill_of_materials(cluster, counting), PRICES).per_gpu_usd
 
 
-def ratio(
-    cluster: Cluster, counting: Counting | None = None, mixnet: MixNet | None = None
-) -> float:
+def ratio(cluster: Cluster, counting: Counting = PAPER, mixnet: MixNet | None = None) -> float:
     """Cost of a fat-tree over that of MixNet."""
     tree = load_fabric("fat-tree")
     return cost(tree, cluster, counting) / cost(mixnet or MixNet(), cluster, counting)
@@ -56,7 +64,7 @@ def of(study: dict[str, Any], rate: float, gpus: int | None = None) -> Cluster:
 
 def by_size(study: dict[str, Any]) -> str:
     """Cost per GPU by fabric, rate and number of GPUs."""
-    fabrics = [load_fabric(name) for name in study["fabrics"]]
+    fabrics = [load_fabric(name, FLAT.get(name)) for name in study["fabrics"]]
     rows = []
     for rate in study["rates_gbps"]:
         for gpus in study["gpus"]:
@@ -71,7 +79,7 @@ def against_paper(study: dict[str, Any]) -> str:
     """Ratios that the paper states, and ours."""
     rows = []
     for cell in study["published"]:
-        counting = Counting(host_links=cell.get("host_links", "transceiver"))
+        counting = _paper(host_links=cell.get("host_links", "transceiver"))
         rates = [cell["rate_gbps"]] if "rate_gbps" in cell else study["rates_gbps"]
         found = [ratio(of(study, rate, cell.get("gpus")), counting) for rate in rates]
         ours = sum(found) / len(found)
@@ -117,9 +125,11 @@ def by_degree(study: dict[str, Any]) -> str:
 def against_others(study: dict[str, Any]) -> str:
     """MixNet over TopoOpt, oversubscribed tree over MixNet."""
     pairs = {
-        "mixnet / topoopt (flat panel)": (MixNet(), load_fabric("topoopt")),
+        "mixnet / topoopt (flat panel)": (
+            MixNet(), load_fabric("topoopt", FLAT["topoopt"]),
+        ),
         "mixnet / topoopt (flat panel, look-ahead)": (
-            MixNet(), load_fabric("topoopt", {"look_ahead": True}),
+            MixNet(), load_fabric("topoopt", {**FLAT["topoopt"], "look_ahead": True}),
         ),
         "mixnet / topoopt (folded panel)": (MixNet(), load_fabric("topoopt", {"panel": "folded"})),
         "oversub 3:1 / mixnet": (load_fabric("oversub"), MixNet()),
@@ -138,7 +148,7 @@ def whole_cluster(study: dict[str, Any]) -> str:
         cluster = of(study, rate)
         network, whole, power = [], [], []
         for fabric in (load_fabric("fat-tree"), MixNet()):
-            bill = fabric.bill_of_materials(cluster)
+            bill = fabric.bill_of_materials(cluster, PAPER)
             spent = MODEL.capital_cost(bill, PRICES)
             network.append(spent.total_usd)
             whole.append(cluster_cost(spent, gpu, PRICES, cluster.installed_gpus).total_usd)
@@ -155,7 +165,7 @@ def render() -> str:
     """Every table as one Markdown text."""
     study = tomllib.loads((HERE / "experiment.toml").read_text(encoding="utf-8"))
     conventions = MODEL.capital_cost(
-        MixNet().bill_of_materials(of(study, study["rates_gbps"][0])), PRICES
+        MixNet().bill_of_materials(of(study, study["rates_gbps"][0]), PAPER), PRICES
     ).conventions
     parts = {
         "Compared with the paper": against_paper(study),

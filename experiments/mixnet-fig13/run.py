@@ -27,7 +27,8 @@ sys.path[:0] = [str(FIGURE_12), str(HERE.parent)]
 from results import command_line, write_or_check  # noqa: E402
 from tables import load  # noqa: E402
 
-table = load("mixnet-fig11", "run").table
+_figure_11 = load("mixnet-fig11", "run")
+table = _figure_11.table
 TABLE = HERE / "table.md"
 
 
@@ -66,7 +67,8 @@ class Study:
         for rate in self.values["rates_gbps"]:
             cluster = self._cluster(rate)
             for fabric in self.values["fabrics"]:
-                bill = load_fabric(fabric).bill_of_materials(cluster)
+                priced = load_fabric(fabric, _figure_11.FLAT.get(fabric))
+                bill = priced.bill_of_materials(cluster, _figure_11.PAPER)
                 cost = model.capital_cost(bill, prices)
                 whole = cluster_cost(cost, gpu, prices, cluster.installed_gpus)
                 found[fabric, rate] = (cost.per_gpu_usd, whole.total_usd / cluster.gpus)
@@ -75,7 +77,8 @@ class Study:
     @property
     def conventions(self) -> dict[str, str]:
         """How the costs were counted."""
-        bill = load_fabric("mixnet").bill_of_materials(self._cluster(self.values["rates_gbps"][0]))
+        cluster = self._cluster(self.values["rates_gbps"][0])
+        bill = load_fabric("mixnet").bill_of_materials(cluster, _figure_11.PAPER)
         return dict(PartsCostModel().capital_cost(bill, load_prices()).conventions)
 
     def _cluster(self, rate: int) -> Cluster:

@@ -14,6 +14,8 @@ from lightloom.fabric import FABRICS, Bill, Cluster, Counting, FatTree, Line, Mi
 from lightloom.hardware import load_gpu, load_power, load_prices
 
 MODEL: CostModel = PartsCostModel()
+#: the tiers that the MixNet paper charges
+PAPER = Counting(tiers=3)
 CLUSTER = Cluster.of(gpus=1024, nic_gbps=400, gpu="h100")
 
 
@@ -75,7 +77,7 @@ def test_power_of_a_fat_tree_by_hand():
     powers = load_power()
     row = powers.at(400)
     expected = row.get("nic_w") + 5 * row.get("switch_port_w") + 6 * row.get("transceiver_w")
-    assert MODEL.power(FatTree().bill_of_materials(CLUSTER), powers).per_gpu_w == expected
+    assert MODEL.power(FatTree().bill_of_materials(CLUSTER, PAPER), powers).per_gpu_w == expected
 
 
 def test_power_of_mixnet_by_hand():
@@ -83,7 +85,7 @@ def test_power_of_mixnet_by_hand():
     row, ocs = powers.at(400), powers.ports.get("ocs_port_w")
     tree = row.get("nic_w") + 5 * row.get("switch_port_w") + 6 * row.get("transceiver_w")
     optical = row.get("nic_w") + row.get("transceiver_w") + ocs
-    found = MODEL.power(MixNet().bill_of_materials(CLUSTER), powers)
+    found = MODEL.power(MixNet().bill_of_materials(CLUSTER, PAPER), powers)
     assert found.per_gpu_w == pytest.approx((2 * tree + 6 * optical) / 8)
 
 
@@ -113,7 +115,7 @@ def test_cluster_cost_has_gpus_and_servers_beside_the_network():
     gpu, prices = load_gpu("h100"), load_prices()
     costs = {}
     for fabric in (FatTree(), MixNet()):
-        network = MODEL.capital_cost(fabric.bill_of_materials(CLUSTER), prices)
+        network = MODEL.capital_cost(fabric.bill_of_materials(CLUSTER, PAPER), prices)
         costs[fabric.kind] = cluster_cost(network, gpu, prices, CLUSTER.installed_gpus)
         assert costs[fabric.kind].network_usd == network.total_usd
         assert costs[fabric.kind].gpus_usd == 1024 * gpu.price()

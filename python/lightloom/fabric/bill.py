@@ -33,13 +33,17 @@ COMPONENTS = (
 class Counting(Options):
     """How parts are counted.
 
-    The defaults reproduce the cost ratios of the MixNet paper (docs/explanation/cost.md).
+    By default what is simulated is charged. The MixNet paper charges three tiers of packet
+    switches, whatever the size: with ``tiers = 3`` its cost ratios are reproduced
+    (docs/explanation/cost.md).
     """
 
     title: ClassVar[str] = "counting"
 
     tiers: Literal[1, 2, 3, "fit"] = Field(
-        3, description="Tiers of packet switches, or 'fit' for the fewest that the switches allow."
+        "fit",
+        description="Tiers of packet switches that are charged: 'fit' for those that are simulated,"
+        " the fewest that the switches allow, or 3 as in the MixNet paper.",
     )
     host_links: Literal["transceiver", "dac", "aoc"] = Field(
         "transceiver", description="Kind of the links between a server and its ToR."
@@ -54,16 +58,16 @@ class Counting(Options):
         None, description="Mean length of a fiber; by default that of the price list."
     )
 
-    def conventions(self) -> dict[str, str]:
-        """Return what was counted how, in words."""
+    def conventions(self, tiers: int | None = None) -> dict[str, str]:
+        """Return what was counted how, in words; ``tiers`` of packet switches, if there are any."""
         nics = "included" if self.include_nics else "left out"
-        tiers = "least that fits" if self.tiers == "fit" else str(self.tiers)
         one = self.ocs_ports_per_nic == 1
         ocs = "one duplex port per NIC" if one else "two ports per NIC, transmit and receive"
         length = self.fiber_length_m
+        simulated = " (as simulated)" if self.tiers == "fit" else ""
         return {
             "switch ports": "only used ones",
-            "tiers of packet switches": tiers,
+            "tiers of packet switches": "none" if tiers is None else f"{tiers}{simulated}",
             "host links": self.host_links,
             "OCS ports": ocs,
             "NICs": nics,

@@ -149,7 +149,7 @@ class MixNet(MixNetOptions):
             servers=cluster.servers,
             lines=merged(lines),
             fiber_length_m=counting.fiber_length_m,
-            conventions=counting.conventions(),
+            conventions=counting.conventions(tiers=1 + len(links.fabric)),
         )
 
     def _tree(self, cluster: Cluster) -> Tree:

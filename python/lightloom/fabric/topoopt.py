@@ -1,9 +1,10 @@
 """TopoOpt: every NIC on an optical patch panel, one topology for the whole job.
 
-After Wang et al. (NSDI 2023), as the MixNet paper has it (section 7.1): all NICs are optimistically
-on one large and flat panel, whatever its real size. The topology follows the demand averaged over
-the job; what has no direct circuit is forwarded by the GPUs of other servers, which costs their
-links' rate and ``relay_delay_s`` each.
+After Wang et al. (NSDI 2023). Any two NICs can be joined, whatever their number: beyond the ports of a
+panel that takes two tiers of panels, which are charged (the MixNet paper, section 7.1, charges
+one flat panel of any size). The topology follows the demand averaged over the job; what has no
+direct circuit is forwarded by the GPUs of other servers, which costs their links' rate and
+``relay_delay_s`` each.
 
 TopoOpt shares the ports by bytes, as if a step took as long as its busiest circuit. Under 1F1B the
 phases come one after another, so their times add up, and the sum of ``bytes / ports`` is least with
@@ -43,9 +44,10 @@ class TopoOpt(FabricOptions):
     title: ClassVar[str] = "topoopt"
 
     panel: Literal["flat", "folded", "fit"] = Field(
-        "flat",
-        description="One panel of any size (flat), two tiers of panels with long-reach "
-        "transceivers (folded), or folded only where panel_ports do not suffice (fit).",
+        "fit",
+        description="One panel where panel_ports suffice and else two tiers of panels with "
+        "long-reach transceivers (fit), always two tiers (folded), or one panel of any size, as in "
+        "the MixNet paper (flat).",
     )
     panel_ports: Count | None = Field(
         None, description="Ports of a patch panel; by default those of the catalog."

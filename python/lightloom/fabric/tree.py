@@ -1,9 +1,11 @@
-"""Sizes of a three-tier tree of switches with a given number of ports.
+"""Sizes of a tree of switches with a given number of ports: as few tiers as that many need.
 
 The tree of Al-Fares et al. (SIGCOMM 2008): a ToR has half of its ports down, a pod is as many ToRs
 as an aggregation switch has ports down, a cluster is as many pods as a core switch has ports. With
 oversubscription a ToR has more ports down than up; the layers above are non-blocking. Any number
-of servers may be connected: the tree is then filled from the left, and only used ports count.
+of servers may be connected: the tree is then filled from the left, and only used ports count. What
+fits one switch has no ToRs, and up to as many ToRs as a switch has ports, spines of full width
+join them all: then there is one pod.
 Ports are not broken out: a switch has ``switch_ports`` ports at the rate of the NICs.
 """
 
@@ -37,6 +39,12 @@ class Tree:
     def nics_per_tor(self) -> int:
         """Ports down of a full ToR."""
         return self.servers_per_tor * self.nics // self.rails
+
+    def tiers(self, servers: int) -> int:
+        """Tiers of switches that ``servers`` servers are simulated with."""
+        if self.rails == 1 and servers <= self.servers_per_tor:
+            return 1
+        return 2 if servers <= self.servers_per_pod else 3
 
 
 def plan_tree(
@@ -86,12 +94,17 @@ def plan_tree(
             f"{what}: servers_per_tor = {servers_per_tor}: a switch of {switch_ports} ports takes"
             f" at most {maximum}"
         )
+    one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
+    if servers_per_tor is None and one_switch:
+        return Tree(nics, switch_ports, servers, servers, servers * nics)
     full = servers_per_tor or _even(servers, maximum, even=ratio > 1)
     uplinks = math.ceil(full * per_server / ratio)
+    tors = rails * -(-servers // full)
+    # in two tiers every spine takes a link of every ToR, and has a port for each
     half = switch_ports // 2
-    pod = full * max(1, half // rails)
-    _refuse_overflow(what, servers, uplinks * rails * -(-servers // full), switch_ports)
-    return Tree(nics, switch_ports, full, pod, uplinks, ratio, rails)
+    pod_tors = max(half, tors) if tors <= switch_ports else half
+    _refuse_overflow(what, servers, uplinks * tors, switch_ports)
+    return Tree(nics, switch_ports, full, full * max(1, pod_tors // rails), uplinks, ratio, rails)
 
 
 def _even(servers: int, maximum: int, *, even: bool) -> int:
@@ -111,23 +124,14 @@ def _refuse_overflow(what: str, servers: int, uplinks: int, switch_ports: int) -
 def tree_links(tree: Tree, servers: int, tiers: int | str) -> Links:
     """Links that ``servers`` servers use; a ToR filled in part uses uplinks in proportion.
 
-    ``tiers`` is the number of tiers charged, or ``"fit"`` for the least that is enough.
+    ``tiers`` is the number of tiers charged, or ``"fit"`` for those that are simulated.
     """
     full_tors, rest = divmod(servers, tree.servers_per_tor)
     per_server = tree.nics // tree.rails
     uplinks = full_tors * tree.uplinks_per_tor + math.ceil(rest * per_server / tree.ratio)
     uplinks *= tree.rails
-    if tiers == "fit":
-        tiers = _min_tiers(tree, servers, uplinks)
-    assert isinstance(tiers, int)
-    return Links(servers * tree.nics, (uplinks,) * (tiers - 1))
-
-
-def _min_tiers(tree: Tree, servers: int, uplinks: int) -> int:
-    if servers * tree.nics <= tree.switch_ports:
-        return 1
-    # in two tiers every spine takes a link of every ToR, and has a port for each
-    return 2 if uplinks <= tree.uplinks_per_tor * tree.switch_ports else 3
+    charged = tree.tiers(servers) if isinstance(tiers, str) else tiers
+    return Links(servers * tree.nics, (uplinks,) * (charged - 1))
 
 
 def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> Bill:
@@ -143,5 +147,5 @@ def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> 
         servers=cluster.servers,
         lines=merged(lines),
         fiber_length_m=counting.fiber_length_m,
-        conventions=counting.conventions(),
+        conventions=counting.conventions(tiers=1 + len(links.fabric)),
     )

@@ -187,3 +187,38 @@ def active_parameters(model: Model, embeddings: EmbeddingConvention | None = Non
     if embeddings is None and not model.active_router:
         count -= model.num_moe_layers * router_parameters(model)
     return count
+
+
+def training_flops_per_token(model: Model, seq_len: int) -> float:
+    """FLOPs that training takes per token, as model FLOPs utilization (MFU) counts them.
+
+    ``6 N + 12 L h s``: each of ``N`` active parameters takes part in a multiplication and an
+    addition, once in the forward and twice in the backward pass, and so does each pair of tokens
+    for scores and values. The convention of published runs: ``N`` has the output projection but
+    not the input table, which is looked up; no half is taken off for the causal mask, and what
+    is recomputed does not count.
+
+    Parameters
+    ----------
+    model
+        The model's shape.
+    seq_len
+        Tokens per sequence, ``s``.
+
+    Returns
+    -------
+    float
+        ``L`` is the number of layers. ``h``, the hidden size in the literature, is the width of
+        the attention: heads times the mean of a query's and a value's width, which equals the
+        hidden size in most models and is what is multiplied in the others.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> f"{training_flops_per_token(lightloom.load_model('mixtral-8x22b'), 4096):.3e}"
+    '2.506e+11'
+    """
+    attention = model.attention
+    width = attention.num_heads * (attention.qk_dim + attention.v_dim) / 2
+    products = 12.0 * model.num_layers * width * seq_len
+    return 6.0 * active_parameters(model, "output") + products

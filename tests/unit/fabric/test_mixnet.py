@@ -34,8 +34,8 @@ def test_packet_nics_may_be_slower(cluster, job):
         for line in fabric.bill_of_materials(cluster).lines
     }
     assert rates["nic", 200] == rates["nic", 400] == 512
-    assert rates["eps_port", 200] == 5 * 512
-    assert rates["transceiver", 200] == 6 * 512
+    assert rates["eps_port", 200] == 3 * 512
+    assert rates["transceiver", 200] == 4 * 512
     assert rates["transceiver", 400] == rates["ocs_port", 400] == 512
 
 
@@ -142,12 +142,13 @@ def test_a_technology_must_be_known_and_have_a_delay():
 
 def test_bill(cluster):
     found = {line.component: line.count for line in MixNet().bill_of_materials(cluster).lines}
+    # its packet NICs are joined by two tiers
     assert found == {
         "nic": 1024,
-        "eps_port": 5 * 256,
+        "eps_port": 3 * 256,
         "ocs_port": 768,
-        "transceiver": 6 * 256 + 768,
-        "fiber": 3 * 256 + 768,
+        "transceiver": 4 * 256 + 768,
+        "fiber": 2 * 256 + 768,
     }
 
 

@@ -46,8 +46,15 @@ def test_rail_network(cluster):
     assert eps.tor_uplink_bps is None
 
 
-def test_bill_of_a_fat_tree(cluster):
+def test_two_tiers_are_charged_where_two_are_simulated(cluster):
     bill = FatTree().bill_of_materials(cluster)
+    found = {line.component: line.count for line in bill.lines}
+    assert found == {"nic": 1024, "eps_port": 3 * 1024, "transceiver": 4 * 1024, "fiber": 2 * 1024}
+    assert bill.conventions["tiers of packet switches"] == "2 (as simulated)"
+
+
+def test_bill_of_a_fat_tree(cluster):
+    bill = FatTree().bill_of_materials(cluster, Counting(tiers=3))
     found = {line.component: (line.rate_gbps, line.count) for line in bill.lines}
     assert found == {
         "nic": (400, 1024),
@@ -60,7 +67,7 @@ def test_bill_of_a_fat_tree(cluster):
 
 @pytest.mark.parametrize("kind", ["dac", "aoc"])
 def test_host_cables_replace_two_transceivers_and_a_fiber_each(cluster, kind):
-    bill = FatTree().bill_of_materials(cluster, Counting(host_links=kind))
+    bill = FatTree().bill_of_materials(cluster, Counting(tiers=3, host_links=kind))
     assert bill.count(kind) == 1024
     assert bill.count("transceiver") == 4 * 1024
     assert bill.count("fiber") == 2 * 1024

@@ -168,20 +168,23 @@ def test_the_demand_is_needed(small, job):
 
 
 def test_bill_of_a_flat_panel(cluster):
-    found = {line.component: line.count for line in TopoOpt().bill_of_materials(cluster).lines}
+    found = {
+        line.component: line.count
+        for line in TopoOpt(panel="flat").bill_of_materials(cluster).lines
+    }
     assert found == {"nic": 1024, "transceiver": 1024, "patch_port": 1024, "fiber": 1024}
 
 
 def test_bill_with_look_ahead(cluster):
-    bill = TopoOpt(look_ahead=True).bill_of_materials(cluster)
+    bill = TopoOpt(panel="flat", look_ahead=True).bill_of_materials(cluster)
     assert (bill.count("patch_port"), bill.count("switch_1x2")) == (2048, 1024)
     assert bill.conventions["look-ahead"] == "a second port and a 1x2 switch per NIC"
 
 
 @pytest.mark.parametrize(("options", "gpus", "folded"), [
-    ({}, 1024, False),
-    ({"panel": "fit"}, 1008, False),
-    ({"panel": "fit"}, 1009, True),
+    ({"panel": "flat"}, 1024, False),
+    ({}, 1008, False),
+    ({}, 1009, True),
     ({"panel": "fit", "panel_ports": 64}, 65, True),
     ({"panel": "folded"}, 8, True),
 ])  # fmt: skip

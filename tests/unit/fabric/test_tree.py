@@ -56,10 +56,24 @@ def test_min_tiers_that_fit(servers, tiers):
     assert len(tree_links(tree, servers, "fit").fabric) + 1 == tiers
 
 
-@pytest.mark.parametrize(("servers", "tiers"), [(8, 1), (256, 2), (257, 3)])
-def test_rails_fit_like_a_fat_tree(servers, tiers):
+@pytest.mark.parametrize(("servers", "tiers"), [(1, 2), (8, 2), (256, 2), (257, 3)])
+def test_rails_have_a_switch_each_and_spines(servers, tiers):
     tree = plan_tree("x", servers, 8, 64, rail=True)
-    assert len(tree_links(tree, servers, "fit").fabric) + 1 == tiers
+    assert len(tree_links(tree, servers, "fit").fabric) + 1 == tiers == tree.tiers(servers)
+
+
+@pytest.mark.parametrize(("servers", "sized"), [
+    (8, (8, 8, 64)), (9, (4, 128, 32)), (256, (4, 256, 32)), (257, (4, 128, 32)),
+])  # fmt: skip
+def test_what_two_tiers_join_is_one_pod(servers, sized):
+    assert sizes(plan_tree("x", servers, 8, 64)) == sized
+
+
+def test_what_is_charged_is_simulated():
+    # an oversubscribed pair of ToRs is no single switch, although one had the ports
+    tree = plan_tree("x", 8, 8, 64, ratio=3)
+    assert tree.tiers(8) == 2
+    assert tree_links(tree, 8, "fit").fabric == (22,)
 
 
 def test_the_largest_tree_and_one_server_more():
@@ -83,6 +97,6 @@ def test_a_switch_too_small_for_one_server():
 
 
 def test_more_servers_per_tor_than_ports():
-    assert plan_tree("x", 128, 8, 64, servers_per_tor=2).servers_per_pod == 64
+    assert plan_tree("x", 130, 8, 64, servers_per_tor=2).servers_per_pod == 64
     with pytest.raises(FabricError, match="servers_per_tor = 5: a switch of 64 ports takes at"):
         plan_tree("x", 128, 8, 64, servers_per_tor=5)
