@@ -26,7 +26,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.mixnet_options import MixNetOptions
 from lightloom.fabric.network import Network, Ocs
-from lightloom.fabric.reconfiguration import Reconfiguration
+from lightloom.fabric.reconfiguration import BringUp, Reconfiguration
 from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
@@ -83,7 +83,16 @@ class MixNet(MixNetOptions):
                 if policy != self.reconfigure
             },
             other_first=first,
+            link_up=self._link_up(),
         )
+
+    def _link_up(self) -> BringUp | None:
+        if self.reconfigure == "never":
+            return None
+        delay_s, measured_s = self.bring_up_s(), nic_activation().mean_s
+        other_s = 0.0 if delay_s else measured_s
+        other = self.replace(link_up_delay_s=other_s, label=self.name)
+        return BringUp(delay_s, measured_s, other_s, other)
 
     def largest_region(self) -> int:
         """Servers that one circuit switch takes."""

@@ -100,9 +100,9 @@ class MixNetOptions(FabricOptions):
     link_up_delay_s: Annotated[
         Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
     ] = Field(
-        0.0,
-        description="Time until a new link carries traffic after its circuit has settled, or "
-        "'measured'.",
+        "measured",
+        description="Time until a new link carries traffic after its circuit has settled; by "
+        "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",
     )
     keep_unchanged: Switch = Field(
         True, description="Keep circuits that do not change up during a reconfiguration."

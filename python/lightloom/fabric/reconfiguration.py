@@ -13,6 +13,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class BringUp:
+    """Time from settled circuits to links that carry traffic.
+
+    Attributes
+    ----------
+    delay_s
+        What the fabric is simulated with.
+    measured_s
+        What was measured on network interfaces of today.
+    other_delay_s, other
+        The fabric with the measured time where it is left out, and without any where it is not.
+    """
+
+    delay_s: float
+    measured_s: float
+    other_delay_s: float
+    other: Fabric
+
+
+@dataclass(frozen=True)
 class Reconfiguration:
     """When circuits are switched and who chooses them.
 
@@ -27,9 +47,12 @@ class Reconfiguration:
     other_first
         The fabric with another treatment of the first all-to-all, by its name (``block`` or
         ``reuse``); empty where the policy leaves no choice.
+    link_up
+        Bring-up of links after circuits were switched; ``None`` where they never are.
     """
 
     policy: str
     allocator: CircuitAllocator | None
     other_policies: Mapping[str, Fabric]
     other_first: Mapping[str, Fabric]
+    link_up: BringUp | None = None

@@ -1,7 +1,7 @@
 """TopoOpt: every NIC on an optical patch panel, one topology for the whole job.
 
-After Wang et al. (NSDI 2023). Any two NICs can be joined, whatever their number: beyond the ports of a
-panel that takes two tiers of panels, which are charged (the MixNet paper, section 7.1, charges
+After Wang et al. (NSDI 2023). Any two NICs can be joined. Where there are more than the ports of
+a panel, that takes two tiers of panels, which are charged (the MixNet paper, section 7.1, charges
 one flat panel of any size). The topology follows the demand averaged over the job; what has no
 direct circuit is forwarded by the GPUs of other servers, which costs their links' rate and
 ``relay_delay_s`` each.
