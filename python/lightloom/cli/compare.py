@@ -154,10 +154,12 @@ def _simulation() -> Panel:
         (
             option(Scenario, "cluster.profile"),
             option(Scenario, "recompute"),
+            option(Scenario, "memory_check"),
             option(Scenario, "seed"),
             option(Scenario, "steps"),
             option(Scenario, "predictor"),
             option(Scenario, "policies"),
+            option(Scenario, "imbalances"),
             option(Scenario, "compute_spread"),
         ),
     )

@@ -25,6 +25,7 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
+from lightloom.report.story import story
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
@@ -93,7 +94,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": _title(comparison),
         "heading": _heading(comparison),
-        "verdict": [verdict(results)],
+        "verdict": [story(comparison)],
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],
@@ -103,6 +104,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "styles": styles,
         "notes": notes_by_fabrics(comparison),
         "fastest": fastest,
+        "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "strips": _strips(results, styles),
         "paretos": _paretos(results, styles),
@@ -142,58 +144,6 @@ def _heading(comparison: Comparison) -> str:
     return " · ".join([*parts, ", ".join(r.fabric for r in comparison.results)])
 
 
-def verdict(results: tuple[FabricResult, ...]) -> str:
-    """The verdict in two sentences, ties respected."""
-    fastest = min(results, key=lambda r: r.step_time_s)
-    tied = [r for r in results if r.tied_with_fastest and r is not fastest]
-    time = f"{fastest.fabric} takes {show_time(fastest.step_time_s, 3)} per step"
-    if len(results) == 1:
-        return f"{time}."
-    first = f"{time}{_within(tied)}."
-    network = max(results, key=lambda r: r.perf_per_usd)
-    cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
-    gains = [
-        getattr(best, of) / max(getattr(r, of) for r in results if r is not best)
-        for best, of in ((network, "perf_per_usd"), (cluster, "perf_per_cluster_usd"))
-    ]
-    if network is cluster:
-        return (
-            f"{first} {network.fabric} is best per dollar: {gains[0]:.2f} times the next best "
-            f"if the network alone is counted, {gains[1]:.2f} times with servers and GPUs."
-        )
-    return (
-        f"{first} {network.fabric} is best per dollar of network ({gains[0]:.2f} times the "
-        f"next best), {cluster.fabric} per dollar of the whole cluster ({gains[1]:.2f} times)."
-    )
-
-
-def _within(tied: list[FabricResult]) -> str:
-    """Who lies within the fastest's interval, and who of them is slower in every sample even so."""
-    if not tied:
-        return ", and no other lies within its interval"
-    within = "within its interval"
-
-    def clause(group: list[FabricResult], one: str, many: str) -> str:
-        if not group:
-            return ""
-        ratios = _listed([f"{r.ratio_to_fastest[1]:.3f}" for r in group])
-        verb = one if len(group) == 1 else many
-        return f"; {_listed([r.fabric for r in group])} {verb} ({ratios} times its time)"
-
-    slower = [r for r in tied if r.slower_in_every_sample]
-    same = [r for r in tied if r not in slower]
-    too = ("does, too", "do, too") if same else (f"lies {within}", f"lie {within}")
-    first = clause(same, f"lies {within}", f"lie {within}")
-    return first + clause(
-        slower, f"{too[0]}, but is slower in every sample",
-        f"{too[1]}, but are slower in every sample",
-    )  # fmt: skip
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 @dataclass(frozen=True)
 class Tile:
     """One result of the headline."""
@@ -225,7 +175,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
             f"{fastest.step_time_s:.3g} s",
             (
                 f"{fastest.step_time_low_s:.3g} to {fastest.step_time_high_s:.3g} s",
-                f"tied: {', '.join(tied)}" if tied else "no other within its interval",
+                f"tied: {', '.join(tied)}" if tied else "every other is slower",
             ),
         ),
         Tile(
@@ -256,8 +206,16 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
 def _best(results: Iterable[FabricResult]) -> dict[str, float]:
     """The best value of each column that has one."""
     rows = list(results)
-    lowest = ("step_time_s", "network_cost_usd", "cluster_cost_usd", "network_power_w")
-    highest = ("tokens_per_s", "perf_per_usd", "perf_per_cluster_usd", "perf_per_w")
+    costs = ("network_cost_usd", "cluster_cost_usd", "network_power_w")
+    lowest = ("step_time_s", "days_per_trillion_tokens", *costs)
+    highest = (
+        "tokens_per_s",
+        "tokens_per_s_per_gpu",
+        "mfu",
+        "perf_per_usd",
+        "perf_per_cluster_usd",
+        "perf_per_w",
+    )
     return {name: min(getattr(r, name) for r in rows) for name in lowest} | {
         name: max(getattr(r, name) for r in rows) for name in highest
     }

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.study.compare.results import Comparison, FabricResult
+from lightloom.report.story import story
+from lightloom.study.compare.results import SAME, Comparison
 
+#: characters that a table may take, and those that its caption has at least
+MAX_WIDTH, MIN_WIDTH = 1000, 78
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
     "compute": ("attention", "gate", "expert", "dense_ffn", "head", "optimizer"),
@@ -34,22 +38,24 @@ def grouped(parts: dict[str, float]) -> dict[str, float]:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what was compared, the results, where the time goes, and remarks."""
+    """Print the verdict, what was compared, the results, where the time goes, and remarks."""
+    console.print(Text(story(comparison), style="bold"))
+    for warning in comparison.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     for line in comparison.inputs["summary"]:
         console.print(Text(line), soft_wrap=True)
     shares = comparison.traffic_shares.items()
     moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
     if moved:
         console.print(Text(f"bytes moved, NVSwitch included: {moved}"), soft_wrap=True)
-    console.print(_result_table(comparison))
-    console.print(_breakdown_table(comparison))
-    console.print(_mean_table(comparison))
+    print_table(_speed_table(comparison), console)
+    print_table(_cost_table(comparison), console)
+    print_table(_breakdown_table(comparison), console)
+    print_table(_mean_table(comparison), console)
     if any(result.policies for result in comparison.results):
-        console.print(_policy_table(comparison))
+        print_table(_policy_table(comparison), console)
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
-    for warning in comparison.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
@@ -63,6 +69,16 @@ def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
         key = ", ".join(names)
         grouped_notes[key] = f"{grouped_notes[key]}; {note}" if key in grouped_notes else note
     return grouped_notes
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table with all of its digits, also where the terminal is too narrow for them."""
+    options = console.options.update(width=MAX_WIDTH)
+    width = max(Measurement.get(console, options, table).maximum, MIN_WIDTH)
+    own = console.width
+    console.width = max(own, width)
+    console.print(table, width=width)
+    console.width = own
 
 
 def _table(title: str) -> Table:
@@ -84,21 +100,81 @@ def _add_columns(table: Table, headers: Sequence[str]) -> None:
         )
 
 
-def _result_table(comparison: Comparison) -> Table:
-    table = _table("Fabrics")
-    headers = ["step\n[s]", "interval\n[s]", "vs\nbest", "\ntokens/s", "cost\n[M$]"]
-    headers += ["tok/s/k$\nnetwork", "tok/s/k$\ncluster", "power\n[kW]"]
+def _speed_table(comparison: Comparison) -> Table:
+    """How fast each fabric trains, under its own load and under others."""
+    results = comparison.results
+    loads = [load.imbalance for load in results[0].loads]
+    table = _table("Training speed")
+    headers = ["step\n[s]", "interval\n[s]", "vs\nbest"]
+    headers += [f"{name}\n[s]" for name in loads]
+    headers += ["MFU\n[%]", "tokens/s\nper GPU", "days per\n10^12"]
+    _add_columns(table, headers)
+    fastest = min(results, key=lambda r: r.step_time_s)
+    least = {
+        name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
+    }
+    for result in results:
+        ratio = f"{result.ratio_to_fastest[1]:.3f}"
+        if result.tied_with_fastest and result is not fastest:
+            ratio += "="
+        low, high = result.step_time_low_s, result.step_time_high_s
+        table.add_row(
+            Text(result.fabric, style="bold"),
+            _mark(f"{result.step_time_s:.4g}", result is fastest),
+            Text(f"{low:.3g}-{high:.3g}", style="dim"),
+            _mark(ratio, result is fastest),
+            *(
+                _mark(f"{load.step_time_s:.4g}", load.step_time_s == least[load.imbalance])
+                for load in result.loads
+            ),
+            Text(f"{100 * result.mfu:.1f}"),
+            Text(_whole(result.tokens_per_s_per_gpu)),
+            Text(_whole(result.days_per_trillion_tokens)),
+        )
+    caption = (
+        "interval: all samples, compute speed varied; vs best: on the same samples, so that "
+        f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
+        "at most; "
+        "MFU: of the BF16 peak; 10^12: tokens"
+    )
+    if loads:
+        caption += f"; {', '.join(loads)}: under that load of the experts"
+    table.caption = Text(caption, style="dim")
+    table.caption_justify = "left"
+    return table
+
+
+def _cost_table(comparison: Comparison) -> Table:
+    """What each fabric costs and draws, and what one gets for it."""
+    results = comparison.results
+    table = _table("Cost and power")
+    headers = ["network\n[M$]", "cluster\n[M$]", "power\n[kW]", "\ntokens/s"]
+    headers += ["tok/s/k$\nnetwork", "tok/s/k$\ncluster", "vs best per\ncluster $"]
     _add_columns(table, headers)
     best = _best(comparison)
-    for result in comparison.results:
-        table.add_row(*_result_row(result, best))
+    cheapest = min(r.network_cost_usd for r in results)
+    for result in results:
+        value = result.perf_per_cluster_usd
+        table.add_row(
+            Text(result.fabric, style="bold"),
+            _mark(f"{result.network_cost_usd / 1e6:,.2f}", result.network_cost_usd == cheapest),
+            Text(f"{result.cluster_cost_usd / 1e6:,.2f}"),
+            Text(_whole(result.network_power_w / 1000)),
+            _mark(_whole(result.tokens_per_s), result.tokens_per_s == best["tokens"]),
+            _mark(f"{1000 * result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
+            _mark(f"{1000 * value:,.2f}", value == best["cluster"]),
+            Text(f"{value / best['cluster']:.3f}"),
+        )
     table.caption = Text(
-        "cost and power are the network's; k$: thousand dollars; "
-        "=: tied, within the interval of the fastest; ~: tied, but slower in every sample",
+        "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars",
         style="dim",
     )
     table.caption_justify = "left"
     return table
+
+
+def _mark(text: str, is_best: bool) -> Text:
+    return Text(text, style="bold green" if is_best else "")
 
 
 def _best(comparison: Comparison) -> dict[str, float]:
@@ -108,31 +184,6 @@ def _best(comparison: Comparison) -> dict[str, float]:
         "network": max(r.perf_per_usd for r in results),
         "cluster": max(r.perf_per_cluster_usd for r in results),
     }
-
-
-def _result_row(result: FabricResult, best: dict[str, float]) -> list[Text]:
-    def mark(text: str, is_best: bool) -> Text:
-        return Text(text, style="bold green" if is_best else "")
-
-    fastest = result.tokens_per_s == best["tokens"]
-    ratio = f"{result.ratio_to_fastest[1]:.3f}"
-    if result.tied_with_fastest and not fastest:
-        ratio += "~" if result.slower_in_every_sample else "="
-    low, high = result.step_time_low_s, result.step_time_high_s
-    return [
-        Text(result.fabric, style="bold"),
-        mark(f"{result.step_time_s:.4g}", fastest),
-        Text(f"{low:.3g}-{high:.3g}", style="dim"),
-        mark(ratio, fastest),
-        Text(_whole(result.tokens_per_s)),
-        Text(f"{result.network_cost_usd / 1e6:,.2f}"),
-        mark(f"{1000 * result.perf_per_usd:,.1f}", result.perf_per_usd == best["network"]),
-        mark(
-            f"{1000 * result.perf_per_cluster_usd:,.2f}",
-            result.perf_per_cluster_usd == best["cluster"],
-        ),
-        Text(_whole(result.network_power_w / 1000)),
-    ]
 
 
 def _whole(value: float) -> str:
@@ -161,7 +212,7 @@ def _breakdown_table(comparison: Comparison) -> Table:
                 f"{factor * seconds:.2f}" if seconds else "-"
                 for seconds in grouped(result.critical_path_s).values()
             ),
-            *(f"{size / 1e12:,.1f}" if size else "-" for size in sizes),
+            *(_whole(size / 1e12) if size else "-" for size in sizes),
         )
     return table
 

@@ -72,7 +72,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --imbalance 1.2 --demand pair", "the imbalance 1.2 and the demand pair are both "
          "given, but mean the same; leave one of them out"),
         (f"{JOB} --recompute ful",
-         "--recompute ful: expected one of none, full, attention; did you mean 'full'?"),
+         "--recompute ful: expected one of auto, none, full, attention; did you mean 'full'?"),
         (f"{JOB} --ep-mode fold",
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",

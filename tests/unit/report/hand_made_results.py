@@ -7,7 +7,7 @@ import numpy as np
 
 from lightloom.fabric.network import Direct, Eps, Network, NvSwitch, Ocs
 from lightloom.simulate import CircuitTimeline, CircuitUse, Run, Snapshot, Timeline
-from lightloom.study.compare.results import Comparison, FabricResult
+from lightloom.study.compare.results import Comparison, FabricResult, LoadResult
 from lightloom.workload.categories import StepCategory
 from lightloom.workload.task_graph import NONE
 
@@ -157,6 +157,9 @@ def make_result(name, kind, run, *, cost, spread=0.1):
         step_time_high_s=step * (1 + spread),
         sample_step_times_s=(step, step * (1 - spread), step * (1 + spread)),
         tokens_per_s=1e6 / step,
+        tokens_per_s_per_gpu=1e6 / step / 128,
+        mfu=4.0 / step,
+        days_per_trillion_tokens=step * 1e6 / 86_400,
         network_cost_usd=sum(cost.values()),
         cluster_cost_usd=sum(cost.values()) + 2e7,
         network_power_w=1e5,
@@ -173,6 +176,21 @@ def make_result(name, kind, run, *, cost, spread=0.1):
         run_hash=run.run_hash,
         events=run.events,
         simulation_wall_s=0.1,
+        loads=(make_load("balanced", step / 2), make_load("skewed", step * 1.5)),
+    )
+
+
+def make_load(imbalance, step, ratio=1.0):
+    return LoadResult(
+        imbalance=imbalance,
+        step_time_s=step,
+        tokens_per_s=1e6 / step,
+        tokens_per_s_per_gpu=1e6 / step / 128,
+        mfu=4.0 / step,
+        days_per_trillion_tokens=step * 1e6 / 86_400,
+        straggler_wait_s=0.1,
+        all_to_all="flat",
+        ratio_to_fastest=ratio,
     )
 
 
@@ -192,7 +210,7 @@ def with_ties(results):
         dataclasses.replace(
             r,
             ratio_to_fastest=(1.0, r.step_time_s / fastest.step_time_s, 2.0),
-            tied_with_fastest=r.step_time_s <= fastest.step_time_high_s,
+            tied_with_fastest=r.step_time_s < 1.03 * fastest.step_time_s,
         )
         for r in results
     )

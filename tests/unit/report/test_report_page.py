@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from lightloom.errors import OutputError
-from lightloom.report.page import render, tiles, verdict, write_page
+from lightloom.report.page import render, tiles, write_page
 from lightloom.report.plots_svg import fabric_styles
+from lightloom.report.story import story
 from lightloom.report.table import grouped
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario, check
@@ -91,6 +92,11 @@ def test_table_says_what_the_results_say(make_comparison, page):
         assert f"{result.step_time_s:#.4g}" in words
         assert f"{result.step_time_low_s:#.4g} to {result.step_time_high_s:#.4g}" in words
         assert f"{result.tokens_per_s:,.0f}" in words
+        assert f"{result.tokens_per_s_per_gpu:,.1f}" in words
+        assert f"{100 * result.mfu:.1f}" in words
+        assert f"{result.days_per_trillion_tokens:,.1f}" in words
+        for load in result.loads:
+            assert f"{load.step_time_s:#.4g}{load.ratio_to_fastest:.3f}" in words.replace(" ", "")
         assert f"{1000 * result.perf_per_usd:,.1f}" in words
         assert f"{1000 * result.perf_per_cluster_usd:,.2f}" in words
 
@@ -136,29 +142,8 @@ def test_findings(make_comparison):
     )
 
 
-def test_verdict_respects_ties(make_comparison):
-    results = make_comparison().results
-    text = verdict(results)
-    assert text.startswith(
-        "fat-tree takes 20 s per step; mixnet lies within its interval (1.025 times its time)."
-    )
-    assert "topoopt is best per dollar of network" in text
-    alone = verdict(results[:1])
-    assert alone == "fat-tree takes 20 s per step."
-    apart = verdict(tuple(dataclasses.replace(r, tied_with_fastest=False) for r in results))
-    assert "no other lies within its interval" in apart
-
-
-def test_verdict_tells_who_is_slower_in_every_sample(make_comparison):
-    first, second, third = make_comparison().results
-    second = dataclasses.replace(second, tied_with_fastest=True, ratio_to_fastest=(1.2, 1.3, 1.4))
-    text = verdict((first, second, third))
-    assert (
-        "mixnet lies within its interval (1.025 times its time); topoopt does, too, but is " in text
-    )
-    assert "slower in every sample (1.300 times its time)." in text
-    text = verdict((first, second))
-    assert "step; topoopt lies within its interval, but is slower in every sample (1.300" in text
+def test_the_page_begins_with_the_verdict(make_comparison, page):
+    assert story(make_comparison()) in Outline(page).words
 
 
 def test_decisions_that_changed_circuits_are_drawn(page):

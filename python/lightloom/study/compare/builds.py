@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightloom.fabric import Fabric, FabricContext, job_context
+from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.results import Sample
@@ -74,9 +74,20 @@ class Networks:
         """
         key = (fabric.name, variant)
         if key not in self._networks:
-            context = self._context(self.server_size(fabric))
-            self._networks[key] = fabric.network(self._job.cluster, context)
+            self._networks[key] = fabric.network(self._job.cluster, self.context(fabric))
         return self._networks[key]
+
+    def choose(self, fabric: Fabric, variant: str) -> None:
+        """Take the network of a variant for that of the fabric itself from now on."""
+        self._networks[fabric.name, ""] = self.get(fabric, variant)
+
+    def cluster(self, fabric: Fabric) -> Cluster:
+        """The machines of the job, with the fabric's servers and NICs."""
+        return fabric.adapt(self._job.cluster)
+
+    def context(self, fabric: Fabric) -> FabricContext:
+        """The job as a fabric may know it in advance."""
+        return self._context(self.server_size(fabric))
 
     def _context(self, gpus_per_server: int) -> FabricContext:
         """The job as fabrics may know it in advance: the mean of the nominal samples.

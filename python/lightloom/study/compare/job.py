@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
+from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, did_you_mean
-from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
+from lightloom.fabric import Cluster, Counting, Fabric, TopoOpt, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
-from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
-from lightloom.parallel.memory import Recompute, does_not_fit
+from lightloom.models.parameters import training_flops_per_token
+from lightloom.parallel import Plan, StageMemory
 from lightloom.study.compare.costs import Costs, Rates, costs_of
+from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.workload.build import Workload, build, rebuild
@@ -24,6 +26,15 @@ from lightloom.workload.tokens import demand_shape
 
 #: entries of the rank x rank token matrices above which they are not kept (4 bytes each)
 MAX_RANK_TOKENS = 400_000_000
+
+
+class TrainingRates(TypedDict):
+    """The throughput of a job, by the names of results."""
+
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    mfu: float
+    days_per_trillion_tokens: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Job:
     options: WorkloadOptions
     cluster: Cluster
     fabrics: tuple[Fabric, ...]
-    memory: tuple[StageMemory, ...]
+    fitted: FittedPlan
     rates: Rates
     costs: dict[str, Costs]
 
@@ -99,10 +110,36 @@ class Job:
         blocks = self.model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
         return ranks_per_server > 1 and blocks * plan.ep**2 <= MAX_RANK_TOKENS
 
-    def does_not_fit(self) -> str | None:
-        """One line if the plan exceeds the GPU's memory."""
-        reserve = MemoryOptions().reserve
-        return does_not_fit(list(self.memory), self.gpu.hbm_capacity_bytes, reserve)
+    def training_rates(self, tokens_per_s: float) -> TrainingRates:
+        """A throughput in the units in which runs are published.
+
+        Utilization is of the BF16 peak, whatever the precision, so that it ranks runs by speed.
+        """
+        gpus = self.scenario.gpus
+        flops = training_flops_per_token(self.model, self.plan.seq_len)
+        return {
+            "tokens_per_s": tokens_per_s,
+            "tokens_per_s_per_gpu": tokens_per_s / gpus,
+            "mfu": flops * tokens_per_s / gpus / self.gpu.peak_bf16_flops,
+            "days_per_trillion_tokens": 1e12 / tokens_per_s / 86_400,
+        }
+
+    def paper_cost_usd(self, fabric: Fabric) -> float:
+        """What a fabric's network costs by the MixNet paper's counting.
+
+        That is three tiers of packet switches whatever the size, and one patch panel of any size.
+        """
+        if isinstance(fabric, TopoOpt):
+            fabric = fabric.replace(panel="flat")
+        rates = self.rates
+        counting = rates.counting.model_copy(update={"tiers": 3})
+        bill = fabric.bill_of_materials(self.cluster, counting)
+        return PartsCostModel().capital_cost(bill, rates.prices).total_usd
+
+    @property
+    def memory(self) -> tuple[StageMemory, ...]:
+        """Peak memory of each pipeline stage."""
+        return self.fitted.memory
 
 
 def prepare(scenario: Scenario) -> Job:
@@ -117,26 +154,16 @@ def prepare(scenario: Scenario) -> Job:
     model = load_model(scenario.model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
-    recompute = _recompute(scenario, model)
-    memory = MemoryOptions(
-        recompute=recompute,
-        parameter_bytes=options.parameter_bytes,
-        gradient_bytes=options.gradient_bytes,
-    )
-    compute = ComputeModel.load(scenario.cluster.gpu, scenario.cluster.profile, recompute=recompute)
     fabrics = load_fabrics(scenario)
     rates = Rates(
         load_prices(scenario.prices),
         load_power(scenario.power),
         Counting(**scenario.counting),
     )
-    plan = choose_plan(
-        model,
-        scenario.gpus,
-        gpu_memory_bytes=gpu.hbm_capacity_bytes,
-        overrides=scenario.plan.model_dump(exclude_none=True),
-        gpus_per_server=scenario.cluster.gpus_per_server,
-        memory=memory,
+    fitted = fitted_plan(scenario, model, gpu, options)
+    plan = fitted.plan
+    compute = ComputeModel.load(
+        scenario.cluster.gpu, scenario.cluster.profile, recompute=fitted.recompute
     )
     cluster = _cluster(scenario, gpu)
     costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
@@ -150,7 +177,7 @@ def prepare(scenario: Scenario) -> Job:
         options=options,
         cluster=cluster,
         fabrics=fabrics,
-        memory=tuple(memory_per_stage(model, plan, memory)),
+        fitted=fitted,
         rates=rates,
         costs=costs,
     )
@@ -175,12 +202,6 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
     limited = model.num_groups > model.top_groups
     deduplicate = limited if demand.deduplicate is None else demand.deduplicate
     return WorkloadOptions(**sizes, deduplicate=deduplicate)
-
-
-def _recompute(scenario: Scenario, model: Model) -> Recompute:
-    """What the backward pass computes again: the user's choice, else the published one."""
-    published = None if model.plan is None else model.plan.recompute
-    return scenario.recompute or published or "none"
 
 
 def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:

@@ -11,25 +11,34 @@ from collections.abc import Mapping, Sequence
 from lightloom.fabric import Fabric
 from lightloom.schedule import RECONFIGURE_POLICIES
 from lightloom.simulate import Run
-from lightloom.study.compare.results import SAME, PolicyResult
+from lightloom.study.compare.results import SAME, LinkUp, PolicyResult
 
 _PREFIX = "reconfigure="
+#: the variant with another bring-up of links
+LINK_UP = "link_up"
 
 
 def variants(fabric: Fabric, policies: bool) -> dict[str, Fabric]:
     """What is run in addition to a fabric's own settings, by name.
 
-    The other first all-to-all, where the policy has a choice, and all other policies; only
-    ``never`` of them without ``policies``, and none where circuits do not look at the demand.
+    The other first all-to-all, where the policy has a choice; the links' bring-up as measured where
+    it is left out, and without it where it is not; and all other policies, only ``never`` of them
+    without ``policies``. None where circuits do not look at the demand.
     """
     reconfiguration = fabric.reconfiguration()
     if reconfiguration is None:
         return {}
     first = {f"first={name}": other for name, other in reconfiguration.other_first.items()}
-    return first | {
-        _PREFIX + policy: other
-        for policy, other in reconfiguration.other_policies.items()
-        if policies or policy == "never"
+    bring_up = reconfiguration.link_up
+    other_bring_up = {} if bring_up is None else {LINK_UP: bring_up.other}
+    return {
+        **first,
+        **other_bring_up,
+        **{
+            _PREFIX + policy: other
+            for policy, other in reconfiguration.other_policies.items()
+            if policies or policy == "never"
+        },
     }
 
 
@@ -65,6 +74,21 @@ def _result(policy: str, run: Run, never_s: float) -> PolicyResult:
     )
 
 
+def link_up_result(fabric: Fabric, own: Run, variant_runs: Mapping[str, Run]) -> LinkUp | None:
+    """What bringing links up does to the first sample; ``None`` where circuits stay."""
+    reconfiguration = fabric.reconfiguration()
+    if reconfiguration is None or reconfiguration.link_up is None:
+        return None
+    bring_up = reconfiguration.link_up
+    return LinkUp(
+        delay_s=bring_up.delay_s,
+        measured_s=bring_up.measured_s,
+        step_time_s=own.step_time_s,
+        other_delay_s=bring_up.other_delay_s,
+        other_step_time_s=variant_runs[LINK_UP].step_time_s,
+    )
+
+
 def policies_note(results: Sequence[PolicyResult]) -> str:
     """What switching is worth here, in a sentence."""
     by_name = {result.policy: result for result in results}
@@ -73,6 +97,11 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
         (r for r in results if r.policy not in ("never", "oracle")), key=lambda r: r.step_time_s
     )
     oracle = by_name["oracle"].gain_s / never
+    if not best.reconfigurations:
+        return (
+            "no reconfiguration pays here: each takes longer than it saves, and none is made by "
+            f"{best.policy}" + ("" if by_name["oracle"].reconfigurations else " or the oracle")
+        )
     if never <= best.step_time_s * SAME:
         return (
             "circuits that are never switched are as good here: the best policy, "
@@ -84,4 +113,4 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
     )
 
 
-__all__ = ["policies_note", "policy_results", "variants"]
+__all__ = ["link_up_result", "policies_note", "policy_results", "variants"]

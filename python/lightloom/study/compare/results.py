@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lightloom.report.figure import Figure
 
 SCHEMA_VERSION = 1
-#: ratios of step times up to this one count as the same time
+#: ratios of step times up to this one count as the same time: what a simulation resolves
 SAME = 1.005
 
 
@@ -65,11 +65,60 @@ class PolicyResult:
 
 
 @dataclass(frozen=True)
+class LinkUp:
+    """What the bring-up of links after a reconfiguration does to the first sample.
+
+    Attributes
+    ----------
+    delay_s
+        Bring-up in the results: from settled circuits to links that carry traffic.
+    measured_s
+        Bring-up that was measured on network interfaces of today.
+    step_time_s
+        Step time with ``delay_s``.
+    other_delay_s, other_step_time_s
+        The same with the measured bring-up where the results leave it out, or without any where
+        they include it.
+    """
+
+    delay_s: float
+    measured_s: float
+    step_time_s: float
+    other_delay_s: float
+    other_step_time_s: float
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """The step under another load of the experts, such as ``balanced``: one nominal sample.
+
+    ``all_to_all`` is how all-to-alls were spread, which is chosen for each load;
+    ``ratio_to_fastest`` the step time over that of the fastest fabric under the same load.
+    """
+
+    imbalance: str
+    step_time_s: float
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    mfu: float
+    days_per_trillion_tokens: float
+    straggler_wait_s: float
+    all_to_all: str
+    ratio_to_fastest: float = 1.0
+
+
+@dataclass(frozen=True)
 class FabricResult:
     """One fabric's outcome over all samples.
 
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
-    steps at the nominal compute speed; the interval spans every sample. ``critical_path_s``,
+    steps at the nominal compute speed; the interval spans every sample. ``mfu`` is the share of
+    the GPUs' BF16 peak that model FLOPs take
+    (:func:`~lightloom.models.parameters.training_flops_per_token`). ``ratio_to_fastest`` is the
+    least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
+    fabric is tied where one sample at least is no slower, or the means differ by less than
+    :data:`SAME`.
+    ``loads`` has the step under balanced and skewed load, where there is any. ``critical_path_s``,
     ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["ep"]`` spent waiting for the last
     member), ``carried_bytes`` and ``reconfiguration`` are means over the same samples, so that
     each of the first two sums to ``step_time_s``. ``variants_s``, ``policies``, ``run_hash``,
@@ -83,6 +132,9 @@ class FabricResult:
     step_time_high_s: float
     sample_step_times_s: tuple[float, ...]
     tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    mfu: float
+    days_per_trillion_tokens: float
     network_cost_usd: float
     cluster_cost_usd: float
     network_power_w: float
@@ -104,11 +156,12 @@ class FabricResult:
     straggler_wait_s: float = 0.0
     policies: tuple[PolicyResult, ...] = ()
     packets: dict[str, Any] = field(default_factory=dict)
+    loads: tuple[LoadResult, ...] = ()
+    link_up: LinkUp | None = None
 
-    @property
-    def slower_in_every_sample(self) -> bool:
-        """Whether no sample has it as fast as the fastest, even where the intervals overlap."""
-        return self.ratio_to_fastest[0] > SAME
+    def load(self, imbalance: str) -> LoadResult | None:
+        """The step under a certain load, if it was simulated."""
+        return next((load for load in self.loads if load.imbalance == imbalance), None)
 
     @property
     def perf_per_usd(self) -> float:
@@ -137,6 +190,9 @@ class FabricResult:
             "ratio_to_fastest_interval": [self.ratio_to_fastest[0], self.ratio_to_fastest[2]],
             "tied_with_fastest": self.tied_with_fastest,
             "tokens_per_s": self.tokens_per_s,
+            "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
+            "mfu": self.mfu,
+            "days_per_trillion_tokens": self.days_per_trillion_tokens,
             "network_cost_usd": self.network_cost_usd,
             "cluster_cost_usd": self.cluster_cost_usd,
             "power_w": self.network_power_w,
@@ -152,7 +208,9 @@ class FabricResult:
             "power_by_component_w": self.power_by_component_w,
             "reconfiguration": self.reconfiguration,
             "variants_step_time_s": self.variants_s,
+            "loads": [asdict(load) for load in self.loads],
             "policies": [asdict(policy) for policy in self.policies],
+            "link_up": None if self.link_up is None else asdict(self.link_up),
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

@@ -1,90 +1,90 @@
 """Compare fabrics for one training job.
 
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
-differs between fabrics is the fabric alone. Runs go in parallel, a core each; the interpreter lock
-is released while they run. All fabrics are planned and priced before the first run, so that wrong
-input is refused before anything is simulated or written.
+differs between fabrics is the fabric alone. Each fabric first finds its way to spread an all-to-all
+(``strategies.py``), then all samples run, then the first one again under balanced and skewed load
+(``imbalance.py``). Runs go in parallel, a core each; the interpreter lock is released while they
+run. All fabrics are planned and priced before the first run, so that wrong input is refused before
+anything is simulated or written.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lightloom.fabric import Fabric
-from lightloom.fabric.network import Network
-from lightloom.progress import Monitor, Progress
-from lightloom.simulate import Phases, Plugins, PredictorFactory, Run, simulate
+from lightloom.progress import Monitor
+from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import factory_of
+from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.imbalance import other_loads
 from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.policies import variants
-from lightloom.study.compare.results import Comparison, Sample
+from lightloom.study.compare.results import Comparison
+from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.summary import comparison_of
-from lightloom.workload.build import Workload
-
-#: one finished run, flat, with units in its keys
-Row = dict[str, object]
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One run to do: a fabric (or a variant of it, such as ``first=block``) on one sample."""
+@dataclass
+class _Case:
+    """The job under one load; ``imbalance`` is empty for the scenario's own."""
 
-    fabric: Fabric
-    sample: Sample
-    variant: str = ""
+    imbalance: str
+    job: Job
     with_timeline: bool = False
+    workloads: Workloads = field(init=False)
+    networks: Networks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workloads = Workloads(self.job)
+        self.networks = Networks(self.job, self.workloads)
 
     @property
-    def title(self) -> str:
-        """What a user sees while it runs."""
-        variant = f" {self.variant}" if self.variant else ""
-        return f"{self.fabric.name}{variant}, seed {self.sample.seed} step {self.sample.step}"
+    def is_packets(self) -> bool:
+        """Whether runs are simulated as packets; trials are flows even so."""
+        return self.job.scenario.network == "packet"
 
+    def trials(self) -> list[Attempt]:
+        """Runs that tell which all-to-all suits each fabric."""
+        return strategies.trials(
+            self.job.fabrics,
+            self.networks,
+            self.job.samples()[0],
+            with_timeline=self.with_timeline,
+            imbalance=self.imbalance,
+        )
 
-@dataclass
-class Done:
-    """An attempt with its run and how long the simulation took."""
+    def attempts(self) -> Iterator[Attempt]:
+        """All samples and, of the first, all variants; of another load the first sample alone."""
+        samples = self.job.samples()
+        for sample in samples[:1] if self.imbalance else samples:
+            is_first = sample == samples[0]
+            for fabric in self.job.fabrics:
+                with_timeline = self.with_timeline and is_first
+                yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
+                if is_first and not self.imbalance:
+                    for name, variant in variants(fabric, self.job.scenario.policies).items():
+                        yield Attempt(variant, sample, name)
 
-    attempt: Attempt
-    run: Run
-    network: Network
-    wall_s: float
-    #: the step as fluid flows, where it is packets
-    flows: Run | None = None
+    def choose(self, done: Sequence[Done]) -> list[Done]:
+        """Keep the all-to-all of the fastest trial of each fabric; its runs count as the fabric's.
 
-
-@dataclass
-class _Progress:
-    """Adds up the shares of runs that go in parallel."""
-
-    monitor: Monitor[Row]
-    total: int
-    shares: dict[int, float] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    cancelled: threading.Event = field(default_factory=threading.Event)
-
-    def update(self, number: int, share: float, activity: str) -> None:
-        with self.lock:
-            self.shares[number] = share
-            done = sum(self.shares.values()) / self.total
-            if self.monitor.progress(done, activity) is False:
-                self.cancelled.set()
-
-    def watch(self, number: int, activity: str) -> Progress:
-        def callback(share: float, _: str = "", /) -> bool:
-            self.update(number, share, activity)
-            return not self.cancelled.is_set()
-
-        return callback
+        Packets are simulated for what was fastest as flows, so that no run is left over then.
+        """
+        kept = strategies.fastest(done)
+        for one in kept.values():
+            self.networks.choose(one.attempt.fabric, one.attempt.variant)
+        fabrics = [
+            kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
+            for fabric in self.job.fabrics
+        ]
+        self.job = dataclasses.replace(self.job, fabrics=tuple(fabrics))
+        return [] if self.is_packets else [strategies.as_chosen(one) for one in kept.values()]
 
 
 def compare(
@@ -120,32 +120,68 @@ def compare(
     _begin(watcher, "reading")
     job = prepare(scenario)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
-    attempts = list(_attempts(job, with_timeline))
+    case = _Case("", job, with_timeline)
     _begin(watcher, "planning fabrics")
-    workloads = Workloads(job)
-    networks = Networks(job, workloads)
-    first = workloads.get(attempts[0].sample, networks.server_size(job.fabrics[0]))
+    first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
+    attempts = list(case.attempts())
     for attempt in attempts:
-        networks.get(attempt.fabric, attempt.variant)
-    phases = phases_by_fabric(job, networks)
-    flows: dict[int, Run] = {}
+        case.networks.get(attempt.fabric, attempt.variant)
+    loads = other_loads(scenario, job.model)
+    loads_to_run = {name: load for name, load in loads.items() if load.demand != scenario.demand}
+    trials = case.trials()
+    # the fastest trial of each fabric is its first sample, too
+    trials_only = len(trials)
+    if not case.is_packets:
+        trials_only -= len({trial.fabric.name for trial in trials})
+    own = len(attempts) + trials_only
+    progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
+    done, phases = _run_case(case, progress, plugins)
+    for name, load in loads_to_run.items():
+        other = _Case(name, dataclasses.replace(job, scenario=load))
+        done += _run_case(other, progress, plugins)[0]
+    return comparison_of(case.job, done, first, phases, tuple(loads))
+
+
+def _run_case(
+    case: _Case, progress: RunProgress, plugins: Plugins
+) -> tuple[list[Done], dict[str, Phases]]:
+    """Run everything of a case; what is done in the order of its attempts."""
+    watcher = progress.monitor
+    runner = Runner(case.workloads, case.networks, progress, plugins)
+    tried = _all(runner, case.job, case.trials(), keep_rows=not case.is_packets)
+    chosen = case.choose(tried)
+    for one in chosen:
+        watcher.finished(_row(case.job, one))
+    have = {one.attempt for one in chosen}
+    attempts = [attempt for attempt in case.attempts() if attempt not in have]
+    phases = phases_by_fabric(case.job, case.networks)
+    flows: dict[Attempt, Run] = {}
     if phases:
-        survey = _Runner(
-            workloads, networks, _Progress(watcher, len(attempts)), phases, plugins, is_survey=True
-        )
-        flows = {id(met.attempt): met.run for met in survey.run_all(attempts)}
+        counted = RunProgress(watcher, len(attempts))
+        survey = dataclasses.replace(runner, progress=counted, phases=phases, is_survey=True)
+        flows = {met.attempt: met.run for met in survey.run_all(attempts)}
         watcher.remark(prediction(phases))
-        check_size(job.scenario, phases)
-    done: list[Done] = []
-    runner = _Runner(workloads, networks, _Progress(watcher, len(attempts)), phases, plugins)
+        check_size(case.job.scenario, phases)
+    found = _all(dataclasses.replace(runner, phases=phases), case.job, attempts, flows=flows)
+    return [*chosen, *tried, *found], phases
+
+
+def _all(
+    runner: Runner,
+    job: Job,
+    attempts: Sequence[Attempt],
+    *,
+    flows: Mapping[Attempt, Run] | None = None,
+    keep_rows: bool = True,
+) -> list[Done]:
+    """Run attempts; in their order, as that in which they end must not reach a result."""
+    done = {}
     for finished in runner.run_all(attempts):
-        finished.flows = flows.get(id(finished.attempt))
-        done.append(finished)
-        watcher.finished(_row(job, finished))
-    # runs end in any order, which must not reach a result
-    place = {id(attempt): number for number, attempt in enumerate(attempts)}
-    done.sort(key=lambda finished: place[id(finished.attempt)])
-    return comparison_of(job, done, first, phases)
+        finished.flows = (flows or {}).get(finished.attempt)
+        done[id(finished.attempt)] = finished
+        if keep_rows:
+            runner.progress.monitor.finished(_row(job, finished))
+    return [done[id(attempt)] for attempt in attempts]
 
 
 def _predictor(scenario: Scenario, plugins: Plugins) -> PredictorFactory | None:
@@ -159,121 +195,22 @@ def _begin(monitor: Monitor[Row], activity: str) -> None:
         raise KeyboardInterrupt
 
 
-def _attempts(job: Job, with_timeline: bool) -> Iterator[Attempt]:
-    for number, sample in enumerate(job.samples()):
-        for fabric in job.fabrics:
-            yield Attempt(fabric, sample, with_timeline=with_timeline and number == 0)
-            if number == 0:
-                for name, variant in variants(fabric, job.scenario.policies).items():
-                    yield Attempt(variant, sample, name)
-
-
-def timeline_workers(workload: Workload) -> tuple[int, ...]:
-    """One worker per pipeline stage: the first member of the first expert replica."""
-    return tuple(int(role.workers[0]) for role in workload.graph.roles)
-
-
-class _Runner:
-    """Runs attempts on all cores, building their workloads while others run.
-
-    With phases by fabric, flows take as long as packets; in a survey the phases are only
-    noted.
-    """
-
-    def __init__(
-        self,
-        workloads: Workloads,
-        networks: Networks,
-        progress: _Progress,
-        phases: Mapping[str, Phases],
-        plugins: Plugins,
-        *,
-        is_survey: bool = False,
-    ) -> None:
-        self._phases = phases
-        self._plugins = plugins
-        self._is_survey = is_survey
-        self._workloads = workloads
-        self._networks = networks
-        self._progress = progress
-        self._cores = os.cpu_count() or 1
-
-    def run_all(self, attempts: list[Attempt]) -> Iterator[Done]:
-        """Yield what is done, in the order in which it ends.
-
-        At most one attempt more than there are cores is prepared, so that memory does not grow
-        with their number. On an interrupt the running ones are told to stop and waited for.
-        """
-        waiting = list(enumerate(attempts))[::-1]
-        running: dict[Future[Done], int] = {}
-        with ThreadPoolExecutor(max_workers=self._cores) as pool:
-            try:
-                while waiting or running:
-                    while waiting and len(running) <= self._cores:
-                        number, attempt = waiting.pop()
-                        running[pool.submit(self._prepare(attempt, number))] = number
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        number = running.pop(future)
-                        finished = future.result()
-                        self._progress.update(number, 1.0, finished.attempt.title)
-                        yield finished
-                    if self._progress.cancelled.is_set():
-                        raise KeyboardInterrupt
-            except BaseException:
-                self._progress.cancelled.set()
-                for future in running:
-                    future.cancel()
-                raise
-
-    def _prepare(self, attempt: Attempt, number: int) -> Callable[[], Done]:
-        """Build what the attempt needs; the result runs it."""
-        self._progress.update(number, 0.0, attempt.title)
-        size = self._networks.server_size(attempt.fabric)
-        workload = self._workloads.get(attempt.sample, size)
-        network = self._networks.get(attempt.fabric, attempt.variant)
-        workers = timeline_workers(workload) if attempt.with_timeline else ()
-        callback = self._progress.watch(number, attempt.title)
-        fabric = attempt.fabric
-        reconfiguration = fabric.reconfiguration()
-        plugins = BUILT_IN
-        if reconfiguration is not None:
-            allocator = self._plugins.allocator or reconfiguration.allocator
-            plugins = Plugins(allocator, self._plugins.predictor)
-        phases = self._phases.get(fabric.name)
-
-        def go() -> Done:
-            started = time.perf_counter()
-            if phases is not None and self._is_survey:
-                run = phases.survey(workload.graph, network, progress=callback, plugins=plugins)
-            else:
-                run = simulate(
-                    workload.graph,
-                    network,
-                    timeline_workers=workers,
-                    progress=callback,
-                    network_model=phases or "flow",
-                    plugins=plugins,
-                )
-            return Done(attempt, run, network, time.perf_counter() - started)
-
-        return go
-
-
 def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
-    run, sample = done.run, done.attempt.sample
+    run, attempt = done.run, done.attempt
     return {
         "model": job.model.name,
         "gpus": job.scenario.gpus,
         "rate_gbps": job.scenario.cluster.rate_gbps,
-        "fabric": done.attempt.fabric.name,
-        "variant": done.attempt.variant,
-        "seed": sample.seed,
-        "step": sample.step,
-        "compute_scale": sample.compute_scale,
+        "fabric": attempt.fabric.name,
+        "variant": attempt.variant,
+        "imbalance": attempt.imbalance,
+        "seed": attempt.sample.seed,
+        "step": attempt.sample.step,
+        "compute_scale": attempt.sample.compute_scale,
         "network": job.scenario.network,
         "step_time_s": run.step_time_s,
-        "tokens_per_s": job.plan.tokens_per_step / run.step_time_s,
+        **job.training_rates(job.plan.tokens_per_step / run.step_time_s),
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
         "events": run.events,
         "run_hash": run.run_hash,

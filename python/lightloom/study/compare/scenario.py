@@ -260,9 +260,13 @@ class Scenario(Strict):
     compute_spread: Annotated[Number, Field(ge=0, lt=1)] = Field(
         0.1, description="Relative uncertainty of compute times, as a share between 0 and 1."
     )
-    recompute: Literal["none", "full", "attention"] | None = Field(
-        None,
-        description="Activations recomputed in the backward pass; as published, or none.",
+    recompute: Literal["auto", "none", "full", "attention"] = Field(
+        "auto",
+        description="Activations recomputed in the backward pass; by default what was published,"
+        " or the least with which the plan fits the memory.",
+    )
+    memory_check: Switch = Field(
+        True, description="Refuse a plan that does not fit the memory of the GPUs."
     )
     gradient_bytes: ElementBytes | None = Field(
         None, description="Bytes per element in which gradients are reduced; as published, or 4."
@@ -284,6 +288,10 @@ class Scenario(Strict):
     )
     policies: Switch = Field(
         True, description="Try every reconfiguration policy on the first sample."
+    )
+    imbalances: Switch = Field(
+        True,
+        description="Simulate balanced and skewed load of the experts in addition, a sample each.",
     )
     prices: File | None = Field(
         None, description="Price list (TOML) that replaces the built-in one."

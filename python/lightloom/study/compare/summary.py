@@ -13,35 +13,51 @@ from lightloom import __version__
 from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
-from lightloom.parallel import MemoryOptions, memory_per_stage
 from lightloom.simulate import Phases
+from lightloom.study.compare import strategies
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
-from lightloom.study.compare.policies import policies_note, policy_results
-from lightloom.study.compare.results import Comparison, FabricResult, Sample
+from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
+from lightloom.study.compare.results import (
+    SAME,
+    Comparison,
+    FabricResult,
+    LoadResult,
+    Sample,
+)
 from lightloom.study.compare.scenario import packet_options
-from lightloom.units import show_count, show_time
+from lightloom.units import show_count, show_time, show_usd
 from lightloom.workload.build import Workload
 
 if TYPE_CHECKING:
-    from lightloom.study.compare.run import Done
+    from lightloom.study.compare.runner import Done
 
 
 def comparison_of(
-    job: Job, done: Sequence[Done], workload: Workload, phases: Mapping[str, Phases]
+    job: Job,
+    done: Sequence[Done],
+    workload: Workload,
+    phases: Mapping[str, Phases],
+    loads: Sequence[str],
 ) -> Comparison:
     """Sum up all runs; ``phases`` by fabric are there if packets were simulated.
 
-    A fabric is *tied* with the fastest if its mean step time lies within the fastest's interval,
-    which spans seeds, steps and the stated spread of compute speed. Since both fabrics see the
-    same samples, the ratio per sample is known more sharply than either time; its range is given
-    beside it.
+    Fabrics see the same samples, so that they are compared sample by sample: how fast the GPUs
+    really are moves all of them alike, and makes no tie. A fabric is *tied* with the fastest if it
+    is no slower on one sample at least, or if their mean times differ by less than a simulation
+    resolves (:data:`SAME`). ``loads`` are names of the other loads that the runs have, or that are
+    the scenario's own.
     """
     samples = job.samples()
-    runs = {(d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d for d in done}
-    results = _with_ties(
-        [_result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics]
-    )
+    runs = {
+        (d.attempt.fabric.name, d.attempt.variant, d.attempt.sample): d
+        for d in done
+        if not d.attempt.imbalance
+    }
+    results = [
+        _result(job, fabric, samples, runs, phases.get(fabric.name)) for fabric in job.fabrics
+    ]
+    results = _with_loads(job, _with_ties(results), done, loads)
     return Comparison(
         inputs=_inputs(job, samples, workload),
         results=tuple(results),
@@ -59,9 +75,8 @@ def comparison_of(
 
 def _warnings(job: Job) -> list[str]:
     warnings = []
-    misfit = job.does_not_fit()
-    if misfit:
-        warnings.append(f"the plan does not fit {job.gpu.title}: {misfit}{_remedy(job)}")
+    if job.fitted.misfit:
+        warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     if job.compute.assumed:
         warnings.append(
             f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
@@ -80,6 +95,7 @@ def _result(
     times = [d.run.step_time_s for d in mine]
     nominal = [d for d, s in zip(mine, samples, strict=True) if s.compute_scale == 1.0]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
+    tokens_per_s = job.plan.tokens_per_step / step_time
     first, costs = mine[0], job.costs[fabric.name]
     parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
     # Sorted, since runs end in any order.
@@ -89,9 +105,9 @@ def _result(
         if name == fabric.name and variant
     }
     variants = {variant: run.step_time_s for variant, run in first_runs.items()}
-    notes = [*first.network.notes]
-    if variants:
-        notes.append(_variants_note(first, variants))
+    notes = _notes(first, variants)
+    if paper := _paper_cost_note(job, fabric):
+        notes.append(paper)
     policies = policy_results(fabric, first.run, first_runs)
     if policies:
         notes.append(policies_note(policies))
@@ -106,7 +122,7 @@ def _result(
         step_time_low_s=min(times),
         step_time_high_s=max(times),
         sample_step_times_s=tuple(times),
-        tokens_per_s=job.plan.tokens_per_step / step_time,
+        **job.training_rates(tokens_per_s),
         network_cost_usd=costs.network.total_usd,
         cluster_cost_usd=costs.cluster.total_usd,
         network_power_w=costs.network_power.total_w,
@@ -120,6 +136,7 @@ def _result(
         cost_by_component_usd=dict(costs.network.by_component_usd),
         power_by_component_w=dict(costs.network_power.by_component_w),
         policies=policies,
+        link_up=link_up_result(fabric, first.run, first_runs),
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
         variants_s=variants,
@@ -132,23 +149,31 @@ def _result(
     )
 
 
-def _remedy(job: Job) -> str:
-    """What recomputing all activations would leave, if it helps."""
-    if job.compute.recompute == "full":
-        return ""
-    recomputed = memory_per_stage(job.model, job.plan, MemoryOptions(recompute="full"))
-    worst = max(stage.total_bytes for stage in recomputed)
-    return f"; with --recompute full {worst / 1e9:.1f} GB"
+def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
+    """What to know of a fabric's network, and of the first sample under other settings.
 
-
-def _variants_note(own: Done, variants: dict[str, float]) -> str:
-    """The first sample's step under the fabric's own settings and under others.
-
-    Other policies are in a separate table, but for the comparison without it.
+    Other policies and the bring-up of links are elsewhere.
     """
-    tried = [name for name in variants if not name.startswith("reconfigure=")] or list(variants)
-    others = ", ".join(f"with {name} {show_time(variants[name])}" for name in tried)
-    return f"seed {own.attempt.sample.seed}: {show_time(own.run.step_time_s)} as it is, {others}"
+    notes = [*own.network.notes]
+    choice = strategies.note(own.network, variants)
+    if choice:
+        # the network was told what to use, and says so
+        notes = [note for note in notes if not note.startswith("all-to-all ")]
+        notes.insert(0, choice)
+    others = [name for name in variants if name.startswith("first=")]
+    if others:
+        tried = ", ".join(f"with {name} {show_time(variants[name])}" for name in others)
+        own_s = show_time(own.run.step_time_s)
+        notes.append(f"seed {own.attempt.sample.seed}: {own_s} as it is, {tried}")
+    return notes
+
+
+def _paper_cost_note(job: Job, fabric: Fabric) -> str | None:
+    """The network's cost as the MixNet paper counts, where that is another one."""
+    paper = job.paper_cost_usd(fabric)
+    if abs(paper / job.costs[fabric.name].network.total_usd - 1) < 5e-3:
+        return None
+    return f"by the MixNet paper's counting the network costs {show_usd(paper)}"
 
 
 def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -175,10 +200,55 @@ def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
                     result.step_time_s / fastest.step_time_s,
                     max(ratios),
                 ),
-                tied_with_fastest=result.step_time_s <= fastest.step_time_high_s,
+                tied_with_fastest=min(ratios) <= 1.0
+                or result.step_time_s < SAME * fastest.step_time_s,
             )
         )
     return marked
+
+
+def _with_loads(
+    job: Job, results: Sequence[FabricResult], done: Sequence[Done], names: Sequence[str]
+) -> list[FabricResult]:
+    """Add the steps under other loads, of which one may be the scenario's own."""
+    runs = {(d.attempt.fabric.name, d.attempt.imbalance): d for d in done if not d.attempt.variant}
+    loads: dict[str, list[LoadResult]] = {result.fabric: [] for result in results}
+    for name in names:
+        found = [
+            _load_result(job, name, runs[result.fabric, name])
+            if (result.fabric, name) in runs
+            else _own_load(name, result)
+            for result in results
+        ]
+        best = min(load.step_time_s for load in found)
+        for result, load in zip(results, found, strict=True):
+            ratio = load.step_time_s / best
+            loads[result.fabric].append(dataclasses.replace(load, ratio_to_fastest=ratio))
+    return [dataclasses.replace(result, loads=tuple(loads[result.fabric])) for result in results]
+
+
+def _load_result(job: Job, name: str, done: Done) -> LoadResult:
+    tokens_per_s = job.plan.tokens_per_step / done.run.step_time_s
+    return LoadResult(
+        imbalance=name,
+        step_time_s=done.run.step_time_s,
+        **job.training_rates(tokens_per_s),
+        straggler_wait_s=done.run.straggler_wait_s,
+        all_to_all=done.network.all_to_all,
+    )
+
+
+def _own_load(name: str, result: FabricResult) -> LoadResult:
+    return LoadResult(
+        imbalance=name,
+        step_time_s=result.step_time_s,
+        tokens_per_s=result.tokens_per_s,
+        tokens_per_s_per_gpu=result.tokens_per_s_per_gpu,
+        mfu=result.mfu,
+        days_per_trillion_tokens=result.days_per_trillion_tokens,
+        straggler_wait_s=result.straggler_wait_s,
+        all_to_all=result.parameters["all_to_all"],
+    )
 
 
 def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str, Any]:
@@ -234,6 +304,14 @@ def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[st
         f"peak memory per GPU by stage [GB]: {by_stage}; "
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
+    recompute = job.fitted.recompute
+    if job.fitted.repaired:
+        lines.append(
+            f"activations recomputed so that the plan fits: {recompute}; without, "
+            f"{job.fitted.repaired}"
+        )
+    elif recompute != "none":
+        lines.append(f"activations recomputed: {recompute}")
     lines.append(_demand_line(job, samples))
     if workload.folded is not None and workload.folded.dropped_share:
         lines.append(
@@ -267,7 +345,8 @@ def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
 def _memory(job: Job) -> dict[str, Any]:
     return {
         "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
-        "fits": job.does_not_fit() is None,
+        "fits": job.fitted.misfit is None,
+        "recompute": job.fitted.recompute,
         "stages": [
             dataclasses.asdict(stage) | {"total_bytes": stage.total_bytes} for stage in job.memory
         ],

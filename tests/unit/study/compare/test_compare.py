@@ -17,7 +17,8 @@ from lightloom.study.compare import (
 )
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import prepare
-from lightloom.study.compare.run import timeline_workers
+from lightloom.study.compare.results import SAME
+from lightloom.study.compare.runner import timeline_workers
 
 
 class Rows(Monitor):
@@ -84,7 +85,7 @@ def test_ties_and_paired_ratios(comparison):
         pairs = zip(result.sample_step_times_s, fastest.sample_step_times_s, strict=True)
         ratios = [mine / best for mine, best in pairs]
         assert (low, high) == (min(ratios), max(ratios))
-        assert result.tied_with_fastest == (result.step_time_s <= fastest.step_time_high_s)
+        assert result.tied_with_fastest == (low <= 1 or ratio < SAME)
 
 
 def test_equal_scenarios_have_equal_results(scenario, comparison):
@@ -110,15 +111,28 @@ def test_another_seed_gives_another_demand(scenario, comparison):
 def test_rows_and_progress(scenario):
     rows = Rows()
     result = compare(scenario(), monitor=rows)
-    # 2 fabrics x 4 samples, and mixnet's other settings on the first
-    variants = result.result("mixnet").variants_s
-    assert "first=reuse" in variants
-    assert len(rows.rows) == 2 * 4 + len(variants)
-    by_variant = {row["variant"]: row["step_time_s"] for row in rows.rows if row["variant"]}
+    # 2 fabrics x 4 samples, each under balanced load (the skewed one is the scenario's own), and
+    # other settings on the first sample
+    variants = {
+        (each.fabric, name): seconds
+        for each in result.results
+        for name, seconds in each.variants_s.items()
+    }
+    assert ("mixnet", "first=reuse") in variants
+    assert ("fat-tree", "all_to_all=rail") in variants
+    own = [row for row in rows.rows if not row["imbalance"]]
+    assert len(own) == 2 * 4 + len(variants)
+    by_variant = {
+        (row["fabric"], row["variant"]): row["step_time_s"] for row in own if row["variant"]
+    }
     assert by_variant == variants
+    balanced = {row["fabric"]: row for row in rows.rows if row["imbalance"] and not row["variant"]}
+    for each in result.results:
+        step_time_s = balanced[each.fabric]["step_time_s"]
+        assert each.load("balanced").step_time_s == step_time_s < each.step_time_s
     assert rows.shares[0] == 0
     assert rows.shares[-1] == pytest.approx(1)
-    for row in rows.rows:
+    for row in own:
         if not row["variant"]:
             times = result.result(row["fabric"]).sample_step_times_s
             assert row["step_time_s"] in times

@@ -25,25 +25,33 @@ def results(**step_times_s):
     times = dict(zip(names, step_times_s.values(), strict=True))
     never = times["never"]
     return tuple(
-        PolicyResult(name, time_s, never - time_s, 0.0, 0, 0.0) for name, time_s in times.items()
+        PolicyResult(name, time_s, never - time_s, 0.0, int(name != "never"), 0.0)
+        for name, time_s in times.items()
     )
 
 
 def test_every_other_policy_is_run_beside_the_own_one():
     found = variants(MixNet(), policies=True)
     assert list(found) == [
-        "first=reuse", "reconfigure=never", "reconfigure=always", "reconfigure=per-layer",
-        "reconfigure=oracle",
+        "first=reuse", "link_up", "reconfigure=never", "reconfigure=always",
+        "reconfigure=per-layer", "reconfigure=oracle",
     ]  # fmt: skip
     assert found["reconfigure=oracle"].reconfigure == "oracle"
     assert {fabric.name for fabric in found.values()} == {"mixnet"}
-    assert list(variants(MixNet(), policies=False)) == ["first=reuse", "reconfigure=never"]
+    assert list(variants(MixNet(), policies=False)) == [
+        "first=reuse",
+        "link_up",
+        "reconfigure=never",
+    ]
 
 
 @pytest.mark.parametrize("policy", ["never", "oracle"])
 def test_these_have_no_use_for_the_first_all_to_all(policy):
     found = variants(MixNet(reconfigure=policy), policies=True)
-    assert sorted(found) == sorted(f"reconfigure={p}" for p in POLICIES if p != policy)
+    names = [name for name in found if name != "link_up"]
+    assert sorted(names) == sorted(f"reconfigure={p}" for p in POLICIES if p != policy)
+    # circuits that stay have no links to bring up
+    assert ("link_up" in found) == (policy != "never")
 
 
 def test_fabrics_without_a_choice_have_none():
@@ -70,6 +78,11 @@ def test_the_note_says_when_a_static_circulant_is_as_good():
         "circuits that are never switched are as good here: the best policy, break-even, gains "
         "0.10%, perfect prediction 0.20%"
     )
+    kept = tuple(dataclasses.replace(result, reconfigurations=0) for result in close)
+    assert policies_note(kept) == (
+        "no reconfiguration pays here: each takes longer than it saves, and none is made by "
+        "break-even or the oracle"
+    )
     far = results(never=10.0, always=9.5, per_layer=9.8, break_even=9.4, oracle=9.0)
     assert policies_note(far) == (
         "switching by break-even gains 6.00% over circuits that are never switched, perfect "
@@ -92,7 +105,7 @@ def test_a_comparison_has_them(scenario):
 def test_they_may_be_left_out(scenario):
     without = compare(scenario(seeds=1, fabrics=("mixnet",), policies=False)).results[0]
     assert without.policies == ()
-    assert sorted(without.variants_s) == ["first=reuse", "reconfigure=never"]
+    assert sorted(without.variants_s) == ["first=reuse", "link_up", "reconfigure=never"]
     assert any("with first=reuse" in note for note in without.notes)
 
 

@@ -48,7 +48,7 @@ def test_demand_and_memory(content):
 def test_nested_words(content):
     result = content["results"][1]
     names = [*result["carried_bytes"], *content["inputs"]["samples"][0]]
-    names += result["policies"][0]
+    names += [*result["policies"][0], *result["loads"][0], *result["link_up"]]
     for name in [*names, *result["breakdown_critical_path_s"], *result["reconfiguration"]]:
         assert re.search(rf"\b{name}\b", DOC), name
 
@@ -60,8 +60,8 @@ def test_csv_columns(scenario):
         def finished(self, row):
             rows.append(row)
 
-    compare(scenario(fabrics=("fat-tree",), seeds=1, compute_spread=0.0), monitor=Keep())
-    assert len(rows) == 1
+    compare(scenario(fabrics=("topoopt",), seeds=1, compute_spread=0.0), monitor=Keep())
+    assert [row["imbalance"] for row in rows] == ["", "balanced"]
     columns = list(rows[0])
     path = columns[columns.index("attention_s") : columns.index("bubble_s") + 1]
     assert documented("CSV and Parquet") == {*columns} - {*path}

@@ -1,0 +1,96 @@
+"""A plan that fits the memory of its GPUs: recomputation where it has to be, or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightloom.errors import PlanError
+from lightloom.hardware import Gpu
+from lightloom.models import Model
+from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
+from lightloom.parallel.memory import RECOMPUTE, Recompute, does_not_fit
+from lightloom.study.compare.scenario import Scenario
+from lightloom.workload.options import WorkloadOptions
+
+
+@dataclass(frozen=True)
+class FittedPlan:
+    """A plan and its memory under the least recomputation that fits.
+
+    ``repaired`` says what was too large without it; ``misfit`` what is too large even so, where
+    that is allowed.
+    """
+
+    plan: Plan
+    recompute: Recompute
+    memory: tuple[StageMemory, ...]
+    repaired: str | None = None
+    misfit: str | None = None
+
+
+def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> FittedPlan:
+    """The plan of a scenario, with as little recomputation as its memory allows.
+
+    Where a run was published with recomputation, that is the least.
+
+    Raises
+    ------
+    PlanError
+        If the plan is impossible, or does not fit the GPU and the scenario checks that.
+    """
+    chosen = scenario.recompute
+    published = None if model.plan is None else model.plan.recompute
+    least = RECOMPUTE.index(published or "none")
+    levels = RECOMPUTE[least:] if chosen == "auto" else (chosen,)
+    first: FittedPlan | None = None
+    for level in levels:
+        try:
+            tried = _planned(scenario, model, gpu, _memory(options, level))
+        except PlanError:
+            # a plan by the rule may fit only with recomputation
+            if level == levels[-1]:
+                raise
+            continue
+        if tried.misfit is None:
+            repaired = None if first is None else first.misfit
+            return FittedPlan(tried.plan, level, tried.memory, repaired)
+        first = first or tried
+    assert first is not None
+    if scenario.memory_check:
+        remedy = _remedy(scenario, model, gpu, options)
+        raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {remedy}")
+    return first
+
+
+def _memory(options: WorkloadOptions, recompute: Recompute) -> MemoryOptions:
+    return MemoryOptions(
+        recompute=recompute,
+        parameter_bytes=options.parameter_bytes,
+        gradient_bytes=options.gradient_bytes,
+    )
+
+
+def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions) -> FittedPlan:
+    plan = choose_plan(
+        model,
+        scenario.gpus,
+        gpu_memory_bytes=gpu.hbm_capacity_bytes,
+        overrides=scenario.plan.model_dump(exclude_none=True),
+        gpus_per_server=scenario.cluster.gpus_per_server,
+        memory=options,
+    )
+    memory = memory_per_stage(model, plan, options)
+    misfit = does_not_fit(memory, gpu.hbm_capacity_bytes, options.reserve)
+    return FittedPlan(plan, options.recompute, tuple(memory), misfit=misfit)
+
+
+def _remedy(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> str:
+    """The smallest change that fits: recomputation, or another plan."""
+    if scenario.recompute != "auto":
+        for level in RECOMPUTE[RECOMPUTE.index(scenario.recompute) + 1 :]:
+            if _planned(scenario, model, gpu, _memory(options, level)).misfit is None:
+                return f"--recompute {level} fits"
+    return (
+        "even recomputing all activations does not fit: give a larger --pp, --tp or --ep, a smaller"
+        " --micro-batch-size, or a GPU with more memory"
+    )

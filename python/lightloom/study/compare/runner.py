@@ -1,0 +1,164 @@
+"""Runs of a comparison, on all cores: what is run, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from lightloom.fabric import Fabric
+from lightloom.fabric.network import Network
+from lightloom.progress import Monitor, Progress
+from lightloom.simulate import Phases, Plugins, Run, simulate
+from lightloom.simulate.plugins import BUILT_IN
+from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.results import Sample
+from lightloom.workload.build import Workload
+
+#: one finished run, flat, with units in its keys
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run to do: a fabric (or a variant of it, such as ``first=block``) on one sample.
+
+    ``imbalance`` names another load than the scenario's, such as ``balanced``.
+    """
+
+    fabric: Fabric
+    sample: Sample
+    variant: str = ""
+    with_timeline: bool = False
+    imbalance: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a user sees while it runs."""
+        words = [self.fabric.name, self.variant, self.imbalance and f"{self.imbalance} load"]
+        what = " ".join(word for word in words if word)
+        return f"{what}, seed {self.sample.seed} step {self.sample.step}"
+
+
+@dataclass
+class Done:
+    """An attempt with its run and how long the simulation took."""
+
+    attempt: Attempt
+    run: Run
+    network: Network
+    wall_s: float
+    #: the step as fluid flows, where it is packets
+    flows: Run | None = None
+
+
+@dataclass
+class RunProgress:
+    """Adds up the shares of runs that go in parallel; ``total`` is the number of all runs."""
+
+    monitor: Monitor[Row]
+    total: int
+    shares: dict[int, float] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def update(self, attempt: Attempt, share: float) -> None:
+        """Note the share that is done of an attempt."""
+        with self.lock:
+            self.shares[id(attempt)] = share
+            done = min(1.0, sum(self.shares.values()) / self.total)
+            if self.monitor.progress(done, attempt.title) is False:
+                self.cancelled.set()
+
+    def watch(self, attempt: Attempt) -> Progress:
+        """Return what a simulation calls with the share that it has done."""
+
+        def callback(share: float, _: str = "", /) -> bool:
+            self.update(attempt, share)
+            return not self.cancelled.is_set()
+
+        return callback
+
+
+def timeline_workers(workload: Workload) -> tuple[int, ...]:
+    """One worker per pipeline stage: the first member of the first expert replica."""
+    return tuple(int(role.workers[0]) for role in workload.graph.roles)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs attempts on all cores, building their workloads while others run.
+
+    With phases by fabric, flows take as long as packets; in a survey the phases are only
+    noted.
+    """
+
+    workloads: Workloads
+    networks: Networks
+    progress: RunProgress
+    plugins: Plugins
+    phases: Mapping[str, Phases] = field(default_factory=dict)
+    is_survey: bool = False
+
+    def run_all(self, attempts: Sequence[Attempt]) -> Iterator[Done]:
+        """Yield what is done, in the order in which it ends.
+
+        At most one attempt more than there are cores is prepared, so that memory does not grow
+        with their number. On an interrupt the running ones are told to stop and waited for.
+        """
+        cores = os.cpu_count() or 1
+        waiting = list(attempts)[::-1]
+        running: set[Future[Done]] = set()
+        with ThreadPoolExecutor(max_workers=cores) as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) <= cores:
+                        running.add(pool.submit(self._prepare(waiting.pop())))
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        running.remove(future)
+                        finished = future.result()
+                        self.progress.update(finished.attempt, 1.0)
+                        yield finished
+                    if self.progress.cancelled.is_set():
+                        raise KeyboardInterrupt
+            except BaseException:
+                self.progress.cancelled.set()
+                for future in running:
+                    future.cancel()
+                raise
+
+    def _prepare(self, attempt: Attempt) -> Callable[[], Done]:
+        """Build what the attempt needs; the result runs it."""
+        self.progress.update(attempt, 0.0)
+        size = self.networks.server_size(attempt.fabric)
+        workload = self.workloads.get(attempt.sample, size)
+        network = self.networks.get(attempt.fabric, attempt.variant)
+        workers = timeline_workers(workload) if attempt.with_timeline else ()
+        callback = self.progress.watch(attempt)
+        fabric = attempt.fabric
+        reconfiguration = fabric.reconfiguration()
+        plugins = BUILT_IN
+        if reconfiguration is not None:
+            allocator = self.plugins.allocator or reconfiguration.allocator
+            plugins = Plugins(allocator, self.plugins.predictor)
+        phases = self.phases.get(fabric.name)
+
+        def go() -> Done:
+            started = time.perf_counter()
+            if phases is not None and self.is_survey:
+                run = phases.survey(workload.graph, network, progress=callback, plugins=plugins)
+            else:
+                run = simulate(
+                    workload.graph,
+                    network,
+                    timeline_workers=workers,
+                    progress=callback,
+                    network_model=phases or "flow",
+                    plugins=plugins,
+                )
+            return Done(attempt, run, network, time.perf_counter() - started)
+
+        return go

@@ -1,0 +1,85 @@
+"""Which way to spread an all-to-all over the NICs suits each fabric: found by simulated time.
+
+Where the user leaves the choice to the fabric and there is more than one that differs, each is
+simulated on the first sample and the fastest is kept for all samples. So no fabric looks slow, or
+another fast, because of a rule of thumb.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from lightloom.fabric import Cluster, Fabric, FabricContext
+from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.network import Eps, Network
+from lightloom.schedule import ALL_TO_ALL_STRATEGIES
+from lightloom.study.compare.builds import Networks
+from lightloom.study.compare.results import Sample
+from lightloom.study.compare.runner import Attempt, Done
+from lightloom.units import show_time
+
+#: what the name of a run with a certain strategy begins with
+PREFIX = "all_to_all="
+
+
+def candidates(
+    network: Network, cluster: Cluster, context: FabricContext | None
+) -> tuple[str, ...]:
+    """Strategies that differ on a network; those of circuits between servers have one alone."""
+    if context is None or any(not isinstance(part, Eps) for part in network.parts):
+        return (network.all_to_all,)
+    layout = context.layout
+    groups = max(1, cluster.gpus_per_server // max(1, layout.gpus_per_worker))
+    if layout.members == 1 or context.ranks_per_worker == groups == 1:
+        # no NIC takes part, or every rank has all NICs of its server
+        return (network.all_to_all,)
+    return tuple(ALL_TO_ALL_STRATEGIES)
+
+
+def trials(
+    fabrics: Sequence[Fabric], networks: Networks, sample: Sample, **more: str | bool
+) -> list[Attempt]:
+    """Runs of the first sample, one per fabric and strategy, where there is a choice.
+
+    ``more`` are other fields of the attempts.
+    """
+    attempts = []
+    for fabric in fabrics:
+        if not isinstance(fabric, FabricOptions) or fabric.all_to_all != "best":
+            continue
+        names = candidates(networks.get(fabric), networks.cluster(fabric), networks.context(fabric))
+        for name in names if len(names) > 1 else ():
+            tried = fabric.replace(all_to_all=name)
+            attempts.append(Attempt(tried, sample, PREFIX + name, **more))  # type: ignore[arg-type]
+    return attempts
+
+
+def fastest(done: Sequence[Done]) -> dict[str, Done]:
+    """The fastest of the trials of each fabric, by its name; of equal ones the simplest."""
+    order = [PREFIX + name for name in ALL_TO_ALL_STRATEGIES]
+    kept: dict[str, Done] = {}
+    for one in sorted(done, key=lambda one: order.index(one.attempt.variant)):
+        name = one.attempt.fabric.name
+        if name not in kept or one.run.step_time_s < kept[name].run.step_time_s:
+            kept[name] = one
+    return kept
+
+
+def as_chosen(done: Done) -> Done:
+    """The run of a trial as that of the fabric itself."""
+    return dataclasses.replace(done, attempt=dataclasses.replace(done.attempt, variant=""))
+
+
+def note(network: Network, variants_s: Mapping[str, float]) -> str | None:
+    """What was chosen and how the others did; ``None`` where there was no choice."""
+    tried = {
+        name.removeprefix(PREFIX): seconds
+        for name, seconds in variants_s.items()
+        if name.startswith(PREFIX)
+    }
+    if not tried:
+        return None
+    own = tried.pop(network.all_to_all)
+    others = ", ".join(f"{name} {show_time(seconds, 4)}" for name, seconds in tried.items())
+    return f"all-to-all {network.all_to_all}: {show_time(own, 4)}; {others}"
