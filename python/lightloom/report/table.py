@@ -27,7 +27,7 @@ BREAKDOWN = {
 }
 
 #: names of columns in two lines, so that the widest table fits a terminal
-_NARROW = {"stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
+_NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
 
 
 def grouped(parts: dict[str, float]) -> dict[str, float]:
@@ -110,7 +110,7 @@ def _speed_table(comparison: Comparison) -> Table:
     headers += ["MFU\n[%]", "tokens/s\nper GPU", "days per\n10^12"]
     _add_columns(table, headers)
     fastest = min(results, key=lambda r: r.step_time_s)
-    least = {
+    minimum = {
         name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
     }
     for result in results:
@@ -124,7 +124,7 @@ def _speed_table(comparison: Comparison) -> Table:
             Text(f"{low:.3g}-{high:.3g}", style="dim"),
             _mark(ratio, result is fastest),
             *(
-                _mark(f"{load.step_time_s:.4g}", load.step_time_s == least[load.imbalance])
+                _mark(f"{load.step_time_s:.4g}", load.step_time_s == minimum[load.imbalance])
                 for load in result.loads
             ),
             Text(f"{100 * result.mfu:.1f}"),

@@ -1,17 +1,18 @@
 """The same job under balanced and under skewed load of its experts.
 
 How tokens are spread over experts changes a step more than the fabric does, and differs from job to
-job, so that every comparison shows both ends beside its own load.
+job, so that every comparison shows both ends in addition to its own load.
 """
 
 from __future__ import annotations
 
 from lightloom.demand.open import kind_of
+from lightloom.demand.regime import ALIASES
 from lightloom.models import Model
 from lightloom.study.compare.scenario import Scenario
 
 #: what is simulated in addition to the load of the scenario
-IMBALANCES = ("balanced", "skewed")
+LOADS = ("balanced", "skewed")
 
 
 def other_loads(scenario: Scenario, model: Model) -> dict[str, Scenario]:
@@ -22,14 +23,12 @@ def other_loads(scenario: Scenario, model: Model) -> dict[str, Scenario]:
     """
     if not scenario.imbalances or not model.num_moe_layers or scenario.network == "packet":
         return {}
-    is_recorded = kind_of(scenario.demand.source) != "regime"
-    names = IMBALANCES[:1] if is_recorded else IMBALANCES
-    return {name: with_imbalance(scenario, name) for name in names}
+    is_recorded = kind_of(scenario.demand.name) != "regime"
+    names = LOADS[:1] if is_recorded else LOADS
+    return {name: scenario.with_imbalance(name) for name in names}
 
 
-def with_imbalance(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with balanced or skewed load."""
-    source = {"balanced": "uniform", "skewed": "mixtral"}[name]
-    changes = {"source": source, "resample": False, "scale": False}
-    demand = scenario.demand.model_copy(update=changes)
-    return scenario.model_copy(update={"demand": demand})
+def is_load_of(scenario: Scenario, name: str) -> bool:
+    """Whether a load is the scenario's own, by this or by another name."""
+    own = scenario.demand.name
+    return ALIASES.get(str(own), own) == ALIASES.get(name, name)

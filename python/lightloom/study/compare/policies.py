@@ -98,10 +98,7 @@ def policies_note(results: Sequence[PolicyResult]) -> str:
     )
     oracle = by_name["oracle"].gain_s / never
     if not best.reconfigurations:
-        return (
-            "no reconfiguration pays here: each takes longer than it saves, and none is made by "
-            f"{best.policy}" + ("" if by_name["oracle"].reconfigurations else " or the oracle")
-        )
+        return "circuits stay as they are here: no reconfiguration saves more than it costs"
     if never <= best.step_time_s * SAME:
         return (
             "circuits that are never switched are as good here: the best policy, "

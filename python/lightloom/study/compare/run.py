@@ -1,7 +1,7 @@
 """Compare fabrics for one training job.
 
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
-differs between fabrics is the fabric alone. Each fabric first finds its way to spread an all-to-all
+differs between fabrics is the fabric alone. Each fabric first finds its strategy for all-to-alls
 (``strategies.py``), then all samples run, then the first one again under balanced and skewed load
 (``imbalance.py``). Runs go in parallel, a core each; the interpreter lock is released while they
 run. All fabrics are planned and priced before the first run, so that wrong input is refused before
@@ -20,7 +20,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import factory_of
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.imbalance import other_loads
+from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.policies import variants
@@ -127,7 +127,7 @@ def compare(
     for attempt in attempts:
         case.networks.get(attempt.fabric, attempt.variant)
     loads = other_loads(scenario, job.model)
-    loads_to_run = {name: load for name, load in loads.items() if load.demand != scenario.demand}
+    loads_to_run = {name: load for name, load in loads.items() if not is_load_of(scenario, name)}
     trials = case.trials()
     # the fastest trial of each fabric is its first sample, too
     trials_only = len(trials)

@@ -1,4 +1,4 @@
-"""Which way to spread an all-to-all over the NICs suits each fabric: found by simulated time.
+"""The strategy of each fabric's all-to-alls, found by simulated time.
 
 Where the user leaves the choice to the fabric and there is more than one that differs, each is
 simulated on the first sample and the fastest is kept for all samples. So no fabric looks slow, or
@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from lightloom.fabric import Cluster, Fabric, FabricContext
+from lightloom.fabric.all_to_all import deals_evenly
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Eps, Network
 from lightloom.schedule import ALL_TO_ALL_STRATEGIES
@@ -33,6 +34,8 @@ def candidates(
     groups = max(1, cluster.gpus_per_server // max(1, layout.gpus_per_worker))
     if layout.members == 1 or context.ranks_per_worker == groups == 1:
         # no NIC takes part, or every rank has all NICs of its server
+        return (network.all_to_all,)
+    if not deals_evenly(cluster, context):
         return (network.all_to_all,)
     return tuple(ALL_TO_ALL_STRATEGIES)
 

@@ -111,8 +111,7 @@ def test_another_seed_gives_another_demand(scenario, comparison):
 def test_rows_and_progress(scenario):
     rows = Rows()
     result = compare(scenario(), monitor=rows)
-    # 2 fabrics x 4 samples, each under balanced load (the skewed one is the scenario's own), and
-    # other settings on the first sample
+    # 2 fabrics x 4 samples, and other settings on the first sample
     variants = {
         (each.fabric, name): seconds
         for each in result.results
@@ -126,10 +125,17 @@ def test_rows_and_progress(scenario):
         (row["fabric"], row["variant"]): row["step_time_s"] for row in own if row["variant"]
     }
     assert by_variant == variants
-    balanced = {row["fabric"]: row for row in rows.rows if row["imbalance"] and not row["variant"]}
+    loads = {
+        (row["fabric"], row["imbalance"]): row["step_time_s"]
+        for row in rows.rows
+        if row["imbalance"] and not row["variant"]
+    }
     for each in result.results:
-        step_time_s = balanced[each.fabric]["step_time_s"]
-        assert each.load("balanced").step_time_s == step_time_s < each.step_time_s
+        assert {name: loads[each.fabric, name] for name in ("balanced", "skewed")} == {
+            load.imbalance: load.step_time_s for load in each.loads
+        }
+        assert each.load("balanced").step_time_s < each.step_time_s
+        assert each.step_time_s < each.load("skewed").step_time_s
     assert rows.shares[0] == 0
     assert rows.shares[-1] == pytest.approx(1)
     for row in own:

@@ -61,7 +61,7 @@ def test_csv_columns(scenario):
             rows.append(row)
 
     compare(scenario(fabrics=("topoopt",), seeds=1, compute_spread=0.0), monitor=Keep())
-    assert [row["imbalance"] for row in rows] == ["", "balanced"]
+    assert [row["imbalance"] for row in rows] == ["", "balanced", "skewed"]
     columns = list(rows[0])
     path = columns[columns.index("attention_s") : columns.index("bubble_s") + 1]
     assert documented("CSV and Parquet") == {*columns} - {*path}

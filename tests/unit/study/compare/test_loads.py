@@ -1,0 +1,156 @@
+"""Balanced and skewed load, and the all-to-all that suits each fabric."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from lightloom.errors import PlanError
+from lightloom.fabric import load_fabric
+from lightloom.fabric.network import Eps, Network, NvSwitch
+from lightloom.models import load_model
+from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
+from lightloom.study.compare.imbalance import is_load_of, other_loads
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.results import Sample
+from lightloom.study.compare.runner import Attempt
+
+MODEL = load_model("mixtral-8x7b")
+
+
+def test_every_job_with_experts_is_shown_balanced_and_skewed(scenario):
+    loads = other_loads(scenario(), MODEL)
+    assert {name: load.demand.name for name, load in loads.items()} == {
+        "balanced": "balanced", "skewed": "skewed"
+    }  # fmt: skip
+    assert other_loads(scenario(), load_model("llama-3-405b")) == {}
+    assert other_loads(scenario(imbalances=False), MODEL) == {}
+    assert other_loads(scenario(network="packet"), MODEL) == {}
+
+
+def test_a_recorded_demand_is_shown_against_a_balanced_one(scenario, tmp_path):
+    path = tmp_path / "m.txt"
+    path.write_text(str([[8192] * 8] * 8))
+    recorded = scenario(demand=DemandOptions(source=str(path), scale=True))
+    assert list(other_loads(recorded, MODEL)) == ["balanced"]
+    assert other_loads(recorded, MODEL)["balanced"].demand.scale is False
+
+
+@pytest.mark.parametrize(("source", "load"), [("uniform", "balanced"), ("mixtral", "skewed")])
+def test_the_scenarios_own_load_is_not_simulated_again(scenario, source, load):
+    own = scenario(demand=DemandOptions(source=source), seeds=1, compute_spread=0.0)
+    assert is_load_of(own, load)
+    assert is_load_of(own.with_imbalance(load), load)
+    assert not is_load_of(scenario(), load)
+    result = compare(own.model_copy(update={"fabrics": ("fat-tree",)})).results[0]
+    assert result.load(load).step_time_s == result.step_time_s
+    assert {each.imbalance for each in result.loads} == {"balanced", "skewed"}
+    assert result.load("balanced").step_time_s < result.load("skewed").step_time_s
+
+
+def test_published_units_follow_from_the_throughput(comparison):
+    for result in comparison.results:
+        assert result.tokens_per_s_per_gpu == pytest.approx(result.tokens_per_s / 128)
+        assert result.days_per_trillion_tokens == pytest.approx(1e12 / result.tokens_per_s / 86_400)
+        # 6 N + 12 L h s of Mixtral 8x7B by hand, over the A100's 312 TFLOPS
+        flops = 6 * 12.748e9 + 12 * 32 * 4096 * 4096
+        expected = flops * result.tokens_per_s_per_gpu / 312e12
+        assert result.mfu == pytest.approx(expected, rel=1e-3)
+
+
+def network(*, kind="eps"):
+    eps = Eps(8, 4 * 10**11, 10**6, 4, 16)
+    parts = (eps,) if kind == "eps" else (object(),)
+    return Network(16, 8, NvSwitch(10**12, 0), "hierarchical", parts)
+
+
+def context(*, members, ranks=1, gpus=8):
+    layout = SimpleNamespace(members=members, gpus_per_worker=gpus)
+    return SimpleNamespace(layout=layout, ranks_per_worker=ranks)
+
+
+@pytest.mark.parametrize(("kind", "known", "count"), [
+    ("eps", context(members=8, ranks=2), 3),
+    ("eps", context(members=8, gpus=4), 3),
+    # a rank has all NICs of its server; no NIC takes part; circuits join servers; unknown job
+    ("eps", context(members=8), 1),
+    ("eps", context(members=1, ranks=8), 1),
+    ("circuits", context(members=8, ranks=2), 1),
+    ("eps", None, 1),
+])  # fmt: skip
+def test_strategies_are_tried_where_they_differ(kind, known, count):
+    cluster = SimpleNamespace(gpus_per_server=8, nics_per_server=8)
+    assert len(strategies.candidates(network(kind=kind), cluster, known)) == count
+
+
+def test_the_fastest_trial_is_kept_and_ties_go_to_the_simplest():
+    def done(fabric, strategy, step_time_s):
+        attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
+        return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
+
+    kept = strategies.fastest(
+        [done("rail", "hierarchical", 2.0), done("rail", "rail", 1.0), done("rail", "flat", 1.0),
+         done("fat-tree", "flat", 3.0), done("fat-tree", "hierarchical", 2.5)]
+    )  # fmt: skip
+    assert {name: one.attempt.variant for name, one in kept.items()} == {
+        "rail": "all_to_all=flat", "fat-tree": "all_to_all=hierarchical"
+    }  # fmt: skip
+
+
+def test_no_strategy_of_a_fabric_is_faster_than_its_own(comparison):
+    result = comparison.result("fat-tree")
+    tried = {
+        name.removeprefix("all_to_all="): seconds
+        for name, seconds in result.variants_s.items()
+        if name.startswith("all_to_all=")
+    }
+    assert tried[result.parameters["all_to_all"]] == min(tried.values())
+    assert result.sample_step_times_s[0] == min(tried.values())
+    assert result.notes[0].startswith(f"all-to-all {result.parameters['all_to_all']}: ")
+
+
+def test_a_chosen_strategy_is_not_questioned(scenario):
+    options = {"all": {"all_to_all": "hierarchical"}}
+    given = scenario(fabrics=("fat-tree",), fabric_options=options, seeds=1, compute_spread=0.0)
+    result = compare(given.model_copy(update={"imbalances": False})).results[0]
+    assert result.parameters["all_to_all"] == "hierarchical"
+    assert result.variants_s == {}
+
+
+def test_a_plan_is_repaired_by_recomputation_or_refused(scenario):
+    # 89 GB of 80 as published
+    repaired = prepare(scenario(plan=PlanOptions())).fitted
+    assert repaired.recompute != "none"
+    assert "GB" in repaired.repaired
+    assert prepare(scenario(recompute="full")).fitted.repaired is None
+    large = scenario(plan=PlanOptions(), recompute="none")
+    with pytest.raises(PlanError) as error:
+        prepare(large)
+    assert str(error.value).startswith("the plan does not fit NVIDIA A100 80GB SXM: stage 0 needs ")
+    assert f"; --recompute {repaired.recompute} fits" in str(error.value)
+    allowed = prepare(large.model_copy(update={"memory_check": False})).fitted
+    assert allowed.misfit is not None
+
+
+def test_what_no_recomputation_repairs_is_refused_with_another_plan(scenario):
+    plan = PlanOptions(tp=1, pp=1, ep=8, micro_batches=4)
+    with pytest.raises(PlanError, match=r"does not fit.* a larger --pp, --tp or --ep"):
+        prepare(scenario(model="mixtral-8x22b", plan=plan))
+
+
+def test_the_bring_up_of_links_is_in_the_result_or_said(scenario):
+    changes = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
+    included = compare(scenario(**changes)).results[0].link_up
+    assert (included.delay_s, included.measured_s, included.other_delay_s) == (5.67, 5.67, 0.0)
+    options = {"mixnet": {"link_up_delay_s": 0}}
+    without = compare(scenario(**changes, fabric_options=options)).results[0]
+    assert without.link_up.other_delay_s == 5.67
+    assert without.step_time_s == included.other_step_time_s
+    assert without.link_up.other_step_time_s == included.step_time_s
+
+
+def test_a_cluster_without_even_nics_is_simulated(scenario):
+    odd = scenario(
+        fabrics=("fat-tree",), cluster=ClusterOptions(rate_gbps=400, nics_per_server=3), seeds=1,
+        compute_spread=0.0, imbalances=False,
+    )  # fmt: skip
+    assert compare(odd).results[0].step_time_s > 0
