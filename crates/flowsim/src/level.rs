@@ -60,6 +60,14 @@ fn divide(caps: &[f64], level: f64) -> (f64, usize) {
     ((sums[0] + sums[1]) + (sums[2] + sums[3]), free)
 }
 
+/// Part of a capacity that headroom leaves free, far above what additions can lose.
+const RESERVE: f64 = 1.0 / (1u64 << 30) as f64;
+
+/// Headroom of a link with this capacity and sum of rates.
+pub(crate) fn headroom(capacity: f64, load: f64) -> f64 {
+    capacity * (1.0 - RESERVE) - load
+}
+
 #[cfg(test)]
 // The numbers are chosen so that results are exact.
 #[allow(clippy::float_cmp)]

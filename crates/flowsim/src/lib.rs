@@ -17,6 +17,7 @@
 
 #![warn(unreachable_pub)]
 
+mod ids;
 mod level;
 mod network;
 mod priority;
@@ -24,13 +25,6 @@ mod progress;
 mod repair;
 mod store;
 
+pub use ids::{FlowId, LinkId};
 pub use network::{FlowNetwork, Statistics};
 pub use priority::{PriorityFlowId, PriorityNetwork};
-
-/// A link of a [`FlowNetwork`]; numbered from 0 in the order of creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u32);
-
-/// A flow of a [`FlowNetwork`]: a slot, reused once the flow has finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub u32);

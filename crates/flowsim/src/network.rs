@@ -1,8 +1,8 @@
 //! The network as its user sees it: links, flows, time.
 
-use crate::repair::headroom;
+use crate::ids::{FlowId, LinkId};
+use crate::level::headroom;
 use crate::store::{Flow, Link, Store};
-use crate::{FlowId, LinkId};
 use lightloom_kernel::IndexedQueue;
 use lightloom_model::{Bytes, Rate, Time};
 use std::cmp::Reverse;

@@ -5,8 +5,8 @@
 //! is added to it. When rates of a class change, the capacities of the next are those of the links
 //! less its flows, which may change the rates there, and so on downwards.
 
+use crate::ids::{FlowId, LinkId};
 use crate::network::{FlowNetwork, Statistics};
-use crate::{FlowId, LinkId};
 use lightloom_model::{Bytes, Rate, Time};
 
 /// Part of a link below which what is left counts as nothing: rounding errors, not bandwidth.

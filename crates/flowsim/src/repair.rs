@@ -15,7 +15,7 @@
 //! Lower levels first: a link is affected only by levels below its own, so most links are
 //! computed once; one that was computed too early is simply made dirty again.
 
-use crate::level::fair_level;
+use crate::level::{fair_level, headroom};
 use crate::network::{DIRTY, FlowNetwork, MOVES, TOUCHED};
 use crate::store::{ELSEWHERE, Entry, MANY, NO_LINK, smaller};
 use std::cmp::Reverse;
@@ -26,14 +26,6 @@ const TOLERANCE: f64 = 1.0 / (1u64 << 46) as f64;
 /// Levels so close may yet change their order without anyone taking note: far above what
 /// tolerances and rounding errors add up to.
 const NEARLY: f64 = 1e-9;
-
-/// Part of a capacity that headroom leaves free, far above what additions can lose.
-const RESERVE: f64 = 1.0 / (1u64 << 30) as f64;
-
-/// Headroom of a link with this capacity and sum of rates.
-pub(crate) fn headroom(capacity: f64, load: f64) -> f64 {
-    capacity * (1.0 - RESERVE) - load
-}
 
 fn differs(old: f64, new: f64, tolerance: f64) -> bool {
     // The lesser is finite if they differ at all.

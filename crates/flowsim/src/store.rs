@@ -5,7 +5,7 @@
 //! Links are numbered from 1 here; number 0 is a link without limit that no path contains, which
 //! fills up short paths. Removal is O(path).
 
-use crate::LinkId;
+use crate::ids::LinkId;
 
 /// The link without limit.
 pub(crate) const NO_LINK: u32 = 0;

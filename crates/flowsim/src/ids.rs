@@ -1,0 +1,9 @@
+//! Names of links and flows.
+
+/// A link of a [`FlowNetwork`](crate::FlowNetwork); numbered from 0 in the order of creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A flow of a [`FlowNetwork`](crate::FlowNetwork): a slot, reused once the flow has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
