@@ -14,7 +14,7 @@ pub trait CircuitAllocator: Send {
 }
 
 /// Proposals of a user's allocator that were checked against their requests.
-pub fn propose(
+pub(crate) fn propose(
     allocator: &mut dyn CircuitAllocator,
     requests: &[Request],
 ) -> Result<Vec<Vec<u16>>, Invalid> {

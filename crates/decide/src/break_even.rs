@@ -45,7 +45,7 @@ pub fn switch_time(timing: &SwitchTiming, from: &[u16], to: &[u16]) -> Duration 
 }
 
 /// The part of a switch that is not hidden, in seconds.
-pub fn exposed_seconds(delay: Duration, hidden: Duration) -> f64 {
+pub(crate) fn exposed_seconds(delay: Duration, hidden: Duration) -> f64 {
     Duration(delay.0.saturating_sub(hidden.0)).as_seconds()
 }
 
@@ -117,7 +117,7 @@ pub fn cannot_pay(
 }
 
 /// What could be saved at most and what is exposed at least, if [`cannot_pay`]; nothing otherwise.
-pub fn max_gain(
+pub(crate) fn max_gain(
     request: &Request,
     held: &[u16],
     upcoming: &[Upcoming],
@@ -156,10 +156,10 @@ pub fn break_even(
 }
 
 /// How long a switch takes from one state to another: what is held, or a proposal.
-pub type SwitchTime<'a> = &'a dyn Fn(Option<usize>, Option<usize>) -> Duration;
+pub(crate) type SwitchTime<'a> = &'a dyn Fn(Option<usize>, Option<usize>) -> Duration;
 
 /// As [`break_even`], for switches that take as long as `switch` says.
-pub fn compare(
+pub(crate) fn compare(
     request: &Request,
     held: &[u16],
     upcoming: &[Upcoming],

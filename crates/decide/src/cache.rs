@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A result that can be kept.
-pub trait Cacheable: Clone {
+pub(crate) trait Cacheable: Clone {
     /// About what it takes of the memory.
     fn size_bytes(&self) -> usize;
 }
@@ -39,7 +39,7 @@ struct Entry<R> {
 
 /// Results of earlier requests, by the hash of the request.
 #[derive(Debug, Clone)]
-pub struct Cache<R> {
+pub(crate) struct Cache<R> {
     entries: FxHashMap<u64, Entry<R>>,
     size_bytes: usize,
     /// Bytes of requests and results after which the table is emptied; nothing is kept if 0.
@@ -52,12 +52,12 @@ pub struct Cache<R> {
 
 impl<R: Cacheable> Cache<R> {
     /// An empty table; nothing is kept with a limit of 0.
-    pub fn new(limit_bytes: usize) -> Self {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
         Self { entries: FxHashMap::default(), size_bytes: 0, limit_bytes, hits: 0, misses: 0 }
     }
 
     /// The result of an equal request, if there was one.
-    pub fn get(&mut self, demand: &[u64], circuits: &[u16]) -> Option<R> {
+    pub(crate) fn get(&mut self, demand: &[u64], circuits: &[u16]) -> Option<R> {
         let enabled = self.limit_bytes > 0;
         let found = enabled.then(|| self.entries.get(&hash(demand, circuits))).flatten();
         let same = |entry: &&Entry<R>| entry.demand == demand && entry.circuits == circuits;
@@ -67,7 +67,7 @@ impl<R: Cacheable> Cache<R> {
     }
 
     /// Keeps the result of a request.
-    pub fn insert(&mut self, demand: &[u64], circuits: &[u16], result: &R) {
+    pub(crate) fn insert(&mut self, demand: &[u64], circuits: &[u16], result: &R) {
         if self.limit_bytes == 0 {
             return;
         }

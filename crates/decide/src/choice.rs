@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A decision whose circuits are still to be proposed.
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     /// What is held, on NICs that work.
     pub held: Cow<'a, Held>,
     /// The next all-to-alls.
@@ -54,7 +54,7 @@ impl Candidate<'_> {
 
 /// What is taken.
 #[derive(Debug)]
-pub struct Choice<'a> {
+pub(crate) struct Choice<'a> {
     /// The demand that it is for most of all.
     demand: Cow<'a, [u64]>,
     /// Other circuits than those held.
@@ -67,31 +67,34 @@ pub struct Choice<'a> {
 
 impl<'a> Draft<'a> {
     /// Nothing is requested yet.
-    pub fn new(held: Cow<'a, Held>, upcoming: &'a [Upcoming]) -> Self {
+    pub(crate) fn new(held: Cow<'a, Held>, upcoming: &'a [Upcoming]) -> Self {
         Self { held, upcoming, demands: Vec::new(), proposals: Vec::new(), nothing: None }
     }
 
     /// The circuits that a request starts from: only a switch now starts from what is held, and
     /// the first demand is that of the next all-to-all.
-    pub fn previous(&self, index: usize) -> &[u16] {
+    pub(crate) fn previous(&self, index: usize) -> &[u16] {
         if index == 0 { &self.held.circuits } else { &[] }
     }
 
     /// A request to the allocator.
-    pub fn request<'b>(&'b self, decider: &'b Decider, index: usize) -> Request<'b> {
+    pub(crate) fn request<'b>(&'b self, decider: &'b Decider, index: usize) -> Request<'b> {
         let previous = (index == 0).then_some(self.held.circuits.as_slice());
         decider.request(&self.demands[index], previous)
     }
 
     /// The requests that no earlier one serves.
-    pub fn requests<'b>(&'b self, decider: &'b Decider) -> impl Iterator<Item = Request<'b>> {
+    pub(crate) fn requests<'b>(
+        &'b self,
+        decider: &'b Decider,
+    ) -> impl Iterator<Item = Request<'b>> {
         let open = (0..self.demands.len()).filter(|&index| self.proposals[index].is_none());
         open.map(|index| self.request(decider, index))
     }
 }
 
 /// The demand of all upcoming all-to-alls together.
-pub fn sum_of(upcoming: &[Upcoming]) -> Cow<'_, [u64]> {
+pub(crate) fn sum_of(upcoming: &[Upcoming]) -> Cow<'_, [u64]> {
     let mut demand = Cow::Borrowed(upcoming[0].demand.as_slice());
     for next in &upcoming[1..] {
         for (sum, &bytes) in demand.to_mut().iter_mut().zip(&next.demand) {

@@ -276,7 +276,7 @@ mod seconds {
     use serde::{Deserialize, Deserializer, Serializer};
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde expects")]
-    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         if value.is_finite() {
             serializer.serialize_some(value)
         } else {
@@ -284,7 +284,7 @@ mod seconds {
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
     }
 }

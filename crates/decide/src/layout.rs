@@ -17,7 +17,7 @@ const STEPS_PER_CIRCUIT: u32 = 50;
 
 /// The NICs of a region that work.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub(crate) struct Layout {
     all_ports: Vec<u32>,
     working: Vec<bool>,
     width: usize,
@@ -29,7 +29,7 @@ pub struct Layout {
 
 impl Layout {
     /// The NICs of a region, less those that have failed.
-    pub fn new(region: &Region) -> Self {
+    pub(crate) fn new(region: &Region) -> Self {
         let (width, working) = (region.width(), region.working_nics());
         let count = |server: usize| {
             working[server * width..][..width].iter().filter(|&&works| works).count() as u32
@@ -45,12 +45,12 @@ impl Layout {
     }
 
     /// Whether some circuits within the ports cannot be built.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.planes.is_some()
     }
 
     /// Whether both NICs of a circuit work.
-    pub fn works(&self, circuit: &NicCircuit) -> bool {
+    pub(crate) fn works(&self, circuit: &NicCircuit) -> bool {
         [circuit.a, circuit.b].iter().all(|end| {
             let (server, nic) = (end.server as usize, end.nic as usize);
             nic < self.width && self.working[server * self.width + nic]
@@ -59,7 +59,7 @@ impl Layout {
 
     /// The NICs of circuits within the ports, or of as many as can be built; those that are there
     /// keep their NICs, where another circuit does not need these.
-    pub fn place(&self, circuits: &[u16], previous: &[NicCircuit]) -> Vec<NicCircuit> {
+    pub(crate) fn place(&self, circuits: &[u16], previous: &[NicCircuit]) -> Vec<NicCircuit> {
         let Some(fibers) = self.planes else {
             let (ports, working) = (&self.all_ports, &self.working);
             return map_working_nics(circuits, ports, working, self.numa_nodes, previous);
@@ -76,7 +76,7 @@ impl Layout {
 
     /// As [`Self::place`]; where some circuits cannot be built, others in their place that serve
     /// the demand of the request.
-    pub fn build(
+    pub(crate) fn build(
         &self,
         request: &Request,
         circuits: &[u16],
@@ -150,7 +150,7 @@ impl Layout {
     ///
     /// # Errors
     /// Names the first NIC or pair that is wrong.
-    pub fn check(&self, circuits: &[u16], nics: &[NicCircuit]) -> Result<(), Invalid> {
+    pub(crate) fn check(&self, circuits: &[u16], nics: &[NicCircuit]) -> Result<(), Invalid> {
         let n = self.all_ports.len();
         let mut taken = vec![false; n * self.width];
         for NicCircuit { a, b } in nics {
@@ -190,7 +190,7 @@ fn count(circuits: &[u16]) -> usize {
 }
 
 /// Parallel circuits of each pair, n x n, of circuits on NICs.
-pub fn counts(servers: usize, nics: &[NicCircuit]) -> Vec<u16> {
+pub(crate) fn counts(servers: usize, nics: &[NicCircuit]) -> Vec<u16> {
     let mut circuits = vec![0; servers * servers];
     for NicCircuit { a, b } in nics {
         add(&mut circuits, servers, [a.server as usize, b.server as usize], 1);

@@ -15,6 +15,8 @@
 //! switch. It has no clock, does no input or output, and draws no random numbers: the same inputs
 //! lead to the same decision.
 
+#![warn(unreachable_pub)]
+
 mod allocator;
 mod break_even;
 mod cache;
