@@ -10,8 +10,8 @@ from lightloom.errors import InputError, StuckError
 from lightloom.inputs.strict import check
 from lightloom.packets import (
     TRANSPORTS,
-    Network,
-    Scenario,
+    NetworkTable,
+    PacketScenario,
     ScenarioFile,
     check_flows,
     flows_of,
@@ -172,8 +172,8 @@ def test_any_bytes_as_a_scenario(content):
 def test_small_networks_finish_every_flow(name, topology, given_flows, seed):
     source, offset, size, start = (np.array(column) for column in zip(*given_flows, strict=True))
     flows = make_flows(source, (source + offset) % HOSTS, size, start)
-    network = Network(hosts=HOSTS, rate_gbps=100, topology=topology)
-    run = simulate_flows(flows, Scenario(network=network, transport=name, seed=seed))
+    network = NetworkTable(hosts=HOSTS, rate_gbps=100, topology=topology)
+    run = simulate_flows(flows, PacketScenario(network=network, transport=name, seed=seed))
     assert not len(run.unfinished)
     profile = profile_of(name, 100.0)
     if "paths" not in profile["transport"]:  # a short tail on another path overtakes
@@ -206,8 +206,8 @@ def test_any_links_circuits_and_routes(tmp_path_factory, links, circuits, routes
     flows = make_flows([0, 1], [1, 2], 5000, routes=routes)
 
     def simulate(**network):
-        network = Network(hosts=3, rate_gbps=100, links=folder / "links.csv", **network)
-        scenario = Scenario(network=network, transport="ideal", seed=1, until_s=1e-3)
+        network = NetworkTable(hosts=3, rate_gbps=100, links=folder / "links.csv", **network)
+        scenario = PacketScenario(network=network, transport="ideal", seed=1, until_s=1e-3)
         with contextlib.suppress(StuckError):  # what stays dark
             return simulate_flows(flows, scenario)
 
@@ -224,12 +224,12 @@ def test_any_links_circuits_and_routes(tmp_path_factory, links, circuits, routes
 def test_small_networks_carry_their_flows_or_say_why_not(tmp_path_factory, rows, routes):
     folder = tmp_path_factory.mktemp("links")
     (folder / "links.csv").write_text("a,b\n" + "\n".join(map(",".join, rows)))
-    network = Network(hosts=3, rate_gbps=100, links=folder / "links.csv")
+    network = NetworkTable(hosts=3, rate_gbps=100, links=folder / "links.csv")
     routes = [
         route if route[:1] == first else "" for first, route in zip("01", routes, strict=True)
     ]
     flows = make_flows([0, 1], [1, 2], 5000, routes=routes)
-    scenario = Scenario(network=network, transport="roce", seed=1)
+    scenario = PacketScenario(network=network, transport="roce", seed=1)
     run = good_or_one_line(lambda: simulate_flows(flows, scenario))
     if run is not None:
         assert not len(run.unfinished)
