@@ -47,6 +47,8 @@ class FakeCompute:
     weight_s: float = 0.0
     gpu: object = field(default_factory=lambda: load_gpu("h100"))
     recompute: str = "none"
+    precision: str = "bf16"
+    state_precision: str = "fp32"
     provenance: dict = field(default_factory=lambda: {"gpu": "fake"})
 
     def _pass(self, forward_s, backward, recomputed=True):
@@ -74,14 +76,12 @@ class FakeCompute:
     def experts(self, model, tokens_per_gpu, experts_per_gpu, etp, backward):
         return self._pass(np.asarray(tokens_per_gpu) * self.per_copy_s / etp, backward)
 
-    def matmul(self, m, k, n, *, accumulate=False):
-        assert accumulate
+    def weight_gradient(self, tokens, k, n, *, linear=True):
         return self.weight_s
 
-    def grouped_matmul(self, tokens_per_expert, k, n, stage):
+    def expert_weight_gradients(self, tokens_per_expert, k, n):
         """Of the two products of an expert: together as long as a forward pass."""
-        assert stage == "wgrad"
-        return np.asarray(tokens_per_expert).sum(axis=-1) * self.per_copy_s / 2
+        return np.asarray(tokens_per_expert) * self.per_copy_s / 2
 
     def optimizer(self, parameters_per_gpu):
         return parameters_per_gpu * self.per_parameter_s

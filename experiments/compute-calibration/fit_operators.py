@@ -4,8 +4,9 @@
 
 Reads the operator tables of SimuMax (MooreThreads/SimuMax, Apache-2.0), fits the roofline of
 ``lightloom.workload.compute_operators`` to them and writes ``efficiency_b200.toml`` and
-``efficiency_a100.toml`` into ``lightloom/hardware/data``. ``--check`` only says whether the
-shipped files are what would be written.
+``efficiency_a100.toml`` into ``lightloom/hardware/data``; ``fit_hopper.py`` makes
+``efficiency_h100.toml`` from public figures. ``--check`` only says whether the shipped files are
+what would be written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,20 @@ SMOOTH = 0.3
 NODES_PER_DECADE = 2
 
 
+#: share of the memory rate of a fused permutation, and where it comes from
+FUSED_PERMUTE = 0.55
+FUSED_PERMUTE_SOURCE = """[sources.tileops]
+text = "tile-ai/TileOPs, pull requests 603, 608 and 2125: fused permutation of 4,096 tokens to 8 \
+of 128 experts at 2.40 TB/s, its weighted inverse at 2.95 TB/s of the 4.8 TB/s of an H200"
+date = "2026-09"
+url = "https://github.com/tile-ai/TileOPs/pull/2125\""""
+FP8_RATIO_SOURCE = """[sources.mamf]
+text = "S. Bekman, Machine Learning Engineering, maximum achievable matmul: FP8 3432 TFLOPS, BF16 \
+1745 TFLOPS on B200, so that FP8 reaches the fraction of its peak that BF16 reaches of its own"
+date = "2026"
+url = "https://github.com/stas00/ml-engineering/tree/master/compute/accelerator\""""
+
+
 @dataclass(frozen=True)
 class Device:
     """The card that was measured: its peak and memory rate, and the file with its operators."""
@@ -48,10 +63,11 @@ class Device:
     peak: float
     bandwidth: float
     date: str
+    has_fp8: bool = False
 
 
 DEVICES = (
-    Device("b200", "system_b200_bf16_ceperm.json", "B200", 2250e12, 8e12, "2026-04"),
+    Device("b200", "system_b200_bf16_ceperm.json", "B200", 2250e12, 8e12, "2026-04", True),
     Device("a100", "system_a100_pcie.json", "A100 80GB PCIe", 312e12, 1.935e12, "2025-06"),
 )
 
@@ -74,7 +90,8 @@ def _rows(table: dict[str, Any], operator: str) -> Iterator[tuple[dict[str, str]
         yield _fields(key), float(efficiency)
 
 
-def _as_rows(points: list[tuple[float, float, float]]) -> Rows:
+def as_rows(points: list[tuple[float, float, float]]) -> Rows:
+    """Rows from tuples of FLOPs, bytes and efficiency."""
     flops, size_bytes, efficiency = (np.array(column) for column in zip(*points, strict=True))
     return Rows(flops, size_bytes, efficiency)
 
@@ -88,7 +105,7 @@ def matmul_rows(table: dict[str, Any], accumulate: bool) -> Rows:
         m, k, n = (float(row[name]) for name in "mkn")
         output = m * n * (8 if accumulate else 2)
         points.append((2 * m * k * n, 2 * (m * k + k * n) + output, efficiency))
-    return _as_rows(points)
+    return as_rows(points)
 
 
 def grouped_rows(table: dict[str, Any], stage: str) -> Rows:
@@ -100,7 +117,7 @@ def grouped_rows(table: dict[str, Any], stage: str) -> Rows:
         m, n, k = (float(row[name]) for name in "MNK")
         weights = n * k * (8 if stage == "bwd_grad_w" else 2)
         points.append((2 * m * n * k, 2 * m * (n + k) + weights, efficiency))
-    return _as_rows(points)
+    return as_rows(points)
 
 
 def attention_rows(table: dict[str, Any], backward: bool, latent: bool) -> Rows:
@@ -113,7 +130,7 @@ def attention_rows(table: dict[str, Any], backward: bool, latent: bool) -> Rows:
         flops = 2.0 * int(row["seq_len"]) ** 2 * int(row["head_num"]) * (qk_dim + v_dim)
         flops *= int(row["batch"]) * (2.5 if backward else 1.0)
         points.append((flops / 2, 0.0, efficiency / 2))
-    return _as_rows(points)
+    return as_rows(points)
 
 
 @dataclass(frozen=True)
@@ -127,6 +144,8 @@ class Fit:
     norm: float
     rows: int
     error: float
+    source: str = "simumax"
+    assumed: bool = False
 
 
 def _error(fit: Fit, rows: Rows, device: Device) -> float:
@@ -167,25 +186,27 @@ def fit_curve(rows: Rows, device: Device, use_bytes: bool) -> Fit:
     return _with_error(fit, rows, device)
 
 
-def fit_grouped(rows: Rows, device: Device, like: Fit | None) -> Fit:
+def fit_grouped(
+    rows: Rows, device: Device, like: Fit | None, bandwidth: float | None = None
+) -> Fit:
     """One efficiency, a launch time per expert, the memory efficiency, and how they combine.
 
-    With few rows, launch and norm are taken from the fit ``like`` of another GPU.
+    With few rows, launch and norm are taken from the fit ``like`` of another GPU. A memory
+    efficiency above 1 says that operands were in the cache; ``bandwidth`` fixes it.
     """
     measured = rows.flops / device.peak / rows.efficiency
-    node = np.array([np.median(rows.flops)])
 
     def unpack(x: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
-        efficiency, bandwidth = np.exp(x[:2])
+        efficiency, rate = float(np.exp(x[0])), bandwidth or float(np.exp(x[1]))
         if like is not None:
-            return float(efficiency), float(bandwidth), like.launch_s, like.norm
-        return float(efficiency), float(bandwidth), float(np.exp(x[2])), float(np.exp(x[3]))
+            return efficiency, rate, like.launch_s, like.norm
+        return efficiency, rate, float(np.exp(x[2])), float(np.exp(x[3]))
 
     def residuals(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        efficiency, bandwidth, launch, norm = unpack(x)
+        efficiency, rate, launch, norm = unpack(x)
         # One node: constant efficiency, so the floor below the smallest size is the launch.
         compute = rows.flops / (device.peak * efficiency)
-        memory = rows.size_bytes / (device.bandwidth * bandwidth)
+        memory = rows.size_bytes / (device.bandwidth * rate)
         total = compute**norm + memory**norm + launch**norm
         return np.asarray(np.log(total ** (1 / norm) / measured))
 
@@ -195,23 +216,15 @@ def fit_grouped(rows: Rows, device: Device, like: Fit | None) -> Fit:
         np.log([1.0, 1.5, 3e-5, 8.0][: len(start)]),
     )
     found = least_squares(residuals, start, loss="soft_l1", f_scale=ROBUST, bounds=bounds)
-    efficiency, bandwidth, launch, norm = unpack(found.x)
+    efficiency, rate, launch, norm = unpack(found.x)
     # A node far below any product keeps the efficiency constant over all sizes.
     node = np.array([1.0])
-    fit = Fit(node, np.array([efficiency]), launch, bandwidth, norm, len(measured), 0.0)
+    fit = Fit(node, np.array([efficiency]), launch, rate, norm, len(measured), 0.0)
     return _with_error(fit, rows, device)
 
 
 def _with_error(fit: Fit, rows: Rows, device: Device) -> Fit:
-    return Fit(
-        fit.flops,
-        fit.efficiency,
-        fit.launch_s,
-        fit.bandwidth_efficiency,
-        fit.norm,
-        fit.rows,
-        _error(fit, rows, device),
-    )
+    return replace(fit, error=_error(fit, rows, device))
 
 
 def fit_device(table: dict[str, Any], device: Device, like: dict[str, Fit]) -> dict[str, Fit]:
@@ -241,17 +254,14 @@ def _list(values: npt.NDArray[np.float64]) -> str:
     return f"[{', '.join(_number(value) for value in values)}]"
 
 
-def as_toml(device: Device, fits: dict[str, Fit], memory: str) -> str:
-    """The data file of a device."""
+def as_toml(title: str, script: str, sources: str, memory: str, fits: dict[str, Fit]) -> str:
+    """The data file of a GPU generation."""
     lines = [
-        f"# Efficiencies of operators on {device.title}, condensed from measurements by",
-        "# experiments/compute-calibration/fit_operators.py: do not edit by hand.",
+        f"# Efficiencies of operators on {title}, condensed from measurements by",
+        f"# experiments/compute-calibration/{script}: do not edit by hand.",
         "# `error` is the root mean square of ln(fitted / measured time) over `rows` rows.",
         "",
-        "[sources.simumax]",
-        f'text = "MooreThreads/SimuMax (Apache-2.0), configs/system/{device.file}, {device.title}"',
-        f'date = "{device.date}"',
-        'url = "https://github.com/MooreThreads/SimuMax"',
+        sources.rstrip("\n"),
         "",
         memory.rstrip("\n"),
     ]
@@ -265,13 +275,32 @@ def as_toml(device: Device, fits: dict[str, Fit], memory: str) -> str:
         ]
         if fit.bandwidth_efficiency is not None:
             lines.append(f"bandwidth_efficiency = {_number(fit.bandwidth_efficiency)}")
-        lines += [
-            f"norm = {_number(fit.norm)}",
-            'source = "simumax"',
-            f"rows = {fit.rows}",
-            f"error = {fit.error:.3f}",
-        ]
+        lines += [f"norm = {_number(fit.norm)}", f'source = "{fit.source}"']
+        if fit.assumed:
+            lines.append("assumed = true")
+        else:
+            lines += [f"rows = {fit.rows}", f"error = {fit.error:.3f}"]
     return "\n".join(lines) + "\n"
+
+
+def assume(fit: Fit, source: str, factor: float = 1.0) -> Fit:
+    """The curve of another operator, scaled, as an assumption."""
+    return replace(fit, efficiency=fit.efficiency * factor, source=source, assumed=True)
+
+
+def sources_toml(device: Device) -> str:
+    """Where the values of a device come from."""
+    lines = [
+        "[sources.simumax]",
+        f'text = "MooreThreads/SimuMax (Apache-2.0), configs/system/{device.file}, {device.title}"',
+        f'date = "{device.date}"',
+        'url = "https://github.com/MooreThreads/SimuMax"',
+        "",
+        FUSED_PERMUTE_SOURCE,
+    ]
+    if device.has_fp8:
+        lines += ["", FP8_RATIO_SOURCE]
+    return "\n".join(lines)
 
 
 def memory_toml(table: dict[str, Any], device: Device) -> str:
@@ -279,31 +308,35 @@ def memory_toml(table: dict[str, Any], device: Device) -> str:
 
     SimuMax divides by GiB/s of its own reference rate and counts three passes over permuted
     tokens, and every temporary of an unfused loss; here a permutation is one read and one
-    write, a loss one read and one write of the logits each way.
+    write, a loss one read and one write of the logits each way. Its fixed latency per operator is
+    left out: launches are counted by kernel (``launch.toml``).
     """
 
     def rate(kind: str) -> float:
         return float(table[kind]["gbps"] * GIB_PER_GB * 1e9 * table[kind]["efficient_factor"])
 
-    launch_s = float(table["default"]["latency_us"]) * 1e-6
     # Permutation and inverse of k copies: 2 + 2k passes must move, 2 + 6k are counted (k = 6).
     permute = (2 + 2 * 6) / (2 + 6 * 6) * (rate("permute_fwd") + rate("permute_bwd")) / 2
     fused = "ce_fusion" in table
     # Unfused: 38 bytes an element forward, 14 backward, of which 8 must move.
     loss = rate("ce_fusion") if fused else rate("ce") * 8 / 52
-    kinds = {
-        "elementwise": (rate("default"), ""),
-        "permute": (permute, ""),
-        "cross_entropy": (loss, "fused" if fused else "not fused"),
-        "optimizer": (rate("default"), ""),
+    shares = {
+        "elementwise": rate("default") / device.bandwidth,
+        "permute": FUSED_PERMUTE,
+        "permute_unfused": permute / device.bandwidth,
+        "cross_entropy": loss / device.bandwidth,
+        "optimizer": rate("default") / device.bandwidth,
     }
+    notes = {"permute": ("tileops", True), "cross_entropy": ("simumax", False)}
     lines = []
-    for kind, (found, note) in kinds.items():
+    for kind, share in shares.items():
+        source, assumed = notes.get(kind, ("simumax", False))
+        note = f"  # {'fused' if fused else 'not fused'}" if kind == "cross_entropy" else ""
         lines += [
-            f"[memory.{kind}]" + (f"  # {note}" if note else ""),
-            f"bandwidth_efficiency = {_number(found / device.bandwidth)}",
-            f"launch_s = {_number(launch_s)}",
-            'source = "simumax"',
+            f"[memory.{kind}]{note}",
+            f"bandwidth_efficiency = {_number(share)}",
+            f'source = "{source}"',
+            *(["assumed = true"] if assumed else []),
             "",
         ]
     return "\n".join(lines)
@@ -318,8 +351,15 @@ def build(shared: Path) -> dict[str, str]:
         accelerator = json.loads(path.read_text(encoding="utf-8"))["accelerator"]
         fits = fit_device(accelerator["op"], device, like)
         memory = memory_toml(accelerator["bandwidth"], device)
-        texts[f"efficiency_{device.name}.toml"] = as_toml(device, fits, memory)
         like = fits
+        if device.has_fp8:
+            # The same fractions of the FP8 peak as of the BF16 peak.
+            doubled = [name for name in fits if "matmul" in name]
+            fits = {**fits, **{f"{name}_fp8": assume(fits[name], "mamf") for name in doubled}}
+        sources = sources_toml(device)
+        texts[f"efficiency_{device.name}.toml"] = as_toml(
+            device.title, Path(__file__).name, sources, memory, fits
+        )
     return texts
 
 
@@ -332,8 +372,10 @@ def main() -> int:
     if not (options.shared / "data" / "simumax").is_dir():
         print(f"{options.shared}/data/simumax: not found; give --shared", file=sys.stderr)
         return 2
+    import fit_hopper  # needs this module
+
     changed = []
-    for name, text in build(options.shared).items():
+    for name, text in {**build(options.shared), **fit_hopper.build()}.items():
         path = DATA / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue

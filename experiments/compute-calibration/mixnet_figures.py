@@ -141,7 +141,7 @@ def _compute(gpu: str, sustained: float) -> ComputeModel:
     """The compute model of a GPU with this sustained factor, which may be newer than the file's."""
     compute = ComputeModel.load(gpu)
     efficiencies = dataclasses.replace(compute.efficiencies, sustained=sustained)
-    return dataclasses.replace(compute, efficiencies=efficiencies)
+    return compute.with_efficiencies(efficiencies)
 
 
 def figure_3(sustained: float) -> str:

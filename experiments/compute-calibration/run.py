@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -61,12 +62,13 @@ class Calibration:
     def __init__(self, cases: list[Case], collectives: Collectives) -> None:
         self.cases = cases
         self.collectives = collectives
-        self.base = ComputeModel.load("b200")
+        # the permutation that was measured on the same server
+        self.base = ComputeModel.load("b200", permutation="unfused")
 
     def composer(self, sustained: float) -> Composer:
         """A composer with this factor."""
         efficiencies = dataclasses.replace(self.base.efficiencies, sustained=sustained)
-        compute = dataclasses.replace(self.base, efficiencies=efficiencies)
+        compute = self.base.with_efficiencies(efficiencies)
         return Composer(compute, self.collectives)
 
     def errors(self, sustained: float, cases: Sequence[Case]) -> list[float]:
@@ -93,17 +95,21 @@ def operator_table() -> str:
     """How well the shipped curves fit the operators that they condense."""
     files = {
         name: tomllib.loads((DATA / f"efficiency_{name}.toml").read_text(encoding="utf-8"))
-        for name in ("b200", "a100")
+        for name in ("b200", "a100", "h100")
     }
     lines = [
-        "| operator | rows, B200 | rms, B200 | rows, A100 | rms, A100 |",
-        "|---|---:|---:|---:|---:|",
+        "| operator | rows, B200 | rms, B200 | rows, A100 | rms, A100 | rows, Hopper |"
+        " rms, Hopper |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for operator in OPERATORS:
         cells = [f"`{operator}`"]
         for file in files.values():
             table = file["operators"][operator]
-            cells += [f"{table['rows']}", f"{100 * table['error']:.1f} %"]
+            if table.get("assumed"):
+                cells += ["assumed", ""]
+            else:
+                cells += [f"{table['rows']}", f"{100 * table['error']:.1f} %"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -165,18 +171,11 @@ def summary(calibration: Calibration, sustained: float) -> str:
     return "\n".join(lines)
 
 
-def sustained_toml(sustained: float, rows: int) -> str:
-    """The data file of the factor."""
-    return (
-        "# Speed of operators within a long step, of their speed when measured alone. Written by\n"
-        "# experiments/compute-calibration/run.py: do not edit by hand.\n"
-        'gpu = "b200"\n'
-        f'sustained = {{ value = {sustained:.3f}, source = "steps" }}\n\n'
-        "[sources.steps]\n"
-        f'text = "fitted to {rows} measured dense steps on 8 B200 (MooreThreads/SimuMax,'
-        f' Apache-2.0, docs/b200/{SUMMARY})"\n'
-        'date = "2026-05"\n'
-    )
+def sustained_toml(sustained: float) -> str:
+    """The data file with the factor of B200; those of other GPUs stay."""
+    text = SUSTAINED.read_text(encoding="utf-8")
+    line = f'b200 = {{ value = {sustained:.3f}, source = "steps" }}'
+    return re.sub(r"^b200 = .*$", line, text, count=1, flags=re.MULTILINE)
 
 
 def replace_between(text: str, name: str, body: str) -> str:
@@ -211,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     for part in parts.values():
         print(part, end="\n\n")
-    wanted = {SUSTAINED: sustained_toml(sustained, len(dense))}
+    wanted = {SUSTAINED: sustained_toml(sustained)}
     document = DOCUMENT.read_text(encoding="utf-8")
     for name, body in parts.items():
         document = replace_between(document, name, body)

@@ -14,6 +14,7 @@ from lightloom.fabric.mixnet_options import MixNetOptions
 from lightloom.inputs.strict import Strict
 from lightloom.study.compare.scenario import (
     ClusterOptions,
+    ComputeOptions,
     DemandOptions,
     PacketOptions,
     PlanOptions,
@@ -152,6 +153,9 @@ def _simulation() -> Panel:
     return Panel(
         "Compute and samples",
         (
+            option(Scenario, "compute.precision"),
+            option(Scenario, "compute.permutation"),
+            option(Scenario, "compute.cuda_graphs"),
             option(Scenario, "cluster.profile"),
             option(Scenario, "recompute"),
             option(Scenario, "memory_check"),
@@ -211,6 +215,7 @@ def _apply_settings(given: Given) -> None:
     fabrics: dict[str, type[Strict]] = {**FABRICS, "all": FabricOptions}
     study: dict[str, type[Strict]] = {
         "cluster": ClusterOptions,
+        "compute": ComputeOptions,
         "plan": PlanOptions,
         "demand": DemandOptions,
         "counting": Counting,

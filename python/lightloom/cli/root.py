@@ -68,6 +68,11 @@ COMMANDS = {
         "Simulate packets",
         "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
     ),
+    "calibrate": Entry(
+        "calibrate",
+        "Measure",
+        "Measure the operators of this machine's GPU, for --profile of other commands.",
+    ),
     "models": Entry(
         "models", "Look up", "List the models known by name, or show one model's parameters."
     ),

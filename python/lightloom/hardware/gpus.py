@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
@@ -22,11 +23,18 @@ from lightloom.hardware.values import (
 
 PACKAGED = "gpus.toml"
 
+#: number format of the matrix products of linear layers: BF16, FP8 with scales in FP32 per tensor
+#: or block, MXFP8 with a shared exponent per 32 elements
+Precision = Literal["bf16", "fp8", "mxfp8"]
+PRECISIONS: tuple[Precision, ...] = ("bf16", "fp8", "mxfp8")
+
 
 class GpuTable(Table):
     """One GPU as its file has it."""
 
     title: str
+    operators: str = ""
+    formats: tuple[Precision, ...] = ("bf16",)
     peak_bf16_flops: Value
     peak_fp8_flops: Value | None = None
     hbm_capacity_bytes: Value
@@ -50,11 +58,15 @@ class Gpu:
 
     ``peak_*_flops`` are dense FLOP/s (``None`` where the GPU has no such unit), ``hbm_rate_gbps``
     and ``nvlink_rate_gbps`` Gb/s per direction, ``sms`` the number of streaming multiprocessors;
-    that and ``price_usd`` are ``None`` where unknown.
+    that and ``price_usd`` are ``None`` where unknown. ``operators`` names the table of measured
+    operators of its generation, empty if there is none; ``formats`` are the number formats that its
+    tensor cores compute with.
     """
 
     name: str
     title: str
+    operators: str
+    formats: tuple[Precision, ...]
     peak_bf16_flops: float
     peak_fp8_flops: float | None
     hbm_capacity_bytes: float
@@ -74,6 +86,24 @@ class Gpu:
     def nvlink_bytes_per_s(self) -> float:
         """NVLink rate per direction in bytes per second."""
         return self.nvlink_rate_gbps * 1e9 / 8
+
+    def peak_flops(self, precision: Precision) -> float:
+        """Peak of the tensor cores in FLOP/s for matrix products of a precision.
+
+        Raises
+        ------
+        HardwareError
+            If the GPU does not compute in this format.
+        """
+        if precision not in self.formats:
+            raise HardwareError(
+                f"precision {precision}: GPU '{self.name}' does not compute in it; "
+                f"expected one of {', '.join(self.formats)}"
+            )
+        if precision == "bf16":
+            return self.peak_bf16_flops
+        assert self.peak_fp8_flops is not None
+        return self.peak_fp8_flops
 
     def price(self) -> float:
         """Price in USD.
@@ -118,9 +148,13 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
     for field_name in ("peak_bf16_flops", "hbm_capacity_bytes", "hbm_rate_gbps"):
         if values[field_name].value <= 0:
             raise HardwareError(f"GPU '{key}': {field_name} must be above 0")
+    if table.peak_fp8_flops is None and set(table.formats) & {"fp8", "mxfp8"}:
+        raise HardwareError(f"GPU '{key}': formats has fp8, so peak_fp8_flops is needed; add it")
     return Gpu(
         name=key,
         title=table.title,
+        operators=table.operators,
+        formats=table.formats,
         peak_bf16_flops=table.peak_bf16_flops.value,
         peak_fp8_flops=None if table.peak_fp8_flops is None else table.peak_fp8_flops.value,
         hbm_capacity_bytes=table.hbm_capacity_bytes.value,

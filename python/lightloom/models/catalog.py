@@ -77,7 +77,9 @@ class _Plan(_Sourced):
     combine_gradient_element_bytes: ElementBytes | None = None
     gradient_bytes: ElementBytes | None = None
     parameter_bytes: ElementBytes | None = None
-    recompute: Literal["none", "attention", "full"] | None = None
+    recompute: Literal["none", "selective", "attention", "full"] | None = None
+    precision: Literal["bf16", "fp8", "mxfp8"] | None = None
+    state_precision: Literal["fp32", "bf16"] | None = None
 
 
 class _Entry(_Table):

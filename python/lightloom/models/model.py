@@ -89,7 +89,9 @@ class PublishedPlan:
     combine_gradient_element_bytes: float | None = None
     gradient_bytes: float | None = None
     parameter_bytes: float | None = None
-    recompute: Literal["none", "attention", "full"] | None = None
+    recompute: Literal["none", "selective", "attention", "full"] | None = None
+    precision: Literal["bf16", "fp8", "mxfp8"] | None = None
+    state_precision: Literal["fp32", "bf16"] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lightloom.errors import PlanError, echo, expected_one_of
+from lightloom.hardware.gpus import Precision
 from lightloom.models.model import Model
 from lightloom.models.parameters import (
     attention_parameters,
@@ -28,8 +29,14 @@ from lightloom.models.parameters import (
 from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan
 
-Recompute = Literal["none", "attention", "full"]
-RECOMPUTE: tuple[Recompute, ...] = ("none", "attention", "full")
+Recompute = Literal["none", "selective", "attention", "full"]
+RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "attention", "full")
+
+#: bytes of an FP8 value with its scale
+_FP8_BYTES = 1 + 1 / 32
+
+#: bytes per parameter of Adam: FP32 master copy and two moments in each format
+_OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
 
 
 @dataclass(frozen=True)
@@ -39,21 +46,26 @@ class MemoryOptions:
     Attributes
     ----------
     recompute
-        Activations that the backward pass computes again: ``none``, ``attention`` (scores and
+        Activations that the backward pass computes again: ``none``, ``selective`` (norms,
+        activation functions, up-projections of latent attention), ``attention`` (scores and
         their product with the values) or ``full`` (every layer, only its input is kept).
+    precision
+        Format of linear layers: in FP8 and MXFP8 their inputs are kept in it, and layers have
+        copies of their weights in it, by rows and by columns.
+    state_precision
+        Format of the two moments of Adam, in addition to an FP32 master copy.
     parameter_bytes, gradient_bytes, activation_bytes
         Bytes per element. Gradients are accumulated in FP32 as Megatron does by default.
-    optimizer_bytes
-        Bytes per parameter of Adam in mixed precision: FP32 master copy and two moments.
     reserve
         Share of GPU memory that is not for the model.
     """
 
     recompute: Recompute = "none"
+    precision: Precision = "bf16"
+    state_precision: Literal["fp32", "bf16"] = "fp32"
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
     activation_bytes: float = 2.0
-    optimizer_bytes: float = 12.0
     reserve: float = 0.1
 
     def __post_init__(self) -> None:
@@ -62,8 +74,26 @@ class MemoryOptions:
             raise PlanError(
                 f"recompute = {echo(self.recompute)}: {expected_one_of(self.recompute, RECOMPUTE)}"
             )
+        if self.state_precision not in _OPTIMIZER_BYTES:
+            known = expected_one_of(self.state_precision, _OPTIMIZER_BYTES)
+            raise PlanError(f"state precision = {echo(self.state_precision)}: {known}")
         if not 0 <= self.reserve < 1:
             raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")
+
+    @property
+    def optimizer_bytes(self) -> float:
+        """Bytes per parameter of Adam in mixed precision."""
+        return _OPTIMIZER_BYTES[self.state_precision]
+
+    @property
+    def input_bytes(self) -> float:
+        """Bytes per element of the kept input of a linear layer."""
+        return self.activation_bytes if self.precision == "bf16" else _FP8_BYTES
+
+    @property
+    def weight_copy_bytes(self) -> float:
+        """Bytes per parameter of a layer's copies in FP8; none in BF16."""
+        return 0.0 if self.precision == "bf16" else 2 * _FP8_BYTES
 
 
 @dataclass(frozen=True)
@@ -140,42 +170,64 @@ def stage_parameters(model: Model, plan: Plan, stage: int) -> LayerParameters:
 def layer_activations(
     model: Model, plan: Plan, layer: int, options: MemoryOptions
 ) -> tuple[float, float]:
-    """Elements that one layer keeps of one micro-batch per GPU, and when nothing is recomputed.
-
-    Returns
-    -------
-    kept, full
-        In units of ``options.activation_bytes``; ``kept`` under ``options.recompute``.
-    """
+    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     sharded = tokens / plan.tp
     # tensors between the tensor-parallel regions: sharded over TP only with sequence parallelism
     between = sharded if plan.sequence_parallel else tokens
+    inputs, other = options.input_bytes, options.activation_bytes
     hidden, attention = model.hidden_size, model.attention
-    layer_input = between * hidden
+    layer_input = between * hidden * other
     key_value = max(1.0, attention.num_kv_heads / plan.tp) * plan.tp
     if attention.kind == "mla":
         key_value = attention.num_heads
     heads = attention.num_heads * attention.qk_dim + key_value * (
         attention.qk_dim + attention.v_dim
     )
-    # the normalized input, queries, keys, values, output of the core
-    core = sharded * attention.num_heads * attention.v_dim
-    attended = between * hidden + sharded * heads + core
-    feed = between * hidden  # residual after attention, input of the second norm
-    inputs = 2 if model.gated_ffn else 1
-    if model.moe_layers[layer]:
-        routed = plan.tokens_per_ep_rank * model.experts_per_token
-        width = model.expert_ffn_size / plan.etp
-        # normalized input; gathered copies, widths before and after activation; outputs of
-        # experts back at their source, which the gate weights
-        feed += between * hidden + routed * ((1 + 1 / plan.etp) * hidden + (inputs + 1) * width)
-        feed += sharded * (inputs + 1) * model.shared_expert_ffn_size
-    else:
-        feed += between * hidden + sharded * (inputs + 1) * model.ffn_size
+    # output of the core; attention keeps it in BF16, the projection after it reads that
+    core = sharded * attention.num_heads * attention.v_dim * other
+    # the normalized input, queries, keys, values, residual after attention
+    normalized = between * hidden * inputs
+    attended = normalized + sharded * heads * other + core + between * hidden * other
+    again = normalized
+    if attention.kind == "mla":
+        # heads are made again from the latents, which are kept instead
+        latent = attention.q_lora_rank + attention.kv_lora_rank + attention.qk_rope_head_dim
+        again += max(0.0, sharded * (heads - latent) * other)
+    feed, made = _feed_forward_activations(model, plan, layer, between, options)
     full = layer_input + attended + feed
-    kept = {"none": full, "attention": full - core, "full": layer_input}
+    kept = {
+        "none": full,
+        "selective": full - again - made,
+        "attention": full - core,
+        "full": layer_input,
+    }
     return kept[options.recompute], full
+
+
+def _feed_forward_activations(
+    model: Model, plan: Plan, layer: int, between: float, options: MemoryOptions
+) -> tuple[float, float]:
+    """Bytes of the second norm and the feed-forward network, and those of norm and activation."""
+    sharded = plan.micro_batch_size * plan.seq_len / plan.cp / plan.tp
+    inputs, other = options.input_bytes, options.activation_bytes
+    hidden, branches = model.hidden_size, 2 if model.gated_ffn else 1
+
+    def network(width: float) -> tuple[float, float]:
+        """Widths before the activation function, and after it."""
+        return branches * width * other, width * inputs
+
+    normalized = between * hidden * inputs
+    if not model.moe_layers[layer]:
+        before, after = (sharded * size for size in network(model.ffn_size))
+        return normalized + before + after, normalized + after
+    routed = plan.tokens_per_ep_rank * model.experts_per_token
+    before, after = (routed * size for size in network(model.expert_ffn_size / plan.etp))
+    # gathered copies; outputs of experts back at their source, which the gate weights
+    copies = routed * hidden * (inputs + other / plan.etp)
+    shared = [sharded * size for size in network(model.shared_expert_ffn_size)]
+    made = normalized + after + shared[1]
+    return normalized + copies + before + after + sum(shared), made
 
 
 def stage_memory(
@@ -194,15 +246,17 @@ def stage_memory(
     parameters = [stage_parameters(model, plan, one) for one in held]
     dense, expert = sum(one.dense for one in parameters), sum(one.expert for one in parameters)
     count = dense + expert
+    parts = [layer_parameters(model, plan, layer) for layer in layers]
+    copies = sum(part.dense + part.expert for part in parts) * options.weight_copy_bytes
     # a layer's BF16 weight gradients exist in addition to the accumulated ones
-    unadded = max((layer_parameters(model, plan, layer).dense for layer in layers), default=0.0)
+    unadded = max((part.dense for part in parts), default=0.0)
     shards = plan.copies * plan.dense_dp * plan.cp if plan.zero1 else 1
     expert_shards = plan.copies * plan.groups_per_stage if plan.zero1 else 1
     states = dense / shards + expert / expert_shards
     sizes = {layer: layer_activations(model, plan, layer, options) for layer in layers}
     weights = tuple(float(sum(sizes[layer][0] for layer in chunk)) for chunk in chunks)
-    elements = peak_in_flight(plan, stage, weights)
-    elements += max((full - kept for kept, full in sizes.values()), default=0.0)
+    activations = peak_in_flight(plan, stage, weights)
+    activations += max((full - kept for kept, full in sizes.values()), default=0.0)
     logits = 0.0
     if plan.pp - 1 in held:
         tokens = plan.micro_batch_size * plan.seq_len / plan.cp
@@ -210,10 +264,10 @@ def stage_memory(
         logits = 2 * 4.0 * tokens * model.vocab_size / plan.tp
     return StageMemory(
         stage=stage,
-        parameters_bytes=count * options.parameter_bytes,
+        parameters_bytes=count * options.parameter_bytes + copies,
         gradients_bytes=count * options.gradient_bytes,
         optimizer_bytes=states * options.optimizer_bytes,
-        activations_bytes=elements * options.activation_bytes,
+        activations_bytes=activations,
         logits_bytes=logits,
         workspace_bytes=unadded * options.parameter_bytes,
     )

@@ -223,6 +223,8 @@ def _graph(
 def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:
     return MemoryOptions(
         recompute=compute.recompute,
+        precision=compute.precision,
+        state_precision=compute.state_precision,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
     )

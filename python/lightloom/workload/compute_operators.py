@@ -11,8 +11,10 @@ which ``experiments/compute-calibration`` makes from measurements; a user's prof
 All times are divided by one number, ``sustained``: how fast operators run within a long step, of
 how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
+Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
+
 Left out: overlap of operators within a GPU, clock and power management beyond one sustained
-factor, kernels other than bf16.
+factor.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pydantic import Field, model_validator
 
 from lightloom.errors import HardwareError, did_you_mean, echo
 from lightloom.hardware.gpus import Gpu
-from lightloom.hardware.values import Source, Table, Value, read_toml
+from lightloom.hardware.values import Source, Table, Value, read_toml, resolve, values_of
 from lightloom.inputs.files import MAX_TEXT_BYTES, read_file
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
 
@@ -47,11 +49,15 @@ OPERATORS = (
     "attention_latent_backward",
 )
 
-#: operators whose time is set by bytes
-MEMORY_KINDS = ("elementwise", "permute", "cross_entropy", "optimizer")
+#: end of the name of an operator in FP8, and the operators that exist in FP8
+FP8 = "_fp8"
+FP8_OPERATORS = tuple(name + FP8 for name in OPERATORS if "matmul" in name)
+ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS)
 
-#: GPUs with measured operators, and the one whose fractions of peak stand in for all others
-MEASURED = ("a100", "b200")
+#: operators whose time is set by bytes
+MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
+
+#: measured operators whose fractions of peak stand in for GPUs of no measured generation
 GENERIC = "a100"
 
 _CSV_COLUMNS = Columns("efficiencies", needed=("operator", "flops", "efficiency"))
@@ -100,11 +106,61 @@ class EfficiencyFile(Table):
 
 
 class SustainedFile(Table):
-    """Speed of operators within a step, of their speed alone, for one GPU."""
+    """Speed of operators within a step, of their speed alone, by GPU generation."""
 
     sources: dict[str, Source]
-    gpu: str
-    sustained: Value
+    sustained: dict[str, Value]
+
+
+class LaunchFile(Table):
+    """Times that every kernel costs on top of its work; see :class:`Launches`."""
+
+    sources: dict[str, Source]
+    host_s: Value
+    gap_s: Value
+    graph_gap_s: Value
+
+
+@dataclass(frozen=True)
+class Launches:
+    """What launching kernels costs.
+
+    Attributes
+    ----------
+    host_s
+        Time of the host to issue one kernel in eager mode; the GPU waits for a slower host.
+    gap_s
+        Idle time of the GPU between two kernels that are launched one by one.
+    graph_gap_s
+        The same between kernels of a CUDA graph, which needs no host time per kernel.
+    provenance
+        Source of each.
+    """
+
+    host_s: float
+    gap_s: float
+    graph_gap_s: float
+    provenance: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+    def seconds(self, kernel_s: npt.ArrayLike, kernels: int, graph: bool) -> Array:
+        """Time of ``kernels`` kernels that work for ``kernel_s`` in all."""
+        seconds = np.asarray(kernel_s, dtype=np.float64)
+        if graph:
+            return seconds + kernels * self.graph_gap_s
+        return np.maximum(seconds + kernels * self.gap_s, kernels * self.host_s)
+
+
+def load_launches() -> Launches:
+    """The packaged launch times."""
+    file = read_toml(None, "launch.toml", LaunchFile)
+    values = values_of(file)
+    resolved = resolve(values, file.sources)
+    return Launches(
+        file.host_s.value,
+        file.gap_s.value,
+        file.graph_gap_s.value,
+        {f"launch.{name}": str(value) for name, value in resolved.items()},
+    )
 
 
 @dataclass(frozen=True)
@@ -175,24 +231,23 @@ class Efficiencies:
 
 
 def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
-    """Efficiencies measured on ``gpu``, else the generic ones, overridden by a user's profile.
+    """Efficiencies of the GPU's generation, else the generic ones, overridden by a user's profile.
 
     Raises
     ------
     HardwareError
         If the profile cannot be read or names an unknown operator or a wrong value.
     """
-    measured = gpu.name in MEASURED
-    like = gpu.name if measured else GENERIC
+    like = gpu.operators or GENERIC
     efficiencies = _build(_packaged(like), f"efficiency_{like}.toml")
-    if not measured:
+    if not gpu.operators:
         note = f"generic: fractions of peak measured on {GENERIC.upper()}, not on this GPU"
         efficiencies = replace(
             efficiencies,
-            assumed=frozenset([*OPERATORS, *MEMORY_KINDS]),
+            assumed=frozenset([*efficiencies.curves, *MEMORY_KINDS]),
             provenance={key: f"{note} ({text})" for key, text in efficiencies.provenance.items()},
         )
-    efficiencies = _override(efficiencies, _sustained(gpu))
+    efficiencies = _override(efficiencies, _sustained(like))
     if profile is None:
         return efficiencies
     table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
@@ -207,13 +262,10 @@ def _packaged(name: str) -> EfficiencyFile:
     return file
 
 
-def _sustained(gpu: Gpu) -> Efficiencies:
-    """The sustained factor, an assumption but for the GPU that it was measured on."""
+def _sustained(generation: str) -> Efficiencies:
+    """The sustained factor of a generation of GPUs."""
     file = read_toml(None, "sustained.toml", SustainedFile)
-    value = file.sustained
-    if gpu.name != file.gpu:
-        note = f"measured on {file.gpu.upper()}, not on this GPU"
-        value = value.model_copy(update={"assumed": True, "note": note})
+    value = file.sustained[generation]
     return _build(EfficiencyFile(sources=file.sources, sustained=value), "sustained.toml")
 
 
@@ -224,7 +276,7 @@ def _read_toml(profile: Path) -> EfficiencyFile:
 def _build(file: EfficiencyFile, name: str) -> Efficiencies:
     """Check names and turn tables into curves."""
     for kind, known, given in (
-        ("operator", OPERATORS, file.operators),
+        ("operator", ALL_OPERATORS, file.operators),
         ("memory kind", MEMORY_KINDS, file.memory),
     ):
         for key in given:
@@ -314,10 +366,10 @@ def _read_csv(profile: Path) -> EfficiencyFile:
 
 def _check_row(table: TextTable, row: int, name: str, flops: float, efficiency: float) -> None:
     where = table.place(row)
-    if name not in (*OPERATORS, *MEMORY_KINDS):
-        hint = did_you_mean(name, (*OPERATORS, *MEMORY_KINDS))
+    if name not in (*ALL_OPERATORS, *MEMORY_KINDS):
+        hint = did_you_mean(name, (*ALL_OPERATORS, *MEMORY_KINDS))
         raise HardwareError(f"{where}: unknown operator {echo(name)}{hint}")
-    if name in OPERATORS and not table.texts("flops")[row]:
+    if name in ALL_OPERATORS and not table.texts("flops")[row]:
         raise HardwareError(f"{where}: expected the FLOPs of {name}, got an empty cell")
     if not 0 < efficiency <= 2 or flops <= 0:
         raise HardwareError(f"{where}: flops must be above 0, efficiency in (0, 2]")

@@ -29,8 +29,8 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
     dense = model.num_moe_layers < model.num_layers
     routed = tokens / (tp if plan.sequence_parallel else 1)
 
-    def added(*layers: _Linear) -> int:
-        seconds = sum(compute.matmul(k, count, n, accumulate=True) for count, k, n in layers)
+    def added(*layers: _Linear, linear: bool = True) -> int:
+        seconds = sum(compute.weight_gradient(*layer, linear=linear) for layer in layers)
         return to_ps(scale * seconds)
 
     def feed_forward(width: float) -> tuple[_Linear, ...]:
@@ -40,14 +40,16 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
     return Times(
         attention=added(*_projections(model, tokens, tp)),
         dense_ffn=added(*feed_forward(model.ffn_size / tp)) if dense else 0,
-        gate=added((routed, hidden, model.num_experts)) if model.num_moe_layers else 0,
+        gate=(
+            added((routed, hidden, model.num_experts), linear=False) if model.num_moe_layers else 0
+        ),
         shared_experts=(
             added(*feed_forward(model.shared_expert_ffn_size / tp))
             if model.shared_expert_ffn_size
             else 0
         ),
         embedding=0,
-        head=added((tokens, hidden, model.vocab_size / tp)),
+        head=added((tokens, hidden, model.vocab_size / tp), linear=False),
     )
 
 
@@ -80,9 +82,9 @@ def expert_weight_seconds(
     experts = model.num_experts // plan.ep
     width = model.expert_ffn_size // plan.etp
     up = (2 if model.gated_ffn else 1) * width
-    each = (tokens / experts)[..., np.newaxis]
+    each = tokens / experts
     products = sum(
-        compute.grouped_matmul(each, k, n, "wgrad")
+        compute.expert_weight_gradients(each, k, n)
         for k, n in ((model.hidden_size, up), (width, model.hidden_size))
     )
     return np.asarray(experts * products, dtype=np.float64)

@@ -18,7 +18,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "explain, schedule, predict, demand, packets, models, fabrics"),
+         "explain, schedule, predict, demand, packets, calibrate, models, fabrics"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (Number of GPUs of the job); for example: "
          "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
@@ -72,7 +72,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --imbalance 1.2 --demand pair", "the imbalance 1.2 and the demand pair are both "
          "given, but mean the same; leave one of them out"),
         (f"{JOB} --recompute ful",
-         "--recompute ful: expected one of auto, none, full, attention; did you mean 'full'?"),
+         "--recompute ful: expected one of auto, none, selective, attention, full; did you mean "
+         "'full'?"),
         (f"{JOB} --ep-mode fold",
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",

@@ -77,7 +77,7 @@ def test_activations_of_a_dense_layer_by_hand():
     kept, full = layer_activations(MODEL, plan, 0, NONE)
     # input, norm, queries, keys, values, core output, residual, norm, three of the feed-forward
     per_token = 64 + 64 + (64 + 16 + 16) + 64 + 64 + 64 + 3 * 256
-    assert kept == full == 128 * per_token
+    assert kept == full == 128 * per_token * 2
 
 
 def test_activations_of_a_mixture_by_hand():
@@ -89,7 +89,7 @@ def test_activations_of_a_mixture_by_hand():
     # three times half an expert's width
     routed = 256 * (64 + 32 + 3 * 48)
     shared = 128 * 3 * 32 / 2
-    assert kept == between + attention + routed + shared
+    assert kept == 2 * (between + attention + routed + shared)
 
 
 def test_sequence_parallelism_shards_what_is_between():
@@ -98,7 +98,7 @@ def test_sequence_parallelism_shards_what_is_between():
     difference = (
         layer_activations(MODEL, without, 0, NONE)[0] - layer_activations(MODEL, plan, 0, NONE)[0]
     )
-    assert difference == 64 * (4 * 64)
+    assert difference == 2 * 64 * (4 * 64)
 
 
 def test_recomputation_keeps_less_and_adds_one_layer():
@@ -108,10 +108,51 @@ def test_recomputation_keeps_less_and_adds_one_layer():
         for what in ("none", "attention", "full")
     )
     layer = layer_activations(MODEL, plan, 0, NONE)[1]
-    core = 128 * 64
-    assert none == 4 * layer * 2
-    assert attention == 2 * (4 * (layer - core) + core)
-    assert full == 2 * (4 * 128 * 64 + layer - 128 * 64)
+    core = 2 * 128 * 64
+    assert none == 4 * layer
+    assert attention == 4 * (layer - core) + core
+    assert full == 4 * core + layer - core
+
+
+def test_selective_recomputation_keeps_no_norms_and_activations():
+    plan = Plan(gpus=1, seq_len=128)
+    selective = MemoryOptions(recompute="selective")
+    kept, full = layer_activations(MODEL, plan, 0, selective)
+    assert full - kept == 2 * 128 * (2 * 64 + 256)
+    # 256 copies of 8 experts' tokens, and the shared expert
+    kept, full = layer_activations(MODEL, plan, 1, selective)
+    assert full - kept == 2 * (128 * (2 * 64 + 32) + 256 * 96)
+
+
+def test_selective_recomputation_keeps_latents_instead_of_heads():
+    attention = Attention(
+        "mla", 8, 8, 8, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8
+    )
+    model = dataclasses.replace(MODEL, attention=attention)
+    plan = Plan(gpus=1, seq_len=128)
+    kept, full = layer_activations(model, plan, 0, MemoryOptions(recompute="selective"))
+    heads = 8 * (12 + 12 + 8)
+    assert full - kept == 2 * 128 * (2 * 64 + 256 + heads - (16 + 4))
+
+
+@pytest.mark.parametrize("precision", ["fp8", "mxfp8"])
+def test_inputs_of_linear_layers_are_kept_in_fp8(precision):
+    plan = Plan(gpus=1, seq_len=128)
+    _, full = layer_activations(MODEL, plan, 0, NONE)
+    _, smaller = layer_activations(MODEL, plan, 0, MemoryOptions(precision=precision))
+    assert full - smaller == pytest.approx((2 - 33 / 32) * 128 * (2 * 64 + 256))
+
+
+def test_weights_have_copies_in_fp8_and_moments_can_be_bf16():
+    plan = Plan(gpus=1)
+    held = stage_parameters(MODEL, plan, 0)
+    count = held.dense + held.expert
+    (memory,) = memory_per_stage(
+        MODEL, plan, MemoryOptions(precision="fp8", state_precision="bf16")
+    )
+    layers = count - 2 * 64 * 1000 - 64
+    assert memory.parameters_bytes == pytest.approx(2 * count + 2 * 33 / 32 * layers)
+    assert memory.optimizer_bytes == 8 * count
 
 
 def test_only_the_last_stage_holds_logits():
@@ -130,7 +171,11 @@ def test_what_does_not_fit_is_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recompute": "some"}, "recompute = 'some': expected one of none, attention, full"),
+        (
+            {"recompute": "some"},
+            "recompute = 'some': expected one of none, selective, attention, full",
+        ),
+        ({"state_precision": "fp8"}, "state precision = 'fp8': expected one of fp32, bf16"),
         ({"reserve": 1.0}, "memory reserve = 1.0: expected a share from 0 to below 1"),
     ],
 )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lightloom.errors import PlanError
 from lightloom.hardware import Gpu
 from lightloom.models import Model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory, choose_plan, memory_per_stage
-from lightloom.parallel.memory import RECOMPUTE, Recompute, does_not_fit
+from lightloom.parallel.memory import RECOMPUTE, does_not_fit
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
 
 
 @dataclass(frozen=True)
 class FittedPlan:
-    """A plan and its memory under the least recomputation that fits.
+    """A plan and its memory under the least recomputation that fits, which ``options`` state.
 
     ``repaired`` says what was too large without it; ``misfit`` what is too large even so, where
     that is allowed.
     """
 
     plan: Plan
-    recompute: Recompute
+    options: MemoryOptions
     memory: tuple[StageMemory, ...]
     repaired: str | None = None
     misfit: str | None = None
@@ -42,10 +42,11 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     published = None if model.plan is None else model.plan.recompute
     least = RECOMPUTE.index(published or "none")
     levels = RECOMPUTE[least:] if chosen == "auto" else (chosen,)
+    base = memory_options(scenario, model, gpu, options)
     first: FittedPlan | None = None
     for level in levels:
         try:
-            tried = _planned(scenario, model, gpu, _memory(options, level))
+            tried = _planned(scenario, model, gpu, replace(base, recompute=level))
         except PlanError:
             # a plan by the rule may fit only with recomputation
             if level == levels[-1]:
@@ -53,18 +54,30 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
             continue
         if tried.misfit is None:
             repaired = None if first is None else first.misfit
-            return FittedPlan(tried.plan, level, tried.memory, repaired)
+            return replace(tried, repaired=repaired)
         first = first or tried
     assert first is not None
     if scenario.memory_check:
-        remedy = _remedy(scenario, model, gpu, options)
+        remedy = _remedy(scenario, model, gpu, base)
         raise PlanError(f"the plan does not fit {gpu.title}: {first.misfit}; {remedy}")
     return first
 
 
-def _memory(options: WorkloadOptions, recompute: Recompute) -> MemoryOptions:
+def memory_options(
+    scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions
+) -> MemoryOptions:
+    """Number formats: the user's, else those of the published run, else the defaults.
+
+    A published format that the GPU does not compute in is BF16.
+    """
+    given, published = scenario.compute, model.plan
+    precision = given.precision
+    if precision is None and published is not None and published.precision in gpu.formats:
+        precision = published.precision
+    states = given.state_precision or (published and published.state_precision)
     return MemoryOptions(
-        recompute=recompute,
+        precision=precision or "bf16",
+        state_precision=states or "fp32",
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,
     )
@@ -81,14 +94,14 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
     )
     memory = memory_per_stage(model, plan, options)
     misfit = does_not_fit(memory, gpu.hbm_capacity_bytes, options.reserve)
-    return FittedPlan(plan, options.recompute, tuple(memory), misfit=misfit)
+    return FittedPlan(plan, options, tuple(memory), misfit=misfit)
 
 
-def _remedy(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> str:
+def _remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions) -> str:
     """The smallest change that fits: recomputation, or another plan."""
     if scenario.recompute != "auto":
         for level in RECOMPUTE[RECOMPUTE.index(scenario.recompute) + 1 :]:
-            if _planned(scenario, model, gpu, _memory(options, level)).misfit is None:
+            if _planned(scenario, model, gpu, replace(base, recompute=level)).misfit is None:
                 return f"--recompute {level} fits"
     return (
         "even recomputing all activations does not fit: give a larger --pp, --tp or --ep, a smaller"

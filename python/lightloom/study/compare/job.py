@@ -163,7 +163,14 @@ def prepare(scenario: Scenario) -> Job:
     fitted = fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
     compute = ComputeModel.load(
-        scenario.cluster.gpu, scenario.cluster.profile, recompute=fitted.recompute
+        scenario.cluster.gpu,
+        scenario.cluster.profile,
+        recompute=fitted.options.recompute,
+        precision=fitted.options.precision,
+        permutation=scenario.compute.permutation,
+        cuda_graphs=scenario.compute.cuda_graphs,
+        expert_products=scenario.compute.expert_products,
+        state_precision=fitted.options.state_precision,
     )
     cluster = _cluster(scenario, gpu)
     costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}

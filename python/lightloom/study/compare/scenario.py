@@ -172,6 +172,31 @@ class DemandOptions(Strict):
         return demand_name(self.imbalance, self.source)
 
 
+class ComputeOptions(Strict):
+    """How GPUs compute: number formats, kernels and their launches."""
+
+    precision: Literal["bf16", "fp8", "mxfp8"] | None = Field(
+        None,
+        description="Format of the matrix products of linear layers and experts, as published where"
+        " the GPU has it, or BF16; attention scores, router, embedding and output stay BF16.",
+    )
+    permutation: Literal["fused", "unfused"] = Field(
+        "fused", description="Whether one kernel permutes the copies of tokens, or several do."
+    )
+    cuda_graphs: Switch = Field(
+        False,
+        description="Launch kernels as CUDA graphs, all but those of routed experts: the host does "
+        "not slow short kernels down.",
+    )
+    expert_products: Literal["grouped", "sequential"] = Field(
+        "grouped", description="Products of the experts of a GPU: one kernel, or one after another."
+    )
+    state_precision: Literal["fp32", "bf16"] | None = Field(
+        None,
+        description="Format of the moments of Adam, as published or FP32; master weights are FP32.",
+    )
+
+
 class ClusterOptions(Strict):
     """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
@@ -260,10 +285,14 @@ class Scenario(Strict):
     compute_spread: Annotated[Number, Field(ge=0, lt=1)] = Field(
         0.1, description="Relative uncertainty of compute times, as a share between 0 and 1."
     )
-    recompute: Literal["auto", "none", "full", "attention"] = Field(
+    compute: ComputeOptions = Field(
+        ComputeOptions(), description="Number formats, kernels and their launches."
+    )
+    recompute: Literal["auto", "none", "selective", "attention", "full"] = Field(
         "auto",
         description="Activations recomputed in the backward pass; by default what was published,"
-        " or the least with which the plan fits the memory.",
+        " or the least with which the plan fits the memory; selective: norms, activation functions"
+        " and the up-projections of latent attention.",
     )
     memory_check: Switch = Field(
         True, description="Refuse a plan that does not fit the memory of the GPUs."

@@ -304,7 +304,7 @@ def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[st
         f"peak memory per GPU by stage [GB]: {by_stage}; "
         f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
     )
-    recompute = job.fitted.recompute
+    recompute = job.fitted.options.recompute
     if job.fitted.repaired:
         lines.append(
             f"activations recomputed so that the plan fits: {recompute}; without, "
@@ -346,7 +346,7 @@ def _memory(job: Job) -> dict[str, Any]:
     return {
         "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
         "fits": job.fitted.misfit is None,
-        "recompute": job.fitted.recompute,
+        "recompute": job.fitted.options.recompute,
         "stages": [
             dataclasses.asdict(stage) | {"total_bytes": stage.total_bytes} for stage in job.memory
         ],

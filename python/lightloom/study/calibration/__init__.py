@@ -1,0 +1,1 @@
+"""Measuring the operators of a GPU, and writing them as a profile."""

@@ -1,0 +1,220 @@
+"""Kernels of one GPU: matrix products, attention, copies, and what launching them costs.
+
+Every method returns :class:`Work`, the time that kernels take and how many they are; the time of a
+part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`). In FP8, linear
+layers quantize their operands: BF16 values are read, and values with scales are written twice,
+along rows for this product and along columns for the weight gradient. Where the kernel before
+writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
+nothing more. Weights are quantized once per step, which is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import HardwareError
+from lightloom.hardware.gpus import Gpu, Precision
+from lightloom.workload.compute_operators import FP8, MEMORY_KINDS, Array, Efficiencies, Launches
+
+Permutation = Literal["fused", "unfused"]
+PERMUTATIONS: tuple[Permutation, ...] = ("fused", "unfused")
+ExpertProducts = Literal["grouped", "sequential"]
+EXPERT_PRODUCTS: tuple[ExpertProducts, ...] = ("grouped", "sequential")
+Stage = Literal["forward", "dgrad", "wgrad"]
+
+#: bytes of one element: BF16, FP32, and FP8 with its scale (4 bytes per 128, or 1 per 32 elements)
+BF16, FP32, FP8_BYTES = 2.0, 4.0, 1 + 1 / 32
+
+#: kernels that permute copies of tokens once: one that makes the map and one that moves, or in
+#: addition sorts, histograms, index copies and products with the probabilities
+_PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Time of kernels in s, a number or an array, and how many they are."""
+
+    kernel_s: float | Array
+    kernels: int
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.kernel_s + other.kernel_s, self.kernels + other.kernels)
+
+
+NOTHING = Work(0.0, 0)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Kernels of one kind of GPU.
+
+    Attributes
+    ----------
+    gpu
+        The GPU.
+    efficiencies
+        Operator efficiencies, measured or assumed.
+    launches
+        What launching costs.
+    precision
+        Format of the products of linear layers and experts. Attention scores, router, embedding and
+        output projection are BF16 in any.
+    permutation
+        Whether one kernel moves the copies of tokens, or several do.
+    cuda_graphs
+        Whether kernels are captured in CUDA graphs. Those of routed experts are not, since their
+        numbers of tokens differ from pass to pass.
+    expert_products
+        One kernel for all experts of a GPU, or one after the other.
+    """
+
+    gpu: Gpu
+    efficiencies: Efficiencies = field(repr=False)
+    launches: Launches = field(repr=False)
+    precision: Precision = "bf16"
+    permutation: Permutation = "fused"
+    cuda_graphs: bool = False
+    expert_products: ExpertProducts = "grouped"
+
+    def __post_init__(self) -> None:
+        self.gpu.peak_flops(self.precision)
+
+    @property
+    def in_fp8(self) -> bool:
+        """Whether linear layers compute in FP8 or MXFP8."""
+        return self.precision != "bf16"
+
+    def seconds(self, work: Work, *, captured: bool = True) -> float | Array:
+        """Time of a part of a layer: of its kernels with their gaps, or of a slower host."""
+        graph = self.cuda_graphs and captured
+        found = self.launches.seconds(work.kernel_s, work.kernels, graph)
+        return float(found) if found.ndim == 0 else found
+
+    def _curve(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
+        curve = self.efficiencies.curves[name]
+        peak = self.gpu.peak_flops(self.precision if name.endswith(FP8) else "bf16")
+        found = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
+        return found / self.efficiencies.sustained
+
+    def matmul(
+        self, m: float, k: float, n: float, *, accumulate: bool = False, fp8: bool = False
+    ) -> Work:
+        """An ``m x k`` by ``k x n`` product.
+
+        ``accumulate`` adds the result to an FP32 matrix in memory, as weight gradients do.
+        """
+        element = FP8_BYTES if fp8 else BF16
+        output = m * n * (2 * FP32 if accumulate else BF16)
+        name = "matmul_accumulate" if accumulate else "matmul"
+        size_bytes = (m * k + k * n) * element + output
+        seconds = self._curve(name + FP8 if fp8 else name, 2.0 * m * k * n, size_bytes)
+        return Work(float(seconds), 1)
+
+    def linear(
+        self, tokens: float, k: float, n: float, backward: bool, *, quantized: bool = False
+    ) -> Work:
+        """A linear layer from ``k`` to ``n`` in the model's precision: forward, or both gradients.
+
+        ``quantized`` says that the kernel before writes the input in FP8.
+        """
+        fp8 = self.in_fp8
+        if not backward:
+            product = self.matmul(tokens, k, n, fp8=fp8)
+            return product if quantized else product + self.quantize(tokens * k)
+        return (
+            self.quantize(tokens * n)
+            + self.matmul(tokens, n, k, fp8=fp8)
+            + self.matmul(k, tokens, n, accumulate=True, fp8=fp8)
+        )
+
+    def linear_bf16(self, tokens: float, k: float, n: float, backward: bool) -> Work:
+        """A linear layer that stays in BF16 in any precision: router, output projection."""
+        if not backward:
+            return self.matmul(tokens, k, n)
+        return self.matmul(tokens, n, k) + self.matmul(k, tokens, n, accumulate=True)
+
+    def quantize(self, elements: float | Array) -> Work:
+        """BF16 values to FP8 along rows and columns; nothing in BF16."""
+        if not self.in_fp8:
+            return NOTHING
+        return self.moved(np.asarray(elements) * (BF16 + 2 * FP8_BYTES), "elementwise")
+
+    def grouped_matmul(
+        self, tokens_per_expert: npt.ArrayLike, k: float, n: float, stage: Stage = "forward"
+    ) -> Array:
+        """Time of one product of every expert on a GPU, s.
+
+        Parameters
+        ----------
+        tokens_per_expert
+            Tokens of each expert, any shape.
+        k, n
+            Input and output width of the forward product.
+        stage
+            ``"forward"``, ``"dgrad"`` or ``"wgrad"``.
+        """
+        tokens = np.asarray(tokens_per_expert, dtype=np.float64)
+        element = FP8_BYTES if self.in_fp8 else BF16
+        weights = k * n * (2 * FP32 if stage == "wgrad" else element)
+        sent = (k + n) * element if stage == "wgrad" else 0.0
+        if stage != "wgrad":
+            sent = k * element + n * BF16 if stage == "forward" else n * element + k * BF16
+        if self.expert_products == "sequential":
+            name = "matmul_accumulate" if stage == "wgrad" else "matmul"
+        else:
+            name = "grouped_matmul" if stage == "forward" else f"grouped_matmul_{stage}"
+        name += FP8 if self.in_fp8 else ""
+        return self._curve(name, 2.0 * tokens * k * n, tokens * sent + weights)
+
+    def attention(
+        self,
+        seq_len: float,
+        heads: float,
+        dims: tuple[int, int],
+        batch: float,
+        backward: bool,
+        causal: bool = True,
+    ) -> Work:
+        """Attention scores and their product with the values.
+
+        ``2 s^2 h (d_qk + d_v)`` FLOPs forward and 2.5 times as many backward (recomputed scores
+        included), half of them where ``causal``; ``dims`` are ``d_qk`` and ``d_v``. Heads may be a
+        fraction of one: under context parallelism a GPU computes ``1/cp`` of each head's work.
+        """
+        flops = 2.0 * seq_len**2 * heads * sum(dims) * batch * (0.5 if causal else 1.0)
+        flops *= 2.5 if backward else 1.0
+        family = "attention" if dims[0] == dims[1] else "attention_latent"
+        seconds = self._curve(f"{family}_{'backward' if backward else 'forward'}", flops, 0.0)
+        # backward: row sums, gradients, and the query gradient from FP32 to BF16
+        return Work(float(seconds), 3 if backward else 1)
+
+    def moved(self, size_bytes: float | Array, kind: str, kernels: int = 1) -> Work:
+        """``kernels`` kernels that move ``size_bytes`` in all.
+
+        Raises
+        ------
+        HardwareError
+            If ``kind`` is none of the memory-bound operators.
+        """
+        if kind not in self.efficiencies.memory:
+            known = ", ".join(MEMORY_KINDS)
+            raise HardwareError(f"memory-bound operator '{kind}': known are {known}")
+        memory = self.efficiencies.memory[kind]
+        rate = self.gpu.hbm_bytes_per_s * memory.bandwidth_efficiency
+        some = np.asarray(size_bytes) > 0
+        seconds = np.where(some, np.asarray(size_bytes) / rate + kernels * memory.launch_s, 0.0)
+        seconds = seconds / self.efficiencies.sustained
+        return Work(float(seconds) if seconds.ndim == 0 else seconds, kernels)
+
+    def elementwise(self, elements: float | Array, passes: float, kernels: int = 1) -> Work:
+        """Move ``elements`` BF16 numbers ``passes`` times (a read or a write is a pass)."""
+        return self.moved(elements * passes * BF16, "elementwise", kernels)
+
+    def permuted(self, elements: float | Array) -> Work:
+        """Read and write ``elements`` BF16 numbers in all, in another order."""
+        kind = "permute" if self.permutation == "fused" else "permute_unfused"
+        return self.moved(elements * BF16, kind, _PERMUTE_KERNELS[self.permutation])
