@@ -124,6 +124,7 @@ pub fn eps(servers: u32) -> Eps {
         servers_per_tor: servers,
         servers_per_pod: servers,
         tor_uplink: None,
+        tor_uplink_reached: None,
         rail: false,
     }
 }

@@ -11,6 +11,7 @@ from lightloom.fabric.all_to_all import best_all_to_all
 from lightloom.fabric.bill import Bill, Counting
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
+from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Eps, Network
 from lightloom.fabric.reconfiguration import Reconfiguration
 from lightloom.fabric.tree import Tree
@@ -90,17 +91,23 @@ def packet_network(
     )
 
 
-def eps_of(tree: Tree, cluster: Cluster) -> Eps:
-    """Return the packet fabric for the core; only an oversubscribed ToR can be a bottleneck."""
-    uplink = tree.uplinks_per_tor * cluster.nic_rate_bps if tree.ratio > 1 else None
+def eps_of(tree: Tree, cluster: Cluster, ecmp: float | None) -> Eps:
+    """Return the packet fabric for the core.
+
+    A ToR is a bottleneck where it is oversubscribed, or by as much as flows reach of its uplinks:
+    ``ecmp``, by default that of the built-in data.
+    """
+    uplinks = tree.uplinks_per_tor * cluster.nic_rate_bps
+    share = uplink_efficiency() if ecmp is None else ecmp
     return Eps(
         nics=tree.nics,
         nic_rate_bps=cluster.nic_rate_bps,
         link_delay_ps=cluster.link_delay_ps,
         servers_per_tor=tree.servers_per_tor,
         servers_per_pod=tree.servers_per_pod,
-        tor_uplink_bps=uplink,
+        tor_uplink_bps=uplinks if tree.ratio > 1 else None,
         rail=tree.rails > 1,
+        tor_uplink_reached_bps=round(share * uplinks) if share < 1 else None,
     )
 
 

@@ -12,7 +12,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
-from lightloom.fabric.options import Count
+from lightloom.fabric.options import ECMP, Count, Share
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
@@ -22,6 +22,7 @@ class FatTree(FabricOptions):
     kind: ClassVar[str] = "fat-tree"
     title: ClassVar[str] = "fat-tree"
 
+    ecmp: Share | None = ECMP
     switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
     servers_per_tor: Count | None = Field(
         None, description="Servers under one ToR; by default as many as its ports allow."
@@ -40,7 +41,7 @@ class FatTree(FabricOptions):
         """Return the network for the core; no ToR is a bottleneck."""
         cluster = self.adapt(cluster)
         return packet_network(
-            cluster, context, eps_of(self._tree(cluster), cluster), self.all_to_all
+            cluster, context, eps_of(self._tree(cluster), cluster, self.ecmp), self.all_to_all
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:

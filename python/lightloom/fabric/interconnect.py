@@ -55,6 +55,12 @@ class BetweenServersTable(Table):
     all_to_all_mixed_s: Value
 
 
+class SwitchTable(Table):
+    """What flows reach of the uplinks of packet switches."""
+
+    uplink_efficiency: Value
+
+
 class ClusterFile(Table):
     """The file; a GPU without a table of its own in ``nvlink`` has ``nvlink.default``."""
 
@@ -62,6 +68,7 @@ class ClusterFile(Table):
     cluster: LinkTable
     nvlink: dict[str, InsideServerTable]
     network: BetweenServersTable
+    switches: SwitchTable
 
 
 @functools.cache
@@ -84,6 +91,13 @@ def interconnect_values(gpu: str) -> dict[str, Provenance]:
     nvlink = values_of(file.nvlink.get(gpu, file.nvlink["default"]))
     named = {f"nvlink_{name}": value for name, value in nvlink.items()}
     return resolve({**named, **values_of(file.network)}, file.sources)
+
+
+@functools.cache
+def uplink_efficiency() -> float:
+    """Return the share of a ToR's uplinks that flows reach."""
+    file = _file()
+    return resolve(values_of(file.switches), file.sources)["uplink_efficiency"].value
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class MixNet(MixNetOptions):
             nvswitch=cluster.nvswitch(),
             start_up=cluster.start_up(),
             all_to_all=chosen,
-            parts=(eps_of(tree, self._eps_cluster(cluster)), self._ocs(cluster, region)),
+            parts=(eps_of(tree, self._eps_cluster(cluster), self.ecmp), self._ocs(cluster, region)),
             notes=(
                 note,
                 self._region_note(region),

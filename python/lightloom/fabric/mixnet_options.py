@@ -10,10 +10,12 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from lightloom.errors import FabricError
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
+    ECMP,
     Count,
     OptionalPositive,
     OptionalQuantity,
     Quantity,
+    Share,
     Switch,
     parse_named,
 )
@@ -52,6 +54,7 @@ class MixNetOptions(FabricOptions):
     }
 
     degree: Count = Field(6, description="Number of optical links of a server.")
+    ecmp: Share | None = ECMP
     switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
     servers_per_tor: Count | None = Field(
         None, description="Servers under one ToR; by default as many as its ports allow."

@@ -49,7 +49,11 @@ class StartUp:
 
 @dataclass(frozen=True)
 class Eps:
-    """A packet fabric with ``nics`` NICs of each server on it."""
+    """A packet fabric with ``nics`` NICs of each server on it.
+
+    ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
+    ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide.
+    """
 
     kind: ClassVar[str] = "eps"
 
@@ -60,6 +64,7 @@ class Eps:
     servers_per_pod: int
     tor_uplink_bps: int | None = None
     rail: bool = False
+    tor_uplink_reached_bps: int | None = None
 
 
 @dataclass(frozen=True)

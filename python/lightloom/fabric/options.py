@@ -62,6 +62,12 @@ OptionalPositive = Annotated[
 ]
 #: a share of a whole, not nothing of it
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+#: a field of fabrics with packet switches
+ECMP = Field(
+    None,
+    description="Share of a ToR's uplinks that flows reach: 1 where packets are sprayed ideally, "
+    "about 0.6 where flows are hashed; by default adaptive routing.",
+)
 Switch = Annotated[bool, Field(strict=True)]
 Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]

@@ -17,7 +17,7 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Network
-from lightloom.fabric.options import Count
+from lightloom.fabric.options import ECMP, Count, Share
 from lightloom.fabric.tree import Tree, packet_bill, plan_tree
 
 
@@ -30,6 +30,7 @@ class Oversub(FabricOptions):
     ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         3.0, description="Oversubscription of a ToR: its rate down over its rate up."
     )
+    ecmp: Share | None = ECMP
     switch_ports: Count = Field(64, description="Ports of a packet switch at the rate of the NICs.")
     servers_per_tor: Count | None = Field(
         None, description="Servers under one ToR; by default as many as its ports allow."
@@ -49,7 +50,9 @@ class Oversub(FabricOptions):
         """Return the network for the core, with the rate of a ToR's uplinks."""
         cluster = self.adapt(cluster)
         tree = self._tree(cluster)
-        network = packet_network(cluster, context, eps_of(tree, cluster), self.all_to_all)
+        network = packet_network(
+            cluster, context, eps_of(tree, cluster, self.ecmp), self.all_to_all
+        )
         # What oversubscription costs hangs on how many servers of an EP group share a ToR.
         shared = (
             f"ToRs of {tree.servers_per_tor} servers, {tree.nics_per_tor} ports down and "

@@ -37,6 +37,9 @@ pub struct Eps {
     /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
     /// a bottleneck (1:1).
     pub tor_uplink: Option<Rate>,
+    /// What fluid flows reach of all uplinks of a ToR, as some of them collide where others are
+    /// idle; `None` for all of it. Packets are spread as their transport spreads them.
+    pub tor_uplink_reached: Option<Rate>,
     /// Rail-optimized: NIC i of every server is under ToR i, so a NIC reaches another rail only
     /// over the layer above.
     pub rail: bool,
@@ -52,8 +55,12 @@ impl PartConfig for Eps {
         if self.nics == 0 || self.servers_per_tor == 0 || self.servers_per_pod == 0 {
             return Err(Invalid::new("eps: nics, servers per ToR and per pod must be above 0"));
         }
-        if let Some(rate) = self.tor_uplink {
-            positive("eps.tor_uplink", rate)?;
+        let uplinks = [
+            ("eps.tor_uplink", self.tor_uplink),
+            ("eps.tor_uplink_reached", self.tor_uplink_reached),
+        ];
+        for (name, rate) in uplinks {
+            positive(name, rate.unwrap_or(Rate(u64::MAX)))?;
         }
         if below.is_empty() {
             Ok(())
@@ -217,7 +224,7 @@ fn failed_nics(failures: &Failures, server: ServerId) -> u32 {
 fn tor_links(config: &Eps, groups: u32, tors: u32) -> (u32, Rate, u64) {
     let below = config.nic_rate.0.saturating_mul(u64::from(config.servers_per_tor));
     let nics = u64::from(config.nics);
-    let uplink = config.tor_uplink.map_or(u64::MAX, |rate| rate.0);
+    let uplink = config.tor_uplink_reached.or(config.tor_uplink).map_or(u64::MAX, |rate| rate.0);
     if config.rail {
         // One ToR per NIC; those of a group act as one.
         let per_group = nics / u64::from(groups);
@@ -321,6 +328,15 @@ mod tests {
     }
 
     #[test]
+    fn flows_that_collide_make_a_bottleneck_of_full_uplinks() {
+        let reached = Some(Rate(15 * 400 * GBPS));
+        let full = Eps { tor_uplink: None, tor_uplink_reached: reached, ..narrow() };
+        let (part, links) = part(&full);
+        assert_eq!(links.full_rate(part.tor_up[0]), Rate(15 * 400 * GBPS));
+        assert_eq!((path(&part, 0, 1).0.len(), path(&part, 0, 5).0.len()), (2, 4));
+    }
+
+    #[test]
     fn a_path_leaves_and_arrives_over_all_nics() {
         let (part, links) = part(&narrow());
         let groups = |server| NicGroups { server: ServerId(server), first: 0, count: 1 };
@@ -355,6 +371,8 @@ mod tests {
         assert_eq!(refusal(Eps { servers_per_pod: 0, ..narrow() }), text);
         let text = "eps.tor_uplink must be above 0 b/s";
         assert_eq!(refusal(Eps { tor_uplink: Some(Rate(0)), ..narrow() }), text);
+        let text = "eps.tor_uplink_reached must be above 0 b/s";
+        assert_eq!(refusal(Eps { tor_uplink_reached: Some(Rate(0)), ..narrow() }), text);
         assert_eq!(
             refusal(Eps { nic_rate: Rate(0), ..eps(6) }),
             "eps.nic_rate must be above 0 b/s"
