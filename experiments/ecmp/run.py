@@ -109,8 +109,8 @@ def render() -> str:
         "# What hashing costs when EP groups run at once",
         "",
         "Efficiency of the uplinks of a 1:1 tree, 400 Gb/s NICs, 8 on each of 4 servers per ToR.",
-        "Estimate: mean over maximum load of links by the number of flows that share each. Last: time"
-        f" as flows with an efficiency of {HASHED} over that as packets of roce.",
+        "Estimate: mean over maximum load of links by the number of flows that share each. Last:"
+        f" time as flows with an efficiency of {HASHED} over that as packets of roce.",
         "",
         "| ToRs | members of a group per ToR | ranks of each | flows per uplink | roce (hashed) |"
         " ndp (sprayed) | hashed, estimate | flows over packets |",

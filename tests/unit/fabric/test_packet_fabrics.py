@@ -4,10 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.closed_form.test_all_to_all_strategies import all_to_all
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, Counting, FabricContext, FatTree, Oversub, Rail
+from lightloom.fabric.interconnect import Interconnect, uplink_efficiency
 from lightloom.fabric.network import Direct, Eps, Ocs
+from lightloom.simulate import simulate
 from lightloom.workload.task_graph import Layout
 
 
@@ -104,3 +107,29 @@ def test_a_job_laid_out_for_other_servers_is_refused(cluster, job):
     small = Layout.grid(1, 1, 2, 8, np.arange(2, dtype=np.uint32))
     with pytest.raises(FabricError, match="workers of 8 GPUs, servers have 4"):
         FatTree(gpus_per_server=4).network(cluster, FabricContext(small))
+
+
+@pytest.mark.parametrize("kind", [FatTree, Oversub, Rail])
+def test_flows_reach_a_share_of_the_uplinks(cluster, kind):
+    found = {ecmp: kind(ecmp=ecmp).network(cluster).part(Eps) for ecmp in (None, 0.5, 1.0)}
+    uplinks = kind().network(cluster).part(Eps).tor_uplink_reached_bps / uplink_efficiency()
+    assert found[None].tor_uplink_reached_bps == pytest.approx(uplinks * uplink_efficiency())
+    assert found[0.5].tor_uplink_reached_bps == pytest.approx(uplinks / 2)
+    assert found[1.0].tor_uplink_reached_bps is None
+    assert len({part.tor_uplink_bps for part in found.values()}) == 1
+
+
+def test_hashing_costs_what_crosses_tors_but_not_what_stays_on_a_rail():
+    graph = all_to_all(1, deduplicated=False)
+
+    def seconds(kind, **options):
+        ideal = Interconnect.named("ideal", "h100")
+        cluster = Cluster.of(gpus=16, nic_gbps=400, gpu="h100", interconnect=ideal)
+        options = {"all_to_all": "flat", "servers_per_tor": 1, **options}
+        return simulate(graph, kind(**options).network(cluster)).step_time_s
+
+    even, hashed = seconds(FatTree, ecmp=1.0), seconds(FatTree, ecmp=0.5)
+    assert hashed == pytest.approx(2 * even, rel=0.05)
+    rails = {"servers_per_tor": 2}
+    assert seconds(Rail, ecmp=0.5, **rails) == seconds(Rail, ecmp=1.0, **rails)
+    assert seconds(Rail, ecmp=0.5, **rails) <= seconds(FatTree, ecmp=0.98) <= hashed
