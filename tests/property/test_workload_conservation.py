@@ -1,5 +1,8 @@
 """For random models and plans, what a graph sends is what the model implies."""
 
+import collections
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -8,9 +11,11 @@ from tests.workload_fakes import FakeCompute, execute, programs, tasks, toy_mode
 
 from lightloom.demand.generator import synthetic
 from lightloom.errors import PlanError
+from lightloom.fabric.network import Eps, Network, NvSwitch
 from lightloom.models.model import Attention
 from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import schedule
+from lightloom.simulate import simulate
 from lightloom.workload import WorkloadOptions, build, demand_shape
 from lightloom.workload.traffic import sent_traffic, unmatched
 
@@ -52,7 +57,12 @@ def plans(draw, model):
     folded = bool(model.num_moe_layers) and draw(st.booleans())
     etp = draw(st.sampled_from([1, tp])) if folded else tp
     gpus = etp * ep * dp * pp if folded else tp * cp * ep * dp * pp
-    vpp = draw(st.sampled_from([1, 2])) if pp > 1 and model.num_layers >= 2 * pp else 1
+    schedule = draw(st.sampled_from(["1f1b", "1f1b", "zero-bubble", "dualpipe"]))
+    if schedule != "1f1b" and not _allows(schedule, pp):
+        schedule = "1f1b"
+    whole = schedule != "1f1b"
+    chunked = not whole and pp > 1 and model.num_layers >= 2 * pp
+    vpp = draw(st.sampled_from([1, 2])) if chunked else 1
     try:
         return Plan(
             gpus=gpus,
@@ -63,14 +73,41 @@ def plans(draw, model):
             etp=etp,
             cp=cp,
             vpp=vpp,
-            micro_batches=pp * draw(st.integers(1, 2)),
+            micro_batches=pp * (2 if whole else draw(st.integers(1, 2))),
             seq_len=128,
-            zero1=draw(st.booleans()),
-            sequence_parallel=draw(st.booleans()),
+            zero1=(zero1 := draw(st.booleans())),
+            sequence_parallel=(sequence_parallel := draw(st.booleans())),
+            schedule=schedule,
+            overlap_gradients=draw(st.booleans()),
+            overlap_parameters=zero1 and draw(st.booleans()),
+            overlap_tp=tp > 1 and sequence_parallel and draw(st.booleans()),
+            **draw(all_to_alls(model, ep, schedule)),
             expert_mode="folded" if folded else "axis",
         )
     except PlanError:
         assume(False)
+
+
+def _allows(schedule, pp):
+    return pp > 1 if schedule == "zero-bubble" else pp % 2 == 0
+
+
+@st.composite
+def all_to_alls(draw, model, ep, schedule):
+    """What hides the all-to-alls, where there are some."""
+    if ep == 1:
+        return {}
+    kinds = ["none", "chunks"] if schedule == "zero-bubble" else ["none", "chunks", "batch"]
+    found = {"overlap_all_to_all": draw(st.sampled_from(kinds))}
+    if found["overlap_all_to_all"] == "chunks":
+        found["overlap_chunks"] = draw(st.sampled_from([2, 4]))
+    if model.shared_expert_ffn_size:
+        found["overlap_shared_experts"] = draw(st.booleans())
+    if found != {"overlap_all_to_all": "none"} and any(
+        value not in ("none", False) for value in found.values()
+    ):
+        found["communication_sms"] = draw(st.sampled_from([0, 20]))
+    return found
 
 
 OPTIONS = st.builds(
@@ -126,29 +163,61 @@ def test_no_schedule_deadlocks_and_all_compute_is_done(workload):
 def test_programs_work_through_every_layer_and_micro_batch(workload):
     plan, model = workload.plan, workload.model
     again = workload.provenance["compute.recompute"] == "full"
-    backward_table = (
-        [one.name for one in workload.graph.tables].index("expert_backward_ps")
-        if (workload.graph.tables)
-        else None
-    )
+    names = [one.name.removesuffix("_ps").split("_")[:2] for one in workload.graph.tables]
+    found = collections.Counter()
     for stage, program in enumerate(programs(workload.graph)):
-        experts = [
-            (task["entry"], task["table"] == backward_table)
-            for task in tasks(program)
-            if task["what"] == "expert"
-        ]
-        moe = sum(
-            model.moe_layers[layer]
-            for chunk in plan.layers(model.num_layers)[stage]
-            for layer in chunk
-        )
-        blocks = moe * plan.micro_batches
-        forward = [block for block, is_backward in experts if not is_backward]
-        backward = [block for block, is_backward in experts if is_backward]
-        assert sorted(backward) == list(range(blocks))
-        assert sorted(forward) == sorted(list(range(blocks)) * (2 if again else 1))
+        for task in tasks(program):
+            if task["what"] == "expert":
+                found[stage, names[task["table"]][1], task["layer"], task["micro_batch"]] += 1
         passes = {(s.forward, s.chunk, s.micro_batch) for s in schedule(plan, stage)}
         assert len(passes) == 2 * plan.vpp * plan.micro_batches
+    # once at one place of the pipeline, or a chunk at a time; weights apart, if at all, and whole
+    layers = [layer for layer in range(model.num_layers) if model.moe_layers[layer]]
+    places = collections.Counter()
+    for (_, kind, layer, micro_batch), count in found.items():
+        assert count == (
+            1 if kind == "weight" else plan.overlap_chunks * (1 + (kind == "forward" and again))
+        )
+        places["forward" if kind == "forward" else "backward", layer, micro_batch] += (
+            kind != "weight"
+        )
+    assert places == {
+        (kind, layer, micro_batch): 1
+        for kind in ("forward", "backward")
+        for layer in layers
+        for micro_batch in range(plan.micro_batches)
+    }
+    apart = {key[2:] for key in found if key[1] == "weight"}
+    assert apart == {key[2:] for key in found if key[1] == "input"}
+
+
+@given(workloads())
+@settings(max_examples=25, deadline=None)
+def test_overlap_moves_the_same_bytes_and_never_takes_longer(workload):
+    plan = workload.plan
+    plain = dataclasses.replace(
+        plan,
+        overlap_all_to_all="none",
+        overlap_chunks=1,
+        overlap_shared_experts=False,
+        overlap_tp=False,
+        communication_sms=0,
+    )
+    free = dataclasses.replace(plan, communication_sms=0)
+    source = synthetic("uniform", **vars(demand_shape(workload.model, plan)), seed=0)
+    demand = source if workload.model.num_moe_layers else None
+    compute = FakeCompute(1e-3, 1e-3, 1e-4, 1e-4, 1e-4, 1e-5, 1e-7, 1e-9)
+    with_overlap, without = (
+        build(workload.model, one, demand=demand, compute=compute, options=workload.options)
+        for one in (free, plain)
+    )
+    assert with_overlap.traffic == without.traffic
+    servers = -(-plan.gpus // 8)
+    gpus = min(8, plan.gpus)
+    eps = Eps(gpus, 100_000_000_000, 0, servers_per_tor=4, servers_per_pod=16)
+    network = Network(servers, gpus, NvSwitch(2_400_000_000_000, 0), "hierarchical", (eps,))
+    times = [simulate(one.graph, network).step_time_s for one in (with_overlap, without)]
+    assert times[0] <= times[1] * (1 + 1e-3)
 
 
 @given(workloads())

@@ -108,8 +108,8 @@ def _overlap() -> Panel:
             option(Scenario, "demand.combine_element_bytes", "--combine-bytes"),
             option(Scenario, "demand.dispatch_gradient_element_bytes", "--dispatch-gradient-bytes"),
             option(Scenario, "demand.combine_gradient_element_bytes", "--combine-gradient-bytes"),
-            option(Scenario, "gradient_bytes"),
-            option(Scenario, "parameter_bytes"),
+            option(Scenario, "gradient_bytes", "--gradient-bytes"),
+            option(Scenario, "parameter_bytes", "--parameter-bytes"),
         ),
     )
 

@@ -67,6 +67,9 @@ def test_every_option_reaches_the_scenario(lightloom):
         "--set mixnet.link_up_delay_s=measured --set counting.tiers=fit",
         "--set counting.host_links=aoc --set counting.ocs_ports_per_nic=2",
         "--set counting.include_nics=off --set counting.fiber_length_m=20",
+        "--schedule 1f1b --overlap-all-to-all chunks --overlap-chunks 2 --communication-sms 8",
+        "--overlap-tp --no-overlap-gradients --no-overlap-parameters --gradient-bytes 2",
+        "--parameter-bytes 1 --dispatch-gradient-bytes 2 --combine-gradient-bytes 1",
         "--steps 1 --seed 3 --compute-spread 0.2 --network flow --json -",
     )
     assert done.status == 0, done.err
@@ -74,8 +77,13 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert scenario["plan"] == {
         "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
         "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
-        "pp_layout": [8, 8, 8, 8],
+        "pp_layout": [8, 8, 8, 8], "schedule": "1f1b", "overlap_all_to_all": "chunks",
+        "overlap_chunks": 2, "overlap_shared_experts": None, "overlap_tp": True,
+        "communication_sms": 8, "overlap_gradients": False, "overlap_parameters": False,
     }  # fmt: skip
+    assert (scenario["gradient_bytes"], scenario["parameter_bytes"]) == (2, 1)
+    assert scenario["demand"]["dispatch_gradient_element_bytes"] == 2
+    assert scenario["demand"]["combine_gradient_element_bytes"] == 1
     assert scenario["fabric_options"] == {
         "all": {"all_to_all": "flat"},
         "mixnet": {
