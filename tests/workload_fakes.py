@@ -81,8 +81,9 @@ class FakeCompute:
         return 0.0 if n >= 1000 else self.weight_s
 
     def expert_weight_gradients(self, tokens_per_expert, k, n):
-        """Of the two products of an expert: together as long as a forward pass."""
-        return np.asarray(tokens_per_expert) * self.per_copy_s / 2
+        """Of the products of an expert of the toy model: together as long as a forward pass."""
+        share = k * n / (3 * 64 * 96)
+        return np.asarray(tokens_per_expert) * self.per_copy_s * share
 
     def optimizer(self, parameters_per_gpu):
         return parameters_per_gpu * self.per_parameter_s
