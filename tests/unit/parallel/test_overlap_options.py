@@ -1,0 +1,108 @@
+"""Overlaps that cannot be, schedules in order, and what they hold."""
+
+import dataclasses
+
+import pytest
+
+from lightloom.errors import PlanError
+from lightloom.models import load_model
+from lightloom.parallel import Plan, check_model, choose_plan
+from lightloom.parallel.pipeline import peak_in_flight, schedule, turns
+
+BASE = {"gpus": 16, "pp": 2, "ep": 8}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedule": "gpipe"}, "schedule = 'gpipe': expected one of"),
+        ({"pp": 1, "ep": 16, "schedule": "zero-bubble"}, "with pp = 1: there is no bubble"),
+        ({"vpp": 2, "schedule": "zero-bubble"}, "with vpp = 2: its stages are whole"),
+        ({"gpus": 24, "pp": 3, "schedule": "dualpipe"}, "use an even pp such as 4"),
+        (
+            {"schedule": "dualpipe", "micro_batches": 2},
+            "expected an even number of at least 2 x pp",
+        ),
+        ({"overlap_chunks": 2}, "only 'chunks' has chunks"),
+        ({"overlap_all_to_all": "chunks", "overlap_chunks": 3}, "does not divide the 4096 tokens"),
+        (
+            {"overlap_all_to_all": "batch", "micro_batches": 1},
+            "no two of them meet; use at least 2",
+        ),
+        (
+            {"overlap_all_to_all": "batch", "schedule": "zero-bubble"},
+            "use dualpipe or 1f1b, or chunks",
+        ),
+        ({"overlap_tp": True}, "overlap-tp with tp = 1"),
+        ({"overlap_parameters": True}, "overlap-parameters without zero1"),
+        ({"communication_sms": 20}, "nothing overlaps an all-to-all"),
+    ],
+)
+def test_impossible_combinations_are_one_line(changes, message):
+    with pytest.raises(PlanError, match=message) as error:
+        Plan(**{**BASE, **changes})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "message"),
+    [
+        ("llama-3-405b", Plan(8, tp=8, overlap_all_to_all="batch"), "llama-3-405b has no experts"),
+        ("mixtral-8x7b", Plan(8, tp=8, overlap_all_to_all="batch"), "with ep = 1"),
+        ("mixtral-8x7b", Plan(8, ep=8, overlap_shared_experts=True), "has no shared experts"),
+    ],
+)
+def test_models_without_all_to_alls_or_shared_experts(name, plan, message):
+    with pytest.raises(PlanError, match=message):
+        check_model(plan, load_model(name))
+
+
+def test_published_choices_that_do_not_suit_other_degrees_are_left_out():
+    model = load_model("deepseek-v3")
+    published = choose_plan(model, 2048, gpu_memory_bytes=80e9)
+    assert (published.schedule, published.overlap_all_to_all) == ("dualpipe", "batch")
+    assert (published.communication_sms, published.micro_batches) == (20, 120)
+    degrees = {"tp": 1, "pp": 1, "ep": 64}
+    other = choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=degrees)
+    assert (other.schedule, other.overlap_all_to_all) == ("1f1b", "batch")
+    assert any("not the published schedule" in note for note in other.provenance)
+    asked = {**degrees, "schedule": "dualpipe"}
+    with pytest.raises(PlanError, match="schedule dualpipe with pp = 1"):
+        choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=asked)
+
+
+@pytest.mark.parametrize("pp", [2, 4, 8])
+@pytest.mark.parametrize("kind", ["zero-bubble", "dualpipe"])
+def test_every_micro_batch_passes_once_and_weights_follow_inputs(pp, kind):
+    plan = Plan(gpus=pp, pp=pp, micro_batches=4 * pp, schedule=kind)
+    for stage in range(pp):
+        steps = schedule(plan, stage)
+        assert len(steps) == len(set(steps))
+        seen = {}
+        for step in steps:
+            seen.setdefault(step.micro_batch, []).append("F" if step.forward else step.part)
+        assert sorted(seen) == list(range(4 * pp))
+        assert all(order in (["F", "whole"], ["F", "input", "weight"]) for order in seen.values())
+
+
+@pytest.mark.parametrize("pp", [2, 4, 8, 16])
+def test_activations_in_flight(pp):
+    plan = Plan(gpus=pp, pp=pp, micro_batches=4 * pp)
+
+    def peaks(**changes):
+        one = dataclasses.replace(plan, **changes)
+        return [peak_in_flight(one, stage, (1.0,) * one.copies) for stage in range(pp)]
+
+    # as much as the first stage of 1F1B, everywhere; DualPipe one more (DeepSeek-V3, Table 2)
+    assert peaks(schedule="zero-bubble") == [pp] * pp
+    assert peaks(schedule="dualpipe") == [pp + 1] * pp
+    batch = [2 * (pp - stage) for stage in range(pp)]
+    assert peaks(overlap_all_to_all="batch") == batch
+
+
+def test_turns_of_two_are_forward_and_backward():
+    plan = Plan(gpus=4, pp=4, micro_batches=16, overlap_all_to_all="batch")
+    pairs = [turn for turn in turns(plan, 3) if len(turn) == 2]
+    assert len(pairs) == 15
+    assert all(first.forward and not second.forward for first, second in pairs)
+    assert all(first.micro_batch > second.micro_batch for first, second in pairs)
