@@ -7,7 +7,7 @@ fit the GPU's memory, the one with the least TP x PP, then the least PP, then th
 uses ZeRO-1, one sequence per micro-batch and 4,096 tokens per sequence unless told otherwise.
 
 What the published run overlaps is part of its plan. On other degrees some of it may be impossible:
-that is left out, unless the user asked for it, and noted in ``plan.provenance``.
+that is left out, unless the user requested it, and noted in ``plan.provenance``.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _with_published(
 def _with_practice(
     model: Model, values: dict[str, Any], practice: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Add what the published run does besides its degrees, as far as that is possible."""
+    """Add what the published run does in addition to its degrees, as far as that is possible."""
     if "vpp" in practice and (
         values["pp"] == 1
         or practice["vpp"] * values["pp"] > model.num_layers

@@ -2,7 +2,7 @@
 
 Everything here is a choice of the training framework, the same on every fabric. The reasons are
 given field by field, so that a published choice that does not suit a scaled plan can be left out
-while a user's own is refused.
+while the choice of a user is refused.
 """
 
 from __future__ import annotations

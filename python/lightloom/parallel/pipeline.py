@@ -3,7 +3,7 @@
 - 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2) and its interleaved form with several model
   chunks per stage, in Megatron-Core's order (``pipeline_parallel/schedules.py``): warm-up forwards,
   then one forward and one backward in turn, then the remaining backwards.
-- ZB-H1 (Qi et al., arXiv 2401.10241, section 2.3): weight gradients are passes of their own, late
+- ZB-H1 (Qi et al., arXiv 2401.10241, section 2.3): weight gradients are separate passes, late
   enough to fill the bubble and early enough to hold no more than the first stage of 1F1B.
 - DualPipe (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.2.1): half of the
   micro-batches enter at each end, and every place of the pipeline holds the stages of both.

@@ -1,7 +1,7 @@
 """The tasks of a layer, in the order in which a framework issues them.
 
 Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, combine; backward in
-reverse, where the gradient of combine has the pattern of dispatch and the other way round. TP
+reverse, where the gradient of combine has the pattern of dispatch and vice versa. TP
 collectives are local to a server. What the plan overlaps:
 
 - *chunks* of tokens: while the experts compute one, the next is dispatched and the one before is
@@ -28,7 +28,7 @@ from lightloom.parallel.pipeline import Part
 from lightloom.workload.builder import Block, Entry, ProgramBuilder
 from lightloom.workload.collectives import CONTEXT, TENSOR
 from lightloom.workload.expert_tables import Variant
-from lightloom.workload.passes import AllToAlls, Pass, Request
+from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
 from lightloom.workload.recipe import Recipe
 from lightloom.workload.task_graph import NONE, Collective
 from lightloom.workload.tokens import gathers_copies
@@ -155,8 +155,8 @@ class LayerWriter:
         pending = [start(away[0])]
         self._shared_half(one, 0)
         for index in range(count):
-            for under_way in pending:
-                wait(*under_way)
+            for started in pending:
+                wait(*started)
             pending = [start(away[index + 1])] if index + 1 < count else []
             pending += [start(back[index - 1])] if index else []
             self.slowed = True
@@ -164,11 +164,11 @@ class LayerWriter:
             self.slowed = was_slowed
         if not self._hides_shared():
             self._shared_experts(one)
-        for under_way in pending:
-            wait(*under_way)
-        under_way = start(back[-1])
+        for started in pending:
+            wait(*started)
+        started = start(back[-1])
         self._shared_half(one, 1)
-        wait(*under_way)
+        wait(*started)
 
     def _ends(self, one: _Mixture) -> tuple[Block, Block]:
         """What goes to the experts and what comes back."""
@@ -182,12 +182,14 @@ class LayerWriter:
             Block(demand, block, sizes[1], transposed=True),
         )
 
-    def _request(self, one: _Mixture, demand: Block, meanwhile: int | None = None) -> Request:
+    def _request(
+        self, one: _Mixture, demand: Block, meanwhile: int | None = None
+    ) -> AllToAllRequest:
         """An all-to-all, alongside which a half of the shared experts may run."""
         placed = self._at(one.layer, one.micro_batch)
         if meanwhile is None:
-            return Request(demand, placed)
-        return Request(demand, placed, lambda: self._shared_half(one, meanwhile))
+            return AllToAllRequest(demand, placed)
+        return AllToAllRequest(demand, placed, lambda: self._shared_half(one, meanwhile))
 
     def _expert_part(self, one: _Mixture, *, chunk: int | None = None) -> None:
         """The routed experts with their TP collectives, of all tokens or of a chunk."""

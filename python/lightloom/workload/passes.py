@@ -1,6 +1,6 @@
 """How passes through layers meet their all-to-alls: one after another, or two passes in turn.
 
-A pass is a generator. It writes its tasks and yields a :class:`Request` where it needs an
+A pass is a generator. It writes its tasks and yields a :class:`AllToAllRequest` where it needs an
 all-to-all; it is resumed when the all-to-all is over. So the same layers serve every overlap.
 Every all-to-all of a stage is issued only when the one before it is over, as on the single
 communication stream that frameworks use for them.
@@ -17,7 +17,7 @@ from lightloom.workload.builder import Block, ProgramBuilder
 
 
 @dataclass(frozen=True)
-class Request:
+class AllToAllRequest:
     """An all-to-all that a pass waits for.
 
     Attributes
@@ -35,7 +35,7 @@ class Request:
     meanwhile: Callable[[], None] | None = None
 
 
-Pass = Iterator[Request]
+Pass = Iterator[AllToAllRequest]
 
 
 class AllToAlls:
@@ -72,7 +72,7 @@ class AllToAlls:
         The first one begins; its all-to-all is awaited when the other reaches its own.
         """
         turns = deque(passes)
-        pending: tuple[int, Request] | None = None
+        pending: tuple[int, AllToAllRequest] | None = None
         while turns:
             if pending is not None and len(turns) == 1:
                 self.wait(*pending)
@@ -88,7 +88,7 @@ class AllToAlls:
                     request.meanwhile()
                 turns.append(current)
 
-    def start(self, request: Request) -> tuple[int, Request]:
+    def start(self, request: AllToAllRequest) -> tuple[int, AllToAllRequest]:
         """Write an all-to-all that runs alongside what follows; to be handed to :meth:`wait`."""
         handle = next(self._handles)
         self._program.all_to_all(
@@ -96,6 +96,6 @@ class AllToAlls:
         )
         return handle, request
 
-    def wait(self, handle: int, request: Request) -> None:
+    def wait(self, handle: int, request: AllToAllRequest) -> None:
         """Write the wait for a started all-to-all."""
         self._program.wait(handle, "ep", **request.placed)

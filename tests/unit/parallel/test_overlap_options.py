@@ -66,9 +66,9 @@ def test_published_choices_that_do_not_suit_other_degrees_are_left_out():
     other = choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=degrees)
     assert (other.schedule, other.overlap_all_to_all) == ("1f1b", "batch")
     assert any("not the published schedule" in note for note in other.provenance)
-    asked = {**degrees, "schedule": "dualpipe"}
+    requested = {**degrees, "schedule": "dualpipe"}
     with pytest.raises(PlanError, match="schedule dualpipe with pp = 1"):
-        choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=asked)
+        choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=requested)
 
 
 @pytest.mark.parametrize("pp", [2, 4, 8])
