@@ -64,7 +64,7 @@ def best_all_to_all(cluster: Cluster, context: FabricContext | None) -> tuple[st
     groups = 1 if context is None else _groups_per_server(cluster, context)
     if context is not None and context.layout.members == 1:
         return "flat", "every EP group is inside a server: no NIC takes part"
-    if context is not None and not deals_evenly(cluster, context):
+    if context is not None and not _deals_evenly(cluster, context):
         reason = f"{cluster.nics_per_server} NICs cannot be dealt out evenly to a server's EP ranks"
         return "hierarchical", reason
     if context is not None and context.deduplicated:
@@ -95,7 +95,7 @@ def _groups_per_server(cluster: Cluster, context: FabricContext) -> int:
     return max(1, cluster.gpus_per_server // max(1, context.layout.gpus_per_worker))
 
 
-def deals_evenly(cluster: Cluster, context: FabricContext) -> bool:
+def _deals_evenly(cluster: Cluster, context: FabricContext) -> bool:
     """Whether each EP rank of a server, or equally many, can have NICs of its own."""
     gpus_per_rank = max(1, context.layout.gpus_per_worker // context.ranks_per_worker)
     ranks = cluster.gpus_per_server // gpus_per_rank

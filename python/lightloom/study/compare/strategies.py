@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from lightloom.fabric import Cluster, Fabric, FabricContext
-from lightloom.fabric.all_to_all import deals_evenly
+from lightloom.fabric.all_to_all import all_to_all_candidates
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Eps, Network
 from lightloom.schedule import ALL_TO_ALL_STRATEGIES
@@ -28,16 +28,9 @@ def candidates(
     network: Network, cluster: Cluster, context: FabricContext | None
 ) -> tuple[str, ...]:
     """Strategies that differ on a network; those of circuits between servers have one alone."""
-    if context is None or any(not isinstance(part, Eps) for part in network.parts):
+    if any(not isinstance(part, Eps) for part in network.parts):
         return (network.all_to_all,)
-    layout = context.layout
-    groups = max(1, cluster.gpus_per_server // max(1, layout.gpus_per_worker))
-    if layout.members == 1 or context.ranks_per_worker == groups == 1:
-        # no NIC takes part, or every rank has all NICs of its server
-        return (network.all_to_all,)
-    if not deals_evenly(cluster, context):
-        return (network.all_to_all,)
-    return tuple(ALL_TO_ALL_STRATEGIES)
+    return all_to_all_candidates(cluster, context)
 
 
 def trials(

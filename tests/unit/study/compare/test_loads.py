@@ -6,7 +6,7 @@ import pytest
 
 from lightloom.errors import PlanError
 from lightloom.fabric import load_fabric
-from lightloom.fabric.network import Eps, Network, NvSwitch
+from lightloom.fabric.network import Network, NvSwitch
 from lightloom.models import load_model
 from lightloom.study.compare import ClusterOptions, DemandOptions, PlanOptions, compare, strategies
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -57,29 +57,9 @@ def test_published_units_follow_from_the_throughput(comparison):
         assert result.mfu == pytest.approx(expected, rel=1e-3)
 
 
-def network(*, kind="eps"):
-    eps = Eps(8, 4 * 10**11, 10**6, 4, 16)
-    parts = (eps,) if kind == "eps" else (object(),)
-    return Network(16, 8, NvSwitch(10**12, 0), "hierarchical", parts)
-
-
-def context(*, members, ranks=1, gpus=8):
-    layout = SimpleNamespace(members=members, gpus_per_worker=gpus)
-    return SimpleNamespace(layout=layout, ranks_per_worker=ranks)
-
-
-@pytest.mark.parametrize(("kind", "known", "count"), [
-    ("eps", context(members=8, ranks=2), 3),
-    ("eps", context(members=8, gpus=4), 3),
-    # a rank has all NICs of its server; no NIC takes part; circuits join servers; unknown job
-    ("eps", context(members=8), 1),
-    ("eps", context(members=1, ranks=8), 1),
-    ("circuits", context(members=8, ranks=2), 1),
-    ("eps", None, 1),
-])  # fmt: skip
-def test_strategies_are_tried_where_they_differ(kind, known, count):
-    cluster = SimpleNamespace(gpus_per_server=8, nics_per_server=8)
-    assert len(strategies.candidates(network(kind=kind), cluster, known)) == count
+def test_circuits_between_servers_have_one_strategy():
+    network = Network(16, 8, NvSwitch(10**12, 0), "hierarchical", (object(),))
+    assert strategies.candidates(network, None, None) == ("hierarchical",)
 
 
 def test_the_fastest_trial_is_kept_and_ties_go_to_the_simplest():
