@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lightloom.report.figure import Figure
     from lightloom.schedule import (
         Allocation,
+        Decider,
         PermutationSchedule,
         Region,
         allocate,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocation",
     "Comparison",
+    "Decider",
     "DemandPredictor",
     "Figure",
     "Flows",
