@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
-DEMO := $(BIN)/lightloom compare mixtral-8x22b --gpus 1024 --rate 400 \
-	--fabrics fat-tree,oversub,rail,topoopt,mixnet
+DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h200 --rate 400 \
+	--tp 2 --pp 4 --ep 16 --micro-batches 8 --seeds 1
 
 .PHONY: demo test check docs bench golden clean
 

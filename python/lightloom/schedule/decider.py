@@ -152,6 +152,13 @@ class Decider:
     ------
     InputError
         If an argument cannot be used.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> decider = lightloom.Decider(4, lightloom.Region(2, 400.0, 400.0), timing="25 ms")
+    >>> callable(decider.decide)
+    True
     """
 
     def __init__(
