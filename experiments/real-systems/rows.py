@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -47,17 +47,32 @@ def flops_per_token(model: Model, seq_len: int) -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """One public run: the keys of its table in runs.toml."""
+    """One public run, as in runs.toml: ``part`` is its set, ``given`` what was published."""
 
-    values: dict[str, Any]
-
-    def __getattr__(self, key: str) -> Any:
-        return self.values[key]
+    name: str
+    part: str
+    model: str
+    gpus: int
+    gpu: str
+    rate_gbps: float
+    precision: str
+    gate: str
+    plan: dict[str, Any]
+    given: dict[str, Any]
+    source: str
+    where: str
+    recompute: str = "none"
+    demand: dict[str, Any] = field(default_factory=dict)
+    compute: dict[str, Any] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+    #: of the reduction of gradients, if the source says so
+    gradient_bytes: float | None = None
 
     @property
     def is_moe(self) -> bool:
         """Whether the model has experts."""
-        return bool(self.gate != "dense")
+        return self.gate != "dense"
 
     @property
     def group(self) -> str:
@@ -68,8 +83,8 @@ class Run:
     @cached_property
     def model_name(self) -> str:
         """Name in the catalog, or path of the configuration here."""
-        name = str(self.model)
-        return name if name in catalog() else str(HERE / "models" / f"{name}.json")
+        known = self.model in catalog()
+        return self.model if known else str(HERE / "models" / f"{self.model}.json")
 
     @cached_property
     def shape(self) -> Model:
@@ -79,13 +94,13 @@ class Run:
     @cached_property
     def published(self) -> float:
         """Published speed, tokens/s per GPU."""
-        given = self.values["published"]
+        given = self.given
         if "tokens_per_s_per_gpu" in given:
             return float(given["tokens_per_s_per_gpu"])
         if "tokens_per_s" in given:
-            return float(given["tokens_per_s"]) / int(self.gpus)
+            return float(given["tokens_per_s"]) / self.gpus
         if "tokens_per_step" in given:
-            return float(given["tokens_per_step"] / given["step_time_s"]) / int(self.gpus)
+            return float(given["tokens_per_step"] / given["step_time_s"]) / self.gpus
         if "gpu_hours" in given:
             return float(given["tokens"] / given["gpu_hours"]) / 3600
         flops = flops_per_token(self.shape, self.plan["seq_len"])
@@ -98,14 +113,18 @@ class Run:
 
     def scenario(self) -> Scenario:
         """What ``lightloom compare`` is given."""
-        demand = dict(self.values.get("demand", {}))
+        demand = dict(self.demand)
         if self.is_moe:
             demand["imbalance"] = IMBALANCE[self.gate]
-        recompute = self.values.get("recompute", "none")
+        recompute = self.recompute
         if recompute not in get_args(Scenario.model_fields["recompute"].annotation):
             recompute = "none"
-        compute = {"precision": self.precision, **self.values.get("compute", {})}
-        extra = {"compute": compute} if "compute" in Scenario.model_fields else {}
+        compute = {"precision": self.precision, **self.compute}
+        extra: dict[str, Any] = {"compute": compute}
+        if self.gradient_bytes is not None:
+            extra["gradient_bytes"] = self.gradient_bytes
+            if self.precision != "bf16":
+                extra["parameter_bytes"] = 1.0
         return Scenario(
             model=self.model_name,
             gpus=self.gpus,
@@ -113,7 +132,7 @@ class Run:
             plan=_known(PlanOptions, {"zero1": True, **self.plan}),
             demand=_known(DemandOptions, demand),
             recompute=recompute,
-            **extra,
+            **_known(Scenario, extra),
             **COMMON,
         )
 
@@ -126,4 +145,10 @@ def _known(table: type[Any], values: dict[str, Any]) -> dict[str, Any]:
 def read_runs() -> tuple[list[Run], dict[str, dict[str, Any]]]:
     """Every run in the order of the file, and the sources by name."""
     content = tomllib.loads((HERE / "runs.toml").read_text(encoding="utf-8"))
-    return [Run(values) for values in content["run"]], content["sources"]
+    sources = content["sources"]
+    runs = []
+    for values in content["run"]:
+        part, given = values.pop("set"), values.pop("published")
+        gradients = sources[values["source"]].get("gradient_bytes")
+        runs.append(Run(part=part, given=given, gradient_bytes=gradients, **values))
+    return runs, sources

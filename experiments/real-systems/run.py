@@ -10,7 +10,7 @@ is there, ``--only`` predicts the runs whose name contains a text, and prints th
 from __future__ import annotations
 
 import sys
-import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def predict(run: Run) -> Prediction:
     except InputError as error:
         return Prediction(run, refused=str(error))
     shares = {name: s / result.step_time_s for name, s in result.mean_s.items()}
-    return Prediction(run, result.tokens_per_s / int(run.gpus), shares)
+    return Prediction(run, result.tokens_per_s / run.gpus, shares)
 
 
 def main() -> int:
@@ -55,14 +55,13 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="runs with TEXT in their name")
     options = parser.parse_args()
     runs, sources = read_runs()
+    chosen = [run for run in runs if options.only in run.name]
     found = []
-    for run in runs:
-        if options.only not in run.name:
-            continue
-        start = time.monotonic()
-        found.append(predict(run))
-        line = found[-1].refused or f"{found[-1].ratio:.2f}"
-        print(f"{run.name}: {line} ({time.monotonic() - start:.1f} s)", file=sys.stderr)
+    with ProcessPoolExecutor() as pool:
+        for prediction in pool.map(predict, chosen):
+            found.append(prediction)
+            line = prediction.refused or f"{prediction.ratio:.2f}"
+            print(f"{prediction.run.name}: {line}", file=sys.stderr, flush=True)
     text = tables(found, sources)
     print(text)
     if options.only:

@@ -68,7 +68,7 @@ def errors(found: Sequence[Predicted]) -> str:
                 for p in found
                 if not p.refused
                 and (group in (p.run.group, "all"))
-                and (part in (p.run.values["set"], "both"))
+                and (part in (p.run.part, "both"))
             ]
             if chosen:
                 lines.append(error_line(group, part, chosen))
@@ -100,7 +100,7 @@ def group_table(found: Sequence[Predicted]) -> str:
         speeds = f"{p.predicted:,.0f} | {p.ratio:.2f}" if not p.refused else "refused | -"
         lines.append(
             f"| {run.name} | {run.gpus} {run.gpu.upper()} | {plan_text(run)} | "
-            f"{run.published:,.0f} | {speeds} | {run.values['set']} |"
+            f"{run.published:,.0f} | {speeds} | {run.part} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -118,9 +118,8 @@ def remarks(found: Sequence[Predicted]) -> str:
     """What each run had that is left out, and what was chosen for it."""
     lines = []
     for p in found:
-        values = p.run.values
-        texts = [f"not modelled: {text}" for text in values.get("not_modelled", ())]
-        texts += [f"assumed: {text}" for text in values.get("assumed", ())]
+        texts = [f"not modelled: {text}" for text in p.run.not_modelled]
+        texts += [f"assumed: {text}" for text in p.run.assumed]
         texts += [f"refused: {p.refused}"] if p.refused else []
         where = f"`{p.run.source}`, {p.run.where}"
         lines.append(f"- {p.run.name} ({where}){': ' if texts else ''}{'; '.join(texts)}")
