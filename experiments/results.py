@@ -21,6 +21,15 @@ def command_line(doc: str | None, *, resume: bool = False) -> argparse.ArgumentP
     return parser
 
 
+def replace_between(text: str, name: str, body: str) -> str:
+    """Replace what is between two marker comments of a document."""
+    start, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    before, _, rest = text.partition(start)
+    _, found, after = rest.partition(end)
+    assert found, f"document lacks the markers of '{name}'"
+    return f"{before}{start}\n{body}\n{end}{after}"
+
+
 def write_or_check(wanted: Mapping[Path, str], write: bool, check: bool) -> int:
     """Write, or name, each file whose text is not the one wanted; return the exit status."""
     changed = [

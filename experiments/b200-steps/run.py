@@ -2,8 +2,8 @@
 
     python experiments/b200-steps/run.py [--write | --check]
 
-Prints the table and the errors. ``--write`` puts them into table.md, ``--check`` says whether they
-are what is there.
+Prints the table and the errors. ``--write`` puts them into table.md, and the errors into the page of
+the documentation; ``--check`` says whether they are what is there.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
-from results import command_line, write_or_check  # noqa: E402
+from results import ROOT, command_line, replace_between, write_or_check  # noqa: E402
 
 from lightloom import Scenario, compare  # noqa: E402
 from lightloom.errors import InputError  # noqa: E402
 from lightloom.study.compare.scenario import PlanOptions  # noqa: E402
 
+PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 #: columns of steps.csv that are degrees, with their short names
 DEGREES = {"tp": "TP", "cp": "CP", "pp": "PP", "ep": "EP"}
 
@@ -149,7 +150,9 @@ def main() -> int:
         parts.append("\n".join(line for line, s in zip(refused, steps, strict=True) if s.refused))
     text = "\n".join(parts)
     print(text)
-    return write_or_check({HERE / "table.md": text}, options.write, options.check)
+    page = replace_between(PAGE.read_text(encoding="utf-8"), "steps", error_table(steps))
+    wanted = {HERE / "table.md": text, PAGE: page}
+    return write_or_check(wanted, options.write, options.check)
 
 
 if __name__ == "__main__":

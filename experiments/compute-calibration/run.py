@@ -28,7 +28,7 @@ from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_operators import OPERATORS
 
 sys.path.insert(0, str(ROOT / "experiments"))
-from results import write_or_check
+from results import replace_between, write_or_check
 
 DOCUMENT = ROOT / "docs" / "explanation" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
@@ -176,15 +176,6 @@ def sustained_toml(sustained: float) -> str:
     text = SUSTAINED.read_text(encoding="utf-8")
     line = f'b200 = {{ value = {sustained:.3f}, source = "steps" }}'
     return re.sub(r"^b200 = .*$", line, text, count=1, flags=re.MULTILINE)
-
-
-def replace_between(text: str, name: str, body: str) -> str:
-    """Replace what is between two marker comments of a document."""
-    start, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    before, _, rest = text.partition(start)
-    _, found, after = rest.partition(end)
-    assert found, f"document lacks the markers of '{name}'"
-    return f"{before}{start}\n{body}\n{end}{after}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,8 +3,8 @@
     python experiments/real-systems/run.py [--write | --check] [--only TEXT]
 
 Every run of runs.toml goes through ``lightloom.compare`` with the options that it had; nothing is
-adjusted per run. ``--write`` puts the tables into table.md, ``--check`` says whether they are what
-is there, ``--only`` predicts the runs whose name contains a text, and prints them alone.
+adjusted per run. ``--write`` puts the tables into table.md and the errors into the page of the
+documentation, ``--check`` says whether they are what is there, ``--only`` predicts the runs whose name contains a text, and prints them alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from results import command_line, write_or_check  # noqa: E402
+from results import ROOT, command_line, replace_between, write_or_check  # noqa: E402
 from rows import Run, read_runs  # noqa: E402
-from summary import tables  # noqa: E402
+from summary import errors, tables  # noqa: E402
 
 from lightloom import compare  # noqa: E402
 from lightloom.errors import InputError  # noqa: E402
+
+PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ def main() -> int:
     print(text)
     if options.only:
         return 0
-    return write_or_check({HERE / "table.md": text}, options.write, options.check)
+    page = replace_between(PAGE.read_text(encoding="utf-8"), "errors", errors(found))
+    wanted = {HERE / "table.md": text, PAGE: page}
+    return write_or_check(wanted, options.write, options.check)
 
 
 if __name__ == "__main__":
