@@ -2,8 +2,8 @@
 
     python experiments/b200-steps/run.py [--write | --check]
 
-Prints the table and the errors. ``--write`` puts them into table.md, and the errors into the page of
-the documentation; ``--check`` says whether they are what is there.
+Prints the table and the errors. ``--write`` puts them into table.md, and the errors into the page
+of the documentation; ``--check`` says whether they are what is there.
 """
 
 from __future__ import annotations
