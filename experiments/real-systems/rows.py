@@ -65,7 +65,7 @@ class Run:
     demand: dict[str, Any] = field(default_factory=dict)
     compute: dict[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
-    not_modelled: tuple[str, ...] = ()
+    not_modeled: tuple[str, ...] = ()
     #: of the reduction of gradients, if the source says so
     gradient_bytes: float | None = None
 

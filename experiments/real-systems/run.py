@@ -4,8 +4,8 @@
 
 Every run of runs.toml goes through ``lightloom.compare`` with the options that it had; nothing is
 adjusted per run. ``--write`` puts the tables into table.md and the errors into the page of the
-documentation, ``--check`` says whether they are what is there, ``--only`` predicts the runs whose name
-contains a text, and prints them alone.
+documentation, ``--check`` says whether they are what is there, ``--only`` predicts the runs whose
+name contains a text, and prints them alone.
 """
 
 from __future__ import annotations

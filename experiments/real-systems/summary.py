@@ -45,7 +45,7 @@ def tables(found: Sequence[Predicted], sources: dict[str, dict[str, Any]]) -> st
         f"## {group}\n\n" + group_table([p for p in found if p.run.group == group])
         for group in sorted({p.run.group for p in found})
     ]
-    parts.append("## Not modelled, and assumed\n\n" + remarks(found))
+    parts.append("## Not modeled, and assumed\n\n" + remarks(found))
     used = {p.run.source for p in found}
     listed = [
         f"- `{name}`: [{source['text']}]({source['url']}) ({source['date']})"
@@ -118,7 +118,7 @@ def remarks(found: Sequence[Predicted]) -> str:
     """What each run had that is left out, and what was chosen for it."""
     lines = []
     for p in found:
-        texts = [f"not modelled: {text}" for text in p.run.not_modelled]
+        texts = [f"not modeled: {text}" for text in p.run.not_modeled]
         texts += [f"assumed: {text}" for text in p.run.assumed]
         texts += [f"refused: {p.refused}"] if p.refused else []
         where = f"`{p.run.source}`, {p.run.where}"

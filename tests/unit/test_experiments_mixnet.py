@@ -227,12 +227,12 @@ def test_even_experts_take_one_time_and_send_the_same_tokens(fig12, small, exper
     even = fig12["cells"].Model(experiment, model.name, experiment.assumptions["authors-even"])
     of_even = even.graph(0)
     assert np.array_equal(of_even.demands[0].rank_counts, graph.demands[0].rank_counts)
-    for way in ("forward", "backward"):
-        equal = table(of_even, f"expert_{way}_ps")
+    for direction in ("forward", "backward"):
+        equal = table(of_even, f"expert_{direction}_ps")
         assert len(np.unique(equal)) == 1
         # nobody waits for an expert that takes as long as all others
-        assert not table(of_even, f"straggler_{way}_ps").any()
-        uneven = table(graph, f"expert_{way}_ps") + table(graph, f"straggler_{way}_ps")
+        assert not table(of_even, f"straggler_{direction}_ps").any()
+        uneven = table(graph, f"expert_{direction}_ps") + table(graph, f"straggler_{direction}_ps")
         assert len(np.unique(uneven)) > 1
         assert equal[0, 0] < uneven.max()
 
