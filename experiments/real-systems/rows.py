@@ -116,9 +116,9 @@ class Run:
         demand = dict(self.demand)
         if self.is_moe:
             demand["imbalance"] = IMBALANCE[self.gate]
-        recompute = self.recompute
-        if recompute not in get_args(Scenario.model_fields["recompute"].annotation):
-            recompute = "none"
+        kinds = get_args(Scenario.model_fields["recompute"].annotation)
+        known = [kind for one in kinds for kind in (get_args(one) or (one,))]
+        recompute = self.recompute if self.recompute in known else "none"
         compute = {"precision": self.precision, **self.compute}
         extra: dict[str, Any] = {"compute": compute}
         if self.gradient_bytes is not None:
