@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from lightloom.demand import Placement, Shape, expected_distinct, fold, member_tokens, synthetic
-from lightloom.demand.deduplicate import check_groups, fold_distinct
+from lightloom.demand.deduplicate import check_groups, fold_distinct, mean_distinct
 from lightloom.errors import DemandError
 
 
@@ -188,3 +188,17 @@ def test_member_tokens_marks_what_is_expected():
 def test_refusals(call, message):
     with pytest.raises(DemandError, match=message):
         call(Shape(4, 16, 100, 4))
+
+
+@pytest.mark.parametrize(("members", "groups", "top_groups"), [(8, 8, 4), (64, 8, 4), (8, 1, 1)])
+def test_one_gate_for_all_sources_reaches_as_many_servers(members, groups, top_groups):
+    shape = Shape(64, 256, 4096, 8)
+    source = synthetic("mixtral", **vars(shape), seed=0)
+    tokens = source.tokens(group=0, layers=[3], micro_batches=1, step=0)
+    limits = {"members": members, "num_groups": groups, "top_groups": top_groups}
+    each = expected_distinct(tokens, shape, **limits)
+    mean = mean_distinct(tokens, shape, **limits)
+    assert mean.sum() == pytest.approx(each.sum(), rel=1e-3)
+    assert mean.sum(axis=-2) == pytest.approx(each.sum(axis=-2), rel=0.01)
+    if members == groups:
+        assert (mean.sum(axis=-1) <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
