@@ -29,7 +29,7 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
     groups = _groups_per_server(cluster, context)
     if context.layout.members == 1:
         return (first,)
-    if not deals_evenly(cluster, context):
+    if not _deals_evenly(cluster, context):
         return ("hierarchical",)
     if context.ranks_per_worker > 1:
         usable = [*ALL_TO_ALL_STRATEGIES]
