@@ -28,6 +28,8 @@ COMMON: dict[str, Any] = {
     "seeds": 1,
     "compute_spread": 0.0,
     "policies": False,
+    "imbalances": False,
+    "memory_check": False,
 }
 
 

@@ -66,7 +66,7 @@ class MemoryOptions:
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
     activation_bytes: float = 2.0
-    reserve: float = 0.1
+    reserve: float = 0.04
 
     def __post_init__(self) -> None:
         """Refuse what is not a size or a share."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from lightloom.errors import PlanError
@@ -84,14 +85,22 @@ def memory_options(
 
 
 def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions) -> FittedPlan:
-    plan = choose_plan(
-        model,
-        scenario.gpus,
-        gpu_memory_bytes=gpu.hbm_capacity_bytes,
-        overrides=scenario.plan.model_dump(exclude_none=True),
-        gpus_per_server=scenario.cluster.gpus_per_server,
-        memory=options,
-    )
+    def choose(capacity_bytes: float) -> Plan:
+        return choose_plan(
+            model,
+            scenario.gpus,
+            gpu_memory_bytes=capacity_bytes,
+            overrides=scenario.plan.model_dump(exclude_none=True),
+            gpus_per_server=scenario.cluster.gpus_per_server,
+            memory=options,
+        )
+
+    try:
+        plan = choose(gpu.hbm_capacity_bytes)
+    except PlanError:
+        if scenario.memory_check:
+            raise
+        plan = choose(math.inf)
     memory = memory_per_stage(model, plan, options)
     misfit = does_not_fit(memory, gpu.hbm_capacity_bytes, options.reserve)
     return FittedPlan(plan, options, tuple(memory), misfit=misfit)
