@@ -22,7 +22,6 @@ from results import ROOT, command_line, replace_between, write_or_check  # noqa:
 
 from lightloom import Scenario, compare  # noqa: E402
 from lightloom.errors import InputError  # noqa: E402
-from lightloom.study.compare.scenario import PlanOptions  # noqa: E402
 
 PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 #: columns of steps.csv that are degrees, with their short names
@@ -81,7 +80,7 @@ def scenario(values: dict[str, str]) -> Scenario:
         model=str(HERE / "models" / f"{values['model']}.json"),
         gpus=8,
         cluster={"gpu": "b200", "rate_gbps": 400},
-        plan={key: value for key, value in plan.items() if key in PlanOptions.model_fields},
+        plan=plan,
         demand={"imbalance": "balanced"} if is_moe else {},
         fabrics=("fat-tree",),
         seeds=1,

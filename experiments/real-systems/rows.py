@@ -6,13 +6,12 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from lightloom import Scenario
 from lightloom.hardware import load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.parameters import active_parameters
-from lightloom.study.compare.scenario import DemandOptions, PlanOptions
 
 HERE = Path(__file__).parent
 #: how a run's gate is described to the demand
@@ -118,30 +117,23 @@ class Run:
         demand = dict(self.demand)
         if self.is_moe:
             demand["imbalance"] = IMBALANCE[self.gate]
-        kinds = get_args(Scenario.model_fields["recompute"].annotation)
-        known = [kind for one in kinds for kind in (get_args(one) or (one,))]
-        recompute = self.recompute if self.recompute in known else "none"
         compute = {"precision": self.precision, **self.compute}
-        extra: dict[str, Any] = {"compute": compute}
+        sizes: dict[str, float] = {}
         if self.gradient_bytes is not None:
-            extra["gradient_bytes"] = self.gradient_bytes
+            sizes["gradient_bytes"] = self.gradient_bytes
             if self.precision != "bf16":
-                extra["parameter_bytes"] = 1.0
+                sizes["parameter_bytes"] = 1.0
         return Scenario(
             model=self.model_name,
             gpus=self.gpus,
             cluster={"gpu": self.gpu, "rate_gbps": self.rate_gbps},
-            plan=_known(PlanOptions, {"zero1": True, **self.plan}),
-            demand=_known(DemandOptions, demand),
-            recompute=recompute,
-            **_known(Scenario, extra),
+            plan={"zero1": True, **self.plan},
+            demand=demand,
+            compute=compute,
+            recompute=self.recompute,
+            **sizes,
             **COMMON,
         )
-
-
-def _known(table: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values that a table of options has fields for."""
-    return {key: value for key, value in values.items() if key in table.model_fields}
 
 
 def read_runs() -> tuple[list[Run], dict[str, dict[str, Any]]]:
