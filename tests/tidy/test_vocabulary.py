@@ -73,7 +73,6 @@ MIRRORED = {
     "Failures",
     "GroupFamily",
     "History",
-    "Layout",
     "LinkCounters",
     "LinkUse",
     "Network",
@@ -100,7 +99,6 @@ MIRRORED = {
 
 #: names that still have several meanings; the list may only get shorter
 SEVERAL_MEANINGS = {
-    "Choice",
     "Cycle",
     "Decision",
     "Entry",

@@ -41,8 +41,8 @@ def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOpt
     """
     chosen = scenario.recompute
     published = None if model.plan is None else model.plan.recompute
-    least = RECOMPUTE.index(published or "none")
-    levels = RECOMPUTE[least:] if chosen == "auto" else (chosen,)
+    first_level = RECOMPUTE.index(published or "none")
+    levels = RECOMPUTE[first_level:] if chosen == "auto" else (chosen,)
     base = memory_options(scenario, model, gpu, options)
     first: FittedPlan | None = None
     for level in levels:
