@@ -123,18 +123,24 @@ def _with_published(
     values: dict[str, Any] = {}
     published = model.plan
     if published is None:
-        return _with_mode(dict(given)), ()
+        return _with_mode({"zero1": True, **given}), ()
     names = ("tp", "pp", "ep", "seq_len", "micro_batch_size")
     values = {name: getattr(published, name) for name in names}
     if published.etp is not None and published.etp != given.get("tp", published.tp):
         values["etp"] = published.etp
-    if published.zero1 is not None:
-        values["zero1"] = published.zero1
+    # sharded optimizer states are what everybody trains with
+    values["zero1"] = published.zero1 is not False
     values = _with_mode({**values, **given})
     practice = {name: getattr(published, name) for name in PRACTICE}
     practice = {
         name: value for name, value in practice.items() if value is not None and name not in given
     }
+    changed = [name for name in ("tp", "pp", "ep") if values[name] != getattr(published, name)]
+    if changed:
+        # another way of dividing the model is another run, of which nothing was published
+        left_out = ", ".join(name.replace("_", "-") for name in practice)
+        note = f"not the published {left_out}: that run had another {changed[0]}"
+        return values, (note,) if practice else ()
     return _with_practice(model, values, practice)
 
 

@@ -413,7 +413,8 @@ class ComputeModel:
         total += self._activation(model, tokens, width, backward)
         # The input of the first product forward, the gradient of the last one backward; what the
         # activation function writes is in FP8 at once.
-        total += kernels.quantize(tokens * hidden)
+        quantized = kernels.quantize(tokens * hidden)
+        total += Work(quantized.kernel_s, quantized.kernels * launched)
         if experts > 1:
             # Sorted by expert on arrival, and back again: in and out each time.
             for _ in ("arrival", "return"):

@@ -189,7 +189,9 @@ class ComputeOptions(Strict):
         "not slow short kernels down.",
     )
     expert_products: Literal["grouped", "sequential"] = Field(
-        "grouped", description="Products of the experts of a GPU: one kernel, or one after another."
+        "sequential",
+        description="Products of the experts of a GPU: one kernel for all, or a kernel of each, as"
+        " in Transformer Engine.",
     )
     state_precision: Literal["fp32", "bf16"] | None = Field(
         None,
