@@ -57,6 +57,8 @@ class Assumptions:
     name: str
     demand: str
     mixnet: dict[str, Any]
+    links: dict[str, Any]
+    uplinks: dict[str, Any]
     tree: dict[str, Any] = field(default_factory=dict)
     local_gbytes_per_s: float | None = None
     first_delay_s: float = 0.0
@@ -65,9 +67,10 @@ class Assumptions:
     def options(self, fabric: str) -> dict[str, Any]:
         """Options of a fabric."""
         trees = dict.fromkeys(("fat-tree", "rail", "oversub"), self.tree)
-        own = {"mixnet": self.mixnet, **trees}.get(fabric, {})
+        own = {"mixnet": self.mixnet, **trees}.get(fabric)
+        packets = {} if own is None else {**self.uplinks, **own}
         free = {"nvlink_gbps": FREE_GBPS} if self.local_gbytes_per_s else {}
-        return {**own, **free}
+        return {**self.links, **packets, **free}
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ class Experiment:
     def assumptions(self) -> dict[str, Assumptions]:
         """All sets of assumptions by name."""
         sets = self.values["assumptions"].items()
-        return {name: Assumptions(name=name, **values) for name, values in sets}
+        shared = {name: self.values[name] for name in ("links", "uplinks")}
+        return {name: Assumptions(name=name, **shared, **values) for name, values in sets}
 
     @property
     def rates(self) -> list[int]:
@@ -164,17 +168,17 @@ class Model:
     def _prepare(self) -> Job:
         values = self.experiment.values
         regime = "mixtral" if self.assumptions.demand == "matrix" else self.assumptions.demand
+        stated = values["scenario"]
         return prepare(
             Scenario.model_validate(
                 {
+                    **stated,
                     "model": self.name,
                     "gpus": values["gpus"],
                     "fabrics": ("fat-tree",),
                     "cluster": {"rate_gbps": values["rates_gbps"][0], "gpu": values["gpu"]},
                     "demand": {"source": regime},
-                    # A100 of 2024: several kernels permute the tokens
-                    "compute": {"permutation": "unfused"},
-                    "plan": {"micro_batch_size": self.micro_batch_size},
+                    "plan": {**stated["plan"], "micro_batch_size": self.micro_batch_size},
                     "seeds": len(self.seeds),
                 }
             )

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom.simulate import Packets, Phases
-from lightloom.study.compare import ClusterOptions, DemandOptions, Scenario
+from lightloom.study.compare import Scenario
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import prepare
 
@@ -44,16 +44,18 @@ def values_of(values: dict[str, Any], model: str) -> dict[str, Any]:
 def measure(values: dict[str, Any], model: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """What all-to-alls of a model take on every fabric with every transport."""
     values = values_of(values, model)
-    scenario = Scenario(
-        model=model,
-        gpus=values["gpus"],
-        fabrics=tuple(values["fabrics"]),
-        cluster=ClusterOptions(rate_gbps=values["rate_gbps"], gpu=values["gpu"]),
-        demand=DemandOptions(source=values["demand"]),
-        seeds=1,
-        seed=values["seed"],
-    )
-    job = prepare(scenario)
+    scenario = {
+        **values["scenario"],
+        "model": model,
+        "gpus": values["gpus"],
+        "fabrics": values["fabrics"],
+        "cluster": {"rate_gbps": values["rate_gbps"], "gpu": values["gpu"]},
+        # each copy of a token is a message, as in the papers' simulations
+        "demand": {"source": values["demand"], "deduplicate": False},
+        "seeds": 1,
+        "seed": values["seed"],
+    }
+    job = prepare(Scenario.model_validate(scenario))
     workloads = Workloads(job)
     networks = Networks(job, workloads)
 
