@@ -55,14 +55,14 @@ class Networks:
     """Networks of fabrics, each planned once from the job's mean demand."""
 
     def __init__(self, job: Job, workloads: Workloads) -> None:
-        self._job = job
+        self.job = job
         self._workloads = workloads
         self._contexts: dict[int, FabricContext] = {}
         self._networks: dict[tuple[str, str], Network] = {}
 
     def server_size(self, fabric: Fabric) -> int:
         """GPUs per server of a fabric."""
-        return fabric.adapt(self._job.cluster).gpus_per_server
+        return fabric.adapt(self.job.cluster).gpus_per_server
 
     def get(self, fabric: Fabric, variant: str = "") -> Network:
         """The network of a fabric, or of a variant of it.
@@ -74,7 +74,7 @@ class Networks:
         """
         key = (fabric.name, variant)
         if key not in self._networks:
-            self._networks[key] = fabric.network(self._job.cluster, self.context(fabric))
+            self._networks[key] = fabric.network(self.job.cluster, self.context(fabric))
         return self._networks[key]
 
     def choose(self, fabric: Fabric, variant: str) -> None:
@@ -83,7 +83,7 @@ class Networks:
 
     def cluster(self, fabric: Fabric) -> Cluster:
         """The machines of the job, with the fabric's servers and NICs."""
-        return fabric.adapt(self._job.cluster)
+        return fabric.adapt(self.job.cluster)
 
     def context(self, fabric: Fabric) -> FabricContext:
         """The job as a fabric may know it in advance."""
@@ -95,7 +95,7 @@ class Networks:
         At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
         """
         if gpus_per_server not in self._contexts:
-            nominal = [s for s in self._job.samples() if s.compute_scale == 1.0]
+            nominal = [s for s in self.job.samples() if s.compute_scale == 1.0]
             chosen = nominal[:: -(-len(nominal) // CONTEXT_SAMPLES)]
             self._contexts[gpus_per_server] = job_context(
                 self._workloads.get(sample, gpus_per_server).graph for sample in chosen

@@ -2,7 +2,8 @@
 
 Where the user leaves the choice to the fabric and there is more than one that differs, each is
 simulated on the first sample and the fastest is kept for all samples. So no fabric looks slow, or
-another fast, because of a rule of thumb.
+another fast, because of a rule of thumb. Where that would take many minutes, the fabric's estimate
+decides.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from lightloom.fabric import Cluster, Fabric, FabricContext
 from lightloom.fabric.all_to_all import all_to_all_candidates
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.network import Eps, Network
+from lightloom.models import Model
+from lightloom.parallel import Plan
 from lightloom.schedule import ALL_TO_ALL_STRATEGIES
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt, Done
 from lightloom.units import show_time
+
+#: flows between ranks, in a step of flat all-to-alls, above which strategies are not simulated
+MAX_FLOWS = 100_000_000
 
 #: what the name of a run with a certain strategy begins with
 PREFIX = "all_to_all="
@@ -33,6 +39,12 @@ def candidates(
     return all_to_all_candidates(cluster, context)
 
 
+def flows_of(model: Model, plan: Plan) -> int:
+    """Flows between the ranks of a step whose all-to-alls are flat, four per layer and pass."""
+    all_to_alls = 4 * model.num_moe_layers * plan.micro_batches * plan.groups_per_stage
+    return all_to_alls * plan.ep * (plan.ep - 1)
+
+
 def trials(
     fabrics: Sequence[Fabric], networks: Networks, sample: Sample, **more: str | bool
 ) -> list[Attempt]:
@@ -40,7 +52,9 @@ def trials(
 
     ``more`` are other fields of the attempts.
     """
-    attempts = []
+    attempts: list[Attempt] = []
+    if flows_of(networks.job.model, networks.job.plan) > MAX_FLOWS:
+        return attempts
     for fabric in fabrics:
         if not isinstance(fabric, FabricOptions) or fabric.all_to_all != "best":
             continue

@@ -79,7 +79,7 @@ def _warnings(job: Job) -> list[str]:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
     if job.compute.assumed:
         warnings.append(
-            f"compute times of {job.gpu.title} are assumed (vendor peak times a generic curve)"
+            f"compute times of {job.gpu.title} are assumed: some operators were not measured on it"
         )
     return warnings
 
