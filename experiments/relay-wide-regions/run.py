@@ -40,13 +40,15 @@ Cells = dict[tuple[str, str, int], tuple[float, float, float, int]]
 
 def prepared(values: dict[str, Any], job: dict[str, Any]) -> Job:
     """A job on its cluster."""
+    stated = values["scenario"]
     scenario = {
+        **stated,
         "model": job["model"],
         "gpus": job["gpus"],
         "fabrics": ("fat-tree",),
         "cluster": {"rate_gbps": values["rates_gbps"][0], "gpu": values["gpu"]},
         "demand": {"source": values["demand"]},
-        "plan": job["plan"],
+        "plan": {**stated["plan"], **job["plan"]},
         "seeds": 1,
     }
     return prepare(Scenario.model_validate(scenario))
@@ -70,7 +72,7 @@ def simulate_job(values: dict[str, Any], entry: dict[str, Any]) -> Cells:
         for rate in values["rates_gbps"]:
             started = time.perf_counter()
             cluster = dataclasses.replace(job.cluster, nic_gbps=float(rate))
-            chosen = load_fabric(fabric["kind"], fabric.get("options", {}))
+            chosen = load_fabric(fabric["kind"], {**values["links"], **fabric.get("options", {})})
             run = simulate(graph, chosen.network(cluster, context))
             cells[entry["name"], fabric["name"], rate] = cell_of(run)
             took = time.perf_counter() - started
