@@ -60,7 +60,9 @@ impl From<PyNvSwitch> for NvSwitch {
     }
 }
 
+/// The unit stands in the names, as in Python.
 #[derive(FromPyObject)]
+#[expect(clippy::struct_field_names)]
 struct PyStartUp {
     message_ps: u64,
     all_to_all_ps: u64,

@@ -190,7 +190,7 @@ fn an_all_to_all_begins_after_its_start_up() {
     graph.demands[0].rank_counts = vec![0; 16];
     graph.demands[0].rank_counts[3] = 800_000;
     let step = |all_to_all| {
-        let with = |start_up| play(&graph, &Network { all_to_all, start_up, ..packet(2) }).step.0;
+        let with = |start_up| play(&graph, &Network { start_up, all_to_all, ..packet(2) }).step.0;
         with(start_up) - with(StartUp::default())
     };
     // Two peers, one on the rail, one delegate.
