@@ -46,14 +46,6 @@ SOURCES = sorted(
 #: underscores from which on a name is the sentence that a test states
 SENTENCE = 4
 
-#: folders and files whose names or comments still have words to avoid; each goes when it is clean
-NOT_YET_CLEAN = {
-    "python/lightloom/fabric/all_to_all.py",
-    "python/lightloom/fabric/base.py",
-    "python/lightloom/fabric/topoopt.py",
-    "python/lightloom/study/compare/summary.py",
-}
-
 #: a type of Rust and the class of the same name through which Python shows it
 MIRRORED = {
     "Allocation",
@@ -223,9 +215,6 @@ def test_help_uses_the_words_of_the_field():
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_code_uses_the_words_of_the_field(path):
-    name = name_of(path)
-    if any(name == place or name.startswith(f"{place}/") for place in NOT_YET_CLEAN):
-        pytest.skip("it is not clean yet")
     parts = python_parts if path.suffix == ".py" else rust_parts
     text, identifiers = parts(path.read_text())
     assert (wrong_text(text), wrong_names(identifiers)) == ([], [])

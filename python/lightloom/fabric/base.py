@@ -67,8 +67,8 @@ def circuit_all_to_all(wanted: str) -> tuple[str, str]:
     is answered in the note.
     """
     note = "all-to-all hierarchical: circuits join servers, GPUs reach them through delegates"
-    asked = "" if wanted in {"best", "hierarchical"} else f" ('{wanted}' does not apply)"
-    return "hierarchical", note + asked
+    suffix = "" if wanted in {"best", "hierarchical"} else f" ('{wanted}' does not apply)"
+    return "hierarchical", note + suffix
 
 
 def packet_network(

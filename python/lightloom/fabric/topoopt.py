@@ -189,8 +189,8 @@ def _sends(context: FabricContext) -> npt.NDArray[np.bool_]:
     pairs = [ends for ends in zip(roles, following, strict=True) if len(ends[0]) == len(ends[1])]
     stages, after = (np.concatenate(column) for column in zip(*pairs, strict=True))
     one, other = _key(stages, after), _key(after, stages)
-    asked = _key(context.demand_src, context.demand_dst)
-    return np.isin(asked, np.concatenate([one, other]))
+    wanted = _key(context.demand_src, context.demand_dst)
+    return np.isin(wanted, np.concatenate([one, other]))
 
 
 def _key(src: npt.NDArray[np.uint32], dst: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
