@@ -64,8 +64,13 @@ def test_published_choices_that_do_not_suit_other_degrees_are_left_out():
     assert (published.communication_sms, published.micro_batches) == (20, 120)
     degrees = {"tp": 1, "pp": 1, "ep": 64}
     other = choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=degrees)
-    assert (other.schedule, other.overlap_all_to_all) == ("1f1b", "batch")
-    assert any("not the published schedule" in note for note in other.provenance)
+    assert (other.schedule, other.overlap_all_to_all) == ("1f1b", "none")
+    assert any("that run had another pp" in note for note in other.provenance)
+    chunks = choose_plan(
+        model, 2048, gpu_memory_bytes=80e9, overrides={"vpp": 2, "micro_batches": 128}
+    )
+    assert (chunks.schedule, chunks.overlap_all_to_all) == ("1f1b", "batch")
+    assert any("not the published schedule" in note for note in chunks.provenance)
     requested = {**degrees, "schedule": "dualpipe"}
     with pytest.raises(PlanError, match="schedule dualpipe with pp = 1"):
         choose_plan(model, 2048, gpu_memory_bytes=80e9, overrides=requested)

