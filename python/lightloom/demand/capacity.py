@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lightloom.demand.folding import FoldedTokens
-from lightloom.demand.placement import fold_ranks, rank_matrix, received
-from lightloom.demand.source import Counts, DemandSource, Shape, whole
-from lightloom.errors import DemandError, echo
+from lightloom.demand.folding import FoldedTokens, fold_counts, ranks_of_member
+from lightloom.demand.source import Counts, DemandSource, Shape
+from lightloom.errors import DemandError
 
 
 def expert_capacity(shape: Shape, factor: float) -> int:
@@ -82,22 +81,18 @@ class CappedSource:
         rank_level: bool = False,
     ) -> FoldedTokens:
         """See :class:`~lightloom.demand.folding.FoldingSource`; holds one layer at a time."""
-        ranks = self.shape.ranks
-        if not whole(members) or members < 1 or ranks % members:
-            raise DemandError(f"{ranks} EP ranks do not fill {echo(members)} members evenly")
-        tokens = np.zeros((len(layers), micro_batches, members, members), dtype=np.uint32)
-        pairs = (len(layers), micro_batches, ranks, ranks)
-        fine = np.zeros(pairs, dtype=np.uint32) if rank_level else None
-        arrived = np.zeros((len(layers), micro_batches, ranks), dtype=np.int64)
-        stayed = 0
-        for place, layer in enumerate(layers):
-            (counts,) = self.tokens(
-                group=group, layers=[layer], micro_batches=micro_batches, step=step
+        ranks_of_member(self.shape.ranks, members)
+        index = {"group": group, "micro_batches": micro_batches, "step": step}
+        parts = [
+            fold_counts(
+                self.tokens(layers=[layer], **index), members=members, rank_level=rank_level
             )
-            matrix = rank_matrix(counts)
-            tokens[place] = fold_ranks(matrix, members=members, ranks_per_member=ranks // members)
-            if fine is not None:
-                fine[place] = matrix
-            arrived[place] = received(counts).sum(axis=-1)
-            stayed += int(arrived[place].sum()) - int(matrix.sum())
-        return FoldedTokens(tokens, fine, arrived, stayed)
+            for layer in layers
+        ]
+        fine = [part.rank_tokens for part in parts if part.rank_tokens is not None]
+        return FoldedTokens(
+            tokens=np.concatenate([part.tokens for part in parts]),
+            rank_tokens=np.concatenate(fine) if rank_level else None,
+            received=np.concatenate([part.received for part in parts]),
+            stayed=sum(part.stayed for part in parts),
+        )

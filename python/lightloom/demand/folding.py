@@ -13,6 +13,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.demand.placement import fold_ranks, rank_matrix, received
+from lightloom.demand.source import Counts, whole
+from lightloom.errors import DemandError, echo
+
 
 @dataclass(frozen=True)
 class FoldedTokens:
@@ -60,3 +64,34 @@ class FoldingSource(Protocol):
             If the ranks do not fill the members, or a count exceeds 32 bits.
         """
         ...
+
+
+def ranks_of_member(ranks: int, members: int) -> int:
+    """EP ranks of each member.
+
+    Raises
+    ------
+    DemandError
+        If the ranks do not fill the members.
+    """
+    if not whole(members) or members < 1 or ranks % members:
+        raise DemandError(f"{ranks} EP ranks do not fill {echo(members)} members evenly")
+    return ranks // members
+
+
+def fold_counts(counts: Counts, *, members: int, rank_level: bool = False) -> FoldedTokens:
+    """Fold counts that are there, ``(layers, micro_batches, ranks, experts)``, onto members.
+
+    Raises
+    ------
+    DemandError
+        As :meth:`FoldingSource.folded`.
+    """
+    matrix = rank_matrix(counts)
+    per_member = ranks_of_member(matrix.shape[-1], members)
+    return FoldedTokens(
+        tokens=fold_ranks(matrix, members=members, ranks_per_member=per_member),
+        rank_tokens=matrix.astype(np.uint32) if rank_level else None,
+        received=received(counts).sum(axis=-1),
+        stayed=int(counts.sum()) - int(matrix.sum()),
+    )

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.demand.folding import FoldedTokens
+from lightloom.demand.folding import FoldedTokens, ranks_of_member
 from lightloom.demand.popularity import Popularity
 from lightloom.demand.regime import Regime, build_regime, check_regime, unread
-from lightloom.demand.source import Counts, DemandSource, Shape, check_index, whole
+from lightloom.demand.source import Counts, DemandSource, Shape, check_index
 from lightloom.demand.streams import Stream
-from lightloom.errors import DemandError, echo
+from lightloom.errors import DemandError
 
 
 def synthetic(
@@ -161,8 +161,7 @@ class Synthetic:
     ) -> FoldedTokens:
         """See :class:`~lightloom.demand.folding.FoldingSource`."""
         ranks = self.shape.ranks
-        if not whole(members) or members < 1 or ranks % members:
-            raise DemandError(f"{ranks} EP ranks do not fill {echo(members)} members evenly")
+        ranks_of_member(ranks, members)
         rows = self._rows(group, layers, micro_batches, step)
         try:
             folded = _core.demand_fold(rows, int(members), rank_level)

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.deduplicate import fold_distinct, mean_distinct
-from lightloom.demand.folding import FoldedTokens, FoldingSource
-from lightloom.demand.placement import fold_ranks, rank_matrix, received
+from lightloom.demand.folding import FoldedTokens, FoldingSource, fold_counts
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape
 from lightloom.errors import DemandError
 from lightloom.models.model import Model
@@ -179,23 +178,16 @@ def _fold(
     if not options.deduplicate and isinstance(demand, FoldingSource):
         return demand.folded(**index, members=members, rank_level=by_rank)
     counts = demand.tokens(**index)
-    matrix = rank_matrix(counts)
-    by_ranks = matrix
-    if options.deduplicate:
-        distinct = _distinct(model, demand, index, counts, members)
-        sent = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
-        if by_rank:
-            once = _distinct(model, demand, index, counts, demand.shape.ranks)
-            by_ranks = np.minimum(np.rint(once).astype(np.int64), matrix)
-    else:
-        sent = fold_ranks(matrix, members=members, ranks_per_member=per_member)
-    arrived = received(counts).sum(axis=-1)
-    return FoldedTokens(
-        tokens=sent,
-        rank_tokens=by_ranks.astype(np.uint32) if by_rank else None,
-        received=arrived,
-        stayed=int(counts.sum()) - int(matrix.sum()),
-    )
+    plain = fold_counts(counts, members=members, rank_level=by_rank)
+    if not options.deduplicate:
+        return plain
+    distinct = _distinct(model, demand, index, counts, members)
+    once = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
+    by_ranks = None
+    if plain.rank_tokens is not None:
+        expected = np.rint(_distinct(model, demand, index, counts, demand.shape.ranks))
+        by_ranks = np.minimum(expected.astype(np.int64), plain.rank_tokens).astype(np.uint32)
+    return dataclasses.replace(plain, tokens=once, rank_tokens=by_ranks)
 
 
 def _distinct(
