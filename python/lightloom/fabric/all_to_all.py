@@ -27,10 +27,8 @@ def all_to_all_candidates(cluster: Cluster, context: FabricContext | None) -> tu
         return ("hierarchical",)
     first, _ = best_all_to_all(cluster, context)
     groups = _groups_per_server(cluster, context)
-    if context.layout.members == 1:
+    if context.layout.members == 1 or not _deals_evenly(cluster, context):
         return (first,)
-    if not _deals_evenly(cluster, context):
-        return ("hierarchical",)
     if context.ranks_per_worker > 1:
         usable = [*ALL_TO_ALL_STRATEGIES]
     elif context.deduplicated:

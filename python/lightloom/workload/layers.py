@@ -129,7 +129,7 @@ class LayerWriter:
             self._in_chunks(one)
             return
         away, back = self._ends(one)
-        if self._hides_shared():
+        if self.plan.overlap_shared_experts:
             yield self._request(one, away, meanwhile=0)
             self._expert_part(one)
             yield self._request(one, back, meanwhile=1)
@@ -162,7 +162,7 @@ class LayerWriter:
             self.slowed = True
             self._expert_part(one, chunk=index)
             self.slowed = was_slowed
-        if not self._hides_shared():
+        if not self.plan.overlap_shared_experts:
             self._shared_experts(one)
         for started in pending:
             wait(*started)
@@ -218,9 +218,6 @@ class LayerWriter:
         placed = self._at(one.layer, one.micro_batch)
         self.program.inside(busiest, "tp", total=total, **placed)
 
-    def _hides_shared(self) -> bool:
-        return self.plan.overlap_shared_experts
-
     def _shared_experts(self, one: _Mixture) -> None:
         """Shared experts where nothing hides them."""
         if self.model.shared_expert_ffn_size:
@@ -228,7 +225,7 @@ class LayerWriter:
 
     def _shared_half(self, one: _Mixture, half: int) -> None:
         """The products of shared experts before or after their activation, if they are hidden."""
-        if not self._hides_shared():
+        if not self.plan.overlap_shared_experts:
             return
         whole = self._shared_time(one)
         branches = 2 if self.model.gated_ffn else 1

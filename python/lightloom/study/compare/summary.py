@@ -214,12 +214,14 @@ def _with_loads(
     runs = {(d.attempt.fabric.name, d.attempt.imbalance): d for d in done if not d.attempt.variant}
     loads: dict[str, list[LoadResult]] = {result.fabric: [] for result in results}
     for name in names:
-        found = [
-            _load_result(job, name, runs[result.fabric, name])
-            if (result.fabric, name) in runs
-            else _own_load(name, result)
-            for result in results
-        ]
+        found = []
+        for result in results:
+            step_s, wait_s = result.step_time_s, result.straggler_wait_s
+            strategy = result.parameters["all_to_all"]
+            if (done_there := runs.get((result.fabric, name))) is not None:
+                step_s, wait_s = done_there.run.step_time_s, done_there.run.straggler_wait_s
+                strategy = done_there.network.all_to_all
+            found.append(_load_of(job, name, step_s, wait_s, strategy))
         best = min(load.step_time_s for load in found)
         for result, load in zip(results, found, strict=True):
             ratio = load.step_time_s / best
@@ -227,27 +229,13 @@ def _with_loads(
     return [dataclasses.replace(result, loads=tuple(loads[result.fabric])) for result in results]
 
 
-def _load_result(job: Job, name: str, done: Done) -> LoadResult:
-    tokens_per_s = job.plan.tokens_per_step / done.run.step_time_s
+def _load_of(job: Job, name: str, step_time_s: float, wait_s: float, strategy: str) -> LoadResult:
     return LoadResult(
         imbalance=name,
-        step_time_s=done.run.step_time_s,
-        **job.training_rates(tokens_per_s),
-        straggler_wait_s=done.run.straggler_wait_s,
-        all_to_all=done.network.all_to_all,
-    )
-
-
-def _own_load(name: str, result: FabricResult) -> LoadResult:
-    return LoadResult(
-        imbalance=name,
-        step_time_s=result.step_time_s,
-        tokens_per_s=result.tokens_per_s,
-        tokens_per_s_per_gpu=result.tokens_per_s_per_gpu,
-        mfu=result.mfu,
-        days_per_trillion_tokens=result.days_per_trillion_tokens,
-        straggler_wait_s=result.straggler_wait_s,
-        all_to_all=result.parameters["all_to_all"],
+        step_time_s=step_time_s,
+        **job.training_rates(job.plan.tokens_per_step / step_time_s),
+        straggler_wait_s=wait_s,
+        all_to_all=strategy,
     )
 
 
