@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "lightloom"
 
 #: lowest first; modules of one layer may import each other only within one package
 LAYERS = [
-    {"units", "errors", "progress", "lazy"},
+    {"units", "errors", "progress", "lazy", "practice"},
     {"inputs"},
     {"models", "hardware"},
     {"parallel"},

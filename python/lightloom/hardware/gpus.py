@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 from lightloom.errors import HardwareError, did_you_mean
 from lightloom.hardware.values import (
@@ -20,13 +20,13 @@ from lightloom.hardware.values import (
     resolve,
     values_of,
 )
+from lightloom.practice import Precision
 
 PACKAGED = "gpus.toml"
 
 #: number format of the matrix products of linear layers: BF16, FP8 with scales in FP32 per tensor
 #: or block, MXFP8 with a shared exponent per 32 elements
-Precision = Literal["bf16", "fp8", "mxfp8"]
-PRECISIONS: tuple[Precision, ...] = ("bf16", "fp8", "mxfp8")
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class GpuTable(Table):

@@ -13,7 +13,7 @@ import functools
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
@@ -24,6 +24,13 @@ from lightloom.inputs.strict import Strict, check
 from lightloom.models.config_file import read_config
 from lightloom.models.mapping import model_from_config
 from lightloom.models.model import Model, PublishedPlan
+from lightloom.practice import (
+    AllToAllOverlap,
+    PipelineSchedule,
+    Precision,
+    Recompute,
+    StatePrecision,
+)
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?[MBT]$")]
@@ -65,8 +72,8 @@ class _Plan(_Sourced):
     vpp: Degree | None = None
     micro_batches: Degree | None = None
     zero1: bool | None = None
-    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = None
-    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = None
+    schedule: PipelineSchedule | None = None
+    overlap_all_to_all: AllToAllOverlap | None = None
     overlap_chunks: Degree | None = None
     overlap_shared_experts: bool | None = None
     overlap_tp: bool | None = None
@@ -77,9 +84,9 @@ class _Plan(_Sourced):
     combine_gradient_element_bytes: ElementBytes | None = None
     gradient_bytes: ElementBytes | None = None
     parameter_bytes: ElementBytes | None = None
-    recompute: Literal["none", "selective", "attention", "full"] | None = None
-    precision: Literal["bf16", "fp8", "mxfp8"] | None = None
-    state_precision: Literal["fp32", "bf16"] | None = None
+    recompute: Recompute | None = None
+    precision: Precision | None = None
+    state_precision: StatePrecision | None = None
 
 
 class _Entry(_Table):

@@ -8,6 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lightloom.practice import (
+    AllToAllOverlap,
+    PipelineSchedule,
+    Precision,
+    Recompute,
+    StatePrecision,
+)
+
 #: Which embedding tables a parameter count includes: the input table and the output projection
 #: (``both``), the output projection only (``output``: a lookup multiplies nothing) or ``none``.
 #: A tied table is counted once under ``both`` and under ``output``.
@@ -77,8 +85,8 @@ class PublishedPlan:
     vpp: int | None = None
     micro_batches: int | None = None
     zero1: bool | None = None
-    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = None
-    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = None
+    schedule: PipelineSchedule | None = None
+    overlap_all_to_all: AllToAllOverlap | None = None
     overlap_chunks: int | None = None
     overlap_shared_experts: bool | None = None
     overlap_tp: bool | None = None
@@ -89,9 +97,9 @@ class PublishedPlan:
     combine_gradient_element_bytes: float | None = None
     gradient_bytes: float | None = None
     parameter_bytes: float | None = None
-    recompute: Literal["none", "selective", "attention", "full"] | None = None
-    precision: Literal["bf16", "fp8", "mxfp8"] | None = None
-    state_precision: Literal["fp32", "bf16"] | None = None
+    recompute: Recompute | None = None
+    precision: Precision | None = None
+    state_precision: StatePrecision | None = None
 
 
 @dataclass(frozen=True)

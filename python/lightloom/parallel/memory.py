@@ -11,10 +11,9 @@ ranks. Checked against measured peaks in ``tests/crosscheck/test_memory_measured
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import get_args
 
 from lightloom.errors import PlanError, echo, expected_one_of
-from lightloom.hardware.gpus import Precision
 from lightloom.models.model import Model
 from lightloom.models.parameters import (
     attention_parameters,
@@ -28,9 +27,9 @@ from lightloom.models.parameters import (
 )
 from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan
+from lightloom.practice import Precision, Recompute, StatePrecision
 
-Recompute = Literal["none", "selective", "attention", "full"]
-RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "attention", "full")
+RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 
 #: bytes of an FP8 value with its scale
 _FP8_BYTES = 1 + 1 / 32
@@ -62,7 +61,7 @@ class MemoryOptions:
 
     recompute: Recompute = "none"
     precision: Precision = "bf16"
-    state_precision: Literal["fp32", "bf16"] = "fp32"
+    state_precision: StatePrecision = "fp32"
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
     activation_bytes: float = 2.0

@@ -8,13 +8,12 @@ while the choice of a user is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from lightloom.errors import echo, expected_one_of
 from lightloom.models.model import Model
+from lightloom.practice import AllToAllOverlap, PipelineSchedule
 
-PipelineSchedule = Literal["1f1b", "zero-bubble", "dualpipe"]
-AllToAllOverlap = Literal["none", "chunks", "batch"]
 #: a field of the plan, and why its value is impossible
 Reason = tuple[str, str]
 

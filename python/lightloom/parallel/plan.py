@@ -18,12 +18,8 @@ from typing import Any, Literal
 
 from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
-from lightloom.parallel.overlap import (
-    AllToAllOverlap,
-    PipelineSchedule,
-    impossible,
-    impossible_for,
-)
+from lightloom.parallel.overlap import impossible, impossible_for
+from lightloom.practice import AllToAllOverlap, PipelineSchedule
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"

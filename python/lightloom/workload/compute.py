@@ -13,33 +13,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import HardwareError, echo, expected_one_of
-from lightloom.hardware.gpus import Gpu, Precision, load_gpu
+from lightloom.hardware.gpus import Gpu, load_gpu
 from lightloom.models.model import Model
+from lightloom.practice import (
+    ExpertProducts,
+    Permutation,
+    Precision,
+    Recompute,
+    StatePrecision,
+)
 from lightloom.workload.compute_kernels import (
     BF16,
     EXPERT_PRODUCTS,
     FP32,
     NOTHING,
     PERMUTATIONS,
-    ExpertProducts,
     Kernels,
-    Permutation,
     Stage,
     Work,
 )
 from lightloom.workload.compute_operators import Array, Efficiencies, load_launches
 from lightloom.workload.compute_operators import load_efficiencies as _load_efficiencies
 
-Recompute = Literal["none", "selective", "attention", "full"]
-RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "attention", "full")
-StatePrecision = Literal["fp32", "bf16"]
-STATE_PRECISIONS: tuple[StatePrecision, ...] = ("fp32", "bf16")
+RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
+STATE_PRECISIONS: tuple[StatePrecision, ...] = get_args(StatePrecision)
 
 #: Adam moves, per parameter: gradient and FP32 master in, master and BF16 weight out; and reads and
 #: clears the gradient once more for its norm. Two moments go in and out in addition.

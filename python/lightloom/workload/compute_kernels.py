@@ -11,19 +11,18 @@ nothing more. Weights are quantized once per step, which is left out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import HardwareError
-from lightloom.hardware.gpus import Gpu, Precision
+from lightloom.hardware.gpus import Gpu
+from lightloom.practice import ExpertProducts, Permutation, Precision
 from lightloom.workload.compute_operators import FP8, MEMORY_KINDS, Array, Efficiencies, Launches
 
-Permutation = Literal["fused", "unfused"]
-PERMUTATIONS: tuple[Permutation, ...] = ("fused", "unfused")
-ExpertProducts = Literal["grouped", "sequential"]
-EXPERT_PRODUCTS: tuple[ExpertProducts, ...] = ("grouped", "sequential")
+PERMUTATIONS: tuple[Permutation, ...] = get_args(Permutation)
+EXPERT_PRODUCTS: tuple[ExpertProducts, ...] = get_args(ExpertProducts)
 Stage = Literal["forward", "dgrad", "wgrad"]
 
 #: bytes of one element: BF16, FP32, and FP8 with its scale (4 bytes per 128, or 1 per 32 elements)

@@ -30,6 +30,15 @@ from lightloom.inputs.strict import (
     check,
     quantity,
 )
+from lightloom.practice import (
+    AllToAllOverlap,
+    ExpertProducts,
+    Permutation,
+    PipelineSchedule,
+    Precision,
+    Recompute,
+    StatePrecision,
+)
 from lightloom.schedule.named_sets import choices
 
 
@@ -85,10 +94,10 @@ class PlanOptions(Strict):
         None,
         description="Layers of each virtual stage, such as 16,15,15,15; balanced by default.",
     )
-    schedule: Literal["1f1b", "zero-bubble", "dualpipe"] | None = Field(
+    schedule: PipelineSchedule | None = Field(
         None, description="Order of the passes of the pipeline; 1f1b unless published otherwise."
     )
-    overlap_all_to_all: Literal["none", "chunks", "batch"] | None = Field(
+    overlap_all_to_all: AllToAllOverlap | None = Field(
         None,
         description="What hides the all-to-alls: experts on other chunks of the tokens, or the "
         "pass of another micro-batch.",
@@ -175,12 +184,12 @@ class DemandOptions(Strict):
 class ComputeOptions(Strict):
     """How GPUs compute: number formats, kernels and their launches."""
 
-    precision: Literal["bf16", "fp8", "mxfp8"] | None = Field(
+    precision: Precision | None = Field(
         None,
         description="Format of the matrix products of linear layers and experts, as published where"
         " the GPU has it, or BF16; attention scores, router, embedding and output stay BF16.",
     )
-    permutation: Literal["fused", "unfused"] = Field(
+    permutation: Permutation = Field(
         "fused", description="Whether one kernel permutes the copies of tokens, or several do."
     )
     cuda_graphs: Switch = Field(
@@ -188,12 +197,12 @@ class ComputeOptions(Strict):
         description="Launch kernels as CUDA graphs, all but those of routed experts: the host does "
         "not slow short kernels down.",
     )
-    expert_products: Literal["grouped", "sequential"] = Field(
+    expert_products: ExpertProducts = Field(
         "sequential",
         description="Products of the experts of a GPU: one kernel for all, or a kernel of each, as"
         " in Transformer Engine.",
     )
-    state_precision: Literal["fp32", "bf16"] | None = Field(
+    state_precision: StatePrecision | None = Field(
         None,
         description="Format of the moments of Adam, as published or FP32; master weights are FP32.",
     )
@@ -290,7 +299,7 @@ class Scenario(Strict):
     compute: ComputeOptions = Field(
         ComputeOptions(), description="Number formats, kernels and their launches."
     )
-    recompute: Literal["auto", "none", "selective", "attention", "full"] = Field(
+    recompute: Literal["auto", Recompute] = Field(
         "auto",
         description="Activations recomputed in the backward pass; by default what was published,"
         " or the least with which the plan fits the memory; selective: norms, activation functions"

@@ -1,0 +1,23 @@
+"""What training frameworks offer to choose, every list of names in one place.
+
+Files of models, options of a job, plans and compute models all read these.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+#: the order in which a pipeline works through its micro-batches
+PipelineSchedule = Literal["1f1b", "zero-bubble", "dualpipe"]
+#: what all-to-alls are hidden behind
+AllToAllOverlap = Literal["none", "chunks", "batch"]
+#: activations that the backward pass computes again, from fewer to more
+Recompute = Literal["none", "selective", "attention", "full"]
+#: format of the matrix products of linear layers and experts
+Precision = Literal["bf16", "fp8", "mxfp8"]
+#: format of the moments of the optimizer
+StatePrecision = Literal["fp32", "bf16"]
+#: whether one kernel permutes the copies of tokens, or several do
+Permutation = Literal["fused", "unfused"]
+#: whether one kernel multiplies for all experts of a GPU, or one after the other
+ExpertProducts = Literal["grouped", "sequential"]
