@@ -6,10 +6,29 @@
 //! split; so it holds with and without split.
 
 use super::problem::Problem;
+use super::request::Request;
 use super::routing::split_time;
 
+/// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
+/// ports of that server.
+///
+/// # Panics
+/// If the request is not consistent, see [`Request::validate`].
+pub fn port_bound(request: &Request) -> f64 {
+    Problem::new(request).port_bound()
+}
+
+/// Seconds that no circuits can beat, nearer than the port bound: each line (TX or RX of one
+/// server) with the circuits that suit it best, whatever that does to others.
+///
+/// # Panics
+/// If the request is not consistent, see [`Request::validate`].
+pub fn line_bound(request: &Request) -> f64 {
+    line_bound_of(&Problem::new(request))
+}
+
 /// Largest over all lines of the time that the line needs with circuits of its own choice.
-pub(super) fn line_bound(problem: &Problem) -> f64 {
+pub(super) fn line_bound_of(problem: &Problem) -> f64 {
     *problem.line_bound.get_or_init(|| find_line_bound(problem))
 }
 

@@ -24,9 +24,10 @@ mod routing;
 mod search;
 mod sticky;
 
+pub use bound::{line_bound, port_bound};
 pub use nics::{NicCircuit, NicEnd, map_nics, map_working_nics};
 pub use planes::{Planes, assign_from, assign_partial, assign_planes, check_planes};
-pub use request::{Allocation, EpsRates, Request, changed_pairs, line_bound, port_bound};
+pub use request::{Allocation, EpsRates, Request, changed_pairs};
 pub use routing::{makespans, route};
 
 use lightloom_model::Allocator;

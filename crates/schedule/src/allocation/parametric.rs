@@ -8,7 +8,7 @@
 
 use std::cmp::Ordering;
 
-use super::bound::line_bound;
+use super::bound::line_bound_of;
 use super::branching::{MAX_SERVERS, Verdict, branch};
 use super::greedy::skip;
 use super::packing::pack;
@@ -127,7 +127,7 @@ pub(super) fn shorten(
     if problem.reaches_bound(found.time) || !found.time.is_finite() {
         return found;
     }
-    let bound = line_bound(problem).max(found.bound);
+    let bound = line_bound_of(problem).max(found.bound);
     let mut found = Candidate { bound, ..found };
     if problem.request.split {
         return bisect(problem, found, name, (bound, patience)).0;

@@ -138,24 +138,6 @@ pub struct Allocation {
     pub chosen: Allocator,
 }
 
-/// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
-/// ports of that server.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
-pub fn port_bound(request: &Request) -> f64 {
-    super::problem::Problem::new(request).port_bound()
-}
-
-/// Seconds that no circuits can beat, nearer than the port bound: each line (TX or RX of one
-/// server) with the circuits that suit it best, whatever that does to others.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
-pub fn line_bound(request: &Request) -> f64 {
-    super::bound::line_bound(&super::problem::Problem::new(request))
-}
-
 /// Number of port pairs that a switch touches on the way from one set of circuits to another:
 /// the larger of circuits made and circuits torn down, as each new one replaces an old one where
 /// ports are scarce.

@@ -1,7 +1,7 @@
 //! Checks results from the definitions alone.
 
-use super::Bipartite;
 use super::fabric::{FabricRoute, FabricShape, NONE};
+use super::graph::Bipartite;
 use lightloom_model::Invalid;
 
 /// Checks that every edge has one of `colors` colors and that no two edges of a color meet.

@@ -1,17 +1,9 @@
 //! Coloring by Euler splits.
 
+use super::graph::Edge;
 use super::repair;
 
 const NONE: u32 = u32::MAX;
-
-/// An edge of the graph that is colored.
-#[derive(Clone, Copy)]
-pub(super) struct Edge {
-    pub left: u32,
-    pub right: u32,
-    /// Its number in the result.
-    pub id: u32,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Half {

@@ -10,7 +10,8 @@
 //! Pairs inside a leaf, or inside a pod, stay there. All links are one circuit wide and one-way;
 //! a host sends one circuit and receives one.
 
-use super::{Bipartite, color_edges};
+use super::color::color_edges;
+use super::graph::Bipartite;
 use lightloom_model::Invalid;
 
 /// No host, no port, no switch.

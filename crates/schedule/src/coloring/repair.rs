@@ -1,6 +1,6 @@
 //! One color less: a class is dissolved into the others along alternating paths.
 
-use super::euler::Edge;
+use super::graph::Edge;
 
 const NONE: u32 = u32::MAX;
 

@@ -10,7 +10,7 @@
 //! algorithm over the slacks finds the cheapest way to make room: up to a free column, or to a row
 //! that gives up (at the price of its dual).
 
-use super::{NONE, check_weights};
+use super::weights::{NONE, check_weights};
 use lightloom_model::Invalid;
 
 /// A matching of rows and columns, and its proof.

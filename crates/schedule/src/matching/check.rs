@@ -1,6 +1,8 @@
 //! Proof by duality, from the definitions alone.
 
-use super::{Assignment, GeneralMatching, NONE, check_weights};
+use super::assignment::Assignment;
+use super::general::GeneralMatching;
+use super::weights::{NONE, check_weights};
 use lightloom_model::Invalid;
 
 /// Checks that rows and columns are matched once each, that the duals cover every cell, and that

@@ -6,7 +6,7 @@
 //! vertex the base. While a blossom exists the duals of its vertices change alike, so which of them
 //! is nearest to a vertex outside is settled when it is made.
 
-use super::NONE;
+use super::weights::NONE;
 
 /// Two vertices, each in another node.
 pub(super) type Link = [u32; 2];

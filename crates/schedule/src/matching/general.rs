@@ -1,7 +1,8 @@
 //! Matching of largest weight in a general graph.
 
 use super::forest::Forest;
-use super::{NONE, check_weights, search};
+use super::search;
+use super::weights::{NONE, check_weights};
 use lightloom_model::Invalid;
 
 /// An odd set of vertices and its dual.

@@ -13,8 +13,8 @@
 //!
 //! A search takes O(n^2) and after it one vertex less is alone with a dual above 0.
 
-use super::NONE;
 use super::forest::{Forest, Link};
+use super::weights::NONE;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {

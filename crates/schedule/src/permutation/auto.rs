@@ -8,9 +8,13 @@
 use std::time::Instant;
 
 use super::critical::{RULES, by_rule};
+use super::demand::Demand;
+use super::fewest;
 use super::improve::improve;
+use super::methods::plan_by;
 use super::rebuild::rebuild;
-use super::{Demand, Method, Plan, Schedule, Slots, fewest, plan_by};
+use super::schedule::{Method, Schedule};
+use super::slots::{Plan, Slots};
 
 /// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];

@@ -7,10 +7,67 @@
 //! of holds, as does the longest line; the least over K >= the largest degree, with K delays, is
 //! the bound.
 
-use super::Demand;
+use super::demand::Demand;
+
+impl Demand<'_> {
+    /// Bytes that no schedule can beat.
+    ///
+    /// With partial reconfiguration a line needs its sum and a delay for each of its peers.
+    /// All-stop, see the module: at least the longest line, and a delay for each peer of the
+    /// busiest.
+    pub fn lower_bound(&self) -> u64 {
+        if self.partial || self.delay == 0 {
+            return self.line_bounds().own;
+        }
+        let lines = self.line_bounds();
+        all_stop(self, lines.longest, lines.busiest as usize)
+    }
+
+    /// An all-stop bound in one pass.
+    pub(super) fn simple_bound(&self) -> u64 {
+        let lines = self.line_bounds();
+        lines.longest + lines.busiest * self.delay
+    }
+
+    fn line_bounds(&self) -> LineBounds {
+        let mut columns = vec![(0_u64, 0_u64); self.columns];
+        let mut bounds = LineBounds::default();
+        for row in self.bytes.chunks_exact(self.columns.max(1)) {
+            let (mut sum, mut degree) = (0, 0);
+            for (column, &bytes) in columns.iter_mut().zip(row) {
+                let wanted = u64::from(bytes > 0);
+                sum += bytes;
+                degree += wanted;
+                column.0 += bytes;
+                column.1 += wanted;
+            }
+            bounds.take(sum, degree, self.delay);
+        }
+        for (sum, degree) in columns {
+            bounds.take(sum, degree, self.delay);
+        }
+        bounds
+    }
+}
+
+/// Largest values of any line: its sum, its peers, its sum with a delay for each peer.
+#[derive(Default)]
+struct LineBounds {
+    longest: u64,
+    busiest: u64,
+    own: u64,
+}
+
+impl LineBounds {
+    fn take(&mut self, sum: u64, degree: u64, delay: u64) {
+        self.longest = self.longest.max(sum);
+        self.busiest = self.busiest.max(degree);
+        self.own = self.own.max(sum + degree * delay);
+    }
+}
 
 /// The bound for a demand whose longest line and largest degree are these.
-pub(super) fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
+fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
     let (rows, columns, delay) = (demand.rows, demand.columns, demand.delay);
     let row = |row: usize| demand.row(row).to_vec();
     let column =

@@ -9,8 +9,9 @@
 //! first one takes 4 % of the instructions at 16 lines and 2 % at 64.
 
 use super::bitset::with_words;
+use super::demand::Demand;
 use super::exact::{ROWS, State};
-use super::{Demand, Slots};
+use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
     with_words!(demand.rows.max(demand.columns), run(demand))

@@ -2,7 +2,9 @@
 
 use lightloom_model::Invalid;
 
-use super::{Demand, Plan, Schedule, Slots, Transfer};
+use super::demand::Demand;
+use super::schedule::Schedule;
+use super::slots::{Plan, Slots, Transfer};
 
 /// Checks that every slot is a matching, that the demand is served exactly, and that length and
 /// bound are what the schedule says.

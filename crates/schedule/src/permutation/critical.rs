@@ -13,8 +13,9 @@
 use std::time::Instant;
 
 use super::assignment::Assignment;
+use super::demand::Demand;
 use super::improve::improve;
-use super::{Demand, Slots};
+use super::slots::Slots;
 
 /// How a slot is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,8 +10,8 @@
 //! what it is joined to. It is constant while a pair is joined, whether it sends or has finished,
 //! so a slot may last until the earliest due time, and only lines that change are touched.
 
-use super::Demand;
 use super::bitset::Bits;
+use super::demand::Demand;
 
 const NOBODY: i32 = -1;
 

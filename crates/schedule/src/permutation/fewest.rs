@@ -6,7 +6,8 @@
 //! swaps (`improve`). A start for delays that outweigh the bytes (as MIN of Towles and Dally,
 //! "Guaranteed scheduling for switches with configuration overhead", 2003).
 
-use super::{Demand, Slots};
+use super::demand::Demand;
+use super::slots::Slots;
 use crate::coloring::{Bipartite, color_edges};
 
 pub(super) fn decompose(demand: &Demand) -> Slots {

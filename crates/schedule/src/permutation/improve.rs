@@ -8,7 +8,8 @@
 
 use std::time::Instant;
 
-use super::{Demand, Slots};
+use super::demand::Demand;
+use super::slots::Slots;
 
 const NOBODY: i32 = -1;
 

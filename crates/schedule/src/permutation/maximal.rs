@@ -6,7 +6,8 @@
 //! line. Relabelling lines changes the diagonals and hence the length.
 
 use super::bitset::{Bits, with_words};
-use super::{Demand, Slots};
+use super::demand::Demand;
+use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
     with_words!(demand.rows.max(demand.columns), run(demand))

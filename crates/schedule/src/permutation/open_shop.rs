@@ -9,7 +9,8 @@
 use std::cmp::Reverse;
 
 use super::bitset::{Bits, Lines, with_words};
-use super::{Demand, Transfer};
+use super::demand::Demand;
+use super::slots::Transfer;
 
 /// Transfers of a demand if each costs its two ports the delay, sorted by start.
 pub(super) fn transfers(demand: &Demand, delay: u64) -> Vec<Transfer> {

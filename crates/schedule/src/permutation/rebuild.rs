@@ -7,8 +7,9 @@
 use std::time::Instant;
 
 use super::critical::{RULES, by_rule};
+use super::demand::Demand;
 use super::improve::served;
-use super::{Demand, Slots};
+use super::slots::Slots;
 
 /// Slots per group, and places between them.
 const GROUPS: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 1), (4, 3), (7, 1), (6, 2)];

@@ -5,7 +5,8 @@
 //! little else (MoE routing) this is close to the bound; on skewed pairs it is far from it.
 //! Relabelling lines changes the shifts and hence the length.
 
-use super::{Demand, Slots};
+use super::demand::Demand;
+use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
     let (rows, columns) = (demand.rows, demand.columns);

@@ -6,8 +6,9 @@
 //! matching. Few, long slots come first.
 
 use super::bitset::{Bits, with_words};
+use super::demand::Demand;
 use super::exact::{COLUMNS, ROWS, State};
-use super::{Demand, Slots};
+use super::slots::Slots;
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
     with_words!(demand.rows.max(demand.columns), run(demand))

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::{MAX_SLOTS, Move, Rotor, RotorSchedule};
+use super::rotor::{Move, Rotor, RotorSchedule};
 use crate::demand::length_of;
 use lightloom_model::Invalid;
+
+/// Maximum number of slots of a result.
+const MAX_SLOTS: usize = 1 << 20;
 
 struct State<'a> {
     rotor: &'a Rotor,

@@ -1,6 +1,6 @@
 //! Follows every byte of a round robin.
 
-use super::{Move, Rotor, RotorSchedule};
+use super::rotor::{Move, Rotor, RotorSchedule};
 use crate::demand::{check_square, length_of};
 use lightloom_model::Invalid;
 use rustc_hash::FxHashMap;

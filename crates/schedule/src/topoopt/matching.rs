@@ -1,7 +1,8 @@
 //! Circuits for traffic that is not a ring: repeated matchings of heavy pairs.
 
 use super::links::Links;
-use super::{RingGroup, rings};
+use super::request::RingGroup;
+use super::rings;
 use crate::matching::match_general;
 
 /// Undirected pairs and what they still want; the larger direction counts, as circuits are duplex.

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 use super::links::Links;
-use super::{Cycle, RingGroup, Strides, TopoRequest};
+use super::request::{Cycle, RingGroup, Strides, TopoRequest};
 
 /// Divides the ring ports among the groups and joins their cycles.
 pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {

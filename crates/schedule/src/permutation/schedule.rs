@@ -1,0 +1,49 @@
+//! Schedules and the methods that make them.
+
+use lightloom_model::choices;
+
+use super::demand::Demand;
+use super::slots::Plan;
+
+choices! {
+    /// How demand becomes matchings.
+    pub enum Method: "permutation method" {
+        RoundRobin = "round-robin": "Cyclic shifts, each held to the largest demand on it",
+        OpenShop = "open-shop":
+            "List scheduling of an open shop, the longest remaining line first",
+        Bvn = "bvn": "Birkhoff-von Neumann: the sum of holds is the longest line",
+        Threshold = "threshold": "Matchings that can be held longest first, exact like `bvn`",
+        Maximal = "maximal": "Maximal (greedy) matchings, at most twice the longest line",
+        Critical = "critical":
+            "Whatever shortens the critical lines most, with an eye on the delay",
+        Auto = "auto": "The shortest of all the others",
+    }
+}
+
+impl Method {
+    /// Every method but `Auto`, cheapest first.
+    pub fn single() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|&method| method != Self::Auto)
+    }
+}
+
+/// Matchings over time, with the certificate of their length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// The method whose matchings these are, never `Auto`.
+    pub method: Method,
+    /// The matchings or transfers.
+    pub plan: Plan,
+    /// Bytes that a port could send from the first reconfiguration to the last byte.
+    pub length: u64,
+    /// Bytes that no schedule can beat.
+    pub lower_bound: u64,
+}
+
+impl Schedule {
+    pub(super) fn of(method: Method, plan: Plan, demand: &Demand, lower_bound: u64) -> Self {
+        let length = plan.length(demand.delay);
+        debug_assert!(length >= lower_bound, "{length} is below the bound {lower_bound}");
+        Self { method, plan, length, lower_bound }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a topology is for, and the cycles in it.
+
+use lightloom_model::choices;
+
+/// Servers that all-reduce among each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingGroup {
+    /// Its servers in ring order, each once.
+    pub members: Vec<u32>,
+    /// Bytes that cross each edge of the ring, one way: 2 (n-1)/n of the buffer.
+    pub edge_bytes: u64,
+}
+
+choices! {
+    /// The cycles of a ring group that gets several.
+    pub enum Strides: "strides" {
+        Geometric = "geometric":
+            "As TopoOpt: in geometric progression, for an all-reduce divided among the cycles",
+        One = "one": "All of stride 1: parallel circuits in ring order",
+    }
+}
+
+/// What the topology is for.
+#[derive(Debug, Clone, Copy)]
+pub struct TopoRequest<'a> {
+    /// Number of servers.
+    pub servers: u32,
+    /// Ports of each server.
+    pub degree: u32,
+    /// Ring all-reduces.
+    pub rings: &'a [RingGroup],
+    /// Which cycles these get.
+    pub strides: Strides,
+    /// All other traffic: source, destination, bytes. A pair may occur several times.
+    pub demand: &'a [(u32, u32, u64)],
+    /// Maximum number of shortest paths per ordered pair; planned as if its bytes were divided
+    /// equally.
+    pub max_routes: u32,
+}
+
+/// A cycle that serves a ring group: member `i` is joined to member `i + stride`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Index of the group.
+    pub group: u32,
+    /// Distance, in members of the group; coprime to their number.
+    pub stride: u32,
+}
