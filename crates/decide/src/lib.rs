@@ -21,6 +21,7 @@ mod allocator;
 mod break_even;
 mod cache;
 mod choice;
+mod decide;
 mod decider;
 mod decision;
 mod layout;
@@ -31,7 +32,8 @@ pub use allocator::CircuitAllocator;
 pub use break_even::{
     Verdict, break_even, cannot_pay, demands_to_request, plan_time, switch_time, switched_pairs,
 };
-pub use decider::{Case, Decider, decide_all};
+pub use decide::{Case, decide_all};
+pub use decider::Decider;
 pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
 pub use predictor::{DemandPredictor, Estimate, History, LastSeen, Prediction};
 pub use region::Region;
