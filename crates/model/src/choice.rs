@@ -4,7 +4,7 @@
 //! choice its name in text and its description in one line. Parsing, error messages, the options of
 //! the command line and the reference are made from that table, so that a name stands nowhere else.
 
-use crate::Invalid;
+use crate::invalid::Invalid;
 
 /// One of a closed set of named choices; implemented by [`choices!`](crate::choices).
 pub trait Choice: Copy + 'static {

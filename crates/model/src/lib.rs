@@ -6,13 +6,16 @@
 
 #![warn(unreachable_pub)]
 
+#[macro_use]
 mod choice;
+mod invalid;
 pub mod network;
 pub mod ocs;
 pub mod task_graph;
 pub mod units;
 
 pub use choice::Choice;
+pub use invalid::Invalid;
 pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
 pub use ocs::{
     Allocator, Failures, Fibers, FirstAllToAll, Ocs, Policy, Reconfigure, RelayChunk, SwitchTiming,
@@ -24,15 +27,3 @@ pub use task_graph::{
     WorkerTable,
 };
 pub use units::{Bytes, Duration, Rate, Time};
-
-/// A problem in the data handed to the core; the text names the field, the value and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Invalid(pub String);
-
-impl Invalid {
-    /// An error with this text.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}

@@ -1,7 +1,6 @@
 //! What parts of networks are described with: how all-to-alls are spread, the inside of a server,
 //! circuits.
 
-use crate::choices;
 use crate::units::{Bytes, Duration, Rate};
 
 choices! {

@@ -1,8 +1,8 @@
 //! Regional circuit switches: their ports, the policy that sets them, how long a switch takes, and
 //! what of them has failed.
 
+use crate::invalid::Invalid;
 use crate::units::{Duration, Rate};
-use crate::{Invalid, choices};
 use serde::{Deserialize, Serialize};
 
 choices! {

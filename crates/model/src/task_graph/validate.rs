@@ -4,7 +4,7 @@ use super::{
     Amount, CategoryUse, Collective, CollectiveKind, DemandTable, GroupFamily, Inside, Payload,
     Peer, Task, TaskGraph, TaskKind, WorkerId,
 };
-use crate::Invalid;
+use crate::invalid::Invalid;
 
 /// Categories, tables and streams are few, or something is wrong.
 const MAX_CATEGORIES: usize = 255;
