@@ -8,7 +8,7 @@ import pytest
 CRATES = Path(__file__).parents[2] / "crates"
 
 #: crates without cycles, which stay so
-CLEAN = ["decide", "demand", "flowsim", "kernel", "model", "packetsim", "schedule"]
+CLEAN = ["decide", "demand", "execute", "flowsim", "kernel", "model", "packetsim", "schedule"]
 
 #: a path in code that begins at the root, at a parent or at the module itself; a path of a macro
 #: (``$crate``) is one of whoever uses it

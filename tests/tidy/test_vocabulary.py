@@ -97,7 +97,6 @@ SEVERAL_MEANINGS = {
     "Flow",
     "FlowId",
     "Folded",
-    "Found",
     "LinkId",
     "Links",
     "Model",

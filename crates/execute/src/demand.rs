@@ -1,8 +1,19 @@
 //! The demand of an all-to-all as bytes, and its share between workers.
 
-use crate::lower::Copies;
-use crate::network::equal_shares;
+use crate::links::equal_shares;
 use lightloom_model::{AllToAll, GroupId, Payload, TaskGraph};
+
+/// How often a token of several ranks of one member crosses the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copies {
+    /// Once for each copy.
+    #[default]
+    Each,
+    /// Once; the receiving member copies it to its ranks (dispatch).
+    OnArrival,
+    /// Once; the sending member adds up what its ranks have for the token's home (combine).
+    BeforeLeaving,
+}
 
 /// Writes bytes from member to member, row-major, into `demand`. The diagonal stays in the server.
 pub(crate) fn member_demand(

@@ -4,8 +4,9 @@
 use crate::collective::Circulation;
 use crate::demand::{member_demand, remote_bytes};
 use crate::error::{ExecuteError, invalid, network as unfit};
+use crate::fabric::Fabric;
 use crate::index::{GroupKey, Index};
-use crate::network::{Fabric, Placement};
+use crate::network::Placement;
 use lightloom_model::{
     AllToAll, Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind,
     WorkerId,

@@ -1,26 +1,31 @@
 //! Plays the task graph of a training step over a network.
 //!
 //! Workers play their programs, stream by stream; collectives become flows over the links of the
-//! network (`collective`, [`lower`], [`network`], [`parts`]); regional circuits follow the demand
-//! as `lightloom-decide` says ([`circuits`]); the outcome says how long the step took and why.
+//! network (`collective`, `lower`, [`network`], [`parts`]); regional circuits follow the demand
+//! as `lightloom-decide` says (`circuits`); the outcome says how long the step took and why.
 //!
 //! Assumes streams of a worker that do not slow each other down, and NICs, switches and
 //! circuits that share max-min fairly. Leaves out packets and queues, stragglers other than those
 //! of the routing, and contention on NVSwitch, but for relays.
 
+#![warn(unreachable_pub)]
+
 mod check;
-pub mod circuits;
+mod circuits;
 mod collective;
 mod critical_path;
 mod demand;
 mod engine;
 mod error;
+mod fabric;
 mod implied;
 mod index;
 mod ledger;
-pub mod lower;
+mod links;
+mod lower;
 mod model;
 pub mod network;
+mod options;
 mod outcome;
 mod packets;
 pub mod parts;
@@ -32,14 +37,15 @@ mod testing;
 mod tests;
 mod timeline;
 
-pub use circuits::custom::Plugins;
-pub use circuits::record::{DecisionRecord, Decisions};
+pub use circuits::{CircuitStatistics, DecisionRecord, Decisions, Plugins};
 pub use collective::{ring_edge_bytes, ring_steps};
 pub use error::ExecuteError;
 pub use ledger::{Ledger, PurposeBytes};
+pub use links::LinkUse;
 pub use model::Model;
 pub use network::Network;
-pub use outcome::{CircuitStatistics, LinkUse, Options, Outcome, RoleTimes};
+pub use options::Options;
+pub use outcome::{Outcome, RoleTimes};
 pub use packets::PacketOptions;
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};

@@ -11,18 +11,18 @@ use lightloom_model::{
 use std::sync::Arc;
 
 /// One gigabit per second.
-pub const GBPS: u64 = 1_000_000_000;
+pub(crate) const GBPS: u64 = 1_000_000_000;
 
-pub const WORK: CategoryId = CategoryId(0);
-pub const TP: CategoryId = CategoryId(1);
-pub const EP: CategoryId = CategoryId(2);
-pub const PP: CategoryId = CategoryId(3);
-pub const DP: CategoryId = CategoryId(4);
-pub const RECONFIGURATION: CategoryId = CategoryId(5);
-pub const IDLE: CategoryId = CategoryId(6);
+pub(crate) const WORK: CategoryId = CategoryId(0);
+pub(crate) const TP: CategoryId = CategoryId(1);
+pub(crate) const EP: CategoryId = CategoryId(2);
+pub(crate) const PP: CategoryId = CategoryId(3);
+pub(crate) const DP: CategoryId = CategoryId(4);
+pub(crate) const RECONFIGURATION: CategoryId = CategoryId(5);
+pub(crate) const IDLE: CategoryId = CategoryId(6);
 
 /// The family over which [`with_blocks`] and [`all_to_all`] move data.
-pub const EXPERTS: FamilyId = FamilyId(0);
+pub(crate) const EXPERTS: FamilyId = FamilyId(0);
 
 /// `work`, one category for each of `tp`, `ep`, `pp` and `dp`, and those for waiting.
 fn categories() -> Vec<Category> {
@@ -36,7 +36,7 @@ fn categories() -> Vec<Category> {
 }
 
 /// Groups of these sizes, of workers from 0 on.
-pub fn family(name: &str, sizes: &[u32]) -> GroupFamily {
+pub(crate) fn family(name: &str, sizes: &[u32]) -> GroupFamily {
     let mut offsets = vec![0];
     for size in sizes {
         offsets.push(offsets[offsets.len() - 1] + size);
@@ -49,7 +49,7 @@ pub fn family(name: &str, sizes: &[u32]) -> GroupFamily {
 ///
 /// A stage is a role of `replicas` groups of `members` workers each, which are the family
 /// [`EXPERTS`].
-pub fn empty_graph(stages: u32, replicas: u32, members: u32) -> TaskGraph {
+pub(crate) fn empty_graph(stages: u32, replicas: u32, members: u32) -> TaskGraph {
     let per_stage = replicas * members;
     let role = |stage: u32| Role {
         name: format!("stage {stage}"),
@@ -67,7 +67,7 @@ pub fn empty_graph(stages: u32, replicas: u32, members: u32) -> TaskGraph {
 }
 
 /// Adds blocks of demand: each is one matrix that all groups share.
-pub fn with_blocks(mut graph: TaskGraph, matrices: &[&[u32]]) -> TaskGraph {
+pub(crate) fn with_blocks(mut graph: TaskGraph, matrices: &[&[u32]]) -> TaskGraph {
     let groups = graph.families[0].groups();
     graph.demands = vec![DemandTable {
         name: "tokens".into(),
@@ -80,17 +80,17 @@ pub fn with_blocks(mut graph: TaskGraph, matrices: &[&[u32]]) -> TaskGraph {
 }
 
 /// A task without layer and micro-batch.
-pub fn task(kind: TaskKind, category: CategoryId) -> Task {
+pub(crate) fn task(kind: TaskKind, category: CategoryId) -> Task {
     Task::new(kind, category)
 }
 
 /// Compute for so many picoseconds.
-pub fn compute(duration: u64) -> Task {
+pub(crate) fn compute(duration: u64) -> Task {
     task(TaskKind::Compute { duration: Amount::Fixed(duration) }, WORK)
 }
 
 /// An all-to-all of one byte per count.
-pub fn all_to_all(block: u32, first: bool) -> Task {
+pub(crate) fn all_to_all(block: u32, first: bool) -> Task {
     let payload =
         Payload::Block { demand: DemandId(0), block, transposed: false, first, unit_bytes: 1 };
     let collective = Collective {
@@ -104,7 +104,7 @@ pub fn all_to_all(block: u32, first: bool) -> Task {
 }
 
 /// A collective inside each worker.
-pub fn inside(per_gpu: Amount, total: Option<Amount>) -> Task {
+pub(crate) fn inside(per_gpu: Amount, total: Option<Amount>) -> Task {
     let collective = Collective {
         kind: CollectiveKind::AllReduce,
         family: None,
@@ -116,7 +116,7 @@ pub fn inside(per_gpu: Amount, total: Option<Amount>) -> Task {
 }
 
 /// A packet fabric of 8 NICs of 400 Gb/s per server, all under one ToR.
-pub fn eps(servers: u32) -> Eps {
+pub(crate) fn eps(servers: u32) -> Eps {
     Eps {
         nics: 8,
         nic_rate: Rate(400 * GBPS),
@@ -130,7 +130,7 @@ pub fn eps(servers: u32) -> Eps {
 }
 
 /// Six circuits per server, all servers in one region, 25 ms to switch.
-pub fn ocs(servers: usize) -> Ocs {
+pub(crate) fn ocs(servers: usize) -> Ocs {
     Ocs {
         degree: 6,
         nic_rate: Rate(400 * GBPS),
@@ -151,25 +151,25 @@ pub fn ocs(servers: usize) -> Ocs {
 }
 
 /// As [`ocs`], with another policy.
-pub fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
+pub(crate) fn ocs_when(servers: usize, when: Reconfigure) -> Ocs {
     let base = ocs(servers);
     Ocs { policy: Policy { when, ..base.policy }, ..base }
 }
 
 /// As these circuits, over which servers relay in such chunks, if any.
-pub fn with_relays(ocs: Ocs, chunk: Option<RelayChunk>) -> Ocs {
+pub(crate) fn with_relays(ocs: Ocs, chunk: Option<RelayChunk>) -> Ocs {
     let policy = Policy { relaying: chunk.is_some(), ..ocs.policy };
     Ocs { policy, relay_chunk: chunk.unwrap_or_default(), ..ocs }
 }
 
 /// As this network, whose first all-to-alls do something else.
-pub fn with_first(network: Network, first: FirstAllToAll) -> Network {
+pub(crate) fn with_first(network: Network, first: FirstAllToAll) -> Network {
     let ocs = decided(&network);
     network.with(Ocs { policy: Policy { first, ..ocs.policy }, ..ocs })
 }
 
 /// A network of this packet fabric alone.
-pub fn packet(servers: u32) -> Network {
+pub(crate) fn packet(servers: u32) -> Network {
     Network {
         servers,
         gpus_per_server: 8,
@@ -181,18 +181,18 @@ pub fn packet(servers: u32) -> Network {
 }
 
 /// MixNet: two NICs on the packet fabric, six on circuits.
-pub fn mixnet(servers: u32) -> Network {
+pub(crate) fn mixnet(servers: u32) -> Network {
     let network = Network { all_to_all: AllToAll::Hierarchical, ..packet(servers) };
     network.with(Eps { nics: 2, ..eps(servers) }).with(ocs(servers as usize))
 }
 
 /// The circuits of a network whose changes are decided.
-pub fn decided(network: &Network) -> Ocs {
+pub(crate) fn decided(network: &Network) -> Ocs {
     network.decided_circuits().expect("a network with circuits").1.clone()
 }
 
 /// Fixed circuits.
-pub fn direct(servers: u32, direct: Direct) -> Network {
+pub(crate) fn direct(servers: u32, direct: Direct) -> Network {
     let parts: Vec<Arc<dyn PartConfig>> = vec![Arc::new(direct)];
     Network { parts, all_to_all: AllToAll::Hierarchical, ..packet(servers) }
 }

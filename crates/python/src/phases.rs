@@ -62,7 +62,8 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
 }
 
 fn read_packets((name, mtu, queue, seed): Packets, network: &Network) -> PyResult<PacketOptions> {
-    let mut options = PacketOptions::new(&name, network).map_err(|error| refuse(error.into()))?;
+    let mut options =
+        PacketOptions::new(&name, network.extent()).map_err(|error| refuse(error.into()))?;
     options.config.seed = seed;
     if let Some(mtu) = mtu {
         options.config.mtu = mtu;

@@ -36,7 +36,7 @@ impl fmt::Debug for Plugins<'_> {
 
 /// The plug-ins of a run, and what went wrong with them.
 #[derive(Debug, Default)]
-pub struct Custom<'a> {
+pub(crate) struct Custom<'a> {
     /// The plug-ins.
     pub plugins: Plugins<'a>,
     /// Why the run must end.
@@ -45,12 +45,12 @@ pub struct Custom<'a> {
 
 impl Custom<'_> {
     /// Who estimates demand that is not known yet.
-    pub fn predictor(&self) -> &dyn DemandPredictor {
+    pub(crate) fn predictor(&self) -> &dyn DemandPredictor {
         self.plugins.predictor.as_deref().unwrap_or(&LastSeen)
     }
 
     /// Ends the run; the first reason is the one that is told.
-    pub fn fail(&mut self, Invalid(text): Invalid) {
+    pub(crate) fn fail(&mut self, Invalid(text): Invalid) {
         self.failure.get_or_insert_with(|| invalid(text));
     }
 }

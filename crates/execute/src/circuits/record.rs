@@ -30,19 +30,19 @@ pub struct Decisions {
 
 /// Keeps decisions, if asked to.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub(super) struct Recorder {
     enabled: bool,
     records: Vec<DecisionRecord>,
 }
 
 impl Recorder {
     /// A recorder that keeps decisions, or does nothing.
-    pub fn new(enabled: bool) -> Self {
+    pub(super) fn new(enabled: bool) -> Self {
         Self { enabled, records: Vec::new() }
     }
 
     /// Keeps a decision on circuits that the region does not have yet.
-    pub fn record(
+    pub(super) fn record(
         &mut self,
         time: Time,
         region: &Region,
@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     /// What was kept.
-    pub fn finish(self, deciders: &[Decider]) -> Decisions {
+    pub(super) fn finish(self, deciders: &[Decider]) -> Decisions {
         if !self.enabled {
             return Decisions::default();
         }

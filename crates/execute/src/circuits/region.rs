@@ -5,8 +5,8 @@
 //! a region is a connected set of groups, usually one; within it, only pairs of servers of one
 //! switch may have circuits.
 
-use super::relays::cost_of;
-use crate::network::{Link, Links, Network, PacketFabric};
+use crate::links::{Link, Links};
+use crate::network::{Network, PacketFabric};
 use lightloom_decide::{Held, Region as Description};
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Failures, GroupFamily, GroupId, Ocs, Rate, ServerId, TaskGraph, Time};
@@ -22,7 +22,7 @@ const NUMA_NODES: u32 = 2;
 
 /// A set of servers and the circuits between them.
 #[derive(Debug, Default)]
-pub struct Region {
+pub(crate) struct Region {
     /// Servers, ascending.
     pub servers: Vec<u32>,
     /// Who decides: regions that are alike have the same decider.
@@ -60,12 +60,12 @@ impl Region {
     }
 
     /// Number of servers.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.servers.len()
     }
 
     /// Adds a link per ordered pair that may have circuits, at the rate of its present ones.
-    pub fn add_links(&mut self, description: &Description, ocs: &Ocs, links: &mut Links) {
+    pub(crate) fn add_links(&mut self, description: &Description, ocs: &Ocs, links: &mut Links) {
         let size = self.size();
         let each = Cable { rate: ocs.nic_rate, delay: ocs.circuit_delay };
         self.links = (0..size * size)
@@ -84,7 +84,7 @@ impl Region {
 }
 
 /// What the deciders have to know of these servers.
-pub fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
+pub(super) fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
     let size = servers.len();
     let switch = |place: usize| ocs.region_of_server[servers[place] as usize];
     let allowed: Vec<bool> = (0..size * size)
@@ -110,6 +110,16 @@ pub fn describe(servers: &[u32], network: &Network, ocs: &Ocs) -> Description {
     }
 }
 
+/// What relaying costs in this network.
+pub(super) fn cost_of(network: &Network, ocs: &Ocs) -> RelayCost {
+    RelayCost {
+        staging_rate: Some(network.nvswitch_rate()),
+        chunk_bytes: ocs.relay_chunk.bytes,
+        chunk_latency: ocs.relay_chunk.latency,
+        memory_limit: None,
+    }
+}
+
 /// What has failed of these servers, which are then counted from 0. The spare for a failed server
 /// is on the packet fabric, so only its circuits are lost.
 fn failures_of(servers: &[u32], ports: &[u32], ocs: &Ocs) -> Failures {
@@ -132,9 +142,9 @@ fn failures_of(servers: &[u32], ports: &[u32], ocs: &Ocs) -> Failures {
 
 /// The regions of a job, and where each group finds its own.
 #[derive(Debug)]
-pub struct Regions {
+pub(super) struct Regions {
     /// All regions.
-    pub regions: Vec<Region>,
+    pub all: Vec<Region>,
     /// Region of each group, `None` where its all-to-alls stay in one server.
     pub of_group: Vec<Option<u32>>,
     /// Of each member of a group, its server's place in the region, group by group.
@@ -145,7 +155,7 @@ pub struct Regions {
 
 impl Regions {
     /// Finds connected sets of groups.
-    pub fn new(graph: &TaskGraph, servers: usize) -> Self {
+    pub(super) fn new(graph: &TaskGraph, servers: usize) -> Self {
         let family = graph.regional_family().map(|family| &graph.families[family.index()]);
         let groups = family.map_or(0, GroupFamily::groups);
         let mut parent: Vec<u32> = (0..servers as u32).collect();
@@ -182,14 +192,14 @@ impl Regions {
         }
         let place = places(&lists_of_groups, &regions, &of_group);
         let offsets = family.map_or_else(|| vec![0], |family| family.offsets.clone());
-        Self { regions, of_group, place, offsets }
+        Self { all: regions, of_group, place, offsets }
     }
 
     /// Gives regions that are alike the same decider; what each decider has to know.
-    pub fn descriptions(&mut self, network: &Network, ocs: &Ocs) -> Vec<Description> {
+    pub(super) fn descriptions(&mut self, network: &Network, ocs: &Ocs) -> Vec<Description> {
         let mut found: Vec<Description> = Vec::new();
         let mut index_of: FxHashMap<Description, u32> = FxHashMap::default();
-        for region in &mut self.regions {
+        for region in &mut self.all {
             let description = describe(&region.servers, network, ocs);
             region.decider = *index_of.entry(description).or_insert_with_key(|description| {
                 found.push(description.clone());
@@ -242,7 +252,7 @@ mod tests {
     fn groups_on_their_own_servers_are_regions_that_are_alike() {
         let (found, descriptions) = regions(&[&[0, 1], &[3, 2]], &[0, 0, 0, 0]);
         assert_eq!(found.of_group, [Some(0), Some(1)]);
-        assert_eq!(found.regions[1].servers, [2, 3]);
+        assert_eq!(found.all[1].servers, [2, 3]);
         assert_eq!(found.place, [0, 1, 1, 0]);
         assert_eq!((descriptions.len(), descriptions[0].allowed.clone()), (1, None));
     }
@@ -251,7 +261,7 @@ mod tests {
     fn groups_that_share_servers_share_a_region() {
         let (found, _) = regions(&[&[0, 1], &[1, 2], &[3, 4]], &[0; 5]);
         assert_eq!(found.of_group, [Some(0), Some(0), Some(1)]);
-        assert_eq!(found.regions[0].servers, [0, 1, 2]);
+        assert_eq!(found.all[0].servers, [0, 1, 2]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Broadcast: the buffer goes along the chain of members in pieces that follow each other closely,
 //! so that every edge carries all of it at the same time.
 
-use super::Circulation;
+use super::circulation::Circulation;
 
 pub(super) fn broadcast(bytes: u64, members: usize) -> Circulation {
     let edges = members as u64 - 1;

@@ -1,7 +1,7 @@
 //! All-reduce, reduce-scatter and all-gather: the buffer is cut into n parts, each of which goes
 //! around the ring once, or twice to be reduced and then gathered (Patarasuk and Yuan 2009).
 
-use super::Circulation;
+use super::circulation::Circulation;
 use lightloom_model::CollectiveKind;
 
 pub(super) fn around(kind: CollectiveKind, bytes: u64, members: usize) -> Circulation {

@@ -23,17 +23,20 @@ mod rings;
 mod streams;
 
 use crate::circuits::Circuits;
-use crate::circuits::custom::Plugins;
+use crate::circuits::Plugins;
 use crate::demand::member_demand;
 use crate::error::{ExecuteError, invalid};
+use crate::fabric::Fabric;
 use crate::implied;
 use crate::index::{Index, Turn};
 use crate::ledger::Ledger;
+use crate::links::Links;
 use crate::lower::Lowerer;
 use crate::model::Model;
-use crate::network::{Fabric, Links, Network, Placement};
-use crate::outcome::{Options, Outcome, RoleTimes};
-use crate::packets::{PacketNetwork, Place};
+use crate::network::Network;
+use crate::options::Options;
+use crate::outcome::{Outcome, RoleTimes};
+use crate::packets::Place;
 use accounts::Accounts;
 use all_to_all::AllToAlls;
 use completion::{Completions, End};
@@ -76,7 +79,7 @@ impl<'a> Engine<'a> {
         options: &Options,
         model: Model<'a>,
     ) -> Result<Self, ExecuteError> {
-        let placement = Placement::new(graph, network)?;
+        let placement = network.place(graph)?;
         let links = links(graph, network, &model)?;
         let mut fabric = Fabric::new(network, &placement, links)?;
         let spread = network.all_to_all;
@@ -495,7 +498,7 @@ fn links(graph: &TaskGraph, network: &Network, model: &Model<'_>) -> Result<Link
     let fabric = network.packet_fabric();
     let place = |server| fabric.map_or(Place::default(), |fabric| fabric.place(ServerId(server)));
     let places: Vec<Place> = (0..network.servers).map(place).collect();
-    Ok(Links::packets(PacketNetwork::new(network, &places, packets)?))
+    network.packet_links(&places, packets)
 }
 
 fn too_long() -> ExecuteError {

@@ -23,10 +23,10 @@ use super::gate::{Gate, GroupState, Opening};
 use super::horizon::{Horizon, is_first};
 use super::owner::{Event, FIRST};
 use super::streams::StreamId;
-use crate::circuits::Circuits;
-use crate::circuits::record::Decisions;
+use crate::circuits::{CircuitStatistics, Circuits, Decisions};
 use crate::critical_path::CriticalPath;
 use crate::index::{GroupKey, Turn};
+use crate::links::LinkUse;
 use crate::network::NetworkPart;
 use crate::timeline::Snapshot;
 use lightloom_decide::{Decision, Prediction};
@@ -435,8 +435,8 @@ impl<'a> Gating<'a> {
 /// What the circuits did.
 #[derive(Debug, Default)]
 pub(super) struct CircuitAccounts {
-    pub links: Vec<crate::outcome::LinkUse>,
-    pub statistics: crate::outcome::CircuitStatistics,
+    pub links: Vec<LinkUse>,
+    pub statistics: CircuitStatistics,
     pub timeline: crate::timeline::CircuitTimeline,
     pub decisions: Decisions,
 }

@@ -11,96 +11,13 @@
 //! - **Local**: bytes between GPUs of one worker: of the busiest rank, where ranks are known, else
 //!   in equal parts from each GPU.
 
-use super::Lowering;
 use super::delegates::Delegates;
 use super::inside::Inside;
 use crate::circuits::Circuits;
-use crate::network::{Fabric, NicGroups, Pair, Placement, weighted_shares};
-use lightloom_model::{AllToAll, GroupId, WorkerId};
-
-/// How often a token of several ranks of one member crosses the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Copies {
-    /// Once for each copy.
-    #[default]
-    Each,
-    /// Once; the receiving member copies it to its ranks (dispatch).
-    OnArrival,
-    /// Once; the sending member adds up what its ranks have for the token's home (combine).
-    BeforeLeaving,
-}
-
-/// The demand of an all-to-all, and where its members are.
-#[derive(Debug, Clone, Copy)]
-pub struct AllToAllDemand<'a> {
-    /// Group.
-    pub group: GroupId,
-    /// Its members, in order.
-    pub members: &'a [WorkerId],
-    /// Bytes from member to member, row-major; the diagonal stays in the server.
-    pub demand: &'a [u64],
-    /// Bytes from rank to rank, row-major, where data moves rank by rank; else empty.
-    pub rank_demand: &'a [u64],
-    /// Whether a token goes once to a member, and who then copies it.
-    pub copies: Copies,
-    /// Where workers are.
-    pub placement: &'a Placement,
-}
-
-impl<'a> AllToAllDemand<'a> {
-    /// Number of members.
-    pub fn size(&self) -> u32 {
-        self.members.len() as u32
-    }
-
-    /// Other members that a member sends bytes to, and how many.
-    pub fn remote(&self, from: u32) -> impl Iterator<Item = (u32, u64)> + use<'a> {
-        let members = self.members.len();
-        let row = &self.demand[from as usize * members..(from as usize + 1) * members];
-        row.iter()
-            .enumerate()
-            .map(|(to, &bytes)| (to as u32, bytes))
-            .filter(move |&(to, bytes)| to != from && bytes > 0)
-    }
-
-    /// Two members as workers.
-    pub fn ends(&self, from: u32, to: u32) -> (WorkerId, WorkerId) {
-        (self.members[from as usize], self.members[to as usize])
-    }
-
-    /// Bytes from one member to another.
-    fn bytes(&self, from: u32, to: u32) -> u64 {
-        self.demand[from as usize * self.members.len() + to as usize]
-    }
-
-    /// Bytes from each rank of a member to each rank of another, or of itself, but none.
-    fn between_ranks(
-        &self,
-        (from, to): (u32, u32),
-    ) -> impl Iterator<Item = (u32, u32, u64)> + use<'a> {
-        let ranks = self.placement.ranks;
-        let (demand, length) = (self.rank_demand, self.members.len() * ranks as usize);
-        (0..ranks).flat_map(move |sending| {
-            let begin = (from * ranks + sending) as usize * length + (to * ranks) as usize;
-            let row = &demand[begin..begin + ranks as usize];
-            let row = (0..).zip(row).filter(|&(_, &bytes)| bytes > 0);
-            row.map(move |(receiving, &bytes)| (sending, receiving, bytes))
-        })
-    }
-
-    /// The NIC groups of ranks of two members.
-    fn groups_of(&self, from: (u32, u32), to: (u32, u32)) -> (u32, u32) {
-        let group = |(member, rank): (u32, u32)| {
-            self.placement.group_of_rank(self.members[member as usize], rank)
-        };
-        (group(from), group(to))
-    }
-
-    /// The servers of two members.
-    pub fn pair(&self, from: u32, to: u32) -> Pair {
-        self.placement.pair(self.ends(from, to))
-    }
-}
+use crate::demand::Copies;
+use crate::fabric::Fabric;
+use crate::network::{AllToAllDemand, Lowering, NicGroups, Pair, weighted_shares};
+use lightloom_model::AllToAll;
 
 /// Lowers the all-to-alls of one network; keeps its memory.
 #[derive(Debug)]

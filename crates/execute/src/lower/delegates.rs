@@ -9,12 +9,11 @@
 //! those to one server. The gather lasts as long as its busiest delegate. Scatter is the same for
 //! received bytes.
 
-use super::Lowering;
-use crate::network::Placement;
+use crate::network::{Lowering, Placement};
 use lightloom_flowsim::LinkId;
 
 /// Bytes that a delegate receives (or sends) when `bytes` are spread over `nics` of them.
-pub fn delegate_share(bytes: u64, nics: u32, gpus: u32, ranks: u32) -> u64 {
+pub(super) fn delegate_share(bytes: u64, nics: u32, gpus: u32, ranks: u32) -> u64 {
     let (nics, gpus) = (u128::from(nics), u128::from(gpus));
     let own = if ranks == 1 { nics.min(gpus) } else { 1 };
     // s / k (1 - own / G), rounded up

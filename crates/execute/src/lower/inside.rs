@@ -3,7 +3,7 @@
 //! NICs of a server are in groups, and so are its GPUs. What enters or leaves a group is spread
 //! evenly over its GPUs; the busiest group is the last to be done.
 
-use super::Lowering;
+use crate::network::Lowering;
 
 /// Bytes out of and into each group of GPUs of each member.
 #[derive(Debug, Default)]

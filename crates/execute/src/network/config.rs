@@ -2,10 +2,22 @@
 //!
 //! A fat-tree is a packet fabric alone, MixNet a packet fabric and the circuits of regions above
 //! it, TopoOpt fixed circuits alone.
+//!
+//! A part is one file in `parts/`, with two interfaces. Its *description* ([`PartConfig`]) is plain
+//! data that a fabric fills in; it checks itself and, given a job, adds its links. The result is a
+//! [`NetworkPart`]. Nothing outside the file knows what kind of part it is.
 
-use super::part::{PacketFabric, PartConfig};
-use super::paths::PartId;
-use lightloom_model::{AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, StartUp};
+use super::part::NetworkPart;
+use super::placement::Placement;
+use crate::demand::ranks_per_worker;
+use crate::error::{ExecuteError, network as unfit};
+use crate::links::{Links, PartId};
+use crate::packets::{Graph, PacketNetwork, PacketOptions, Place};
+use lightloom_model::{
+    AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, ServerId, StartUp, TaskGraph,
+};
+use lightloom_packetsim::PacketError;
+use std::fmt;
 use std::sync::Arc;
 
 /// The network that a step runs on.
@@ -87,6 +99,147 @@ impl Network {
             (rate.max(own_rate), delay.max(own_delay))
         })
     }
+
+    /// Places every worker of a job.
+    ///
+    /// # Errors
+    /// If a server does not exist or is too small, or NICs cannot be divided evenly among ranks.
+    pub fn place(&self, graph: &TaskGraph) -> Result<Placement, ExecuteError> {
+        let first_gpu = Placement::first_gpus(graph, self.servers, self.gpus_per_server)?;
+        let groups = self.groups_per_server(graph)?;
+        Ok(Placement::new(graph, first_gpu, self.gpus_per_server, groups))
+    }
+
+    /// NIC groups per server: one, or one per EP rank or NIC where data moves rank by rank.
+    fn groups_per_server(&self, graph: &TaskGraph) -> Result<u32, ExecuteError> {
+        let ranks = ranks_per_worker(graph);
+        let Some(fabric) = self.packet_fabric() else { return Ok(1) };
+        if self.all_to_all == AllToAll::Hierarchical {
+            return Ok(1);
+        }
+        let gpus = graph.gpus_per_worker;
+        if !gpus.is_multiple_of(ranks) {
+            return Err(unfit(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
+        }
+        let (nics, _) = fabric.nics();
+        let on_server = self.gpus_per_server / (gpus / ranks);
+        let groups = on_server.min(nics);
+        if groups == 0 || !on_server.is_multiple_of(groups) || !nics.is_multiple_of(groups) {
+            return Err(unfit(format!(
+                "{nics} NICs cannot be divided evenly among {on_server} EP ranks of a server: use \
+                 the hierarchical all-to-all"
+            )));
+        }
+        if !self.gpus_per_server.is_multiple_of(groups) {
+            return Err(unfit(format!(
+                "{} GPUs of a server cannot be divided evenly among {groups} groups of NICs",
+                self.gpus_per_server
+            )));
+        }
+        Ok(groups)
+    }
+
+    /// Links of packets between servers at these places, without any yet.
+    ///
+    /// # Errors
+    /// If a rate is 0, packets cannot be as they are asked to be, or something has failed that
+    /// only flows can do without.
+    pub(crate) fn packet_links(
+        &self,
+        places: &[Place],
+        options: &PacketOptions,
+    ) -> Result<Links, ExecuteError> {
+        options.config.validate()?;
+        if self.failures().is_some_and(|failures| !failures.eps_nics.is_empty()) {
+            return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
+        }
+        let mut graph = Graph::new(places.len());
+        if let Some(fabric) = self.packet_fabric() {
+            fabric.connect(self, places, &mut graph)?;
+        }
+        Ok(Links::packets(PacketNetwork::new(graph, options)))
+    }
+}
+
+/// The description of a part of a network.
+pub trait PartConfig: fmt::Debug + Send + Sync {
+    /// Its name in results: what a ledger counts its bytes under.
+    fn name(&self) -> &'static str;
+
+    /// Checks the description, given the parts below it.
+    ///
+    /// # Errors
+    /// Names the first field that is wrong.
+    fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid>;
+
+    /// The fastest single link, and the longest propagation and forwarding one way: what packet
+    /// transports are configured for. `below` is the longest of the parts below.
+    fn extent(&self, network: &Network, below: Duration) -> (Rate, Duration);
+
+    /// The packet fabric, where the part is one.
+    fn packet_fabric(&self) -> Option<&dyn PacketFabric> {
+        None
+    }
+
+    /// Whether it tells the NICs of a server apart, so that ranks can send over their own.
+    fn tells_nics_apart(&self) -> bool {
+        false
+    }
+
+    /// Whether its links change by the clock.
+    fn follows_clock(&self) -> bool {
+        false
+    }
+
+    /// The circuits whose changes are decided during the run, where the part is these.
+    fn decided_circuits(&self) -> Option<&Ocs> {
+        None
+    }
+
+    /// Adds its links and finds its paths for a job. Nothing for circuits that follow decisions:
+    /// these the run holds itself (see `circuits`).
+    ///
+    /// # Errors
+    /// If it cannot serve the job.
+    fn build(
+        &self,
+        setting: &mut Setting<'_>,
+    ) -> Result<Option<Box<dyn NetworkPart>>, ExecuteError>;
+}
+
+/// What a part of packet switches adds to a description.
+pub trait PacketFabric {
+    /// NICs of each server on it, and the rate of each.
+    fn nics(&self) -> (u32, Rate);
+
+    /// Where it has a server.
+    fn place(&self, server: ServerId) -> Place;
+
+    /// Links on the shortest path between NICs of two servers, of one group of NICs or of two.
+    fn hops(&self, from: Place, to: Place, same_group: bool) -> u64;
+
+    /// Adds its switches and NICs for servers at these places.
+    ///
+    /// # Errors
+    /// If the graph would be too large.
+    fn connect(
+        &self,
+        network: &Network,
+        places: &[Place],
+        graph: &mut Graph,
+    ) -> Result<(), PacketError>;
+}
+
+/// What a part is built for.
+pub struct Setting<'a> {
+    /// The part.
+    pub id: PartId,
+    /// The network that it is of.
+    pub network: &'a Network,
+    /// Where workers are.
+    pub placement: &'a Placement,
+    /// Where its links go.
+    pub links: &'a mut Links,
 }
 
 /// Refuses a rate of 0.

@@ -1,24 +1,22 @@
-//! The network of a job: its description, its parts and their links, and the paths of transfers.
+//! The network of a job: its description, its parts, and what each of them is asked for.
 //!
 //! [`Network`] is a list of parts ([`PartConfig`]); for a job, each of them adds its [`Link`]s to
-//! the [`Links`] of the run and becomes a [`NetworkPart`]. [`Fabric`] is all of them together.
+//! the [`Links`] of the run and becomes a [`NetworkPart`]. All of them together are
+//! [`crate::fabric`].
 
 mod config;
-mod fabric;
-mod link;
-mod links;
+mod lowering;
 mod part;
-mod paths;
 mod placement;
-mod shares;
 
+pub use crate::demand::Copies;
+pub use crate::links::{
+    Division, End, Flow, Link, Links, PartId, Path, PathId, Paths, Share, equal_shares,
+    weighted_shares,
+};
 pub use crate::packets::{Graph, Place};
-pub use config::Network;
 pub(crate) use config::positive;
-pub(crate) use fabric::Fabric;
-pub use link::{End, Link};
-pub use links::{Flow, Links};
-pub use part::{Below, NetworkPart, NicGroups, PacketFabric, Pair, PartConfig, RingOrder, Setting};
-pub use paths::{Division, PartId, Path, PathId, Paths, Share};
-pub use placement::Placement;
-pub use shares::{equal_shares, weighted_shares};
+pub use config::{Network, PacketFabric, PartConfig, Setting};
+pub use lowering::{AllToAllDemand, Lowering, Transfer};
+pub use part::{Below, NetworkPart, RingOrder};
+pub use placement::{NicGroups, Pair, Placement};

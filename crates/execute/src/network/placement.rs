@@ -4,11 +4,36 @@
 //! the all-to-all moves data rank by rank (`flat`, `rail`); then there is one per rank of the
 //! server, or one per NIC where there are fewer NICs than ranks.
 
-use super::config::Network;
-use super::part::{NicGroups, Pair};
 use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
-use lightloom_model::{AllToAll, ServerId, TaskGraph, WorkerId};
+use lightloom_model::{ServerId, TaskGraph, WorkerId};
+
+/// A group of NICs of a server, which bytes use evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicGroups {
+    /// Server.
+    pub server: ServerId,
+    /// First group.
+    pub first: u16,
+    /// How many.
+    pub count: u16,
+}
+
+/// The ends of a transfer between two servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// Where bytes leave.
+    pub from: NicGroups,
+    /// Where they arrive.
+    pub to: NicGroups,
+}
+
+impl Pair {
+    /// The two servers.
+    pub fn servers(&self) -> (ServerId, ServerId) {
+        (self.from.server, self.to.server)
+    }
+}
 
 /// Servers and NIC groups of all workers.
 #[derive(Debug, Clone)]
@@ -28,39 +53,49 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Places every worker.
+    /// The first GPU of each worker on its server, of so many servers of so many GPUs.
     ///
     /// # Errors
-    /// If a server does not exist or is too small, or NICs cannot be divided evenly among ranks.
-    pub fn new(graph: &TaskGraph, network: &Network) -> Result<Self, ExecuteError> {
-        let gpus_per_server = network.gpus_per_server;
-        let mut taken = vec![0_u32; network.servers as usize];
+    /// If a server does not exist or is too small.
+    pub(super) fn first_gpus(
+        graph: &TaskGraph,
+        servers: u32,
+        gpus_per_server: u32,
+    ) -> Result<Vec<u32>, ExecuteError> {
+        let mut taken = vec![0_u32; servers as usize];
         let mut first_gpu = Vec::with_capacity(graph.worker_server.len());
         for (worker, &server) in graph.worker_server.iter().enumerate() {
             let Some(taken) = taken.get_mut(server as usize) else {
-                let count = network.servers;
                 return Err(unfit(format!(
-                    "worker {worker} is on server {server}, but the network has {count} servers"
+                    "worker {worker} is on server {server}, but the network has {servers} servers"
                 )));
             };
             first_gpu.push(*taken);
-            *taken += graph.gpus_per_worker;
+            *taken = taken.saturating_add(graph.gpus_per_worker);
             if *taken > gpus_per_server {
                 return Err(unfit(format!(
                     "server {server} has {gpus_per_server} GPUs, its workers need {taken}"
                 )));
             }
         }
-        let ranks = ranks_per_worker(graph);
-        let groups = groups_per_server(graph, network, ranks)?;
-        let gpus = graph.gpus_per_worker;
+        Ok(first_gpu)
+    }
+
+    /// Places every worker from its first GPU on, with the NICs of servers in so many groups.
+    pub(super) fn new(
+        graph: &TaskGraph,
+        first_gpu: Vec<u32>,
+        gpus_per_server: u32,
+        groups: u32,
+    ) -> Self {
+        let (ranks, gpus) = (ranks_per_worker(graph), graph.gpus_per_worker);
         let nics = graph.worker_server.iter().zip(&first_gpu).map(|(&server, first)| {
             let begin = first * groups / gpus_per_server;
             let end = ((first + gpus) * groups).div_ceil(gpus_per_server);
             let (first, count) = (begin as u16, (end - begin) as u16);
             NicGroups { server: ServerId(server), first, count }
         });
-        Ok(Self { nics: nics.collect(), first_gpu, gpus, ranks, groups, gpus_per_server })
+        Self { nics: nics.collect(), first_gpu, gpus, ranks, groups, gpus_per_server }
     }
 
     /// The server of a worker.
@@ -95,37 +130,6 @@ impl Placement {
     }
 }
 
-fn groups_per_server(
-    graph: &TaskGraph,
-    network: &Network,
-    ranks: u32,
-) -> Result<u32, ExecuteError> {
-    let Some(fabric) = network.packet_fabric() else { return Ok(1) };
-    if network.all_to_all == AllToAll::Hierarchical {
-        return Ok(1);
-    }
-    let gpus = graph.gpus_per_worker;
-    if !gpus.is_multiple_of(ranks) {
-        return Err(unfit(format!("{ranks} EP ranks cannot share {gpus} GPUs of a worker")));
-    }
-    let (nics, _) = fabric.nics();
-    let on_server = network.gpus_per_server / (gpus / ranks);
-    let groups = on_server.min(nics);
-    if groups == 0 || !on_server.is_multiple_of(groups) || !nics.is_multiple_of(groups) {
-        return Err(unfit(format!(
-            "{nics} NICs cannot be divided evenly among {on_server} EP ranks of a server: use the \
-             hierarchical all-to-all"
-        )));
-    }
-    if !network.gpus_per_server.is_multiple_of(groups) {
-        return Err(unfit(format!(
-            "{} GPUs of a server cannot be divided evenly among {groups} groups of NICs",
-            network.gpus_per_server
-        )));
-    }
-    Ok(groups)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +142,7 @@ mod tests {
         graph.gpus_per_worker = 8 / workers;
         graph.worker_server = vec![0; workers as usize];
         graph.demands = vec![DemandTable { ranks_per_member: ranks, ..DemandTable::default() }];
-        Placement::new(&graph, &packet(1)).unwrap()
+        packet(1).place(&graph).unwrap()
     }
 
     #[test]

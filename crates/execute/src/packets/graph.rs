@@ -4,7 +4,6 @@
 //! circuit joins two servers directly. What a server passes on crosses a link inside it, to an
 //! inner end and back.
 
-use crate::network::Network;
 use lightloom_model::{Duration, ServerId};
 use lightloom_packetsim::{Cable, LinkId, NicId, NodeId, PacketError, Topology};
 use rustc_hash::FxHashMap;
@@ -32,21 +31,17 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Servers at these places, on the packet fabric if there is one.
-    pub(super) fn new(network: &Network, places: &[Place]) -> Result<Self, PacketError> {
+    /// So many servers that nothing joins yet.
+    pub(crate) fn new(servers: usize) -> Self {
         let mut topology = Topology::new();
-        let hosts: Vec<NodeId> = places.iter().map(|_| topology.add_host()).collect();
-        let mut graph = Self {
+        let hosts = (0..servers).map(|_| topology.add_host()).collect();
+        Self {
             topology,
             hosts,
-            nics: vec![Vec::new(); places.len()],
+            nics: vec![Vec::new(); servers],
             circuits: FxHashMap::default(),
             relays: FxHashMap::default(),
-        };
-        if let Some(fabric) = network.packet_fabric() {
-            fabric.connect(network, places, &mut graph)?;
         }
-        Ok(graph)
     }
 
     /// Adds a switch.

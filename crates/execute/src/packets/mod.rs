@@ -5,7 +5,7 @@ mod network;
 mod transport;
 
 pub use graph::{Graph, Place};
-pub use network::PacketNetwork;
+pub(crate) use network::PacketNetwork;
 pub use transport::PacketOptions;
 
 use crate::error::{ExecuteError, network as unfit};

@@ -5,10 +5,11 @@
 //! its path alike. Over the packet fabric alone, switches choose their paths; where a circuit or a
 //! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
-use super::graph::{Graph, Place};
+use super::graph::Graph;
 use super::transport::PacketOptions;
 use crate::error::{ExecuteError, network as unfit};
-use crate::network::{End, Link, Network, equal_shares};
+use crate::links::link::{End, Link};
+use crate::links::shares::equal_shares;
 use crate::slab::Slab;
 use lightloom_flowsim::LinkId as Bundle;
 use lightloom_kernel::Observer;
@@ -88,22 +89,11 @@ impl std::fmt::Debug for PacketNetwork {
 }
 
 impl PacketNetwork {
-    /// The packet fabric of a network with servers at these places.
-    ///
-    /// # Errors
-    /// If a rate is 0, or packets cannot be as they are asked to be.
-    pub fn new(
-        network: &Network,
-        places: &[Place],
-        options: &PacketOptions,
-    ) -> Result<Self, ExecuteError> {
-        options.config.validate()?;
-        if network.failures().is_some_and(|failures| !failures.eps_nics.is_empty()) {
-            return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
-        }
-        Ok(Self {
+    /// Over this graph, which the links of circuits and relays are added to.
+    pub(crate) fn new(graph: Graph, options: &PacketOptions) -> Self {
+        Self {
             options: *options,
-            graph: Graph::new(network, places)?,
+            graph,
             bundles: Vec::new(),
             simulation: None,
             nics: FxHashMap::default(),
@@ -112,7 +102,7 @@ impl PacketNetwork {
             carried: Vec::new(),
             finished: Vec::new(),
             failure: None,
-        })
+        }
     }
 
     /// Adds a link of which so many members are lit.

@@ -1,7 +1,7 @@
 //! How packets are sent.
 
-use crate::network::Network;
 use lightloom_model::units::PS_PER_S;
+use lightloom_model::{Duration, Rate};
 use lightloom_packetsim::{Config, PacketError, TransportKind, profile};
 
 /// Packets of a window for the queues on the path.
@@ -17,14 +17,14 @@ pub struct PacketOptions {
 }
 
 impl PacketOptions {
-    /// The transport of this name, as its reference configures it for NICs of the network, with two
-    /// exceptions: the last packet of a transfer is no longer than what is left to send, and
-    /// windows that never grow are no smaller than what the longest path of the network holds.
+    /// The transport of this name, as its reference configures it for NICs of a network of this
+    /// [extent](crate::Network::extent), with two exceptions: the last packet of a transfer is no
+    /// longer than what is left to send, and windows that never grow are no smaller than what the
+    /// longest path of the network holds.
     ///
     /// # Errors
     /// If there is none of this name; says which there are.
-    pub fn new(name: &str, network: &Network) -> Result<Self, PacketError> {
-        let (rate, longest) = network.extent();
+    pub fn new(name: &str, (rate, longest): (Rate, Duration)) -> Result<Self, PacketError> {
         let (config, mut transport) = profile(name, rate)?;
         let bits = u128::from(rate.0) * u128::from(2 * longest.0);
         let packet = u128::from(PS_PER_S) * 8 * u128::from(config.mtu);

@@ -9,11 +9,11 @@
 
 use super::cycles::{Cycle, Cycles};
 use crate::error::{ExecuteError, network as unfit};
+use crate::links::LinkUse;
 use crate::network::{
     Below, Division, Link, Links, Network, NetworkPart, Pair, PartConfig, Path, RingOrder, Setting,
     positive, weighted_shares,
 };
-use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;

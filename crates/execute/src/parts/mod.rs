@@ -6,6 +6,7 @@
 //! - [`ScheduledCircuits`]: circuits that follow a periodic schedule (rotors).
 
 mod cycles;
+mod eps;
 mod fixed_circuits;
 mod packet_fabric;
 mod packet_tree;
@@ -13,6 +14,6 @@ mod regional_circuits;
 mod scheduled_circuits;
 
 pub use cycles::Cycle;
+pub use eps::Eps;
 pub use fixed_circuits::{Direct, Route};
-pub use packet_fabric::Eps;
 pub use scheduled_circuits::{ScheduledCircuits, Slot};

@@ -8,42 +8,19 @@
 //!
 //! As packets it is a three-tier tree, see `packet_tree`.
 
+use super::eps::Eps;
 use super::packet_tree::Tree;
 use crate::error::ExecuteError;
+use crate::links::LinkUse;
 use crate::network::{
     Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
     PartConfig, PartId, Path, Setting, equal_shares, positive,
 };
-use crate::outcome::LinkUse;
 use crate::packets::{Graph, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::{Cable, PacketError};
 use std::sync::Arc;
-
-/// A packet fabric.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Eps {
-    /// NICs of each server on this fabric.
-    pub nics: u32,
-    /// Rate of each.
-    pub nic_rate: Rate,
-    /// Propagation delay of one link.
-    pub link_delay: Duration,
-    /// Consecutive servers under one ToR (rail-optimized: under one set of rail ToRs).
-    pub servers_per_tor: u32,
-    /// Consecutive servers under one pod (aggregation block).
-    pub servers_per_pod: u32,
-    /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
-    /// a bottleneck (1:1).
-    pub tor_uplink: Option<Rate>,
-    /// What fluid flows reach of all uplinks of a ToR, as some of them collide where others are
-    /// idle; `None` for all of it. Packets are spread as their transport spreads them.
-    pub tor_uplink_reached: Option<Rate>,
-    /// Rail-optimized: NIC i of every server is under ToR i, so a NIC reaches another rail only
-    /// over the layer above.
-    pub rail: bool,
-}
 
 impl PartConfig for Eps {
     fn name(&self) -> &'static str {
@@ -265,7 +242,6 @@ impl NetworkPart for PacketLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Placement;
     use crate::testing::{GBPS, empty_graph, eps, packet};
 
     /// Three ToRs of two servers, two ToRs to a pod, half of the NICs' rate upwards.
@@ -280,7 +256,7 @@ mod tests {
 
     fn part(config: &Eps) -> (PacketLinks, Links) {
         let network = packet(6).with(config.clone());
-        let placement = Placement::new(&empty_graph(1, 6, 1), &network).unwrap();
+        let placement = network.place(&empty_graph(1, 6, 1)).unwrap();
         let mut links = Links::flows();
         let id = PartId::at(0);
         let part = PacketLinks::new(

@@ -7,7 +7,7 @@
 //! position p of every pod meets the others at its own cores. In a rail-optimized fabric the ToR of
 //! rail i serves NIC i of its servers.
 
-use super::packet_fabric::Eps;
+use super::eps::Eps;
 use crate::packets::{Graph, Place};
 use lightloom_model::{Rate, ServerId};
 use lightloom_packetsim::{Cable, NodeId, PacketError};

@@ -7,15 +7,13 @@
 //! Which circuits are held, and when they change, is up to [`Circuits`]; here are their
 //! description, and their paths.
 
-use crate::circuits::Circuits;
-use crate::circuits::relays::{RegionHop, RegionPath, relay_delay};
+use crate::circuits::{Circuits, RegionHop, RegionPath, relay_delay};
 use crate::error::ExecuteError;
-use crate::lower::{AllToAllDemand, Lowering};
+use crate::links::LinkUse;
 use crate::network::{
-    Below, Division, Links, Network, NetworkPart, NicGroups, Pair, PartConfig, Path, Setting,
-    positive,
+    AllToAllDemand, Below, Division, Links, Lowering, Network, NetworkPart, NicGroups, Pair,
+    PartConfig, Path, Setting, positive,
 };
-use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Failures, Invalid, Ocs, Rate, ServerId, Time};
 use std::sync::Arc;

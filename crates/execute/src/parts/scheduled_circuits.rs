@@ -13,11 +13,11 @@
 //! from), relaying through servers, and guard times other than the dark time.
 
 use crate::error::ExecuteError;
+use crate::links::LinkUse;
 use crate::network::{
     Below, Division, Link, Links, Network, NetworkPart, Pair, PartConfig, PartId, Path, Setting,
     positive,
 };
-use crate::outcome::LinkUse;
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};

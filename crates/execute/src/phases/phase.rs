@@ -8,7 +8,7 @@
 
 use crate::error::ExecuteError;
 use crate::network::{End, Flow, Link, Links, Network};
-use crate::packets::{PacketNetwork, PacketOptions, Place};
+use crate::packets::{PacketOptions, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Observer, RunHash, Silent};
 use lightloom_model::{Duration, ServerId, Time};
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 /// Transfers that begin together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phase {
+pub(super) struct Phase {
     places: Vec<Place>,
     /// All links, of as many members as are lit.
     links: Vec<Link>,
@@ -35,7 +35,7 @@ struct Transfer {
 
 /// What a simulation found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub(super) struct Found {
     /// Time until the last receiver had everything.
     pub time: Duration,
     /// See [`super`].
@@ -94,7 +94,7 @@ impl Canon<'_> {
 
 impl Phase {
     /// From paths, bytes and latencies of transfers.
-    pub fn new<'a>(
+    pub(super) fn new<'a>(
         network: &Network,
         links: &Links,
         transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
@@ -122,24 +122,24 @@ impl Phase {
     }
 
     /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.transfers.is_empty()
     }
 
     /// Bytes of all transfers.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.transfers.iter().map(|transfer| transfer.bytes).sum()
     }
 
     /// What it takes of the memory.
-    pub fn size_bytes(&self) -> usize {
+    pub(super) fn size_bytes(&self) -> usize {
         self.paths.len() * size_of::<u32>()
             + self.transfers.len() * size_of::<Transfer>()
             + self.links.len() * size_of::<Link>()
     }
 
     /// 128 bits that tell phases apart.
-    pub fn digest(&self) -> u128 {
+    pub(super) fn digest(&self) -> u128 {
         let mut hash = RunHash::new();
         let mut words = |kind: u32, words: &[u64]| hash.record(Time::ZERO, kind, words);
         for place in &self.places {
@@ -187,7 +187,7 @@ impl Phase {
     }
 
     /// About how many packets leave how many links, acknowledgments of each packet included.
-    pub fn packet_hops(&self, network: &Network, mtu: u32) -> u64 {
+    pub(super) fn packet_hops(&self, network: &Network, mtu: u32) -> u64 {
         let mut hops = 0;
         for (path, transfer) in self.each() {
             let mut links = 0;
@@ -218,14 +218,14 @@ impl Phase {
     ///
     /// # Errors
     /// If the observer asks to stop, or packets never arrive.
-    pub fn simulate(
+    pub(super) fn simulate(
         &self,
         network: &Network,
         options: &PacketOptions,
         observer: &mut dyn Observer,
     ) -> Result<Found, ExecuteError> {
-        let packets = PacketNetwork::new(network, &self.places, options)?;
-        let (ends, packet_hops) = self.play(Links::packets(packets), observer)?;
+        let packets = network.packet_links(&self.places, options)?;
+        let (ends, packet_hops) = self.play(packets, observer)?;
         let last = ends.into_iter().max().unwrap_or(Time::ZERO);
         let (alone, _) = self.play(Links::flows(), &mut Silent)?;
         let ratio = |(transfer, end): (&Transfer, &Time)| {

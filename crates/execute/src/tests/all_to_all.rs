@@ -1,8 +1,8 @@
 //! All-to-alls over packet fabrics and direct circuits.
 
-use super::{NIC, US, carried, compute, play, spent};
+use super::{NIC, US, carried, compute, line, play, spent};
 use crate::network::Network;
-use crate::parts::{Direct, Eps, Route};
+use crate::parts::{Eps, Route};
 use crate::testing::{
     EP, GBPS, IDLE, WORK, all_to_all, direct, empty_graph, eps, packet, task, with_blocks,
 };
@@ -197,19 +197,6 @@ fn an_all_to_all_begins_after_its_start_up() {
     assert_eq!(step(AllToAll::Flat), 37 * US);
     assert_eq!(step(AllToAll::Rail), 36 * US);
     assert_eq!(step(AllToAll::Hierarchical), 6 * US);
-}
-
-/// A line of three servers with two parallel links each, and one route over the middle.
-fn line() -> Direct {
-    let route = |servers: &[u32]| Route { servers: servers.to_vec() };
-    Direct {
-        link_rate: Rate(400_000_000_000),
-        link_delay: Duration(US),
-        relay_delay: Duration(3 * US),
-        circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
-        routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
-        cycles: vec![],
-    }
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn a_server_needs_an_eps_nic_and_packets_need_them_all() {
     let text = refusal(Failures { nics: vec![(2, 0)], ..Failures::default() });
     assert_eq!(text, "failed server: 2, expected 0 to 1");
     let one = network(2, ocs(2), Failures { eps_nics: vec![(1, 0)], ..Failures::default() });
-    let packets = PacketOptions::new("dctcp", &one).expect("a transport");
+    let packets = PacketOptions::new("dctcp", one.extent()).expect("a transport");
     let options = Options::default();
     let model = Model::Packets(&packets);
     let refused = execute_as(model, &graph, &one, &options, &mut Silent, Plugins::default());
@@ -99,7 +99,7 @@ fn a_server_needs_an_eps_nic_and_packets_need_them_all() {
 fn packets_cross_the_circuits_that_are_left() {
     let graph = one_pair(2);
     let broken = network(2, ocs(2), Failures { nics: vec![(0, 0)], ..Failures::default() });
-    let packets = PacketOptions::new("ideal", &broken).expect("a transport");
+    let packets = PacketOptions::new("ideal", broken.extent()).expect("a transport");
     let model = Model::Packets(&packets);
     let options = Options::default();
     let played = execute_as(model, &graph, &broken, &options, &mut Silent, Plugins::default());

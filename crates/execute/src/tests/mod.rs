@@ -17,12 +17,13 @@ mod scheduled;
 mod whole;
 
 use crate::network::Network;
+use crate::parts::{Direct, Route};
 use crate::testing::{DP, PP, compute, family, task};
 use crate::{Options, Outcome, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, CategoryId, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Inside, Payload,
-    Peer, RoleId, Tag, Task, TaskGraph, TaskKind,
+    Amount, CategoryId, Circuit, Collective, CollectiveKind, Duration, FamilyId, GroupFamily,
+    Handle, Inside, Payload, Peer, Rate, RoleId, Tag, Task, TaskGraph, TaskKind,
 };
 
 /// Picoseconds per microsecond.
@@ -80,4 +81,17 @@ fn wait(handle: u32) -> Task {
 
 fn one_ring(workers: u32) -> GroupFamily {
     family("dp", &[workers])
+}
+
+/// A line of three servers with two parallel links each, and one route over the middle.
+fn line() -> Direct {
+    let route = |servers: &[u32]| Route { servers: servers.to_vec() };
+    Direct {
+        link_rate: Rate(400_000_000_000),
+        link_delay: Duration(US),
+        relay_delay: Duration(3 * US),
+        circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
+        routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
+        cycles: vec![],
+    }
 }

@@ -1,15 +1,15 @@
 //! Whole steps of packets against closed forms and against flows.
 
-use super::{NIC, US, carried, compute, one_ring, play, receive, ring, send, wait};
+use super::{NIC, US, carried, compute, line, one_ring, play, receive, ring, send, wait};
 use crate::network::Network;
-use crate::parts::{Direct, Eps, Route};
+use crate::parts::Eps;
 use crate::testing::{
     all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks, with_relays,
 };
 use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, Circuit, CollectiveKind, Duration, Ocs, Rate, Reconfigure, RelayChunk, TaskGraph,
+    AllToAll, CollectiveKind, Duration, Ocs, Rate, Reconfigure, RelayChunk, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -17,7 +17,7 @@ const WIRE: u64 = 4160;
 const MTU: u64 = 4096;
 
 fn options(name: &str) -> PacketOptions {
-    PacketOptions::new(name, &packet(1)).expect("a transport")
+    PacketOptions::new(name, packet(1).extent()).expect("a transport")
 }
 
 fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
@@ -88,19 +88,6 @@ fn pods_and_uplinks_are_as_the_network_says() {
     // Eight flows on four uplinks, drawn by hash: at best two on each, at worst all on one.
     assert!(outcome.step.0 > alone + 90 * WIRE * NIC, "{} {alone}", outcome.step.0);
     assert!(outcome.step.0 < alone + 8 * 100 * WIRE * NIC);
-}
-
-/// A line of three servers with two parallel links each, and one route over the middle.
-fn line() -> Direct {
-    let route = |servers: &[u32]| Route { servers: servers.to_vec() };
-    Direct {
-        link_rate: Rate(400_000_000_000),
-        link_delay: Duration(US),
-        relay_delay: Duration(3 * US),
-        circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
-        routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
-        cycles: vec![],
-    }
 }
 
 #[test]
@@ -217,7 +204,7 @@ fn equal_steps_of_packets_have_equal_hashes() {
 
 #[test]
 fn what_cannot_be_sent_is_refused() {
-    let text = PacketOptions::new("tcp", &packet(1)).unwrap_err().to_string();
+    let text = PacketOptions::new("tcp", packet(1).extent()).unwrap_err().to_string();
     assert!(text.starts_with("transport = 'tcp': expected one of ideal, "), "{text}");
     let mut large = options("dctcp");
     large.config.mtu = 1 << 17;

@@ -9,7 +9,7 @@ use lightloom_kernel::Silent;
 use lightloom_model::{CollectiveKind, Rate, TaskGraph};
 
 fn options(name: &str) -> PacketOptions {
-    PacketOptions::new(name, &packet(1)).expect("a transport")
+    PacketOptions::new(name, packet(1).extent()).expect("a transport")
 }
 
 fn run(model: Model, graph: &TaskGraph, network: &Network) -> Outcome {

@@ -76,7 +76,7 @@ fn carried(outcome: &Outcome) -> (u64, u64) {
 }
 
 fn packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
-    let options = PacketOptions::new(name, network).expect("a transport");
+    let options = PacketOptions::new(name, network.extent()).expect("a transport");
     let model = Model::Packets(&options);
     execute_as(model, graph, network, &Options::default(), &mut Silent, Plugins::default())
         .expect("a valid step")
@@ -219,7 +219,7 @@ fn an_all_to_all_is_done_after_the_slot_of_its_last_pair() {
 #[test]
 fn phases_cannot_stand_for_circuits_that_change_by_the_clock() {
     let network = alone(rotor());
-    let options = PacketOptions::new("ideal", &network).unwrap();
+    let options = PacketOptions::new("ideal", network.extent()).unwrap();
     let error = PhaseBook::new(&network, &options, None).unwrap_err().to_string();
     let text = "the circuits of scheduled change by the clock, whatever a phase finds of them: \
                 simulate the whole step as packets";

@@ -6,8 +6,8 @@
 use lightloom_flowsim::LinkId;
 use lightloom_model::Duration;
 
-/// A part of a network, in the order of [`super::Network::parts`]; what stays inside servers is of
-/// none.
+/// A part of a network, in the order of [`crate::network::Network::parts`]; what stays inside
+/// servers is of none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId(u16);
 

@@ -5,58 +5,15 @@
 //! crosses the NVSwitch of the relay, on a link that all that it relays shares, and arrives later
 //! by the time of a chunk.
 
-use super::Circuits;
-use super::region::Region;
-use crate::network::{Link, Links, Network};
-use crate::outcome::LinkUse;
+use super::state::Circuits;
+use crate::links::{LinkUse, Links};
 use lightloom_flowsim::LinkId;
-use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Ocs, ServerId, Time};
-use lightloom_packetsim::Cable;
-use lightloom_schedule::relay::{PathKind, RelayCost, RelayPath, RelayVerdict};
-
-/// The links over which relays pass bytes on.
-#[derive(Debug)]
-pub struct RelayLinks {
-    /// Link of each server's NVSwitch; none where it is in no region.
-    staging: Vec<Option<LinkId>>,
-}
-
-/// What relaying costs in this network.
-pub fn cost_of(network: &Network, ocs: &Ocs) -> RelayCost {
-    RelayCost {
-        staging_rate: Some(network.nvswitch_rate()),
-        chunk_bytes: ocs.relay_chunk.bytes,
-        chunk_latency: ocs.relay_chunk.latency,
-        memory_limit: None,
-    }
-}
-
-/// What a relay adds to a transfer: the time of a chunk; nothing if servers do not relay.
-pub fn relay_delay(network: &Network, ocs: &Ocs) -> Duration {
-    if !ocs.policy.relaying {
-        return Duration::ZERO;
-    }
-    let seconds = cost_of(network, ocs).latency(ocs.nic_rate);
-    Duration((seconds * PS_PER_S as f64).round() as u64)
-}
-
-impl RelayLinks {
-    /// Adds a link per server of the regions.
-    pub fn new(network: &Network, ocs: &Ocs, regions: &[Region], links: &mut Links) -> Self {
-        let inside = Cable { rate: network.nvswitch_rate(), delay: relay_delay(network, ocs) };
-        let mut staging = vec![None; network.servers as usize];
-        for &server in regions.iter().flat_map(|region| &region.servers) {
-            let link = Link::relay(ServerId(server), inside);
-            staging[server as usize] = Some(links.add(link));
-        }
-        Self { staging }
-    }
-}
+use lightloom_model::Time;
+use lightloom_schedule::relay::{PathKind, RelayPath, RelayVerdict};
 
 impl Circuits<'_> {
     /// The paths of a group's all-to-all, sorted by sender, if relaying pays.
-    pub fn relay(&mut self, group: u32, demand: &[u64]) -> Option<Vec<RegionPath>> {
+    pub(crate) fn relay(&mut self, group: u32, demand: &[u64]) -> Option<Vec<RegionPath>> {
         self.relays.as_ref()?;
         let index = self.of_group(group).expect("a group that crosses servers has a region");
         let size = self.region(index).size();
@@ -81,14 +38,14 @@ impl Circuits<'_> {
     }
 
     /// What relays passed on up to now.
-    pub fn relay_use(&self, end: Time, links: &Links) -> Option<LinkUse> {
+    pub(crate) fn relay_use(&self, end: Time, links: &Links) -> Option<LinkUse> {
         let relays = self.relays.as_ref()?;
         let staging: Vec<LinkId> = relays.staging.iter().copied().flatten().collect();
         Some(LinkUse::of_links("relay", &staging, links, end))
     }
 
     /// The link of the relay at the end of a hop.
-    pub fn relay_link(&self, group: u32, hop: &RegionHop) -> LinkId {
+    pub(crate) fn relay_link(&self, group: u32, hop: &RegionHop) -> LinkId {
         let relays = self.relays.as_ref().expect("servers relay");
         let region = self.region(self.of_group(group).expect("the group crosses servers"));
         relays.staging[region.servers[hop.to] as usize].expect("a relay is in the region")
@@ -97,7 +54,7 @@ impl Circuits<'_> {
 
 /// A hop between two servers of a region, by their places in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RegionHop {
+pub(crate) struct RegionHop {
     /// Sender.
     pub from: usize,
     /// Receiver.
@@ -108,7 +65,7 @@ pub struct RegionHop {
 
 /// Bytes of one pair of members that take one path, in one or two hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RegionPath {
+pub(crate) struct RegionPath {
     /// Sending member.
     pub from: u32,
     /// Receiving member.

@@ -1,14 +1,11 @@
 //! The network of a run: all parts, their links, and the clock that some of them follow.
 
-use super::config::Network;
-use super::links::{Flow, Links};
-use super::part::{Below, NetworkPart, RingOrder, Setting};
-use super::paths::{Division, PartId, Path};
-use super::placement::Placement;
 use crate::circuits::Circuits;
 use crate::error::ExecuteError;
-use crate::lower::{AllToAllDemand, Lowering};
-use crate::outcome::LinkUse;
+use crate::links::{Division, Flow, LinkUse, Links, PartId, Path};
+use crate::network::{
+    AllToAllDemand, Below, Lowering, Network, NetworkPart, Pair, Placement, RingOrder, Setting,
+};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, NvSwitch, ServerId, StartUp, Time, WorkerId};
@@ -129,12 +126,7 @@ impl Fabric {
     }
 
     /// Divides bytes of a pair of NIC groups among paths.
-    pub(crate) fn divide_pair(
-        &self,
-        pair: &super::part::Pair,
-        bytes: u64,
-        division: &mut Division,
-    ) {
+    pub(crate) fn divide_pair(&self, pair: &Pair, bytes: u64, division: &mut Division) {
         self.below().divide(pair, bytes, division);
     }
 

@@ -199,7 +199,6 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::link::Link;
     use lightloom_kernel::Silent;
     use lightloom_model::{Duration, ServerId};
     use lightloom_packetsim::Cable;

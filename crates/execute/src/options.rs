@@ -1,0 +1,15 @@
+//! What a run may be asked to record.
+
+use lightloom_model::WorkerId;
+
+/// What to record beyond the totals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Workers whose spans are recorded, with the circuits and decisions of their regions.
+    pub timeline_workers: Vec<WorkerId>,
+    /// Whether decisions of the circuit policy for equal demand and equal present circuits are
+    /// computed once.
+    pub share_equal_work: bool,
+    /// Whether every decision is recorded, with what it started from.
+    pub record_decisions: bool,
+}

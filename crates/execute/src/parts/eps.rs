@@ -1,0 +1,27 @@
+//! The description of a packet fabric.
+
+use lightloom_model::{Duration, Rate};
+
+/// A packet fabric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eps {
+    /// NICs of each server on this fabric.
+    pub nics: u32,
+    /// Rate of each.
+    pub nic_rate: Rate,
+    /// Propagation delay of one link.
+    pub link_delay: Duration,
+    /// Consecutive servers under one ToR (rail-optimized: under one set of rail ToRs).
+    pub servers_per_tor: u32,
+    /// Consecutive servers under one pod (aggregation block).
+    pub servers_per_pod: u32,
+    /// Rate from a ToR to the layer above, all its uplinks, per direction; `None` if it cannot be
+    /// a bottleneck (1:1).
+    pub tor_uplink: Option<Rate>,
+    /// What fluid flows reach of all uplinks of a ToR, as some of them collide where others are
+    /// idle; `None` for all of it. Packets are spread as their transport spreads them.
+    pub tor_uplink_reached: Option<Rate>,
+    /// Rail-optimized: NIC i of every server is under ToR i, so a NIC reaches another rail only
+    /// over the layer above.
+    pub rail: bool,
+}
