@@ -1,26 +1,26 @@
 //! What holds for all packets, queues and paths of a run.
+//!
+//! The header of a trimmed packet continues with priority (Handley et al., SIGCOMM 2017). In half
+//! of the cases the last packet of the queue is cut instead, so that packets in lock step share the
+//! loss. Marking on departure is earlier news by the time in the queue.
 
 use crate::error::PacketError;
+use lightloom_model::choices;
 
-/// What happens to a data packet that finds its queue full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overflow {
-    /// It is dropped.
-    Drop,
-    /// Its payload is cut off; the header continues with priority (Handley et al., SIGCOMM 2017).
-    /// In half of the cases, drawn at random, the last packet of the queue is cut instead, so that
-    /// packets in lock step share the loss.
-    Trim,
+choices! {
+    /// What happens to a data packet that finds its queue full.
+    pub enum Overflow: "overflow" {
+        Drop = "drop": "It is dropped",
+        Trim = "trim": "Its payload is cut off, or that of the last one in the queue, at random",
+    }
 }
 
-/// When a queue decides whether to mark a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marking {
-    /// On arrival, this packet not counted.
-    Arrival,
-    /// When it begins to be sent after it waited, this packet counted: earlier news by the time in
-    /// the queue.
-    Departure,
+choices! {
+    /// When a queue decides whether to mark a packet.
+    pub enum Marking: "marking" {
+        Arrival = "arrival": "On arrival, this packet not counted",
+        Departure = "departure": "When it begins to be sent after it waited, this packet counted",
+    }
 }
 
 /// Marking by queue length: never below `min_bytes`, always above `max_bytes`, in between with a

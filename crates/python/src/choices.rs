@@ -8,6 +8,7 @@ use lightloom_schedule::topoopt::Strides;
 use lightloom_schedule::xnest_plus::Reading;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// Adds the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -53,4 +54,26 @@ fn choices(key: &str) -> PyResult<Entries> {
 /// The choice of this name.
 pub(crate) fn parse<T: Choice>(name: &str) -> PyResult<T> {
     T::parse(name).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A choice by its name, both ways.
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<'a, 'py, T: Choice> FromPyObject<'a, 'py> for Named<T> {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let given: String = name.extract()?;
+        parse(&given).map(Self)
+    }
+}
+
+impl<'py, T: Choice> IntoPyObject<'py> for Named<T> {
+    type Target = PyString;
+    type Output = Bound<'py, PyString>;
+    type Error = std::convert::Infallible;
+
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Self::Error> {
+        Ok(PyString::new(py, self.0.name()))
+    }
 }

@@ -3,59 +3,78 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use crate::allocator::{Caller, ProposalRequest};
+use crate::arrays::Given;
+use crate::errors::{NetworkInvalid, refuse};
 use crate::graph::GraphColumns;
 use crate::network::PyNetwork;
-use crate::outcome::StepOutcome;
-use crate::phases::{PacketModel, PhaseBook, ReadModel};
-use crate::predictor::PredictorFunction;
+use crate::outcome::{RecordedDecision, RecordedDecisions, StepOutcome};
+use crate::phases::{PacketModel, PhaseBook, PurposePhases, ReadModel};
+use crate::predictor::{PredictionRequest, PredictorFunction, SeenDemand};
+use crate::watcher::Watcher;
 use lightloom_decide::{CircuitAllocator, DemandPredictor};
-use lightloom_execute::{ExecuteError, Model, Options, Plugins, execute_as, total_tasks};
-use lightloom_kernel::Observer;
-use lightloom_model::{Time, WorkerId};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyAssertionError, PyKeyboardInterrupt, PyValueError};
+use lightloom_execute::{Model, Options, Plugins, execute_as, total_tasks};
+use lightloom_model::WorkerId;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use std::ops::ControlFlow;
-
-create_exception!(_core, NetworkInvalid, PyValueError, "The network cannot carry the task graph.");
 
 /// Adds the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NetworkInvalid", module.py().get_type::<NetworkInvalid>())?;
     module.add_class::<PhaseBook>()?;
+    module.add_class::<PredictionRequest>()?;
     module.add_class::<ProposalRequest>()?;
+    module.add_class::<PurposePhases>()?;
+    module.add_class::<RecordedDecision>()?;
+    module.add_class::<RecordedDecisions>()?;
+    module.add_class::<SeenDemand>()?;
     module.add_class::<StepOutcome>()?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     Ok(())
 }
 
-/// Plays a step; see `lightloom.simulate` for the keys of the dictionaries. As fluid flows, unless
-/// there is another model.
-#[pyfunction]
-#[pyo3(signature = (graph, network, options, progress, allocator, model))]
-fn execute<'py>(
-    py: Python<'py>,
-    graph: GraphColumns,
-    network: PyNetwork,
-    options: &Bound<'py, PyDict>,
+/// `lightloom.simulate.requests.StepOptions`.
+#[derive(FromPyObject)]
+struct StepOptions {
+    timeline_workers: Vec<u32>,
+    share_equal_work: bool,
+    record_decisions: bool,
+}
+
+/// `lightloom.simulate.requests.StepCallbacks`: functions, where there are any.
+#[derive(FromPyObject)]
+struct StepCallbacks {
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
+    predictor: Option<Py<PyAny>>,
+}
+
+impl From<StepOptions> for Options {
+    fn from(options: StepOptions) -> Self {
+        Self {
+            timeline_workers: options.timeline_workers.into_iter().map(WorkerId).collect(),
+            share_equal_work: options.share_equal_work,
+            record_decisions: options.record_decisions,
+        }
+    }
+}
+
+/// Plays a step; see `lightloom.simulate`. As fluid flows, unless there is another model.
+#[pyfunction]
+#[pyo3(signature = (graph, network, options, callbacks, model))]
+fn execute(
+    py: Python<'_>,
+    graph: GraphColumns,
+    network: PyNetwork,
+    options: Given<StepOptions>,
+    callbacks: Given<StepCallbacks>,
     model: Option<PacketModel<'_>>,
 ) -> PyResult<StepOutcome> {
     let graph = graph.into_graph()?;
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
-    let predictor: Option<Py<PyAny>> = value(options, "predictor")?;
+    let Given(StepCallbacks { progress, allocator, predictor }) = callbacks;
     let mut estimator = predictor.map(PredictorFunction::new);
-    let options = Options {
-        timeline_workers: (value::<Vec<u32>>(options, "timeline_workers")?.into_iter())
-            .map(WorkerId)
-            .collect(),
-        share_equal_work: value(options, "share_equal_work")?,
-        record_decisions: value(options, "record_decisions")?,
-    };
-    let mut watcher = Watcher { progress, total: total_tasks(&graph).max(1), error: None };
+    let options = Options::from(options.0);
+    let mut watcher = Watcher::new(progress, total_tasks(&graph));
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| {
         let mut book = model.as_ref().and_then(ReadModel::book);
@@ -75,59 +94,4 @@ fn execute<'py>(
         return Err(error);
     }
     StepOutcome::new(py, options.record_decisions, result.map_err(refuse)?)
-}
-
-pub(crate) fn refuse(error: ExecuteError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        ExecuteError::Invalid(_) | ExecuteError::Deadlock(_) => PyValueError::new_err(text),
-        ExecuteError::Network(_) => NetworkInvalid::new_err(text),
-        ExecuteError::NotConserved(_) => PyAssertionError::new_err(text),
-        ExecuteError::Interrupted(_) => PyKeyboardInterrupt::new_err(text),
-    }
-}
-
-/// Tells a Python function how far the run is, and stops it on a signal or at its wish.
-pub(crate) struct Watcher {
-    pub(crate) progress: Option<Py<PyAny>>,
-    /// What the count goes up to.
-    pub(crate) total: u64,
-    /// What the function raised.
-    pub(crate) error: Option<PyErr>,
-}
-
-impl Observer for Watcher {
-    fn progress(&mut self, _now: Time, done: u64) -> ControlFlow<()> {
-        let fraction = done as f64 / self.total as f64;
-        let outcome = Python::attach(|py| {
-            py.check_signals()?;
-            let Some(progress) = &self.progress else { return Ok(true) };
-            let returned = progress.call1(py, (fraction,))?;
-            Ok(returned.is_none(py) || returned.is_truthy(py)?)
-        });
-        match outcome {
-            Ok(true) => ControlFlow::Continue(()),
-            Ok(false) => ControlFlow::Break(()),
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
-}
-
-pub(crate) fn item<'py>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
-    dictionary
-        .get_item(key)?
-        .ok_or_else(|| PyValueError::new_err(format!("the core was not given '{key}'")))
-}
-
-pub(crate) fn value<'py, T>(dictionary: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
-where
-    T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-{
-    item(dictionary, key)?.extract::<T>().map_err(|error| {
-        let error: PyErr = error.into();
-        PyValueError::new_err(format!("'{key}' as given to the core: {error}"))
-    })
 }

@@ -8,6 +8,7 @@ mod allocator;
 mod arrays;
 mod choices;
 mod demand;
+mod errors;
 mod execute;
 mod graph;
 mod network;
@@ -16,6 +17,7 @@ mod packets;
 mod phases;
 mod predictor;
 mod schedule;
+mod watcher;
 
 /// The compiled core of Lightloom.
 #[pymodule]

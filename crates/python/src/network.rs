@@ -2,7 +2,8 @@
 //!
 //! A part of a network is known by the `kind` of its class; [`PARTS`] is the list.
 
-use crate::execute::NetworkInvalid;
+use crate::errors::NetworkInvalid;
+use crate::schedule::decider::PyFailures;
 use lightloom_execute::network::{Network, PartConfig};
 use lightloom_execute::parts::{Cycle, Direct, Eps, Route, ScheduledCircuits, Slot};
 use lightloom_model::{
@@ -152,21 +153,6 @@ struct PyOcs {
     relaying: Option<(u64, u64)>,
     planes: Option<Name<Fibers>>,
     failures: Option<PyFailures>,
-}
-
-#[derive(FromPyObject)]
-struct PyFailures {
-    nics: Vec<(u32, u32)>,
-    eps_nics: Vec<(u32, u32)>,
-    servers: Vec<u32>,
-    planes: Vec<u32>,
-}
-
-impl From<PyFailures> for Failures {
-    fn from(failures: PyFailures) -> Self {
-        let PyFailures { nics, eps_nics, servers, planes } = failures;
-        Self { nics, eps_nics, servers, planes }
-    }
 }
 
 impl From<PyOcs> for Ocs {

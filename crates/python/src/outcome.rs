@@ -34,13 +34,14 @@ pub(crate) struct StepOutcome {
     timeline: Py<PyAny>,
     circuit_timeline: Py<PyAny>,
     snapshots: Py<PyAny>,
-    decisions: Option<Py<PyAny>>,
+    decisions: Option<Py<RecordedDecisions>>,
 }
 
 impl StepOutcome {
     /// With every decision, if they were `recorded`.
     pub(crate) fn new(py: Python<'_>, recorded: bool, outcome: Outcome) -> PyResult<Self> {
-        let decisions = recorded.then(|| decision_log(outcome.decisions).into_py_any(py));
+        let decisions = outcome.decisions;
+        let decisions = recorded.then(|| Py::new(py, RecordedDecisions::new(py, decisions)?));
         let purposes = outcome.ledger.purposes.into_iter();
         let roles = outcome.roles.into_iter().map(|role| (role.name, role.workers, role.spent));
         let links = outcome.links.into_iter().map(LinkRow::new).collect::<Vec<_>>();
@@ -75,18 +76,46 @@ impl StepOutcome {
     }
 }
 
-/// Time, region, circuits held, upcoming all-to-alls, decision.
-type Record = (u64, u32, PyHeld, Vec<PyUpcoming>, PyDecision);
+/// Every decision of a run, and the regions that they are for.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct RecordedDecisions {
+    regions: Vec<Py<PyRegion>>,
+    records: Vec<Py<RecordedDecision>>,
+}
 
-/// The regions and every decision for them.
-fn decision_log(decisions: Decisions) -> (Vec<PyRegion>, Vec<Record>) {
-    let record = |record: DecisionRecord| {
-        let held = PyHeld(Arc::new(record.held));
-        let upcoming = record.upcoming.into_iter().map(PyUpcoming).collect();
-        (record.time.0, record.region, held, upcoming, PyDecision(record.decision))
-    };
-    let regions = decisions.regions.into_iter().map(PyRegion).collect();
-    (regions, decisions.records.into_iter().map(record).collect())
+/// One decision, and what it started from.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct RecordedDecision {
+    time_ps: u64,
+    region: u32,
+    held: Py<PyHeld>,
+    upcoming: Vec<Py<PyUpcoming>>,
+    decision: Py<PyDecision>,
+}
+
+impl RecordedDecisions {
+    fn new(py: Python<'_>, decisions: Decisions) -> PyResult<Self> {
+        let regions = decisions.regions.into_iter().map(|region| Py::new(py, PyRegion(region)));
+        let record = |record| Py::new(py, RecordedDecision::new(py, record)?);
+        let records = decisions.records.into_iter().map(record);
+        Ok(Self {
+            regions: regions.collect::<PyResult<_>>()?,
+            records: records.collect::<PyResult<_>>()?,
+        })
+    }
+}
+
+impl RecordedDecision {
+    fn new(py: Python<'_>, record: DecisionRecord) -> PyResult<Self> {
+        let upcoming = record.upcoming.into_iter().map(|one| Py::new(py, PyUpcoming(one)));
+        Ok(Self {
+            time_ps: record.time.0,
+            region: record.region,
+            held: Py::new(py, PyHeld(Arc::new(record.held)))?,
+            upcoming: upcoming.collect::<PyResult<_>>()?,
+            decision: Py::new(py, PyDecision(record.decision))?,
+        })
+    }
 }
 
 /// `lightloom.simulate.CircuitUse`.

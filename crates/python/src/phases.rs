@@ -1,14 +1,21 @@
 //! Packets as the model of a run, and the book of phases of `lightloom.simulate`.
 
-use crate::execute::{Watcher, refuse};
+use crate::arrays::Given;
+use crate::errors::refuse;
 use crate::network::PyNetwork;
+use crate::watcher::Watcher;
 use lightloom_execute::{Network, PacketOptions, PhaseBook as Book, PhaseCount};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Transport; MTU and queue in bytes if others than the transport's; seed.
-type Packets = (String, Option<u32>, Option<u32>, u64);
+/// `lightloom.simulate.Packets`: what is none is as the transport's reference has it.
+#[derive(FromPyObject)]
+pub(crate) struct Packets {
+    transport: String,
+    mtu_bytes: Option<u32>,
+    queue_bytes: Option<u32>,
+    seed: u64,
+}
 
 /// What a run is asked to be other than fluid flows.
 #[derive(FromPyObject)]
@@ -16,7 +23,7 @@ pub(crate) enum PacketModel<'py> {
     /// Flows stretched by phases.
     Phases(PyRef<'py, PhaseBook>),
     /// Packets throughout.
-    Packets(Packets),
+    Packets(Given<Packets>),
 }
 
 /// The same, without the interpreter.
@@ -32,7 +39,7 @@ impl PacketModel<'_> {
     pub(crate) fn of(self, network: &Network) -> PyResult<ReadModel> {
         Ok(match self {
             Self::Phases(phases) => ReadModel::Phases(Arc::clone(&phases.book)),
-            Self::Packets(packets) => ReadModel::Packets(read_packets(packets, network)?),
+            Self::Packets(Given(packets)) => ReadModel::Packets(packets.options(network)?),
         })
     }
 }
@@ -61,17 +68,20 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read_packets((name, mtu, queue, seed): Packets, network: &Network) -> PyResult<PacketOptions> {
-    let mut options =
-        PacketOptions::new(&name, network.extent()).map_err(|error| refuse(error.into()))?;
-    options.config.seed = seed;
-    if let Some(mtu) = mtu {
-        options.config.mtu = mtu;
+impl Packets {
+    /// For a network.
+    fn options(self, network: &Network) -> PyResult<PacketOptions> {
+        let options = PacketOptions::new(&self.transport, network.extent());
+        let mut options = options.map_err(|error| refuse(error.into()))?;
+        options.config.seed = self.seed;
+        if let Some(mtu) = self.mtu_bytes {
+            options.config.mtu = mtu;
+        }
+        if let Some(queue) = self.queue_bytes {
+            options.config.queue_bytes = queue;
+        }
+        Ok(options)
     }
-    if let Some(queue) = queue {
-        options.config.queue_bytes = queue;
-    }
-    Ok(options)
 }
 
 /// The phases of steps on one network; see `lightloom.simulate.Phases`.
@@ -85,12 +95,12 @@ impl PhaseBook {
     #[new]
     fn new(
         network: PyNetwork,
-        packets: Packets,
+        packets: Given<Packets>,
         sample: Option<usize>,
         purposes: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let PyNetwork(network) = network;
-        let options = read_packets(packets, &network)?;
+        let options = packets.0.options(&network)?;
         let mut book = Book::new(&network, &options, sample).map_err(refuse)?;
         if let Some(names) = purposes {
             book.choose(names);
@@ -116,7 +126,7 @@ impl PhaseBook {
     /// Simulates what is pending.
     fn simulate(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         let (_, hops) = self.pending(py);
-        let mut watcher = Watcher { progress, total: hops.max(1), error: None };
+        let mut watcher = Watcher::new(progress, hops);
         let result = py.detach(|| lock(&self.book).simulate(&mut watcher));
         match watcher.error {
             Some(error) => Err(error),
@@ -124,25 +134,41 @@ impl PhaseBook {
         }
     }
 
-    /// What is known, by purpose.
-    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counts: Vec<(String, PhaseCount)> = py.detach(|| {
+    /// What is known of each purpose.
+    fn counts(&self, py: Python<'_>) -> Vec<PurposePhases> {
+        py.detach(|| {
             let book = lock(&self.book);
-            book.counts().map(|(name, count)| (name.to_string(), *count)).collect()
-        });
-        let given = PyDict::new(py);
-        for (name, count) in counts {
-            let row = PyDict::new(py);
-            row.set_item("distinct", count.distinct)?;
-            row.set_item("simulated", count.simulated)?;
-            row.set_item("size_bytes", count.bytes)?;
-            row.set_item("simulated_bytes", count.simulated_bytes)?;
-            row.set_item("mean", count.mean())?;
-            row.set_item("minimum", count.minimum)?;
-            row.set_item("maximum", count.maximum)?;
-            row.set_item("packet_hops", count.packet_hops)?;
-            given.set_item(name, row)?;
+            book.counts().map(|(name, count)| PurposePhases::new(name, count)).collect()
+        })
+    }
+}
+
+/// What is known of the phases of one purpose: `lightloom.simulate.PhaseCount`.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct PurposePhases {
+    purpose: String,
+    distinct: u64,
+    simulated: u64,
+    size_bytes: u64,
+    simulated_bytes: u64,
+    mean: f64,
+    minimum: f64,
+    maximum: f64,
+    packet_hops: u64,
+}
+
+impl PurposePhases {
+    fn new(purpose: &str, count: &PhaseCount) -> Self {
+        Self {
+            purpose: purpose.to_string(),
+            distinct: count.distinct,
+            simulated: count.simulated,
+            size_bytes: count.bytes,
+            simulated_bytes: count.simulated_bytes,
+            mean: count.mean(),
+            minimum: count.minimum,
+            maximum: count.maximum,
+            packet_hops: count.packet_hops,
         }
-        Ok(given)
     }
 }

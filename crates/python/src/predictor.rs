@@ -6,12 +6,25 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// Layer, index in its order, and token copies, members x members, flat.
-type PyObservation<'py> = (u16, usize, Bound<'py, PyArray1<u64>>);
+/// The demand of a first all-to-all that is over; token copies, members x members, flat.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct SeenDemand {
+    layer: u16,
+    /// Its index in the order of the layer.
+    index: usize,
+    tokens: Py<PyArray1<u64>>,
+}
 
-/// Group and layer to predict, its index in the order of the layer, and what was seen since the
-/// last call.
-type PyRequest<'py> = (u32, u16, usize, Vec<PyObservation<'py>>);
+/// What is to be predicted.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct PredictionRequest {
+    group: u32,
+    layer: u16,
+    /// Its index in the order of the layer.
+    index: usize,
+    /// What the group has seen since the last call.
+    seen: Vec<Py<SeenDemand>>,
+}
 
 /// Asks a function for predictions; it returns a flat matrix for each request, or nothing.
 ///
@@ -32,11 +45,11 @@ impl PredictorFunction {
     }
 
     /// What a group has seen of the layers that were to be predicted so far.
-    fn observations<'py>(
+    fn observations(
         &mut self,
-        py: Python<'py>,
+        py: Python<'_>,
         history: &dyn History,
-    ) -> Vec<PyObservation<'py>> {
+    ) -> PyResult<Vec<Py<SeenDemand>>> {
         let group = history.group();
         self.handed.entry((group, history.layer())).or_default();
         let mut found = Vec::new();
@@ -45,11 +58,12 @@ impl PredictorFunction {
             let seen = history.seen(layer);
             for index in *handed..seen {
                 history.demand_of(layer, index, &mut demand);
-                found.push((layer, index, PyArray1::from_slice(py, &demand)));
+                let tokens = PyArray1::from_slice(py, &demand).unbind();
+                found.push(Py::new(py, SeenDemand { layer, index, tokens })?);
             }
             *handed = seen;
         }
-        found
+        Ok(found)
     }
 }
 
@@ -61,14 +75,12 @@ impl DemandPredictor for PredictorFunction {
     fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
         let found = Python::attach(|py| {
             py.check_signals()?;
-            let requests: Vec<PyRequest<'_>> = histories
-                .iter()
-                .map(|history| {
-                    let (group, layer) = (history.group(), history.layer());
-                    let observed = self.observations(py, *history);
-                    (group, layer, history.seen(layer), observed)
-                })
-                .collect();
+            let request = |history: &&dyn History| {
+                let (group, layer) = (history.group(), history.layer());
+                let seen = self.observations(py, *history)?;
+                Ok(PredictionRequest { group, layer, index: history.seen(layer), seen })
+            };
+            let requests = histories.iter().map(request).collect::<PyResult<Vec<_>>>()?;
             let found: Vec<Option<PyReadonlyArray1<'_, u64>>> =
                 self.function.bind(py).call1((requests,))?.extract()?;
             Ok(found.iter().map(|one| one.as_ref().map(|d| d.as_array().to_vec())).collect())

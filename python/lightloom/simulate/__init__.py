@@ -1,7 +1,8 @@
 """Simulation of a training step: one call, task graph and network in, :class:`Run` out."""
 
 from lightloom.simulate.decisions import DecisionLog, DecisionRecord
-from lightloom.simulate.packets import Packets, PhaseCount, Phases
+from lightloom.simulate.packet_options import Packets
+from lightloom.simulate.packets import PhaseCount, Phases
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorFactory
 from lightloom.simulate.result import (

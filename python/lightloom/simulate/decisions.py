@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from lightloom import _core
 from lightloom.fabric.network import Ocs
@@ -77,13 +76,12 @@ class DecisionLog:
             The custom allocator of the run, if it had one.
         """
         values, ocs = self._regions[region], self.ocs
-        nics, eps_nics, servers, planes = values.failures
-        staging, chunk_bytes, latency_ps, memory = values.relay_cost
+        failed, charges = values.failures, values.relay_cost
         cost = RelayCost(
-            float("inf") if staging is None else staging / 1e9,
-            chunk_bytes,
-            latency_ps / PS_PER_S,
-            memory,
+            float("inf") if charges.staging_bps is None else charges.staging_bps / 1e9,
+            charges.chunk_bytes,
+            charges.chunk_latency_ps / PS_PER_S,
+            charges.memory_limit_bytes,
         )
         return Decider(
             len(values.ports),
@@ -93,7 +91,7 @@ class DecisionLog:
                 eps_gbps=values.eps_bps / 1e9,
                 split=ocs.split,
                 allowed=values.allowed,
-                failed=Failures(nics, eps_nics, servers, planes),
+                failed=Failures(failed.nics, failed.eps_nics, failed.servers, failed.planes),
                 eps_nics=values.eps_nics,
             ),
             policy=Policy(ocs.allocator, ocs.reconfigure, None if ocs.relaying is None else cost),
@@ -110,13 +108,18 @@ class DecisionLog:
         )
 
 
-def decision_log(raw: Any, ocs: Ocs | None) -> DecisionLog | None:
+def decision_log(recorded: _core.RecordedDecisions | None, ocs: Ocs | None) -> DecisionLog | None:
     """Convert what the core recorded; ``None`` if nothing was recorded."""
-    if raw is None or ocs is None:
+    if recorded is None or ocs is None:
         return None
-    regions, rows = raw
     records = tuple(
-        DecisionRecord(time_ps / PS_PER_S, region, held, tuple(upcoming), decision)
-        for time_ps, region, held, upcoming, decision in rows
+        DecisionRecord(
+            record.time_ps / PS_PER_S,
+            record.region,
+            record.held,
+            tuple(record.upcoming),
+            record.decision,
+        )
+        for record in recorded.records
     )
-    return DecisionLog(records, ocs, tuple(regions))
+    return DecisionLog(records, ocs, tuple(recorded.regions))

@@ -1,4 +1,4 @@
-"""Packets as the network model of a step: the whole step, or its communication phases."""
+"""Communication phases of steps as packets."""
 
 from __future__ import annotations
 
@@ -9,40 +9,11 @@ from lightloom import _core
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
 from lightloom.simulate.core_errors import core_errors
+from lightloom.simulate.packet_options import Packets
 from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner
 from lightloom.workload.task_graph import TaskGraph
-
-
-@dataclass(frozen=True)
-class Packets:
-    """How packets are sent.
-
-    Attributes
-    ----------
-    transport
-        ``ideal`` (line rate, endless queues), ``roce``, ``dctcp``, ... with the sizes, queues and
-        thresholds that its reference has.
-    mtu_bytes
-        Payload of a full packet, if another than the transport's.
-    queue_bytes
-        Data that a port queues, if another than the transport's.
-    seed
-        Of the hashes that spread flows over paths, and of random choices in queues.
-    full
-        Whether a whole step may run as packets whatever its size.
-    """
-
-    transport: str = "dctcp"
-    mtu_bytes: int | None = None
-    queue_bytes: int | None = None
-    seed: int = 1
-    full: bool = False
-
-    def plain(self) -> tuple[str, int | None, int | None, int]:
-        """Return what the core takes."""
-        return (self.transport, self.mtu_bytes, self.queue_bytes, self.seed)
 
 
 @dataclass(frozen=True)
@@ -102,7 +73,7 @@ class Phases:
     ) -> None:
         names = None if purposes is None else list(purposes)
         with core_errors():
-            self.book = _core.PhaseBook(network, packets.plain(), sample, names)
+            self.book = _core.PhaseBook(network, packets, sample, names)
 
     @property
     def mtu_bytes(self) -> int:
@@ -140,5 +111,17 @@ class Phases:
 
     def counts(self) -> dict[str, PhaseCount]:
         """What is known, by purpose, of the purposes that were met."""
-        counts = {name: PhaseCount(**row) for name, row in self.book.counts().items()}
-        return {name: count for name, count in counts.items() if count.distinct}
+        return {
+            row.purpose: PhaseCount(
+                distinct=row.distinct,
+                simulated=row.simulated,
+                size_bytes=row.size_bytes,
+                simulated_bytes=row.simulated_bytes,
+                mean=row.mean,
+                minimum=row.minimum,
+                maximum=row.maximum,
+                packet_hops=row.packet_hops,
+            )
+            for row in self.book.counts()
+            if row.distinct
+        }

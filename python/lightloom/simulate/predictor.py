@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import _core
 from lightloom.demand.predictors import DemandPredictor, make_predictor
 from lightloom.errors import InputError
 
@@ -21,10 +22,6 @@ from lightloom.errors import InputError
 PredictorFactory = Callable[[int], DemandPredictor]
 
 Tokens = npt.NDArray[np.uint64]
-#: layer, index in its order and token copies, flat
-Observation = tuple[int, int, Tokens]
-#: group, layer and index to predict, and what was seen since the last call
-PredictionRequest = tuple[int, int, int, list[Observation]]
 
 
 def factory_of(predictor: str | PredictorFactory) -> PredictorFactory:
@@ -89,22 +86,20 @@ class PredictorCallback:
         self._groups: dict[int, _Group] = {}
         self.raised: BaseException | None = None
 
-    def __call__(self, requests: list[PredictionRequest]) -> list[Tokens | None]:
+    def __call__(self, requests: list[_core.PredictionRequest]) -> list[Tokens | None]:
         """Return the token copies of each request, flat, or nothing."""
         try:
-            return [self._predict(*request) for request in requests]
+            return [self._predict(request) for request in requests]
         except BaseException as error:
             self.raised = error
             raise
 
-    def _predict(
-        self, group: int, layer: int, index: int, observed: list[Observation]
-    ) -> Tokens | None:
-        for seen_layer, seen_index, tokens in observed:
-            members = round(len(tokens) ** 0.5)
-            if group not in self._groups:
-                self._groups[group] = _Group(self._factory(members))
-            square = tokens.reshape(members, members)
-            self._groups[group].observe(seen_layer, seen_index, square)
-        state = self._groups.get(group)
-        return None if state is None else state.predict(layer, index)
+    def _predict(self, request: _core.PredictionRequest) -> Tokens | None:
+        for seen in request.seen:
+            members = round(len(seen.tokens) ** 0.5)
+            if request.group not in self._groups:
+                self._groups[request.group] = _Group(self._factory(members))
+            square = seen.tokens.reshape(members, members)
+            self._groups[request.group].observe(seen.layer, seen.index, square)
+        state = self._groups.get(request.group)
+        return None if state is None else state.predict(request.layer, request.index)

@@ -18,7 +18,8 @@ from typing import Literal
 from lightloom.errors import InputError
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
-from lightloom.simulate.packets import Packets, Phases
+from lightloom.simulate.packet_options import Packets
+from lightloom.simulate.packets import Phases
 from lightloom.simulate.plugins import BUILT_IN, Plugins
 from lightloom.simulate.result import Run
 from lightloom.simulate.step import StepRunner
@@ -83,7 +84,7 @@ def simulate(
         raise InputError(f"network_model = {network_model!r}: expected 'flow' or 'packet'")
     if not packets.full:
         _check_size(step, packets)
-    return step.run(packets.plain(), progress)
+    return step.run(packets, progress)
 
 
 def record_decisions(

@@ -10,8 +10,10 @@ from lightloom.fabric.network import Network, Ocs
 from lightloom.progress import Progress
 from lightloom.schedule import AllocatorCallback
 from lightloom.simulate.core_errors import core_errors
+from lightloom.simulate.packet_options import Packets
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorCallback, factory_of
+from lightloom.simulate.requests import StepCallbacks, StepOptions
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
 
@@ -29,7 +31,7 @@ class StepRunner:
 
     def run(
         self,
-        model: _core.PhaseBook | tuple[str, int | None, int | None, int] | None,
+        model: _core.PhaseBook | Packets | None,
         progress: Progress | None,
     ) -> Run:
         """Simulate it once, with fluid flows or with ``model``."""
@@ -38,13 +40,13 @@ class StepRunner:
             allocator = AllocatorCallback(self.plugins.allocator)
         if self.plugins.predictor is not None:
             predictor = PredictorCallback(factory_of(self.plugins.predictor))
-        options = {
-            "timeline_workers": [int(worker) for worker in self.timeline_workers],
-            "share_equal_work": self.share_equal_work,
-            "predictor": predictor,
-            "record_decisions": self.record_decisions,
-        }
+        options = StepOptions(
+            [int(worker) for worker in self.timeline_workers],
+            self.share_equal_work,
+            self.record_decisions,
+        )
+        callbacks = StepCallbacks(progress, allocator, predictor)
         with core_errors(allocator, predictor):
-            outcome = _core.execute(self.graph, self.network, options, progress, allocator, model)
+            outcome = _core.execute(self.graph, self.network, options, callbacks, model)
         name = None if allocator is None else allocator.name
         return run_of(outcome, name, self.network.part(Ocs))

@@ -2,10 +2,12 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 and map_err hand over by value")]
 
+mod errors;
 mod network;
 mod settings;
 
 use crate::arrays::Given;
+use errors::{PacketsStuck, refuse};
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
@@ -14,16 +16,13 @@ use lightloom_packetsim::{
 };
 use network::{CircuitColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
+use settings::PacketTables;
+
 use pyo3::IntoPyObjectExt;
-use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::{Duration as WallTime, Instant};
-
-create_exception!(_core, PacketsStuck, PyRuntimeError, "Flows that will never finish.");
 
 /// How often progress is reported, at most.
 const REPORT_EVERY: WallTime = WallTime::from_millis(50);
@@ -41,8 +40,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The parameters of a transport and of the network of its reference, for links of a rate.
 #[pyfunction]
-fn packet_profile<'py>(py: Python<'py>, name: &str, rate_bps: u64) -> PyResult<Bound<'py, PyDict>> {
-    settings::write(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
+fn packet_profile<'py>(py: Python<'py>, name: &str, rate_bps: u64) -> PyResult<PacketTables<'py>> {
+    PacketTables::new(py, profile(name, Rate(rate_bps)).map_err(refuse)?)
 }
 
 /// The names of the nodes of a network, hosts first, and the ends of its links.
@@ -81,7 +80,7 @@ struct RunRequest {
 fn packet_simulate(
     py: Python<'_>,
     network: Given<PacketTopologyRequest>,
-    tables: &Bound<'_, PyDict>,
+    tables: Given<PacketTables<'_>>,
     flows: Given<FlowColumns>,
     circuits: Option<Given<CircuitColumns>>,
     run: Given<RunRequest>,
@@ -89,7 +88,7 @@ fn packet_simulate(
 ) -> PyResult<PacketReport> {
     let (Given(network), Given(options)) = (network, run);
     let reference = profile(&options.transport, network.rate()).map_err(refuse)?;
-    let (mut config, transport) = settings::read(tables, reference)?;
+    let (mut config, transport) = tables.0.of_profile(reference)?;
     config.seed = options.seed;
     let topology = network.build()?;
     let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
@@ -109,15 +108,6 @@ fn packet_simulate(
         return Err(error);
     }
     PacketReport::new(py, &scenario.topology, result.map_err(refuse)?)
-}
-
-fn refuse(error: PacketError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        PacketError::Invalid(_) => PyValueError::new_err(text),
-        PacketError::Stuck(_) => PacketsStuck::new_err(text),
-        PacketError::Interrupted(_) => PyKeyboardInterrupt::new_err(text),
-    }
 }
 
 /// Simulates without the interpreter; returns what a signal or the function raised as well.

@@ -1,6 +1,6 @@
 //! The network of a packet simulation: its topology, its flows and when its circuits are dark.
 
-use super::refuse;
+use super::errors::refuse;
 use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{

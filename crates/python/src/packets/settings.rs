@@ -1,196 +1,280 @@
-//! The parameters of a packet simulation by name: one list says how each is read and written.
+//! The parameters of a packet simulation: the fields of these tables are the keys of Python's.
+//!
+//! Times are in picoseconds, rates in bits per second and sizes in bytes, as the names say.
 
+use crate::arrays::Given;
+use crate::choices::Named;
 use lightloom_model::{Duration, Rate};
 use lightloom_packetsim::transport::dcqcn::DcqcnParameters;
 use lightloom_packetsim::transport::dctcp::DctcpParameters;
+use lightloom_packetsim::transport::eqds::EqdsParameters;
+use lightloom_packetsim::transport::ndp::NdpParameters;
 use lightloom_packetsim::{Config, Ecn, Marking, Overflow, Paths, Pfc, TransportKind};
-use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// One table of parameters, which are all written to it or all read from it.
-struct Table<'py> {
-    entries: Bound<'py, PyDict>,
-    is_read: bool,
-}
-
-impl<'py> Table<'py> {
-    fn at<T>(&self, key: &str, field: &mut T) -> PyResult<()>
-    where
-        T: Clone + IntoPyObjectExt<'py>,
-        T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-    {
-        if self.is_read {
-            *field = self.get(key)?.extract::<T>().map_err(|error| {
-                let error: PyErr = error.into();
-                PyValueError::new_err(format!("{key}: {error}"))
-            })?;
-            return Ok(());
-        }
-        self.entries.set_item(key, field.clone())
-    }
-
-    fn get(&self, key: &str) -> PyResult<Bound<'py, PyAny>> {
-        let entry = self.entries.get_item(key)?;
-        entry.ok_or_else(|| PyValueError::new_err(format!("the core was not given '{key}'")))
-    }
-
-    /// A span of time, by a key that ends in `_ps`.
-    fn time(&self, key: &str, field: &mut Duration) -> PyResult<()> {
-        self.at(key, &mut field.0)
-    }
-
-    /// A rate, by a key that ends in `_bps`.
-    fn rate(&self, key: &str, field: &mut Rate) -> PyResult<()> {
-        self.at(key, &mut field.0)
-    }
-
-    /// One of several words.
-    fn word<W: Copy + PartialEq>(
-        &self,
-        key: &str,
-        field: &mut W,
-        words: &[(&str, W)],
-    ) -> PyResult<()> {
-        let known = words.iter().find(|(_, value)| value == field);
-        let mut text = known.map_or(String::new(), |(name, _)| (*name).to_owned());
-        self.at(key, &mut text)?;
-        let chosen = words.iter().find(|(name, _)| **name == text);
-        let (_, value) = chosen.ok_or_else(|| {
-            let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-            PyValueError::new_err(format!("{key} = '{text}': expected one of {}", names.join(", ")))
-        })?;
-        *field = *value;
-        Ok(())
-    }
-
-    /// A table in this one.
-    fn part(&self, key: &str) -> PyResult<Self> {
-        let (py, is_read) = (self.entries.py(), self.is_read);
-        if is_read {
-            return Ok(Self { entries: self.get(key)?.cast_into::<PyDict>()?, is_read });
-        }
-        let entries = PyDict::new(py);
-        self.entries.set_item(key, &entries)?;
-        Ok(Self { entries, is_read })
-    }
-
-    /// A table in this one that may be absent; `begin` is what its parameters are before they are
-    /// read.
-    fn optional<T>(
-        &self,
-        key: &str,
-        field: &mut Option<T>,
-        begin: T,
-        visit: impl FnOnce(&Self, &mut T) -> PyResult<()>,
-    ) -> PyResult<()> {
-        let is_there = if self.is_read { !self.get(key)?.is_none() } else { field.is_some() };
-        if !is_there {
-            *field = None;
-            return self.entries.set_item(key, self.entries.py().None());
-        }
-        visit(&self.part(key)?, field.get_or_insert(begin))
-    }
-}
-
 /// All parameters of a run but its topology, its flows and its seed.
-fn visit(table: &Table<'_>, config: &mut Config, transport: &mut TransportKind) -> PyResult<()> {
-    let packet = table.part("packet")?;
-    packet.at("mtu_bytes", &mut config.mtu)?;
-    packet.at("header_bytes", &mut config.header)?;
-    packet.at("control_bytes", &mut config.control_bytes)?;
-    packet.at("full_tail", &mut config.full_tail)?;
-    let queue = table.part("queue")?;
-    queue.at("size_bytes", &mut config.queue_bytes)?;
-    queue.at("control_size_bytes", &mut config.control_queue_bytes)?;
-    queue.at("control_priority", &mut config.control_priority)?;
-    let overflows = [("drop", Overflow::Drop), ("trim", Overflow::Trim)];
-    queue.word("overflow", &mut config.overflow, &overflows)?;
-    let begin = Ecn { marking: Marking::Arrival, min_bytes: 0, max_bytes: 0, probability: 1.0 };
-    queue.optional("ecn", &mut config.ecn, begin, |ecn, field| {
-        ecn.at("min_bytes", &mut field.min_bytes)?;
-        ecn.at("max_bytes", &mut field.max_bytes)?;
-        ecn.at("probability", &mut field.probability)?;
-        let markings = [("arrival", Marking::Arrival), ("departure", Marking::Departure)];
-        ecn.word("marking", &mut field.marking, &markings)
-    })?;
-    let begin = Pfc { pause_bytes: 0, resume_bytes: 0 };
-    queue.optional("pfc", &mut config.pfc, begin, |pfc, field| {
-        pfc.at("pause_bytes", &mut field.pause_bytes)?;
-        pfc.at("resume_bytes", &mut field.resume_bytes)
-    })?;
-    let transport_table = table.part("transport")?;
-    visit_paths(&transport_table, &mut config.paths)?;
-    visit_transport(&transport_table, transport)
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct PacketTables<'py> {
+    packet: PacketTable,
+    queue: QueueTable,
+    /// Its fields are those of the transport.
+    transport: Bound<'py, PyAny>,
 }
 
-/// Transports that spray say over how many paths; others take one path per flow.
-fn visit_paths(table: &Table<'_>, paths: &mut Paths) -> PyResult<()> {
-    match paths {
-        Paths::Ecmp => Ok(()),
-        Paths::Spray(paths) => table.at("paths", paths),
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct PacketTable {
+    mtu_bytes: u32,
+    header_bytes: u32,
+    control_bytes: u32,
+    full_tail: bool,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct QueueTable {
+    size_bytes: u32,
+    control_size_bytes: u32,
+    control_priority: bool,
+    overflow: Named<Overflow>,
+    ecn: Option<EcnTable>,
+    pfc: Option<PfcTable>,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct EcnTable {
+    min_bytes: u32,
+    max_bytes: u32,
+    probability: f64,
+    marking: Named<Marking>,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct PfcTable {
+    pause_bytes: u32,
+    resume_bytes: u32,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct DctcpTable {
+    initial_window: u32,
+    initial_threshold: u32,
+    gain: f32,
+    initial_alpha: f32,
+    min_timeout_ps: u64,
+    timer_tick_ps: u64,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct DcqcnTable {
+    cnp_interval_ps: u64,
+    cut_interval_ps: u64,
+    alpha_interval_ps: u64,
+    gain: f64,
+    increase_interval_ps: u64,
+    increase_bytes: u64,
+    recovery_stages: u32,
+    additive_bps: u64,
+    hyper_bps: u64,
+    minimum_bps: u64,
+    clamp_target: bool,
+    timeout_ps: u64,
+}
+
+/// Of NDP and EQDS, which spray.
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct PulledTable {
+    paths: u16,
+    window: u32,
+    pull_percent: u32,
+    timeout_ps: u64,
+}
+
+impl<'py> PacketTables<'py> {
+    /// Those of a profile.
+    pub(super) fn new(
+        py: Python<'py>,
+        (config, transport): (Config, TransportKind),
+    ) -> PyResult<Self> {
+        let packet = PacketTable {
+            mtu_bytes: config.mtu,
+            header_bytes: config.header,
+            control_bytes: config.control_bytes,
+            full_tail: config.full_tail,
+        };
+        let queue = QueueTable {
+            size_bytes: config.queue_bytes,
+            control_size_bytes: config.control_queue_bytes,
+            control_priority: config.control_priority,
+            overflow: Named(config.overflow),
+            ecn: config.ecn.map(EcnTable::from),
+            pfc: config.pfc.map(PfcTable::from),
+        };
+        Ok(Self { packet, queue, transport: transport_table(py, &config, transport)? })
+    }
+
+    /// A profile with these parameters in the place of its own.
+    pub(super) fn of_profile(
+        self,
+        (config, transport): (Config, TransportKind),
+    ) -> PyResult<(Config, TransportKind)> {
+        let Self { packet, queue, transport: own } = self;
+        let mut config = Config {
+            mtu: packet.mtu_bytes,
+            header: packet.header_bytes,
+            full_tail: packet.full_tail,
+            control_bytes: packet.control_bytes,
+            control_priority: queue.control_priority,
+            queue_bytes: queue.size_bytes,
+            control_queue_bytes: queue.control_size_bytes,
+            overflow: queue.overflow.0,
+            ecn: queue.ecn.map(Ecn::from),
+            pfc: queue.pfc.map(Pfc::from),
+            ..config
+        };
+        let transport = match transport {
+            TransportKind::Ideal | TransportKind::Roce => transport,
+            TransportKind::Dctcp(known) => {
+                TransportKind::Dctcp(own.extract::<Given<DctcpTable>>()?.0.parameters(known))
+            }
+            TransportKind::Dcqcn(_) => {
+                TransportKind::Dcqcn(own.extract::<Given<DcqcnTable>>()?.0.into())
+            }
+            TransportKind::Ndp(_) => {
+                let PulledTable { paths, window, pull_percent, timeout_ps } =
+                    own.extract::<Given<PulledTable>>()?.0;
+                config.paths = Paths::Spray(paths);
+                let timeout = Duration(timeout_ps);
+                TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
+            }
+            TransportKind::Eqds(_) => {
+                let PulledTable { paths, window, pull_percent, timeout_ps } =
+                    own.extract::<Given<PulledTable>>()?.0;
+                config.paths = Paths::Spray(paths);
+                let timeout = Duration(timeout_ps);
+                TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout })
+            }
+        };
+        Ok((config, transport))
     }
 }
 
-fn visit_transport(table: &Table<'_>, transport: &mut TransportKind) -> PyResult<()> {
-    match transport {
-        TransportKind::Ideal | TransportKind::Roce => Ok(()),
-        TransportKind::Dctcp(own) => visit_dctcp(table, own),
-        TransportKind::Dcqcn(own) => visit_dcqcn(table, own),
-        TransportKind::Ndp(own) => {
-            table.at("window", &mut own.window)?;
-            table.at("pull_percent", &mut own.pull_percent)?;
-            table.time("timeout_ps", &mut own.timeout)
+/// The parameters of the transport itself.
+fn transport_table<'py>(
+    py: Python<'py>,
+    config: &Config,
+    transport: TransportKind,
+) -> PyResult<Bound<'py, PyAny>> {
+    let paths = match config.paths {
+        Paths::Ecmp => 1,
+        Paths::Spray(paths) => paths,
+    };
+    let table = match transport {
+        TransportKind::Ideal | TransportKind::Roce => PyDict::new(py),
+        TransportKind::Dctcp(own) => DctcpTable::from(own).into_pyobject(py)?,
+        TransportKind::Dcqcn(own) => DcqcnTable::from(own).into_pyobject(py)?,
+        TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
+        | TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout }) => {
+            let timeout_ps = timeout.0;
+            PulledTable { paths, window, pull_percent, timeout_ps }.into_pyobject(py)?
         }
-        TransportKind::Eqds(own) => {
-            table.at("window", &mut own.window)?;
-            table.at("pull_percent", &mut own.pull_percent)?;
-            table.time("timeout_ps", &mut own.timeout)
+    };
+    Ok(table.into_any())
+}
+
+impl From<Ecn> for EcnTable {
+    fn from(Ecn { marking, min_bytes, max_bytes, probability }: Ecn) -> Self {
+        Self { min_bytes, max_bytes, probability, marking: Named(marking) }
+    }
+}
+
+impl From<EcnTable> for Ecn {
+    fn from(EcnTable { min_bytes, max_bytes, probability, marking }: EcnTable) -> Self {
+        Self { marking: marking.0, min_bytes, max_bytes, probability }
+    }
+}
+
+impl From<Pfc> for PfcTable {
+    fn from(Pfc { pause_bytes, resume_bytes }: Pfc) -> Self {
+        Self { pause_bytes, resume_bytes }
+    }
+}
+
+impl From<PfcTable> for Pfc {
+    fn from(PfcTable { pause_bytes, resume_bytes }: PfcTable) -> Self {
+        Self { pause_bytes, resume_bytes }
+    }
+}
+
+impl From<DctcpParameters> for DctcpTable {
+    fn from(own: DctcpParameters) -> Self {
+        Self {
+            initial_window: own.initial_window,
+            initial_threshold: own.initial_threshold,
+            gain: own.gain,
+            initial_alpha: own.initial_alpha,
+            min_timeout_ps: own.min_timeout.0,
+            timer_tick_ps: own.timer_tick.0,
         }
     }
 }
 
-fn visit_dctcp(table: &Table<'_>, own: &mut DctcpParameters) -> PyResult<()> {
-    table.at("initial_window", &mut own.initial_window)?;
-    table.at("initial_threshold", &mut own.initial_threshold)?;
-    table.at("gain", &mut own.gain)?;
-    table.at("initial_alpha", &mut own.initial_alpha)?;
-    table.time("min_timeout_ps", &mut own.min_timeout)?;
-    table.time("timer_tick_ps", &mut own.timer_tick)
+impl DctcpTable {
+    /// With what Python does not choose as it is `known`.
+    fn parameters(self, known: DctcpParameters) -> DctcpParameters {
+        DctcpParameters {
+            initial_window: self.initial_window,
+            initial_threshold: self.initial_threshold,
+            gain: self.gain,
+            initial_alpha: self.initial_alpha,
+            min_timeout: Duration(self.min_timeout_ps),
+            timer_tick: Duration(self.timer_tick_ps),
+            ..known
+        }
+    }
 }
 
-fn visit_dcqcn(table: &Table<'_>, own: &mut DcqcnParameters) -> PyResult<()> {
-    table.time("cnp_interval_ps", &mut own.cnp_interval)?;
-    table.time("cut_interval_ps", &mut own.cut_interval)?;
-    table.time("alpha_interval_ps", &mut own.alpha_interval)?;
-    table.at("gain", &mut own.gain)?;
-    table.time("increase_interval_ps", &mut own.increase_interval)?;
-    table.at("increase_bytes", &mut own.increase_bytes)?;
-    table.at("recovery_stages", &mut own.recovery_stages)?;
-    table.rate("additive_bps", &mut own.additive)?;
-    table.rate("hyper_bps", &mut own.hyper)?;
-    table.rate("minimum_bps", &mut own.minimum)?;
-    table.at("clamp_target", &mut own.clamp_target)?;
-    table.time("timeout_ps", &mut own.timeout)
+impl From<DcqcnParameters> for DcqcnTable {
+    fn from(own: DcqcnParameters) -> Self {
+        Self {
+            cnp_interval_ps: own.cnp_interval.0,
+            cut_interval_ps: own.cut_interval.0,
+            alpha_interval_ps: own.alpha_interval.0,
+            gain: own.gain,
+            increase_interval_ps: own.increase_interval.0,
+            increase_bytes: own.increase_bytes,
+            recovery_stages: own.recovery_stages,
+            additive_bps: own.additive.0,
+            hyper_bps: own.hyper.0,
+            minimum_bps: own.minimum.0,
+            clamp_target: own.clamp_target,
+            timeout_ps: own.timeout.0,
+        }
+    }
 }
 
-/// The parameters of a transport's profile, as tables.
-pub(super) fn write(
-    py: Python<'_>,
-    (mut config, mut transport): (Config, TransportKind),
-) -> PyResult<Bound<'_, PyDict>> {
-    let table = Table { entries: PyDict::new(py), is_read: false };
-    visit(&table, &mut config, &mut transport)?;
-    Ok(table.entries)
-}
-
-/// A profile with the parameters of the tables, which have all of them.
-pub(super) fn read(
-    tables: &Bound<'_, PyDict>,
-    (mut config, mut transport): (Config, TransportKind),
-) -> PyResult<(Config, TransportKind)> {
-    let table = Table { entries: tables.clone(), is_read: true };
-    visit(&table, &mut config, &mut transport)?;
-    Ok((config, transport))
+impl From<DcqcnTable> for DcqcnParameters {
+    fn from(table: DcqcnTable) -> Self {
+        Self {
+            cnp_interval: Duration(table.cnp_interval_ps),
+            cut_interval: Duration(table.cut_interval_ps),
+            alpha_interval: Duration(table.alpha_interval_ps),
+            gain: table.gain,
+            increase_interval: Duration(table.increase_interval_ps),
+            increase_bytes: table.increase_bytes,
+            recovery_stages: table.recovery_stages,
+            additive: Rate(table.additive_bps),
+            hyper: Rate(table.hyper_bps),
+            minimum: Rate(table.minimum_bps),
+            clamp_target: table.clamp_target,
+            timeout: Duration(table.timeout_ps),
+        }
+    }
 }

@@ -12,7 +12,7 @@ use lightloom_schedule::coloring::{
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use super::{signed, unsigned};
+use super::indices::{signed, unsigned};
 use crate::arrays::{Column, Given, Matrix, refuse};
 
 const _: () = assert!(NONE.cast_signed() == -1);

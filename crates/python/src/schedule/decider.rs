@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, TryLockError};
 /// Adds the classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegion>()?;
+    module.add_class::<RegionFailures>()?;
+    module.add_class::<RegionRelayCost>()?;
     module.add_class::<PyHeld>()?;
     module.add_class::<PyUpcoming>()?;
     module.add_class::<PyDecision>()?;
@@ -28,7 +30,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// `lightloom.schedule.Failures`.
 #[derive(FromPyObject)]
-pub struct PyFailures {
+pub(crate) struct PyFailures {
     nics: Vec<(u32, u32)>,
     eps_nics: Vec<(u32, u32)>,
     servers: Vec<u32>,
@@ -115,21 +117,42 @@ impl PyRegion {
         self.0.eps_nics
     }
 
-    /// Staging bits per second, chunk bytes, picoseconds per chunk, bytes of memory.
+    /// What relaying costs.
     #[getter]
-    fn relay_cost(&self) -> (Option<u64>, u64, u64, Option<u64>) {
+    fn relay_cost(&self) -> RegionRelayCost {
         let cost = self.0.relay_cost;
-        let staging = cost.staging_rate.map(|rate| rate.0);
-        (staging, cost.chunk_bytes, cost.chunk_latency.0, cost.memory_limit)
+        RegionRelayCost {
+            staging_bps: cost.staging_rate.map(|rate| rate.0),
+            chunk_bytes: cost.chunk_bytes,
+            chunk_latency_ps: cost.chunk_latency.0,
+            memory_limit_bytes: cost.memory_limit,
+        }
     }
 
-    /// Failed optical NICs, EPS NICs, servers and planes.
+    /// What has failed of its servers.
     #[getter]
-    #[expect(clippy::type_complexity, reason = "four lists")]
-    fn failures(&self) -> (Vec<(u32, u32)>, Vec<(u32, u32)>, Vec<u32>, Vec<u32>) {
+    fn failures(&self) -> RegionFailures {
         let Failures { nics, eps_nics, servers, planes } = self.0.failures.clone();
-        (nics, eps_nics, servers, planes)
+        RegionFailures { nics, eps_nics, servers, planes }
     }
+}
+
+/// `lightloom.schedule.requests.RelayCharges` of a region.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct RegionRelayCost {
+    staging_bps: Option<u64>,
+    chunk_bytes: u64,
+    chunk_latency_ps: u64,
+    memory_limit_bytes: Option<u64>,
+}
+
+/// `lightloom.schedule.Failures` of a region.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct RegionFailures {
+    nics: Vec<(u32, u32)>,
+    eps_nics: Vec<(u32, u32)>,
+    servers: Vec<u32>,
+    planes: Vec<u32>,
 }
 
 /// The circuits that a region has.

@@ -11,7 +11,7 @@ use lightloom_schedule::matching::{
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use super::{signed, unsigned};
+use super::indices::{signed, unsigned};
 use crate::arrays::{Column, Given, Matrix, refuse};
 
 const _: () = assert!(NONE.cast_signed() == -1);

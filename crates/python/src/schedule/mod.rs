@@ -3,16 +3,14 @@
 mod allocation;
 mod coloring;
 pub(crate) mod decider;
+mod indices;
 mod matching;
 mod permutation;
 mod relay;
 mod systems;
 mod topoopt;
 
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-
-use crate::arrays::Column;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -24,14 +22,4 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     relay::register(module)?;
     systems::register(module)?;
     topoopt::register(module)
-}
-
-/// Indices, or -1 for none, from Python: the bits of -1 are those of `NONE` in the crate.
-fn unsigned(Column(values): &Column<i32>) -> Vec<u32> {
-    values.iter().map(|value| value.cast_unsigned()).collect()
-}
-
-/// Indices, or -1 for none, to Python.
-fn signed(py: Python<'_>, values: Vec<u32>) -> Py<PyArray1<i32>> {
-    values.into_iter().map(u32::cast_signed).collect::<Vec<i32>>().into_pyarray(py).unbind()
 }
