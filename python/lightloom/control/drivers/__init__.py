@@ -1,0 +1,1 @@
+"""Drivers of optical circuit switches, one file per switch and protocol."""

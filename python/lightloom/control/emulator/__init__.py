@@ -1,0 +1,1 @@
+"""An emulated optical circuit switch, with the protocols that real ones speak."""
