@@ -253,6 +253,8 @@ class SwitchDescription:
     ports: Mapping[Port, PortSide]
     features: frozenset[SwitchFeature] = frozenset()
     software: str = ""
+    #: name that its operator gave it, empty if none
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +286,11 @@ class SwitchDriver(Protocol):
         """Connect, log in and return what the switch says of itself; also after a failure."""
         ...
 
-    async def read_back(self) -> Readback:
-        """Return all cross-connects and ports; changes nothing."""
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all cross-connects, and all ports unless they are not needed; change nothing.
+
+        Leaving out the ports saves requests where each of their properties needs one.
+        """
         ...
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:

@@ -1,0 +1,81 @@
+"""Which driver speaks to a switch, by the scheme of its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lightloom.control.drivers.options import (
+    DriverSettings,
+    SwitchAddress,
+    parse_switch_url,
+    settings_from,
+)
+from lightloom.control.switch import Credentials, SwitchDriver
+from lightloom.errors import InputError, expected_one_of
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A kind of switch and protocol."""
+
+    summary: str
+    port: int
+    make: Callable[[SwitchAddress, DriverSettings], SwitchDriver]
+
+
+def _polatis_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.polatis_tl1 import PolatisTl1
+
+    return PolatisTl1(address, settings)
+
+
+def _polatis_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.polatis_tl1 import PolatisTl1
+
+    return PolatisTl1(address, settings, ssh=True)
+
+
+_SCHEMES = {
+    "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
+    "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
+}
+
+
+def schemes() -> dict[str, Scheme]:
+    """Return the kinds of switches and protocols that have a driver, by scheme."""
+    return dict(_SCHEMES)
+
+
+def open_driver(url: str, *, credentials: Credentials | None = None) -> SwitchDriver:
+    """Return the driver of a switch; it is not connected yet.
+
+    Parameters
+    ----------
+    url
+        Such as ``polatis+tl1://10.0.0.5:3082?reply_timeout_s=2``. The query sets fields of
+        :class:`~lightloom.control.drivers.options.DriverSettings`.
+    credentials
+        User and password; without them the driver does not log in.
+
+    Raises
+    ------
+    InputError
+        If the URL is malformed, its scheme unknown or a setting cannot be used.
+
+    Examples
+    --------
+    >>> from lightloom.control.drivers import open_driver
+    >>> from lightloom.control.switch import Credentials
+    >>> driver = open_driver("polatis+tl1://10.0.0.5", credentials=Credentials("admin", "secret"))
+    """
+    scheme, host, port, query = parse_switch_url(url)
+    known = _SCHEMES.get(scheme)
+    if known is None:
+        raise InputError(
+            f"switch URL: unknown scheme '{scheme}': {expected_one_of(scheme, _SCHEMES)}"
+        )
+    address = SwitchAddress(
+        host, known.port if port is None else port, credentials or Credentials()
+    )
+    return known.make(address, settings_from(query))

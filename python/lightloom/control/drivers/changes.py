@@ -1,0 +1,129 @@
+"""A change as a list of commands, and what the switch acknowledged for each circuit of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lightloom.control.switch import (
+    ChangeOperation,
+    CircuitResult,
+    CircuitState,
+    CrossConnect,
+    Port,
+    PortSide,
+    SwitchChange,
+    SwitchDeniedError,
+)
+from lightloom.errors import InputError, echo
+
+NOT_SENT = "not sent: an earlier command of the change was refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCommand:
+    """One command of a change.
+
+    Attributes
+    ----------
+    send
+        Sends it and returns when the switch has acknowledged it.
+    deletes, creates
+        The circuits of the change that it deletes, also by moving their ports, and creates.
+    """
+
+    send: Callable[[], Awaitable[object]]
+    deletes: tuple[CrossConnect, ...] = ()
+    creates: tuple[CrossConnect, ...] = ()
+
+
+def split_deletes(
+    change: SwitchChange, *, moves: bool
+) -> tuple[tuple[CrossConnect, ...], tuple[CrossConnect, ...]]:
+    """Divide the deletes of a change into those to command and those that a create implies.
+
+    A create implies the delete of every circuit whose ingress or egress port it takes, if the
+    switch moves circuits.
+    """
+    taken = {(c.ingress, "in") for c in change.creates} | {
+        (c.egress, "out") for c in change.creates
+    }
+    commanded: list[CrossConnect] = []
+    implied: list[CrossConnect] = []
+    for one in change.deletes:
+        is_implied = moves and ((one.ingress, "in") in taken or (one.egress, "out") in taken)
+        (implied if is_implied else commanded).append(one)
+    return tuple(commanded), tuple(implied)
+
+
+def in_batches(
+    cross_connects: Sequence[CrossConnect], max_pairs: int
+) -> Iterator[tuple[CrossConnect, ...]]:
+    """Yield at most ``max_pairs`` cross-connects at a time, all of them if it is 0."""
+    size = max_pairs or max(len(cross_connects), 1)
+    for start in range(0, len(cross_connects), size):
+        yield tuple(cross_connects[start : start + size])
+
+
+def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
+    """Check that a change names ports of the switch, on their sides, and creates on each once.
+
+    What a switch does otherwise is not documented, and a port's name becomes part of a command.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    for one in (*change.deletes, *change.creates):
+        for port, wrong in ((one.ingress, PortSide.EGRESS), (one.egress, PortSide.INGRESS)):
+            if port not in ports:
+                raise InputError(
+                    f"cross-connect {echo(str(one))}: the switch has no port {echo(port)}"
+                )
+            if ports[port] is wrong:
+                raise InputError(
+                    f"cross-connect {one}: port {port} is on the {wrong} side; "
+                    "expected an ingress and then an egress port"
+                )
+    for side in ([one.ingress for one in change.creates], [one.egress for one in change.creates]):
+        repeated = (
+            {port for port in side if side.count(port) > 1} if len(set(side)) < len(side) else ()
+        )
+        if repeated:
+            raise InputError(f"change: port {min(repeated)} has several circuits; expected one")
+
+
+async def run_commands(
+    change: SwitchChange, commands: Sequence[ChangeCommand]
+) -> tuple[CircuitResult, ...]:
+    """Send commands until one is refused; return a result per circuit, deletes first.
+
+    Raises
+    ------
+    SwitchError
+        If the state of the switch is unknown after a command.
+    """
+    refusal = dict.fromkeys((*change.deletes, *change.creates), ("", NOT_SENT))
+    done: set[tuple[ChangeOperation, CrossConnect]] = set()
+    for command in commands:
+        try:
+            await command.send()
+        except SwitchDeniedError as error:
+            circuits = (*command.deletes, *command.creates)
+            refusal |= dict.fromkeys(circuits, (error.code, error.text))
+            break
+        done |= {(ChangeOperation.DELETE, cross) for cross in command.deletes}
+        done |= {(ChangeOperation.CREATE, cross) for cross in command.creates}
+
+    def result(operation: ChangeOperation, cross: CrossConnect) -> CircuitResult:
+        if (operation, cross) not in done:
+            code, reason = refusal[cross]
+            return CircuitResult(cross, operation, CircuitState.INVALID, code, reason)
+        created = operation is ChangeOperation.CREATE
+        return CircuitResult(cross, operation, CircuitState.CONNECTED if created else None)
+
+    return (
+        *(result(ChangeOperation.DELETE, cross) for cross in change.deletes),
+        *(result(ChangeOperation.CREATE, cross) for cross in change.creates),
+    )

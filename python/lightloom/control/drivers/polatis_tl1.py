@@ -1,0 +1,313 @@
+"""Polatis switches by TL1, over TCP port 3082 or SSH port 6252.
+
+One session carries commands, one at a time, with reports silenced; :meth:`PolatisTl1.watch` opens
+a second one for reports. A change is at most two commands: ``DLT-PATCH`` for circuits whose ports
+both become free, then one ``ENT-PATCH`` with lists of ports, which moves circuits of busy ports.
+Ports are numbers, ingress 1 to N, egress N + 1 to N + M.
+
+Never met real hardware: everything here. The commands, their replies and error codes are those
+that public clients and tests of the vendor use. No source says whether a list of pairs is made as
+a whole or up to the first bad one, whether ``COMPLD`` means accepted or settled, how long a
+command may be, what a report looks like, or what becomes of the other port of a moved circuit
+(here: it is free). The caller therefore reads back. Reply code lines are accepted with any
+indentation, an acknowledgment (``IP``) extends the time-out, and ``max_pairs`` and ``moves`` of
+the settings cover switches that differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+
+from lightloom.control.drivers.changes import (
+    ChangeCommand,
+    check_change,
+    in_batches,
+    run_commands,
+    split_deletes,
+)
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress
+from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
+from lightloom.control.drivers.tl1 import Tl1Message, quote
+from lightloom.control.drivers.tl1_session import Tl1Session
+from lightloom.control.switch import (
+    CircuitResult,
+    CrossConnect,
+    LoginRefusedError,
+    Port,
+    PortSide,
+    PortState,
+    PortStatus,
+    Readback,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchDescription,
+    SwitchDisconnectedError,
+    SwitchError,
+    SwitchEvent,
+    SwitchEventKind,
+    SwitchFeature,
+    SwitchProtocolError,
+    UnsupportedCommandError,
+)
+from lightloom.errors import InputError, echo
+
+TCP_PORT = 3082
+SSH_PORT = 6252
+
+_PAIR = re.compile(r"(\d+),(\d+)")
+_SIZE = re.compile(r"SYSTEM:SIZE=(\d+)x(\d+)")
+_SERIAL = re.compile(r"\bSN=(\w+)")
+_SHUTTER = re.compile(r"(\d+):(OPEN|CLOSED)")
+_POWER = re.compile(r"(\d+):\s*([-+]?\d+(?:\.\d+)?)")
+_PORT_IN_TEXT = re.compile(r"\bport (\d+)\b", re.IGNORECASE)
+_FEATURES = {
+    SwitchFeature.LISTS,
+    SwitchFeature.POWER,
+    SwitchFeature.SHUTTERS,
+    SwitchFeature.EVENTS,
+}
+
+
+class PolatisTl1:
+    """Driver of one Polatis switch by TL1.
+
+    Parameters
+    ----------
+    address
+        Host, port, user and password.
+    settings
+        Time-outs and what the switch can do.
+    ssh
+        Whether the session runs inside SSH.
+    """
+
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings | None = None, *, ssh: bool = False
+    ) -> None:
+        self._address = address
+        self._settings = settings or DriverSettings()
+        self._ssh = ssh
+        self._session: Tl1Session | None = None
+        self._events: Tl1Session | None = None
+        self._description: SwitchDescription | None = None
+        self._monitors_power = True
+
+    async def connect(self) -> SwitchDescription:
+        """Connect, log in, silence reports on this session and return the switch's inventory."""
+        await self.close()
+        self._session = await self._log_in()
+        try:
+            await self._session.command("OPR-ARC-EQPT", "REPMGR", ":IND")
+            self._description = await self._describe(self._session)
+        except BaseException:
+            await self.close()
+            raise
+        if self._settings.keepalive_s:
+            self._session.keep_alive("RTRV-HDR", self._settings.keepalive_s)
+        return self._description
+
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all circuits and, on request, shutters and power of all ports."""
+        session, _ = self._connected()
+        circuits = frozenset(
+            CrossConnect(*_matched(_PAIR, row).groups())
+            for row in (await session.command("RTRV-PATCH")).rows
+        )
+        return Readback(circuits, ports=await self._ports(circuits) if ports else ())
+
+    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
+        """Delete and create circuits by lists; nothing is sent twice."""
+        session, description = self._connected()
+        check_change(change, description.ports)
+        commanded, implied = split_deletes(change, moves=self._settings.moves)
+        commands = [
+            ChangeCommand(_sender(session, "DLT-PATCH", _ports_of(batch)), deletes=batch)
+            for batch in in_batches(commanded, self._settings.max_pairs)
+        ]
+        for batch in in_batches(change.creates, self._settings.max_pairs):
+            taken = {port for one in batch for port in (one.ingress, one.egress)}
+            moved = tuple(one for one in implied if {one.ingress, one.egress} & taken)
+            implied = tuple(one for one in implied if one not in moved)
+            target = f"{_ports_of(batch)},{'&'.join(one.egress for one in batch)}"
+            commands.append(ChangeCommand(_sender(session, "ENT-PATCH", target), moved, batch))
+        return await run_commands(change, commands)
+
+    async def watch(self) -> AsyncIterator[SwitchEvent]:
+        """Yield reports of a second session, until the driver is closed."""
+        self._connected()
+        session = self._events = await self._log_in()
+        try:
+            await session.command("RLS-ARC-EQPT", "REPMGR")
+            if self._settings.keepalive_s:
+                session.keep_alive("RTRV-HDR", self._settings.keepalive_s)
+            async for message in session.reports():
+                yield _event(message)
+        finally:
+            await session.close()
+
+    async def close(self) -> None:
+        """Log out and close both sessions."""
+        sessions, self._session, self._events = (self._events, self._session), None, None
+        for session in sessions:
+            if session is None:
+                continue
+            try:
+                if session.is_open and self._address.credentials.user:
+                    await session.command("CANC-USER", quote(self._address.credentials.user))
+            except SwitchError:
+                pass
+            finally:
+                await session.close()
+
+    async def set_shutters(self, ports: Iterable[Port], *, is_open: bool) -> None:
+        """Open or close the shutters of ports.
+
+        Raises
+        ------
+        SwitchDeniedError
+            If the switch refuses, such as for a port that it does not have.
+        """
+        session, description = self._connected()
+        ports = tuple(ports)
+        if unknown := [port for port in ports if port not in description.ports]:
+            raise InputError(f"shutters: the switch has no port {echo(unknown[0])}")
+        verb = "RLS-PORT-SHUTTER" if is_open else "OPR-PORT-SHUTTER"
+        await session.command(verb, "&".join(ports))
+
+    async def _log_in(self) -> Tl1Session:
+        """Open a session; log in unless the switch needs no user."""
+        session = Tl1Session(await self._open(), reply_timeout_s=self._settings.reply_timeout_s)
+        credentials = self._address.credentials
+        try:
+            if credentials.user:
+                await session.command(
+                    "ACT-USER",
+                    quote(credentials.user),
+                    f":{quote(credentials.password)}",
+                    shown="ACT-USER",
+                )
+        except SwitchDeniedError as error:
+            if "already logged in" not in error.text.lower():
+                await session.close()
+                raise LoginRefusedError(f"switch {self._address}: login refused") from None
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _open(self) -> ByteStream:
+        address, limit_s = self._address, self._settings.connect_timeout_s
+        if not self._ssh:
+            return await open_tcp(address.host, address.port, limit_s)
+        return await open_ssh(
+            (address.host, address.port),
+            address.credentials,
+            known_hosts=self._settings.known_hosts or None,
+            timeout_s=limit_s,
+        )
+
+    def _connected(self) -> tuple[Tl1Session, SwitchDescription]:
+        if self._session is None or self._description is None or not self._session.is_open:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        return self._session, self._description
+
+    async def _describe(self, session: Tl1Session) -> SwitchDescription:
+        network_element = _first_row(await session.command("RTRV-NETYPE"))
+        vendor, model, _, software = (*map(str.strip, network_element.split(",", 3)), "", "", "")[
+            :4
+        ]
+        inventory = " ".join((await session.command("RTRV-INV", "OCS")).rows)
+        serial = _SERIAL.search(inventory)
+        size_row = _first_row(await session.command("RTRV-EQPT", "SYSTEM", "::PARAMETER=SIZE"))
+        rows, columns = map(int, _matched(_SIZE, size_row).groups())
+        sides = {str(port): PortSide.INGRESS for port in range(1, rows + 1)}
+        sides |= {str(port): PortSide.EGRESS for port in range(rows + 1, rows + columns + 1)}
+        features = _FEATURES | ({SwitchFeature.MOVES} if self._settings.moves else set())
+        return SwitchDescription(
+            vendor=vendor,
+            model=model,
+            serial=serial[1] if serial else "",
+            size=(rows, columns),
+            ports=sides,
+            features=frozenset(features),
+            software=software,
+            name=session.sid,
+        )
+
+    async def _ports(self, circuits: Iterable[CrossConnect]) -> tuple[PortStatus, ...]:
+        session, description = self._connected()
+        everything = f"1&&{len(description.ports)}"
+        shutters = {
+            found[1]: found[2]
+            for row in (await session.command("RTRV-PORT-SHUTTER", everything)).rows
+            if (found := _SHUTTER.fullmatch(row.strip()))
+        }
+        powers = await self._powers(session, everything)
+        losses: dict[Port, float] = {}
+        for one in circuits:
+            if one.ingress in powers and one.egress in powers:
+                loss_db = round(powers[one.ingress] - powers[one.egress], 3)
+                losses |= {one.ingress: loss_db, one.egress: loss_db}
+        used = {port for one in circuits for port in (one.ingress, one.egress)}
+        statuses = []
+        for port, side in description.ports.items():
+            enabled = shutters.get(port) != "CLOSED"
+            connected = PortState.TUNED if port in used else PortState.BLOCKED
+            statuses.append(
+                PortStatus(
+                    port,
+                    side,
+                    enabled,
+                    connected if enabled else PortState.BLOCKED,
+                    powers.get(port),
+                    losses.get(port),
+                )
+            )
+        return tuple(statuses)
+
+    async def _powers(self, session: Tl1Session, ports: str) -> dict[Port, float]:
+        """Return the power of every port with a monitor; none if the switch has no monitors."""
+        if not self._monitors_power:
+            return {}
+        try:
+            rows = (await session.command("RTRV-PORT-POWER", ports)).rows
+        except UnsupportedCommandError:
+            self._monitors_power = False
+            return {}
+        found = (_POWER.fullmatch(row.strip()) for row in rows)
+        return {one[1]: float(one[2]) for one in found if one}
+
+
+def _sender(
+    session: Tl1Session, verb: str, target: str
+) -> Callable[[], Coroutine[None, None, Tl1Message]]:
+    return lambda: session.command(verb, target)
+
+
+def _ports_of(cross_connects: Iterable[CrossConnect]) -> str:
+    """Return the ingress ports as a list."""
+    return "&".join(one.ingress for one in cross_connects)
+
+
+def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
+    found = pattern.fullmatch(row.strip())
+    if found is None:
+        raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
+    return found
+
+
+def _first_row(message: Tl1Message) -> str:
+    if not message.rows:
+        raise SwitchProtocolError("the switch sent a reply without its row")
+    return message.rows[0]
+
+
+def _event(message: Tl1Message) -> SwitchEvent:
+    """Return what a report says; its form is not documented, so that the text is kept."""
+    ports = tuple(_PORT_IN_TEXT.findall(message.text))
+    alarm = "ALM" in message.code
+    kind = SwitchEventKind.ALARM if alarm else SwitchEventKind.OTHER
+    if ports and not alarm:
+        kind = SwitchEventKind.PORT
+    return SwitchEvent(kind, f"{message.code}: {message.text}", ports)

@@ -1,0 +1,229 @@
+"""The emulator: one emulated switch and the services that listen for it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+from lightloom.control.emulator.device import (
+    BootMode,
+    CompletionTime,
+    EmulatedSwitch,
+    SwitchIdentity,
+)
+from lightloom.control.emulator.faults import Fault, FaultScript
+from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
+from lightloom.control.emulator.polatis import PolatisDialect
+from lightloom.control.emulator.timing import MeasuredTime, SettleTime
+from lightloom.control.emulator.tl1_server import Tl1Server
+from lightloom.control.emulator.tl1_services import TcpTl1Service
+from lightloom.errors import InputError, expected_one_of
+
+MAX_SIDE = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatedBehavior:
+    """What an emulated switch does where real ones differ, or where no source says.
+
+    Attributes
+    ----------
+    completion
+        When a change is completed.
+    busy
+        What connecting a busy port does.
+    atomicity
+        What a list with a bad pair does.
+    boot, boot_s
+        Which circuits it has after a restart, and how long that takes.
+    users
+        Passwords by user name.
+    max_sessions
+        How many sessions are admitted; 0 for any number.
+    idle_close_s
+        Time without a command after which a session is closed; 0 for never.
+    sid
+        Name that the operator gave it; empty for none.
+    has_monitors
+        Whether the power of every port is measured.
+    """
+
+    completion: CompletionTime = CompletionTime.SETTLED
+    busy: BusyPolicy = BusyPolicy.MOVE
+    atomicity: Atomicity = Atomicity.ALL_OR_NOTHING
+    boot: BootMode = BootMode.RESTORE
+    boot_s: float = 0.0
+    users: Mapping[str, str] = field(default_factory=lambda: {"admin": "root"}, repr=False)
+    max_sessions: int = 0
+    idle_close_s: float = 0.0
+    sid: str = "OCS"
+    has_monitors: bool = True
+
+
+class Service(Protocol):
+    """A protocol by which an emulated switch is reached."""
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen and return the port."""
+        ...
+
+    async def close(self) -> None:
+        """Stop listening and drop all connections."""
+        ...
+
+
+class Emulator:
+    """An emulated optical circuit switch that listens while its context is open.
+
+    Parameters
+    ----------
+    size
+        Numbers of ingress and egress ports.
+    model
+        ``polatis``, ``calient`` or ``sonic``.
+    seed
+        Of settle times, losses, powers and random faults.
+    timing
+        How long mirrors take to settle; by default as measured on a real switch.
+    faults
+        What goes wrong: a script, or a list of faults.
+    behavior
+        What it does where real switches differ.
+    services
+        TCP port of each service, 0 for a free one; by default the model's first service.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from lightloom.control.emulator import Emulator
+    >>> async def main():
+    ...     async with Emulator(size=(8, 8), seed=1) as emulator:
+    ...         return sorted(emulator.ports)
+    >>> asyncio.run(main())
+    ['tl1']
+    """
+
+    def __init__(
+        self,
+        size: tuple[int, int] = (48, 48),
+        *,
+        model: str = "polatis",
+        seed: int = 0,
+        timing: SettleTime | None = None,
+        faults: FaultScript | Iterable[Fault] = (),
+        behavior: EmulatedBehavior | None = None,
+        services: Mapping[str, int] | None = None,
+    ) -> None:
+        if not all(1 <= side <= MAX_SIDE for side in size):
+            raise InputError(f"size {size[0]}x{size[1]}: expected 1 to {MAX_SIDE} ports per side")
+        known = MODELS.get(model)
+        if known is None:
+            raise InputError(f"switch model '{model}': {expected_one_of(model, MODELS)}")
+        services = {next(iter(known)): 0} if services is None else services
+        if unknown := [name for name in services if name not in known]:
+            raise InputError(f"service of {model}: {expected_one_of(unknown[0], known)}")
+        self._model, self._wanted = model, dict(services)
+        if not isinstance(faults, FaultScript):
+            faults = FaultScript(faults, seed=seed)
+        self.switch = _switch(size, model, seed, timing or MeasuredTime(), faults, behavior)
+        self._running: list[Service] = []
+        #: address to listen on; only this machine reaches the default
+        self.host = "127.0.0.1"
+        #: TCP port of every service, while it listens
+        self.ports: dict[str, int] = {}
+
+    @property
+    def matrix(self) -> OpticalMatrix:
+        """Ports, circuits and light."""
+        return self.switch.matrix
+
+    @property
+    def faults(self) -> FaultScript:
+        """What goes wrong and when."""
+        return self.switch.faults
+
+    def url(self, service: str = "") -> str:
+        """Return the URL by which a driver reaches a service."""
+        service = service or next(iter(self.ports))
+        return f"{MODELS[self._model][service]}://{self.host}:{self.ports[service]}"
+
+    async def __aenter__(self) -> Self:
+        self.matrix.now = asyncio.get_running_loop().time
+        try:
+            for name, port in self._wanted.items():
+                service = _service(self._model, name, self.switch)
+                self._running.append(service)
+                self.ports[name] = await service.start(self.host, port)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop listening and drop all connections."""
+        await self.switch.close()
+        while self._running:
+            await self._running.pop().close()
+        self.ports.clear()
+
+
+#: services of each model, and the scheme of the URL by which a driver reaches each
+MODELS: dict[str, dict[str, str]] = {
+    "polatis": {"tl1": "polatis+tl1"},
+}
+
+
+def _switch(
+    size: tuple[int, int],
+    model: str,
+    seed: int,
+    timing: SettleTime,
+    faults: FaultScript,
+    behavior: EmulatedBehavior | None,
+) -> EmulatedSwitch:
+    """Return the switch of an emulator."""
+    behavior = behavior or EmulatedBehavior()
+    rng = random.Random(f"switch {seed}")
+    matrix = OpticalMatrix(
+        size=size,
+        settle_time=timing,
+        now=lambda: 0.0,
+        rng=rng,
+        busy=behavior.busy,
+        atomicity=behavior.atomicity,
+    )
+    return EmulatedSwitch(
+        matrix=matrix,
+        faults=faults,
+        users=dict(behavior.users),
+        identity=SwitchIdentity(vendor=_VENDORS[model], serial=f"{seed % 1_000_000:06d}"),
+        completion=behavior.completion,
+        boot=behavior.boot,
+        boot_s=behavior.boot_s,
+        max_sessions=behavior.max_sessions,
+        idle_close_s=behavior.idle_close_s,
+        sid=behavior.sid,
+        monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
+    )
+
+
+_VENDORS = {"polatis": "Polatis", "calient": "CALIENT", "sonic": "SONiC"}
+
+
+def _service(model: str, name: str, switch: EmulatedSwitch) -> Service:
+    """Return a service of a switch."""
+    if model == "polatis" and name == "tl1":
+        return TcpTl1Service(Tl1Server(switch, PolatisDialect(switch)))
+    raise AssertionError(f"{model} has no service {name}")

@@ -1,0 +1,191 @@
+"""TL1 commands as the emulator reads them, and the replies that it writes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: maximum length of a command
+MAX_COMMAND_BYTES = 64 * 1024
+#: maximum number of ports that a list may name
+MAX_LIST = 4096
+
+_STOP = re.compile(r'"(?:[^"\\]|\\.)*(?P<closing>"?)|;', re.DOTALL)
+_PART = re.compile(r'(?:[^:"]|"(?:[^"\\]|\\.)*")*')
+_PORT = re.compile(r"[0-9]{1,6}")
+
+
+class CommandDeniedError(Exception):
+    """The command is refused.
+
+    Parameters
+    ----------
+    code
+        Error code, such as ``IDNV``.
+    text
+        Explanation.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code, self.text = code, text
+
+
+@dataclass(frozen=True, slots=True)
+class Tl1Command:
+    """One command, in parts.
+
+    Attributes
+    ----------
+    verb
+        In capitals, such as ``ENT-PATCH``.
+    tid
+        Name of the switch that it is for; empty for any.
+    aid
+        Access identifier.
+    tag
+        Correlation tag.
+    general
+        General block.
+    blocks
+        The blocks that follow it.
+    """
+
+    verb: str
+    tid: str = ""
+    aid: str = ""
+    tag: str = ""
+    general: str = ""
+    blocks: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Values of ``NAME=VALUE`` in all blocks, by name in capitals."""
+        pairs = (one.partition("=") for block in self.blocks for one in block.split(","))
+        return {name.strip().upper(): value.strip() for name, equals, value in pairs if equals}
+
+
+@dataclass(slots=True)
+class CommandReader:
+    """Splits what a client sends into commands; it holds at most one incomplete command."""
+
+    _text: str = ""
+    _scanned: int = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take bytes and return the commands that they complete, without the semicolons.
+
+        Raises
+        ------
+        ValueError
+            If a command is too long.
+        """
+        self._text += data.decode("ascii", "replace")
+        commands = []
+        start, index = 0, self._scanned
+        while (found := _STOP.search(self._text, index)) is not None:
+            if found[0] == ";":
+                commands.append(self._text[start : found.start()].strip())
+                start = found.end()
+            elif not found["closing"]:
+                break
+            index = found.end()
+        self._scanned = (len(self._text) if found is None else found.start()) - start
+        self._text = self._text[start:]
+        if len(self._text) > MAX_COMMAND_BYTES:
+            raise ValueError("the command is too long")
+        return [command for command in commands if command]
+
+
+def parse_command(text: str) -> Tl1Command:
+    """Return the parts of a command.
+
+    Raises
+    ------
+    CommandDeniedError
+        If it has no tag or cannot be divided.
+    """
+    parts, index = [], 0
+    while True:
+        found = _PART.match(text, index)
+        assert found is not None
+        parts.append(found[0].strip())
+        index = found.end()
+        if index >= len(text):
+            break
+        if text[index] != ":":
+            raise CommandDeniedError("IICT", f"Parse error at offset {index} in command")
+        index += 1
+    verb, tid, aid, tag, general = (*parts, "", "", "", "")[:5]
+    if not tag:
+        raise CommandDeniedError("IICT", f"Parse error at offset {len(text)} in command")
+    return Tl1Command(verb.upper(), unquoted(tid), aid, unquoted(tag), general, tuple(parts[5:]))
+
+
+def unquoted(text: str) -> str:
+    """Return a value without its quotes."""
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def ports_from(text: str) -> list[int]:
+    """Return the ports of a list such as ``1&2&&5``, in which ``&&`` makes a range.
+
+    Raises
+    ------
+    CommandDeniedError
+        If a part is no port, or there are too many.
+    """
+    ports: list[int] = []
+    for part in re.split(r"(?<!&)&(?!&)", text):
+        first, dots, last = part.partition("&&")
+        low, high = port_from(first), port_from(last) if dots else port_from(first)
+        if high - low >= MAX_LIST or len(ports) >= MAX_LIST:
+            raise CommandDeniedError("IIAC", "List too long")
+        ports += range(low, high + 1)
+    return ports
+
+
+def port_from(text: str) -> int:
+    """Return the number of a port.
+
+    Raises
+    ------
+    CommandDeniedError
+        If it is none.
+    """
+    text = text.strip()
+    if not _PORT.fullmatch(text):
+        raise CommandDeniedError("IDNV", f"Invalid OXC port: {text[:20]}")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Tl1Reply:
+    """A reply: its completion code and its lines."""
+
+    code: str = "COMPLD"
+    rows: tuple[str, ...] = ()
+    error: str = ""
+    comment: str = ""
+
+    def render(self, tag: str, sid: str, time: str) -> bytes:
+        """Return the text of the reply."""
+        lines = [f"M  {tag} {self.code}"]
+        if self.error:
+            lines += [f"   {self.error}", f"   /* {self.comment.replace('*/', '')} */"]
+        lines += [f'   "{row}"' for row in self.rows]
+        return render_message(lines, sid, time)
+
+
+def render_message(lines: list[str], sid: str, time: str) -> bytes:
+    """Return the text of a message with its header."""
+    header = f"   {sid or '( nil )'} {time}"
+    body = "".join(f"{line.replace(';', ',')}\r\n" for line in (header, *lines))
+    return f"\r\n{body};".encode("ascii", "replace")
+
+
+def refusal(error: CommandDeniedError) -> Tl1Reply:
+    """Return the reply that refuses a command."""
+    return Tl1Reply("DENY", error=error.code, comment=error.text)
