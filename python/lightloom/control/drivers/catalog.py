@@ -36,9 +36,23 @@ def _polatis_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriv
     return PolatisTl1(address, settings, ssh=True)
 
 
+def _polatis_restconf(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.polatis_restconf import PolatisRestconf
+
+    return PolatisRestconf(address, settings)
+
+
+def _polatis_restconf_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.polatis_restconf import PolatisRestconf
+
+    return PolatisRestconf(address, settings, tls=True)
+
+
 _SCHEMES = {
     "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
     "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
+    "polatis+restconf": Scheme("Polatis, RESTCONF (plain text)", 8008, _polatis_restconf),
+    "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
 }
 
 

@@ -102,12 +102,13 @@ class SshStream:
 
     connection: Any
     process: Any
+    errors: type[Exception]
 
     async def read(self) -> bytes:
         """Return what has arrived, nothing at the end."""
         try:
             data: bytes = await self.process.stdout.read(_READ_BYTES)
-        except OSError:
+        except (OSError, self.errors):
             return b""
         return data
 
@@ -116,7 +117,7 @@ class SshStream:
         try:
             self.process.stdin.write(data)
             await self.process.stdin.drain()
-        except OSError as error:
+        except (OSError, self.errors) as error:
             raise SwitchDisconnectedError("the connection to the switch is cut") from error
 
     def abort(self) -> None:
@@ -192,4 +193,4 @@ async def open_ssh(
         address, credentials, known_hosts=known_hosts, timeout_s=timeout_s
     )
     process = await connection.create_process(encoding=None, term_type=None)
-    return SshStream(connection, process)
+    return SshStream(connection, process, optional_import("asyncssh", "SSH").Error)

@@ -118,9 +118,10 @@ class Tl1Session:
             while data := await self._stream.read():
                 for message in self._parser.feed(data):
                     self._dispatch(message)
-            self._end(SwitchDisconnectedError("the switch closed the connection"))
         except SwitchProtocolError as error:
             self._end(error)
+        finally:
+            self._end(SwitchDisconnectedError("the switch closed the connection"))
 
     def _dispatch(self, message: Tl1Message) -> None:
         if message.kind is MessageKind.REPORT:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,11 +17,15 @@ from lightloom.control.emulator.device import (
     SwitchIdentity,
 )
 from lightloom.control.emulator.faults import Fault, FaultScript
+from lightloom.control.emulator.http import HttpService
 from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
 from lightloom.control.emulator.polatis import PolatisDialect
+from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
+from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.timing import MeasuredTime, SettleTime
 from lightloom.control.emulator.tl1_server import Tl1Server
-from lightloom.control.emulator.tl1_services import TcpTl1Service
+from lightloom.control.emulator.tl1_services import TcpTl1Service, ssh_tl1_service
+from lightloom.control.emulator.tls import self_signed
 from lightloom.errors import InputError, expected_one_of
 
 MAX_SIDE = 4096
@@ -133,6 +138,8 @@ class Emulator:
         self._running: list[Service] = []
         #: address to listen on; only this machine reaches the default
         self.host = "127.0.0.1"
+        #: certificate of the services with TLS, in PEM form
+        self.certificate = ""
         #: TCP port of every service, while it listens
         self.ports: dict[str, int] = {}
 
@@ -151,11 +158,24 @@ class Emulator:
         service = service or next(iter(self.ports))
         return f"{MODELS[self._model][service]}://{self.host}:{self.ports[service]}"
 
+    def known_hosts(self) -> str:
+        """Return the lines of a ``known_hosts`` file for the services that run inside SSH."""
+        services = zip(self.ports.values(), self._running, strict=True)
+        return "".join(
+            service.known_host(self.host, port)
+            for port, service in services
+            if isinstance(service, SshService)
+        )
+
     async def __aenter__(self) -> Self:
         self.matrix.now = asyncio.get_running_loop().time
         try:
+            tls = None
+            if _WITH_TLS & self._wanted.keys():
+                tls, self.certificate = self_signed(self.host)
+            makers = _services(self._model, self.switch, tls)
             for name, port in self._wanted.items():
-                service = _service(self._model, name, self.switch)
+                service = makers[name]()
                 self._running.append(service)
                 self.ports[name] = await service.start(self.host, port)
         except BaseException:
@@ -181,7 +201,12 @@ class Emulator:
 
 #: services of each model, and the scheme of the URL by which a driver reaches each
 MODELS: dict[str, dict[str, str]] = {
-    "polatis": {"tl1": "polatis+tl1"},
+    "polatis": {
+        "tl1": "polatis+tl1",
+        "ssh": "polatis+ssh",
+        "restconf": "polatis+restconf",
+        "restconfs": "polatis+restconfs",
+    },
 }
 
 
@@ -219,11 +244,23 @@ def _switch(
     )
 
 
+ServiceMakers = dict[str, Callable[[], Service]]
+_WITH_TLS = {"restconfs"}
 _VENDORS = {"polatis": "Polatis", "calient": "CALIENT", "sonic": "SONiC"}
 
 
-def _service(model: str, name: str, switch: EmulatedSwitch) -> Service:
-    """Return a service of a switch."""
-    if model == "polatis" and name == "tl1":
-        return TcpTl1Service(Tl1Server(switch, PolatisDialect(switch)))
-    raise AssertionError(f"{model} has no service {name}")
+def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) -> ServiceMakers:
+    """Return what makes each service of a switch, by name."""
+
+    def tl1(prompt: bytes = b"") -> Tl1Server:
+        return Tl1Server(switch, PolatisDialect(switch), prompt)
+
+    makers: dict[str, ServiceMakers] = {
+        "polatis": {
+            "tl1": lambda: TcpTl1Service(tl1()),
+            "ssh": lambda: ssh_tl1_service(switch, tl1(prompt=b"\r\n>")),
+            "restconf": lambda: HttpService(switch, PolatisRestconfApplication(switch)),
+            "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
+        }
+    }
+    return makers[model]

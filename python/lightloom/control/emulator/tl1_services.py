@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
+from lightloom.control.emulator.device import EmulatedSwitch
+from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.tl1_server import Tl1Server
 
 
@@ -42,3 +45,14 @@ class TcpTl1Service:
         for task in tuple(self._sessions):
             task.cancel()
         await asyncio.gather(*self._sessions, return_exceptions=True)
+
+
+def ssh_tl1_service(switch: EmulatedSwitch, server: Tl1Server) -> SshService:
+    """Return the service of TL1 inside SSH; its users have logged in before the first command."""
+
+    async def handle(process: Any) -> None:
+        connection = process.channel.get_connection()
+        user = process.get_extra_info("username")
+        await server.serve(process.stdin, process.stdout, connection.abort, user)
+
+    return SshService(switch, handle)

@@ -1,0 +1,220 @@
+"""The RESTCONF driver against the emulator, with and without TLS, faults included."""
+
+import asyncio
+
+import pytest
+from tests.control_switches import ADMIN, behavior, change, connected, emulate, pairs, run, setup
+
+from lightloom.control.drivers import open_driver
+from lightloom.control.emulator import BusyPolicy, Fault, FaultKind
+from lightloom.control.switch import (
+    CircuitState,
+    Credentials,
+    LoginRefusedError,
+    PortState,
+    SwitchDisconnectedError,
+    SwitchFeature,
+    SwitchTimeoutError,
+    SwitchUnreachableError,
+)
+from lightloom.errors import InputError
+
+pytest.importorskip("httpx")
+PLAIN = {"services": {"restconf": 0}}
+BOTH_WRITES = pytest.mark.parametrize("query", ["", "?replace=yes"])
+
+
+def test_inventory():
+    async def check():
+        async with emulate(size=(8, 6), **PLAIN) as emulator:
+            driver = open_driver(emulator.url(), credentials=ADMIN)
+            description = await driver.connect()
+            await driver.close()
+        assert (description.vendor, description.serial) == ("Polatis", "000001")
+        assert description.size == (8, 6)
+        assert SwitchFeature.REPLACE_ALL in description.features
+
+    run(check())
+
+
+@BOTH_WRITES
+def test_changes(query):
+    async def check():
+        async with setup(query, **PLAIN) as (emulator, driver):
+            assert all(one.is_accepted for one in await driver.apply(change("1-9 2-10 3-11")))
+            results = await driver.apply(change("1-10", deletes="1-9 3-11 2-10"))
+            assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+            assert emulator.matrix.circuits == {1: 10}
+            assert (await driver.read_back()).cross_connects == set(pairs("1-10"))
+
+    run(check())
+
+
+def test_replacing_is_one_command_and_keeps_the_others():
+    async def check():
+        async with setup("?replace=yes", **PLAIN) as (emulator, driver):
+            emulator.matrix.change([], [(7, 15), (8, 16)])
+            await driver.apply(change("1-9 2-10"))
+            await driver.apply(change("3-9", deletes="1-9 2-10"))
+            assert emulator.matrix.circuits == {3: 9, 7: 15, 8: 16}
+            assert emulator.faults.num_changes == 2
+
+    run(check())
+
+
+def test_replacing_is_refused_if_another_controller_was_faster():
+    async def check():
+        script = [Fault.parse("second-controller:3-12@1")]
+        async with setup("?replace=yes", faults=script, **PLAIN) as (emulator, driver):
+            results = await driver.apply(change("1-9"))
+            assert (results[0].state, results[0].code) == (CircuitState.INVALID, "412")
+            assert emulator.matrix.circuits == {3: 12}
+
+    run(check())
+
+
+def test_a_switch_that_does_not_move_gets_deletes():
+    async def check():
+        strict = behavior(busy=BusyPolicy.REFUSE)
+        async with setup("?moves=no", behavior=strict, **PLAIN) as (emulator, driver):
+            await driver.apply(change("1-9 2-10"))
+            await driver.apply(change("1-10 2-9", deletes="1-9 2-10"))
+            assert emulator.matrix.circuits == {1: 10, 2: 9}
+
+    run(check())
+
+
+@BOTH_WRITES
+def test_a_refusal_is_a_result(query):
+    async def check():
+        async with setup(query, faults=[Fault.parse("deny@1")], **PLAIN) as (emulator, driver):
+            results = await driver.apply(change("2-10"))
+            assert (results[0].state, results[0].code) == (CircuitState.INVALID, "409")
+            assert results[0].reason == "Refused on demand"
+            assert emulator.matrix.circuits == {}
+
+    run(check())
+
+
+def test_an_unchanged_list_is_not_sent_again():
+    async def check():
+        async with setup(**PLAIN) as (emulator, driver):
+            await driver.apply(change("1-9"))
+            first = await driver.read_back(ports=False)
+            emulator.switch.faults.add(Fault(FaultKind.SLOW, 1, seconds=0))
+            assert (await driver.read_back(ports=False)) == first
+            emulator.matrix.change([1], [(2, 10)])
+            assert (await driver.read_back()).cross_connects == set(pairs("2-10"))
+
+    run(check())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.CUT_BEFORE, FaultKind.CUT_AFTER, FaultKind.POWER_LOSS])
+@BOTH_WRITES
+def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, query):
+    async def check():
+        async with setup(query, **PLAIN) as (emulator, driver):
+            emulator.faults.next_change(kind)
+            with pytest.raises(SwitchDisconnectedError):
+                await driver.apply(change("1-9"))
+            with pytest.raises(SwitchDisconnectedError, match="not connected"):
+                await driver.read_back()
+            await driver.connect()
+            made = pairs("1-9") if kind is FaultKind.CUT_AFTER else ()
+            assert (await driver.read_back()).cross_connects == set(made)
+            assert emulator.faults.num_changes == 1, "a change was sent twice"
+
+    run(check())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.NO_REPLY, FaultKind.LATE])
+def test_after_a_time_out_the_state_is_unknown(kind):
+    async def check():
+        async with setup("?reply_timeout_s=0.1", **PLAIN) as (emulator, driver):
+            emulator.faults.next_change(kind, seconds=0.15)
+            with pytest.raises(SwitchTimeoutError, match=r"no reply within 0.1 s"):
+                await driver.apply(change("1-9"))
+            await asyncio.sleep(0.1)
+            await driver.connect()
+            assert (await driver.read_back()).cross_connects == set(pairs("1-9"))
+            assert emulator.faults.num_changes == 1, "a change was sent twice"
+
+    run(check())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.SLOW, FaultKind.FRAGMENT])
+def test_slow_replies_are_understood(kind):
+    async def check():
+        async with setup(**PLAIN) as (emulator, driver):
+            emulator.faults.next_change(kind, seconds=0.02)
+            assert (await driver.apply(change("1-9")))[0].is_accepted
+
+    run(check())
+
+
+def test_light_and_loss_of_ports():
+    async def check():
+        async with setup(**PLAIN) as (emulator, driver):
+            await driver.apply(change("1-9"))
+            emulator.matrix.disabled.add(3)
+            ports = {one.name: one for one in (await driver.read_back()).ports}
+            assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
+            assert (ports["1"].state, ports["2"].state) == (PortState.TUNED, PortState.BLOCKED)
+            assert [one.name for one in ports.values() if not one.enabled] == ["3"]
+
+    run(check())
+
+
+def test_bad_ports_are_never_sent():
+    async def check():
+        async with setup(**PLAIN) as (emulator, driver):
+            with pytest.raises(InputError, match="no port '99'"):
+                await driver.apply(change("1-99"))
+            assert emulator.faults.num_changes == 0
+
+    run(check())
+
+
+def test_wrong_password():
+    async def check():
+        async with emulate(**PLAIN) as emulator:
+            for wrong in (Credentials("admin", "hunter2"), None):
+                driver = open_driver(emulator.url(), credentials=wrong)
+                with pytest.raises(LoginRefusedError, match="login refused") as caught:
+                    await driver.connect()
+                assert "hunter2" not in repr(caught.value)
+
+    run(check())
+
+
+def test_nothing_listens():
+    async def check():
+        async with emulate(**PLAIN) as emulator:
+            url = emulator.url()
+        with pytest.raises(SwitchUnreachableError, match="check address, port and TLS"):
+            await open_driver(url, credentials=ADMIN).connect()
+
+    run(check())
+
+
+def test_tls_with_the_certificate_of_the_switch(tmp_path):
+    trusted = tmp_path / "switch.pem"
+
+    async def check():
+        async with emulate(services={"restconfs": 0}) as emulator:
+            trusted.write_text(emulator.certificate)
+            async with connected(emulator, f"?ca_file={trusted}") as driver:
+                await driver.apply(change("1-9"))
+                assert (await driver.read_back()).cross_connects == set(pairs("1-9"))
+            with pytest.raises(SwitchUnreachableError, match="certificate verify failed"):
+                await open_driver(emulator.url(), credentials=ADMIN).connect()
+
+    run(check())
+
+
+def test_it_reports_nothing():
+    async def check():
+        async with setup(**PLAIN) as (_, driver):
+            assert [event async for event in driver.watch()] == []
+
+    run(check())

@@ -1,0 +1,60 @@
+"""TL1 inside SSH: login by SSH, prompts between replies, host keys."""
+
+import pytest
+from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
+
+from lightloom.control.drivers import open_driver
+from lightloom.control.emulator import FaultKind
+from lightloom.control.switch import (
+    Credentials,
+    LoginRefusedError,
+    SwitchDisconnectedError,
+    SwitchUnreachableError,
+)
+
+pytest.importorskip("asyncssh")
+
+
+def test_changes_and_reads_back(tmp_path):
+    hosts = tmp_path / "known_hosts"
+
+    async def check():
+        async with emulate(services={"ssh": 0}) as emulator:
+            hosts.write_text(emulator.known_hosts())
+            async with connected(emulator, f"?known_hosts={hosts}") as driver:
+                assert (await driver.apply(change("1-9 2-10")))[1].is_accepted
+                assert (await driver.read_back()).cross_connects == set(pairs("1-9 2-10"))
+                emulator.faults.next_change(FaultKind.CUT_AFTER)
+                with pytest.raises(SwitchDisconnectedError):
+                    await driver.apply(change("3-11"))
+                await driver.connect()
+                assert (await driver.read_back()).cross_connects == set(pairs("1-9 2-10 3-11"))
+
+    run(check())
+
+
+def test_wrong_password(tmp_path):
+    hosts = tmp_path / "known_hosts"
+
+    async def check():
+        async with emulate(services={"ssh": 0}) as emulator:
+            hosts.write_text(emulator.known_hosts())
+            wrong = Credentials("admin", "wrong")
+            driver = open_driver(emulator.url() + f"?known_hosts={hosts}", credentials=wrong)
+            with pytest.raises(LoginRefusedError):
+                await driver.connect()
+
+    run(check())
+
+
+def test_an_unknown_host_key_is_refused(tmp_path):
+    hosts = tmp_path / "known_hosts"
+    hosts.write_text("")
+
+    async def check():
+        async with emulate(services={"ssh": 0}) as emulator:
+            driver = open_driver(emulator.url() + f"?known_hosts={hosts}", credentials=ADMIN)
+            with pytest.raises(SwitchUnreachableError, match="host key is not in known_hosts"):
+                await driver.connect()
+
+    run(check())
