@@ -48,11 +48,18 @@ def _polatis_restconf_tls(address: SwitchAddress, settings: DriverSettings) -> S
     return PolatisRestconf(address, settings, tls=True)
 
 
+def _calient_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.calient_tl1 import CalientTl1
+
+    return CalientTl1(address, settings)
+
+
 _SCHEMES = {
     "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
     "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
     "polatis+restconf": Scheme("Polatis, RESTCONF (plain text)", 8008, _polatis_restconf),
     "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
+    "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, _calient_tl1),
 }
 
 

@@ -28,22 +28,19 @@ from lightloom.control.drivers.changes import (
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
-from lightloom.control.drivers.tl1 import Tl1Message, quote
-from lightloom.control.drivers.tl1_session import Tl1Session
+from lightloom.control.drivers.tl1 import Tl1Message
+from lightloom.control.drivers.tl1_session import Tl1Session, log_in, log_out
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
-    LoginRefusedError,
     Port,
     PortSide,
     PortState,
     PortStatus,
     Readback,
     SwitchChange,
-    SwitchDeniedError,
     SwitchDescription,
     SwitchDisconnectedError,
-    SwitchError,
     SwitchEvent,
     SwitchEventKind,
     SwitchFeature,
@@ -150,15 +147,8 @@ class PolatisTl1:
         """Log out and close both sessions."""
         sessions, self._session, self._events = (self._events, self._session), None, None
         for session in sessions:
-            if session is None:
-                continue
-            try:
-                if session.is_open and self._address.credentials.user:
-                    await session.command("CANC-USER", quote(self._address.credentials.user))
-            except SwitchError:
-                pass
-            finally:
-                await session.close()
+            if session is not None:
+                await log_out(session, self._address)
 
     async def set_shutters(self, ports: Iterable[Port], *, is_open: bool) -> None:
         """Open or close the shutters of ports.
@@ -177,24 +167,7 @@ class PolatisTl1:
 
     async def _log_in(self) -> Tl1Session:
         """Open a session; log in unless the switch needs no user."""
-        session = Tl1Session(await self._open(), reply_timeout_s=self._settings.reply_timeout_s)
-        credentials = self._address.credentials
-        try:
-            if credentials.user:
-                await session.command(
-                    "ACT-USER",
-                    quote(credentials.user),
-                    f":{quote(credentials.password)}",
-                    shown="ACT-USER",
-                )
-        except SwitchDeniedError as error:
-            if "already logged in" not in error.text.lower():
-                await session.close()
-                raise LoginRefusedError(f"switch {self._address}: login refused") from None
-        except BaseException:
-            await session.close()
-            raise
-        return session
+        return await log_in(await self._open(), self._address, self._settings)
 
     async def _open(self) -> ByteStream:
         address, limit_s = self._address, self._settings.connect_timeout_s

@@ -10,9 +10,12 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.streams import ByteStream
-from lightloom.control.drivers.tl1 import MessageKind, Tl1Message, Tl1Parser, denial
+from lightloom.control.drivers.tl1 import MessageKind, Tl1Message, Tl1Parser, denial, quote
 from lightloom.control.switch import (
+    LoginRefusedError,
+    SwitchDeniedError,
     SwitchDisconnectedError,
     SwitchError,
     SwitchProtocolError,
@@ -195,3 +198,39 @@ class Tl1Session:
 
 class _ClosedError(SwitchDisconnectedError):
     """The session was closed on purpose."""
+
+
+async def log_in(
+    stream: ByteStream, address: SwitchAddress, settings: DriverSettings
+) -> Tl1Session:
+    """Return a session on a stream, logged in if there is a user.
+
+    Raises
+    ------
+    LoginRefusedError
+        If the switch refuses the user or the password.
+    """
+    session = Tl1Session(stream, reply_timeout_s=settings.reply_timeout_s)
+    user, password = address.credentials.user, address.credentials.password
+    try:
+        if user:
+            await session.command("ACT-USER", quote(user), f":{quote(password)}", shown="ACT-USER")
+    except SwitchDeniedError as error:
+        if "already logged in" not in error.text.lower():
+            await session.close()
+            raise LoginRefusedError(f"switch {address}: login refused") from None
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
+async def log_out(session: Tl1Session, address: SwitchAddress) -> None:
+    """Log out if the session is still open, and end it."""
+    try:
+        if session.is_open and address.credentials.user:
+            await session.command("CANC-USER", quote(address.credentials.user))
+    except SwitchError:
+        pass
+    finally:
+        await session.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
+from lightloom.control.emulator.calient import CalientDialect
 from lightloom.control.emulator.device import (
     BootMode,
     CompletionTime,
@@ -207,6 +208,7 @@ MODELS: dict[str, dict[str, str]] = {
         "restconf": "polatis+restconf",
         "restconfs": "polatis+restconfs",
     },
+    "calient": {"tl1": "calient+tl1"},
 }
 
 
@@ -261,6 +263,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) ->
             "ssh": lambda: ssh_tl1_service(switch, tl1(prompt=b"\r\n>")),
             "restconf": lambda: HttpService(switch, PolatisRestconfApplication(switch)),
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
-        }
+        },
+        "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
     }
     return makers[model]

@@ -1,0 +1,277 @@
+"""Calient switches by TL1 over TCP port 3082.
+
+A circuit is a named connection: ``ENT-CRS`` enters it, ``ACT-CRS`` makes it; ``CANC-CRS`` breaks
+it, ``DLT-CRS`` removes it. Every port is a pair of fibers, so that any port may be ingress and
+egress: ``2.8.5>2.3.3`` is one directed circuit, ``2.8.5-2.3.3`` both directions. Two crossed
+cross-connects of one change become one connection of both directions, and a connection of both
+directions is read back as two cross-connects, which can only be deleted together. Commands take one
+connection each, and a busy port must be freed first.
+
+Never met real hardware: everything here. Commands and rows are those of public clients and of
+recorded sessions. No source at hand gives the error codes, the states of a connection (``OS`` other
+than ``RDY`` is taken as pending, ``OC`` other than ``OK`` as failed) or the form of reports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress
+from lightloom.control.drivers.streams import open_tcp
+from lightloom.control.drivers.tl1_session import Tl1Session, log_in, log_out
+from lightloom.control.switch import (
+    CircuitResult,
+    CircuitState,
+    CrossConnect,
+    Port,
+    PortSide,
+    PortState,
+    PortStatus,
+    Readback,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchDescription,
+    SwitchDisconnectedError,
+    SwitchEvent,
+    SwitchEventKind,
+    SwitchFeature,
+    SwitchProtocolError,
+)
+from lightloom.errors import InputError
+
+#: group of the connections that this driver makes
+GROUP = "lightloom"
+_PORT = r"\d+\.\d+\.\d+"
+_CONNECTION = re.compile(rf"(?P<a>{_PORT})(?P<direction>[->])(?P<b>{_PORT}):(?P<values>.*)")
+_PORT_ROW = re.compile(rf"(?P<port>{_PORT}):.*")
+_VALUE = re.compile(r"(\w+)=([^,:]*)")
+_NAMED_PORT = re.compile(rf"\b{_PORT}\b")
+_FEATURES = frozenset({SwitchFeature.POWER, SwitchFeature.EVENTS, SwitchFeature.CIRCUIT_STATES})
+
+
+class CalientTl1:
+    """Driver of one Calient switch by TL1.
+
+    Parameters
+    ----------
+    address
+        Host, port, user and password.
+    settings
+        Time-outs.
+    """
+
+    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
+        self._address = address
+        self._settings = settings or DriverSettings()
+        self._session: Tl1Session | None = None
+        self._events: Tl1Session | None = None
+        self._description: SwitchDescription | None = None
+
+    async def connect(self) -> SwitchDescription:
+        """Connect, log in, silence reports on this session and return the switch's ports."""
+        await self.close()
+        session = self._session = await self._log_in()
+        try:
+            await session.command("INH-MSG")
+            identity = (await session.command("RTRV-NE")).rows
+            rows = (await session.command("RTRV-PORT", "0")).rows
+        except BaseException:
+            await self.close()
+            raise
+        ports = {_matched(_PORT_ROW, row)["port"]: PortSide.ANY for row in rows}
+        values = dict(_VALUE.findall(" ".join(identity)))
+        self._description = SwitchDescription(
+            vendor="CALIENT",
+            model=values.get("MODEL", ""),
+            serial=values.get("SN", ""),
+            size=(len(ports), len(ports)),
+            ports=ports,
+            features=_FEATURES,
+            software=values.get("SWVER", ""),
+            name=session.sid,
+        )
+        if self._settings.keepalive_s:
+            session.keep_alive("RTRV-NE", self._settings.keepalive_s)
+        return self._description
+
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all circuits with their states and, on request, the power of all ports."""
+        states = await self._states()
+        return Readback(frozenset(states), states, await self._ports(states) if ports else ())
+
+    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
+        """Break and remove connections, then enter and make others, one by one."""
+        session, description = self._connected()
+        check_change(change, description.ports)
+        connections = await self._connections() if change.deletes else {}
+        commands = []
+        for name, deleted in _grouped(change.deletes, connections).items():
+            commands.append(ChangeCommand(_breaker(session, name), deletes=deleted))
+        remaining = list(change.creates)
+        while remaining:
+            one = remaining.pop(0)
+            crossed = CrossConnect(one.egress, one.ingress)
+            made = (one, crossed) if crossed in remaining else (one,)
+            remaining = [other for other in remaining if other not in made]
+            commands.append(ChangeCommand(_maker(session, made), creates=made))
+        return await run_commands(change, commands)
+
+    async def watch(self) -> AsyncIterator[SwitchEvent]:
+        """Yield reports of a second session, until the driver is closed."""
+        self._connected()
+        session = self._events = await self._log_in()
+        try:
+            await session.command("ALW-MSG")
+            if self._settings.keepalive_s:
+                session.keep_alive("RTRV-NE", self._settings.keepalive_s)
+            async for message in session.reports():
+                ports = tuple(_NAMED_PORT.findall(message.text))
+                kind = SwitchEventKind.PORT if ports else SwitchEventKind.OTHER
+                if "ALM" in message.code:
+                    kind = SwitchEventKind.ALARM
+                yield SwitchEvent(kind, f"{message.code}: {message.text}", ports)
+        finally:
+            await session.close()
+
+    async def close(self) -> None:
+        """Log out and close both sessions."""
+        sessions, self._session, self._events = (self._events, self._session), None, None
+        for session in sessions:
+            if session is not None:
+                await log_out(session, self._address)
+
+    async def _log_in(self) -> Tl1Session:
+        address = self._address
+        stream = await open_tcp(address.host, address.port, self._settings.connect_timeout_s)
+        return await log_in(stream, address, self._settings)
+
+    def _connected(self) -> tuple[Tl1Session, SwitchDescription]:
+        if self._session is None or self._description is None or not self._session.is_open:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        return self._session, self._description
+
+    async def _connections(self) -> dict[str, tuple[tuple[CrossConnect, ...], CircuitState]]:
+        """Return the cross-connects and the state of every connection, by its name."""
+        session, _ = self._connected()
+        found = {}
+        for row in (await session.command("RTRV-CRS", "", ":ALL")).rows:
+            match = _matched(_CONNECTION, row)
+            circuits = [CrossConnect(match["a"], match["b"])]
+            if match["direction"] == "-":
+                circuits.append(CrossConnect(match["b"], match["a"]))
+            values = dict(_VALUE.findall(match["values"]))
+            name = f"{match['a']}{match['direction']}{match['b']}"
+            found[name] = (tuple(circuits), _state(values))
+        return found
+
+    async def _states(self) -> dict[CrossConnect, CircuitState]:
+        connections = (await self._connections()).values()
+        return {one: state for circuits, state in connections for one in circuits}
+
+    async def _ports(self, states: dict[CrossConnect, CircuitState]) -> tuple[PortStatus, ...]:
+        session, description = self._connected()
+        summaries = {}
+        for row in (await session.command("RTRV-PORT-SUM", "0")).rows:
+            port = _matched(_PORT_ROW, row)["port"]
+            summaries[port] = dict(_VALUE.findall(row))
+        tuned = {port for one in states for port in (one.ingress, one.egress)}
+        return tuple(
+            PortStatus(
+                port,
+                side,
+                state=PortState.TUNED if port in tuned else PortState.BLOCKED,
+                power_dbm=_power(summaries.get(port, {}).get("OUTPWR", "")),
+                loss_db=_loss(port, states, summaries),
+            )
+            for port, side in description.ports.items()
+        )
+
+
+def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
+    found = pattern.fullmatch(row.strip())
+    if found is None:
+        raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
+    return found
+
+
+def _state(values: dict[str, str]) -> CircuitState:
+    """Return the state that a connection's attributes give."""
+    if values.get("OC", "OK") != "OK":
+        return CircuitState.FAILED
+    return CircuitState.CONNECTED if values.get("OS", "RDY") == "RDY" else CircuitState.PENDING
+
+
+def _power(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _loss(
+    port: Port,
+    states: dict[CrossConnect, CircuitState],
+    summaries: dict[Port, dict[str, str]],
+) -> float | None:
+    """Return the loss of the circuit that leaves by a port."""
+    for one in states:
+        if one.egress == port:
+            entered = _power(summaries.get(one.ingress, {}).get("INPWR", ""))
+            left = _power(summaries.get(port, {}).get("OUTPWR", ""))
+            return None if entered is None or left is None else round(entered - left, 3)
+    return None
+
+
+def _grouped(
+    deletes: tuple[CrossConnect, ...],
+    connections: dict[str, tuple[tuple[CrossConnect, ...], CircuitState]],
+) -> dict[str, tuple[CrossConnect, ...]]:
+    """Return the cross-connects to delete by the name of their connection.
+
+    Raises
+    ------
+    InputError
+        If only one direction of a connection of both is to be deleted.
+    """
+    wanted = set(deletes)
+    names = {one: name for name, (circuits, _) in connections.items() for one in circuits}
+    grouped: dict[str, tuple[CrossConnect, ...]] = {}
+    for one in deletes:
+        name = names.get(one, f"{one.ingress}>{one.egress}")
+        circuits = connections[name][0] if name in connections else (one,)
+        if not wanted >= set(circuits):
+            raise InputError(
+                f"cross-connect {one} is one direction of {name}; delete both directions together"
+            )
+        grouped[name] = circuits
+    return grouped
+
+
+def _breaker(session: Tl1Session, name: str) -> Callable[[], Awaitable[object]]:
+    """Return what breaks and removes a connection; one that is not active is only removed."""
+    target = re.sub("[->]", ",", name)
+
+    async def send() -> None:
+        try:
+            await session.command("CANC-CRS", target, f":{name},{GROUP}")
+        except SwitchDeniedError:
+            await session.command("DLT-CRS", target, f":{name},{GROUP}")
+        else:
+            await session.command("DLT-CRS", target, f":{name},{GROUP}")
+
+    return send
+
+
+def _maker(session: Tl1Session, made: tuple[CrossConnect, ...]) -> Callable[[], Awaitable[object]]:
+    """Return what enters and makes a connection of one or both directions."""
+    one, is_duplex = made[0], len(made) == 2
+    target = f"{one.ingress},{one.egress}"
+    name = f"{one.ingress}{'-' if is_duplex else '>'}{one.egress}"
+
+    async def send() -> None:
+        await session.command("ENT-CRS", target, f":{GROUP},{'2WAY' if is_duplex else '1WAY'}")
+        await session.command("ACT-CRS", target, f":{name},{GROUP}")
+
+    return send
