@@ -1,0 +1,261 @@
+"""A change of a region's circuits: what is created, deleted and left, and what it may disturb.
+
+Nothing here touches a switch. A change is computed from what the switches hold (or are known to
+hold since they were last read back) to the circuits that are wanted. Cross-connects that stay are
+in no command, and a port that the region does not own is in none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
+from lightloom.control.refusals import ConflictError
+from lightloom.control.switch import CrossConnect, SwitchChange
+
+
+class ConflictMode(StrEnum):
+    """What becomes of cross-connects on owned ports that the controller did not make.
+
+    The words are those of SONiC. Cross-connects that also use a port of somebody else are never
+    touched, whatever the mode.
+    """
+
+    #: a change that needs their ports is refused
+    SAFE = "safe"
+    #: those that are in the path of a change are deleted
+    UPDATE = "update"
+    #: all of them are deleted
+    OVERWRITE = "overwrite"
+
+
+class MovedCircuit(NamedTuple):
+    """A circuit that other NICs of the same servers take over."""
+
+    before: NicPair
+    after: NicPair
+
+
+@dataclass(frozen=True)
+class RegionChange:
+    """What leads from the circuits of a region to others.
+
+    Attributes
+    ----------
+    before, wanted
+        Circuits that are there, and that should be.
+    commands
+        Cross-connects to delete and create, by switch; only switches that change.
+    replaced
+        Cross-connects that are not the controller's and are deleted.
+    expected_s
+        Time until the circuits carry traffic, as the timing of the region says.
+    """
+
+    before: frozenset[NicPair]
+    wanted: frozenset[NicPair]
+    commands: Mapping[str, SwitchChange]
+    replaced: tuple[PlacedConnect, ...] = ()
+    expected_s: float = field(default=0.0, compare=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no switch is touched."""
+        return not self.commands
+
+    @property
+    def unchanged(self) -> list[NicPair]:
+        """Circuits that stay."""
+        return sorted(self.before & self.wanted)
+
+    @property
+    def moved(self) -> list[MovedCircuit]:
+        """Circuits that are deleted and created between the same servers."""
+        return _pair_up(sorted(self.before - self.wanted), sorted(self.wanted - self.before))
+
+    @property
+    def creates(self) -> list[NicPair]:
+        """New circuits, without those that move."""
+        after = {moved.after for moved in self.moved}
+        return sorted(self.wanted - self.before - after)
+
+    @property
+    def deletes(self) -> list[NicPair]:
+        """Circuits that are torn down, without those that move."""
+        before = {moved.before for moved in self.moved}
+        return sorted(self.before - self.wanted - before)
+
+    @property
+    def pairs(self) -> int:
+        """Circuits that a switch touches: the larger of those created and those deleted."""
+        return max(len(self.wanted - self.before), len(self.before - self.wanted))
+
+    def dark_servers(self) -> frozenset[int]:
+        """Servers with a circuit that goes dark, or whose NICs do."""
+        return frozenset(server for pair in self.before ^ self.wanted for server in pair.servers)
+
+
+@dataclass(frozen=True)
+class ChangeTiming:
+    """How long a change takes: seconds of each part; a change of nothing takes none."""
+
+    fixed_s: float
+    per_pair_s: float = 0.0
+    control_s: float = 0.0
+    link_up_s: float = 0.0
+
+    def expected_s(self, pairs: int) -> float:
+        """Time until circuits carry traffic if a switch changes this many pairs."""
+        if not pairs:
+            return 0.0
+        return self.control_s + self.fixed_s + self.per_pair_s * pairs + self.link_up_s
+
+
+def plan_change(
+    port_map: PortMap,
+    observed: ObservedCircuits,
+    managed: frozenset[NicPair],
+    wanted: Iterable[NicPair],
+    *,
+    mode: ConflictMode = ConflictMode.SAFE,
+    timing: ChangeTiming | None = None,
+) -> RegionChange:
+    """Return the change from what is observed to the circuits that are wanted.
+
+    Parameters
+    ----------
+    port_map
+        The ports of the region.
+    observed
+        What the switches hold.
+    managed
+        Circuits that the controller made or tried to make; other cross-connects on owned ports are
+        somebody else's.
+    wanted
+        The circuits that there should be.
+    mode
+        What becomes of somebody else's cross-connects on owned ports.
+    timing
+        For the expected time.
+
+    Raises
+    ------
+    ConflictError
+        If the change needs ports that somebody else uses.
+    """
+    goal = frozenset(wanted)
+    creates = {
+        placed: circuit
+        for circuit in goal - observed.circuits
+        for placed in port_map.cross_connects(circuit)
+    }
+    gone = observed.circuits - goal
+    deletes = _connects(port_map, gone & managed)
+    foreign = _connects(port_map, gone - managed)
+    present: frozenset[PlacedConnect] = frozenset()
+    if observed.strangers:
+        present = (observed.strangers & creates.keys()) - observed.broken
+        ours = _connects(port_map, managed | goal)
+        deletes |= (observed.strangers & ours) - present
+        foreign |= observed.strangers - ours
+    replaced: set[PlacedConnect] = set()
+    if foreign or observed.crossing:
+        replaced = _replaced(creates, foreign, observed.crossing, mode)
+    kept = frozenset(
+        circuit
+        for circuit in gone - managed
+        if not replaced.intersection(port_map.cross_connects(circuit))
+    )
+    change = RegionChange(
+        before=observed.circuits - kept,
+        wanted=goal,
+        commands=_by_switch(port_map, deletes | replaced, creates.keys() - present),
+        replaced=tuple(sorted(replaced)),
+    )
+    if timing is None or change.is_empty:
+        return change
+    expected_s = timing.expected_s(max(change.pairs, 1))
+    return RegionChange(change.before, change.wanted, change.commands, change.replaced, expected_s)
+
+
+def _connects(port_map: PortMap, circuits: Iterable[NicPair]) -> set[PlacedConnect]:
+    return {placed for circuit in circuits for placed in port_map.cross_connects(circuit)}
+
+
+def _replaced(
+    creates: Mapping[PlacedConnect, NicPair],
+    foreign: set[PlacedConnect],
+    crossing: frozenset[PlacedConnect],
+    mode: ConflictMode,
+) -> set[PlacedConnect]:
+    """Cross-connects of somebody else to delete; refuses what the mode does not permit."""
+    needed = {port: circuit for one, circuit in creates.items() for port in _ports(one)}
+    for placed in sorted(crossing):
+        for port in _ports(placed):
+            if port in needed:
+                raise ConflictError(
+                    f"circuit {needed[port]} needs {port}, which cross-connect {placed} joins to a "
+                    "port outside this region; it is never deleted from here"
+                )
+    if mode is ConflictMode.OVERWRITE:
+        return foreign
+    found = set()
+    for placed in sorted(foreign):
+        busy = next((port for port in _ports(placed) if port in needed), None)
+        if busy is None:
+            continue
+        if mode is ConflictMode.SAFE:
+            raise ConflictError(
+                f"circuit {needed[busy]} needs {busy}, which cross-connect {placed} uses that this "
+                "controller did not make; use mode 'update' to replace it"
+            )
+        found.add(placed)
+    return found
+
+
+def _ports(placed: PlacedConnect) -> tuple[SwitchPort, SwitchPort]:
+    one = placed.cross_connect
+    return SwitchPort(placed.switch, one.ingress), SwitchPort(placed.switch, one.egress)
+
+
+def _by_switch(
+    port_map: PortMap, deletes: Iterable[PlacedConnect], creates: Iterable[PlacedConnect]
+) -> dict[str, SwitchChange]:
+    found: dict[str, tuple[list[CrossConnect], list[CrossConnect]]] = {}
+    for index, all_placed in enumerate((deletes, creates)):
+        for placed in all_placed:
+            found.setdefault(placed.switch, ([], []))[index].append(placed.cross_connect)
+    return {
+        switch: SwitchChange(
+            tuple(sorted(found[switch][0], key=_key)), tuple(sorted(found[switch][1], key=_key))
+        )
+        for switch in port_map.switches
+        if switch in found
+    }
+
+
+def _key(one: CrossConnect) -> tuple[str, str]:
+    return one.ingress, one.egress
+
+
+def _pair_up(deletes: Sequence[NicPair], creates: Sequence[NicPair]) -> list[MovedCircuit]:
+    left: dict[tuple[int, int], list[NicPair]] = {}
+    for circuit in reversed(creates):
+        left.setdefault(circuit.servers, []).append(circuit)
+    return [
+        MovedCircuit(circuit, left[circuit.servers].pop())
+        for circuit in deletes
+        if left.get(circuit.servers)
+    ]
+
+
+def check_owned(port_map: PortMap, commands: Mapping[str, SwitchChange]) -> None:
+    """Assert that no command uses a port that the region does not own."""
+    for switch, command in commands.items():
+        owned = port_map.owned(switch)
+        for one in (*command.deletes, *command.creates):
+            assert one.ingress in owned, (switch, one)
+            assert one.egress in owned, (switch, one)

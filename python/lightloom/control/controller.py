@@ -1,0 +1,500 @@
+"""The controller of one region: it alone changes the region's circuits.
+
+Every change is a line in the journal before a command is sent, and again after the last reply. A
+change is verified as the region's file says. What fails is tried again, and then left or rolled
+back. After a reply that did not come, the state is ``UNKNOWN``: the controller connects again,
+reads back, and only then decides. It never repeats a command without knowing what the first one
+did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from lightloom.control.change import (
+    ConflictMode,
+    RegionChange,
+    check_owned,
+    plan_change,
+)
+from lightloom.control.decisions import RegionDecider
+from lightloom.control.journal import (
+    ChangeIntent,
+    ChangeOutcome,
+    ChangeReason,
+    Journal,
+    JournalEntry,
+)
+from lightloom.control.lease import Lease
+from lightloom.control.optics import (
+    LossBudget,
+    bright_ports,
+    check_power,
+    loss_budget,
+    port_statuses,
+)
+from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
+from lightloom.control.refusals import JournalError, StateError
+from lightloom.control.region_file import RegionFile
+from lightloom.control.report import (
+    ChangeReport,
+    Drift,
+    RegionState,
+    drift_of,
+    failures_of,
+    with_replies,
+)
+from lightloom.control.switch import PortStatus, Readback, SwitchDriver, SwitchError
+from lightloom.control.switch_set import (
+    SwitchReplies,
+    SwitchSet,
+    broken_in,
+    has_pending,
+    present_in,
+)
+
+_MIN_QUIET_S = 0.001
+NOTHING = ObservedCircuits(frozenset(), frozenset(), frozenset())
+
+#: called with the names of events and what is known about them
+Listener = Callable[[str, Mapping[str, object]], None]
+
+
+class RegionController:
+    """The controller of one region.
+
+    Parameters
+    ----------
+    region
+        Its file.
+    port_map
+        Its ports.
+    drivers
+        Of its switches, by name.
+    journal
+        Where changes are written.
+    lease
+        Without which nothing is changed; taken by :meth:`start`.
+    listener
+        Called with what was done, for logs and metrics.
+    """
+
+    def __init__(
+        self,
+        region: RegionFile,
+        port_map: PortMap,
+        drivers: Mapping[str, SwitchDriver],
+        journal: Journal,
+        lease: Lease | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.region, self.port_map, self.journal = region, port_map, journal
+        self.lease = lease or Lease(journal, duration_s=region.lease_s)
+        self.decider = RegionDecider(region, port_map)
+        # a command that is executed late is done within twice the time that the switch takes
+        quiet_s = max(2 * self.decider.timing.fixed_s, _MIN_QUIET_S)
+        self.switches = SwitchSet(drivers, port_map, region.change.timeout_s, quiet_s)
+        self.limits = region.optics.resolved()
+        self.state = RegionState.UNKNOWN
+        self.held: frozenset[NicPair] = frozenset()
+        self.observed = NOTHING
+        self.drift = Drift()
+        #: circuits that were made or deleted in part, and may have left cross-connects
+        self._attempted: frozenset[NicPair] = frozenset()
+        self.statuses: Mapping[SwitchPort, PortStatus] = {}
+        self.last_sent_s = 0.0
+        self._bright: Mapping[SwitchPort, float] = {}
+        self._notify = listener or (lambda _name, _facts: None)
+        self._lock = asyncio.Lock()
+        #: an outcome that could not be written yet
+        self._owed: tuple[int, ChangeOutcome] | None = None
+
+    async def start(self) -> RegionState:
+        """Take the lease, connect, read back, and complete what was in flight before a crash.
+
+        Raises
+        ------
+        LeaseError
+            If another controller holds the region.
+        SwitchError, PortMapError, JournalError
+            If a switch, the map or the journal cannot be used.
+        """
+        self.lease.take()
+        async with self._lock:
+            self.held = self.journal.held() or frozenset()
+            await self.switches.connect()
+            await self._synchronize()
+        return self.state
+
+    async def close(self) -> None:
+        """Wait for the change in flight, release the lease and close all connections."""
+        async with self._lock:
+            await self.switches.close()
+            self.state = RegionState.UNKNOWN
+            try:
+                self.lease.release()
+            except JournalError as error:
+                self._notify("journal-failed", {"error": str(error)})
+
+    def plan(self, wanted: Iterable[NicPair], mode: ConflictMode | None = None) -> RegionChange:
+        """Return the change from what the switches hold to the circuits that are wanted.
+
+        Raises
+        ------
+        ConflictError
+            If it needs ports that somebody else uses.
+        OpticalPowerError
+            If it would connect a port with too much light.
+        """
+        change = plan_change(
+            self.port_map,
+            self.observed,
+            self._managed,
+            wanted,
+            mode=mode or self.region.change.conflicts,
+            timing=self.decider.timing,
+        )
+        if self._bright:
+            check_power(_created(change), self._bright, self.limits)
+        return change
+
+    def loss_of(self, change: RegionChange) -> list[LossBudget]:
+        """Return the expected light of the cross-connects that a change creates."""
+        return loss_budget(_created(change), self.statuses, self.limits, connected=False)
+
+    async def check(self) -> RegionState:
+        """Read the switches back and compare with what was made."""
+        async with self._lock:
+            await self._synchronize()
+        return self.state
+
+    async def apply(
+        self, wanted: Iterable[NicPair], reason: ChangeReason, kind: str = "apply"
+    ) -> ChangeReport:
+        """Change the circuits; once begun, this is carried through even if the caller is canceled.
+
+        Raises
+        ------
+        StateError
+            If the switches hold something else than was made, or nobody knows.
+        ConflictError, OpticalPowerError, LeaseError, JournalError
+            If the change is refused; no command was sent.
+        """
+        return await asyncio.shield(
+            asyncio.ensure_future(self._apply(frozenset(wanted), reason, kind))
+        )
+
+    async def reapply(self, reason: ChangeReason) -> ChangeReport:
+        """Make again what drifted: missing circuits are created, those in their path go.
+
+        Raises
+        ------
+        As :meth:`apply`, but for drift.
+        """
+        return await self.apply(self.held, reason, "reapply")
+
+    async def adopt(self, reason: ChangeReason) -> frozenset[NicPair]:
+        """Take the circuits that are there as those that this controller made.
+
+        Raises
+        ------
+        LeaseError, JournalError
+            If it cannot be written.
+        """
+        async with self._lock:
+            await self._synchronize()
+            found = self.observed.circuits
+            intent = ChangeIntent("adopt", reason, self.held, found, {}, 0.0)
+            number = self._begin(intent)
+            self._end(number, ChangeOutcome("done", found))
+            self.held = found
+            self._compare()
+        return found
+
+    async def roll_back(self, number: int | None, reason: ChangeReason) -> ChangeReport:
+        """Return to the circuits before a change, by default the last one that changed any.
+
+        Raises
+        ------
+        As :meth:`apply`; JournalError also if there is no such change.
+        """
+        return await self.apply(self.snapshot(number), reason, "roll-back")
+
+    def snapshot(self, number: int | None = None) -> frozenset[NicPair]:
+        """Return the circuits before a change, by default the last one that changed any.
+
+        Raises
+        ------
+        JournalError
+            If there is no such change.
+        """
+        if number is not None:
+            return self.journal.entry(number).intent.before
+        for entry in self.journal.last(1_000):
+            if entry.outcome is not None and entry.outcome.after != entry.intent.before:
+                return entry.intent.before
+        raise JournalError(f"{self.region.name}: no change to roll back")
+
+    async def _apply(
+        self, wanted: frozenset[NicPair], reason: ChangeReason, kind: str
+    ) -> ChangeReport:
+        async with self._lock:
+            if self.state is RegionState.UNKNOWN:
+                await self._synchronize()
+            if self.state is RegionState.DRIFTED and kind != "reapply":
+                await self._resolve_drift(reason)
+            change = self.plan(wanted, self._mode(kind))
+            if change.is_empty:
+                self._compare()
+                return ChangeReport(change, "unchanged", self.held)
+            return await self._attempt(change, reason, kind, self.region.change.retries)
+
+    def _mode(self, kind: str) -> ConflictMode:
+        given = self.region.change.conflicts
+        if kind in {"reapply", "roll-back"} and given is ConflictMode.SAFE:
+            return ConflictMode.UPDATE
+        return given
+
+    async def _resolve_drift(self, reason: ChangeReason) -> None:
+        """Make again what is missing, if the region's file says so; else refuse."""
+        if self.region.change.on_drift == "reapply":
+            change = self.plan(self.held, self._mode("reapply"))
+            if not change.is_empty:
+                why = replace(reason, text=f"drifted: {self.drift}")
+                await self._attempt(change, why, "reapply", self.region.change.retries)
+            self._compare()
+        if self.state is not RegionState.READY:
+            raise StateError(f"{self.region.name}: drifted: {self.drift}; reapply or adopt first")
+
+    async def _attempt(
+        self, change: RegionChange, reason: ChangeReason, kind: str, retries: int
+    ) -> ChangeReport:
+        """Make a change, then try again what failed, then leave it or roll back."""
+        snapshot = change.before & self._managed
+        report = await self._make(change, reason, kind)
+        for attempt in range(retries):
+            if not report.failed or self.state is RegionState.UNKNOWN:
+                break
+            why = replace(reason, text=f"attempt {attempt + 2} of change {report.number}")
+            again = self.plan(change.wanted, self._mode(kind))
+            if again.is_empty:
+                break
+            report = await self._make(again, why, "retry")
+        known = self.state is not RegionState.UNKNOWN
+        if report.failed and known and self.region.change.on_failure == "roll-back":
+            return replace(await self._undo(snapshot, report, reason), change=change)
+        return replace(report, change=change)
+
+    async def _undo(
+        self, snapshot: frozenset[NicPair], report: ChangeReport, reason: ChangeReason
+    ) -> ChangeReport:
+        why = replace(reason, text=f"change {report.number} failed")
+        back = self.plan(snapshot, self._mode("roll-back"))
+        if back.is_empty:
+            return replace(report, result="rolled-back")
+        undone = await self._make(back, why, "roll-back")
+        result = "rolled-back" if undone.result == "done" else undone.result
+        failed = {**report.failed, **undone.failed}
+        return replace(undone, result=result, failed=failed)
+
+    async def _make(self, change: RegionChange, reason: ChangeReason, kind: str) -> ChangeReport:
+        """Journal the intent, send the commands, verify, journal the outcome."""
+        check_owned(self.port_map, change.commands)
+        counts = {
+            switch: (len(command.deletes), len(command.creates))
+            for switch, command in change.commands.items()
+        }
+        number = self._begin(
+            ChangeIntent(kind, reason, change.before, change.wanted, counts, change.expected_s)
+        )
+        sent = self.last_sent_s = time.perf_counter()
+        replies = await self.switches.apply(change.commands)
+        replied = time.perf_counter()
+        self._attempted |= change.before ^ change.wanted
+        readbacks, lost = await self._verify(replies)
+        if lost is not None:
+            self._notify("state-unknown", {"change": number, "error": str(lost)})
+            failed = dict.fromkeys(sorted(change.before ^ change.wanted), str(lost))
+            return ChangeReport(change, "unknown", self.held, failed, number)
+        failed = failures_of(change, self.port_map, replies, readbacks)
+        if readbacks is None:
+            self.observed = with_replies(self.observed, change, failed)
+        light = self._measure(change, readbacks)
+        failed |= self._poor(change, light)
+        timings = {"switch": replied - sent, "verify": time.perf_counter() - replied}
+        report = self._conclude(change, number, failed, timings)
+        report = replace(report, light=light)
+        self._notify("changed", {"report": report, "kind": kind, "replies": replies})
+        return report
+
+    def _conclude(
+        self,
+        change: RegionChange,
+        number: int,
+        failed: Mapping[NicPair, str],
+        timings: Mapping[str, float],
+    ) -> ChangeReport:
+        """Journal the outcome of a change, and compare what is there with what is held."""
+        changed = change.before ^ change.wanted
+        result = "done" if not failed else "partial" if changed - failed.keys() else "failed"
+        self.held = self._held_after(change.before, change.wanted)
+        words = {str(circuit): problem for circuit, problem in sorted(failed.items())}
+        self._end(number, ChangeOutcome(result, self.held, words, timings))
+        self._compare()
+        return ChangeReport(change, result, self.held, failed, number, timings)
+
+    def _held_after(
+        self, before: frozenset[NicPair], wanted: frozenset[NicPair]
+    ) -> frozenset[NicPair]:
+        """Circuits of the controller after a change.
+
+        Those that were not to change still are its, also if they have vanished: that is drift.
+        """
+        changed = self.observed.circuits & (self._managed | wanted) & (before ^ wanted)
+        return changed | (self.held & before & wanted) | (wanted & before & self.observed.circuits)
+
+    @property
+    def _managed(self) -> frozenset[NicPair]:
+        return self.held | self._attempted
+
+    async def _verify(
+        self, replies: SwitchReplies
+    ) -> tuple[dict[str, Readback] | None, SwitchError | None]:
+        """Read back as far as is needed; the error says that the state is unknown."""
+        if not replies.errors and self.region.change.verify == "accepted":
+            return None, None
+        try:
+            if replies.errors:
+                self.state = RegionState.UNKNOWN
+                readbacks = await self.switches.resync()
+            else:
+                readbacks = await self._read_settled()
+        except SwitchError as error:
+            self.state = RegionState.UNKNOWN
+            return None, error
+        self._observe(readbacks)
+        return readbacks, None
+
+    async def _read_settled(self) -> dict[str, Readback]:
+        try:
+            readbacks = await self.switches.read_back()
+        except SwitchError as error:
+            self._notify("read-back-failed", {"error": str(error)})
+            return await self.switches.resync()
+        return await self.switches.resync() if has_pending(readbacks) else readbacks
+
+    def _measure(
+        self, change: RegionChange, readbacks: Mapping[str, Readback] | None
+    ) -> tuple[LossBudget, ...]:
+        if readbacks is None or self.region.change.verify != "light":
+            return ()
+        return tuple(loss_budget(_created(change), self.statuses, self.limits, connected=True))
+
+    def _poor(self, change: RegionChange, light: Iterable[LossBudget]) -> dict[NicPair, str]:
+        """What is wrong with the light of circuits."""
+        problems = {
+            one.placed: f"{one.placed} is {one.verdict}: {one.loss_db:.1f} dB of loss"
+            if one.loss_db is not None
+            else f"{one.placed} is {one.verdict}"
+            for one in light
+            if one.verdict in {"lossy", "weak"}
+        }
+        return {
+            circuit: problems[placed]
+            for circuit in change.wanted - change.before
+            for placed in self.port_map.cross_connects(circuit)
+            if placed in problems
+        }
+
+    async def _synchronize(self) -> None:
+        """Read back, complete open intents, and compare with what is held.
+
+        Raises
+        ------
+        SwitchError
+            If a switch cannot be read; the state is then unknown.
+        """
+        try:
+            readbacks = await self.switches.resync()
+        except SwitchError:
+            self.state = RegionState.UNKNOWN
+            raise
+        self._observe(readbacks)
+        self._settle_debt()
+        for entry in self.journal.unfinished():
+            self._recover(entry)
+        self._compare()
+
+    def _recover(self, entry: JournalEntry) -> None:
+        """Write what became of a change whose outcome was never written."""
+        intent = entry.intent
+        self._attempted |= intent.before ^ intent.wanted
+        there = self.observed.circuits & (intent.before | intent.wanted)
+        result = "partial"
+        if there == intent.wanted:
+            result = "done"
+        elif there == intent.before:
+            result = "not-applied"
+        self.held = self._held_after(intent.before, intent.wanted)
+        missing = {
+            str(one): "not there when the switch was read back"
+            for one in sorted(intent.wanted - there)
+        }
+        self._end(entry.id, ChangeOutcome(f"recovered-{result}", self.held, missing))
+        self._notify("recovered", {"change": entry.id, "result": result})
+
+    def _observe(self, readbacks: Mapping[str, Readback]) -> None:
+        self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
+        self.statuses = port_statuses(readbacks)
+        self._bright = bright_ports(self.statuses, self.port_map, self.limits)
+
+    def _compare(self) -> None:
+        """Set the state by what is observed and held."""
+        # a circuit that was given up, and has appeared since, is the controller's all the same
+        self.held |= self.observed.circuits & self._attempted
+        strangers = self.observed.strangers
+        self._attempted = frozenset(
+            circuit
+            for circuit in self._attempted
+            if not strangers.isdisjoint(self.port_map.cross_connects(circuit))
+        )
+        debris = frozenset(
+            placed
+            for circuit in self._attempted | self.held
+            for placed in self.port_map.cross_connects(circuit)
+        )
+        drift = drift_of(self.observed, self.held, debris)
+        state = RegionState.DRIFTED if drift else RegionState.READY
+        if (state, drift) != (self.state, self.drift):
+            self._notify("state", {"state": state, "drift": drift})
+        self.state, self.drift = state, drift
+
+    def _begin(self, intent: ChangeIntent) -> int:
+        self._settle_debt()
+        return self.journal.begin(intent, self.lease.revision, time.time())
+
+    def _end(self, number: int, outcome: ChangeOutcome) -> None:
+        """Write an outcome; if that fails, it is owed, and nothing more is changed before."""
+        self._owed = (number, outcome)
+        try:
+            self._settle_debt()
+        except JournalError as error:
+            self._notify("journal-failed", {"error": str(error)})
+
+    def _settle_debt(self) -> None:
+        if self._owed is None:
+            return
+        number, outcome = self._owed
+        self.journal.end(number, outcome, time.time())
+        self._owed = None
+
+
+def _created(change: RegionChange) -> list[PlacedConnect]:
+    return [
+        PlacedConnect(switch, one)
+        for switch, command in change.commands.items()
+        for one in command.creates
+    ]

@@ -1,0 +1,149 @@
+"""Decides on a region's circuits: the same :class:`~lightloom.schedule.Decider` as a simulation.
+
+Demand arrives from rank to rank; ranks are numbered server by server, in the order of the port
+map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.control.change import ChangeTiming
+from lightloom.control.port_map import NicPair, PortMap
+from lightloom.control.region_file import RegionFile
+from lightloom.errors import DemandError
+from lightloom.schedule import Decider, Failures, Held, Policy, Region, SwitchTiming
+from lightloom.schedule.decider import Decision
+from lightloom.schedule.failures import check_demand
+
+Bytes = npt.NDArray[np.uint64]
+
+#: all-to-alls that one request may hold
+MAX_UPCOMING = 64
+_MAX_TOTAL_BYTES = 2**63
+
+
+class RegionDecider:
+    """Decides for one region, less what has failed.
+
+    Parameters
+    ----------
+    region
+        Rates, policy and timing.
+    port_map
+        NICs of the servers, and how switches are laid out.
+    """
+
+    def __init__(self, region: RegionFile, port_map: PortMap) -> None:
+        self._region, self._port_map = region, port_map
+        self.timing: ChangeTiming = region.timing.resolved()
+        self.servers = len(port_map.servers)
+        self.ranks = self.servers * region.job.ranks_per_server
+        self.failures = Failures()
+        self._decider = self._make()
+
+    def exclude(self, failures: Failures) -> None:
+        """Decide without these parts from now on.
+
+        Raises
+        ------
+        InputError
+            If one of them does not exist; then nothing changes.
+        """
+        before, self.failures = self.failures, failures
+        try:
+            self._decider = self._make()
+        except Exception:
+            self.failures = before
+            raise
+
+    def _make(self) -> Decider:
+        rates, policy = self._region.rates, self._region.policy
+        return Decider(
+            self.servers,
+            Region(
+                ports=list(self._port_map.nics_per_server),
+                circuit_gbps=rates.circuit_gbps,
+                eps_gbps=rates.eps_gbps,
+                split=policy.split,
+                failed=self.failures if self.failures.parts else None,
+                eps_nics=rates.eps_nics,
+            ),
+            policy=Policy(policy.allocator, policy.reconfigure),
+            timing=SwitchTiming(
+                self.timing.fixed_s,
+                self.timing.per_pair_s,
+                self.timing.control_s,
+                self.timing.link_up_s,
+            ),
+            planes=self._port_map.planes,
+            numa_nodes=policy.numa_nodes,
+        )
+
+    def start(self) -> frozenset[NicPair]:
+        """Return demand-oblivious circuits to start with."""
+        return circuits_of(self._decider.start())
+
+    def hold(self, circuits: Iterable[NicPair]) -> Held:
+        """Return circuits as the core takes them."""
+        rows = np.array(sorted(circuits), dtype=np.uint32).reshape(-1, 4)
+        return self._decider.hold_on(rows)
+
+    def decide(
+        self, held: Held, demand: Bytes, hidden_s: float | Sequence[float] = 0.0
+    ) -> Decision:
+        """Decide on circuits for the upcoming all-to-alls, from server to server.
+
+        Parameters
+        ----------
+        held
+            The circuits that are there.
+        demand
+            Bytes, ``(k, servers, servers)``; demand of servers that have failed is left out.
+        hidden_s
+            As ``Decider.decide`` takes it.
+        """
+        if self.failures.servers:
+            demand = demand.copy()
+            for server in self.failures.servers:
+                demand[:, server, :] = demand[:, :, server] = 0
+                check_demand(demand[0], self.failures)
+        return self._decider.decide(held, demand, hidden_s=hidden_s)
+
+    def fold(self, demand: npt.NDArray[Any]) -> Bytes:
+        """Return the demand of ranks, ``(ranks, ranks)`` or ``(k, ranks, ranks)``, by servers.
+
+        Raises
+        ------
+        DemandError
+            If it has another shape, is no whole bytes, or more bytes than a run can have.
+        """
+        given = demand[np.newaxis] if demand.ndim == 2 else demand
+        shape = (self.ranks, self.ranks)
+        if given.ndim != 3 or given.shape[1:] != shape or not 1 <= len(given) <= MAX_UPCOMING:
+            raise DemandError(
+                f"demand: expected {self.ranks} x {self.ranks} bytes from rank to rank "
+                f"({self.servers} servers of {self._region.job.ranks_per_server} ranks), or up to "
+                f"{MAX_UPCOMING} of these, got shape {demand.shape}"
+            )
+        if given.dtype.kind not in "iu":
+            raise DemandError(f"demand: expected whole numbers, got {given.dtype}")
+        each = self._region.job.ranks_per_server
+        highest = given.max(initial=0)
+        if given.min(initial=0) < 0 or int(highest) * self.ranks**2 >= _MAX_TOTAL_BYTES:
+            raise DemandError(
+                "demand: expected 0 bytes or more from each rank to each, and less than 2^63 in all"
+            )
+        values = given.astype(np.uint64, copy=False)
+        rows = values.reshape(len(given), self.servers, each, self.ranks).sum(axis=2)
+        folded = rows.reshape(len(given), self.servers, self.servers, each).sum(axis=3)
+        return np.ascontiguousarray(folded)
+
+
+def circuits_of(held: Held | Decision) -> frozenset[NicPair]:
+    """Return the circuits of the core as pairs of NICs."""
+    return frozenset(map(NicPair._make, held.nics.tolist()))

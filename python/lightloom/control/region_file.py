@@ -1,0 +1,294 @@
+"""A region as one strict TOML file: its switches, port map, policy, and how changes are made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from lightloom.control.change import ChangeTiming, ConflictMode
+from lightloom.control.optics import OpticalLimits, published_limits
+from lightloom.control.port_map import PortMap
+from lightloom.control.port_map_files import read_port_map
+from lightloom.control.refusals import RegionFileError
+from lightloom.control.switch import Credentials
+from lightloom.errors import InputError
+from lightloom.hardware import measured_turnaround, nic_activation
+from lightloom.inputs.fields import OneOf
+from lightloom.inputs.files import read_file, shown_path
+from lightloom.inputs.formats import read_toml
+from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
+from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
+from lightloom.units import parse_quantity
+
+Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
+Gbps = Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)]
+_MAX_SECRET_BYTES = 4096
+
+
+def _or_measured(value: Any) -> Any:
+    if value == "measured":
+        return value
+    try:
+        return parse_quantity(value, "second", "quantity")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("quantity: ")) from None
+
+
+MeasuredSeconds = Annotated[
+    Literal["measured"] | Annotated[float, Field(ge=0, le=1e6)], BeforeValidator(_or_measured)
+]
+
+
+class Section(Strict):
+    """A table of a region file."""
+
+    error_class: ClassVar[type[InputError]] = RegionFileError
+
+
+class SwitchSection(Section):
+    """One circuit switch and how to log in to it."""
+
+    url: Name = Field(description="Where it is, such as polatis+tl1://10.0.0.5:3082.")
+    user: str = Field("", max_length=256, description="User name.")
+    password_file: File | None = Field(None, description="File with the password, and no more.")
+    password_env: Name | None = Field(None, description="Environment variable with the password.")
+
+    @field_validator("url")
+    @classmethod
+    def _no_secret_in_url(cls, url: str) -> str:
+        if urlsplit(url).password is not None:
+            raise ValueError("a password in the URL would be logged; use password_file")
+        return url
+
+    @model_validator(mode="after")
+    def _one_password(self) -> SwitchSection:
+        if self.password_file is not None and self.password_env is not None:
+            raise RegionFileError("password_file and password_env: expected one of them")
+        return self
+
+    def credentials(self, folder: Path) -> Credentials:
+        """Return user and password.
+
+        Raises
+        ------
+        RegionFileError
+            If the file or variable is not there.
+        """
+        if self.password_env is not None:
+            password = os.environ.get(self.password_env)
+            if password is None:
+                raise RegionFileError(f"environment variable {self.password_env} is not set")
+            return Credentials(self.user, password)
+        if self.password_file is None:
+            return Credentials(self.user)
+        path = folder / self.password_file
+        content = read_file(path, "password", _MAX_SECRET_BYTES, RegionFileError)
+        try:
+            return Credentials(self.user, content.decode("utf-8").rstrip("\r\n"))
+        except UnicodeDecodeError:
+            raise RegionFileError(f"{shown_path(path)}: not UTF-8 text") from None
+
+
+class JobSection(Section):
+    """The ranks of the region's servers, in the order of the servers."""
+
+    ranks_per_server: Annotated[Whole, Field(le=1024)] = Field(
+        8, description="Ranks of an all-to-all on each server."
+    )
+    gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
+        8, description="GPUs of a server; the optical NICs are divided among them evenly."
+    )
+
+
+class RatesSection(Section):
+    """Rates of the region's servers."""
+
+    circuit_gbps: Gbps = Field(400.0, description="Rate of one circuit, per direction.")
+    eps_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] = Field(
+        800.0, description="Rate of a server into, and out of, the EPS."
+    )
+    eps_nics: Annotated[Whole, Field(le=1024)] = Field(
+        2, description="EPS NICs of a server, of which that rate is the sum."
+    )
+
+
+class PolicySection(Section):
+    """How circuits follow the demand; the defaults are those of the simulator."""
+
+    allocator: Annotated[str, OneOf(tuple(ALLOCATORS))] = Field(
+        "best", description="What turns demand into circuits."
+    )
+    reconfigure: Annotated[str, OneOf(tuple(RECONFIGURE_POLICIES))] = Field(
+        "break-even", description="When circuits change."
+    )
+    split: Switch = Field(True, description="Let pairs with circuits use the EPS as well.")
+    numa_nodes: Annotated[Whole, Field(le=64)] = Field(2, description="NUMA nodes of a server.")
+
+
+class TimingSection(Section):
+    """How long a change takes; ``measured`` is what was published of a beam-steering switch."""
+
+    switching_s: MeasuredSeconds = Field(
+        "measured", description="From command to settled circuits, whatever their number."
+    )
+    per_pair_s: Seconds | None = Field(
+        None, description="In addition for each pair that changes; as measured by default."
+    )
+    control_s: Seconds = Field(0.0, description="Deciding, and sending commands.")
+    link_up_s: MeasuredSeconds = Field(
+        "measured", description="From settled circuits until NICs carry traffic."
+    )
+
+    def resolved(self) -> ChangeTiming:
+        """Return it in seconds."""
+        none, one = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
+        measured = isinstance(self.switching_s, str)
+        per_pair_s = self.per_pair_s
+        if per_pair_s is None:
+            per_pair_s = one - none if measured else 0.0
+        return ChangeTiming(
+            fixed_s=none if isinstance(self.switching_s, str) else self.switching_s,
+            per_pair_s=per_pair_s,
+            control_s=self.control_s,
+            link_up_s=nic_activation().mean_s
+            if isinstance(self.link_up_s, str)
+            else self.link_up_s,
+        )
+
+
+class ChangeSection(Section):
+    """How a change is made, verified, and what becomes of it if a part fails."""
+
+    conflicts: ConflictMode = Field(
+        ConflictMode.SAFE,
+        description="What becomes of cross-connects on owned ports that others made: safe refuses, "
+        "update replaces those in the path, overwrite deletes all.",
+    )
+    verify: Literal["accepted", "read-back", "light"] = Field(
+        "read-back",
+        description="Proof of a circuit: accepted takes the switch's word, read-back reads its "
+        "cross-connects, light measures the loss as well.",
+    )
+    retries: Annotated[int, Field(strict=True, ge=0, le=10)] = Field(
+        1, description="Further attempts at what failed."
+    )
+    on_failure: Literal["leave", "roll-back"] = Field(
+        "leave",
+        description="After the last attempt: leave what was made and report, or roll back to the "
+        "circuits before.",
+    )
+    on_drift: Literal["report", "reapply"] = Field(
+        "report", description="What to do if the switch holds other circuits than it should."
+    )
+    timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
+        5.0, description="Time after which a switch that does not settle has failed."
+    )
+
+
+class OpticsSection(Section):
+    """Limits of light; by default those published of a beam-steering switch."""
+
+    max_input_dbm: Annotated[float, Field(ge=-60, le=40)] | None = Field(
+        None, description="Power above which a port is not connected."
+    )
+    typical_loss_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
+        None, description="Expected loss of a circuit."
+    )
+    max_loss_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
+        None, description="Measured loss above which a circuit is reported."
+    )
+    monitor_accuracy_db: Annotated[float, Field(ge=0, le=60)] | None = Field(
+        None, description="Error of a power monitor."
+    )
+    min_receive_dbm: Annotated[float, Field(ge=-60, le=40)] | None = Field(
+        None, description="Power that a receiver needs; not checked by default."
+    )
+
+    def resolved(self) -> OpticalLimits:
+        """Return the limits, published ones where none is given."""
+        values = {
+            name: value.value if getattr(self, name) is None else getattr(self, name)
+            for name, value in published_limits().items()
+        }
+        return OpticalLimits(**values, min_receive_dbm=self.min_receive_dbm)
+
+
+class ServeSection(Section):
+    """Where the service listens, and its bounds."""
+
+    socket: File | None = Field(None, description="Unix socket; the default is a file.sock.")
+    host: Name | None = Field(None, description="Address for TCP instead, such as 127.0.0.1.")
+    port: Annotated[int, Field(strict=True, ge=0, le=65_535)] = Field(
+        0, description="Port for TCP; 0 takes a free one."
+    )
+    token_file: File | None = Field(
+        None, description="File with the token of clients; made if it is not there."
+    )
+    tls_certificate: File | None = Field(None, description="Certificate (PEM).")
+    tls_key: File | None = Field(None, description="Its key (PEM).")
+    max_connections: Annotated[Whole, Field(le=65_536)] = Field(
+        256, description="Connections at one time."
+    )
+    request_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
+        10.0, description="Time in which a request, once begun, must be complete."
+    )
+    drain_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
+        5.0, description="Time in which members must have drained circuits that go dark."
+    )
+    metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
+        None, description="Loopback port of the Prometheus metrics."
+    )
+
+
+class RegionFile(Section):
+    """One region: everything that its controller has to know."""
+
+    name: Annotated[Name, Field(max_length=200)] = Field(description="Name of the region.")
+    port_map: File = Field(description="Port map (.csv or .toml), relative to this file.")
+    journal: File = Field(description="Journal (SQLite), relative to this file.")
+    durability: Literal["process", "power"] = Field(
+        "process",
+        description="What a journaled intent survives: the end of the process, or a loss of power "
+        "of this machine as well, at the cost of a disk write per change.",
+    )
+    keep_changes: Annotated[Whole, Field(ge=10)] = Field(
+        100_000, description="Changes that the journal keeps."
+    )
+    lease_s: Annotated[float, quantity("second"), Field(ge=1, le=3600)] = Field(
+        30.0, description="Time for which the lease of the region holds."
+    )
+    switches: dict[Name, SwitchSection] = Field(
+        description="Circuit switches by name.", min_length=1, max_length=4096
+    )
+    job: JobSection = Field(JobSection(), description="Ranks.")
+    rates: RatesSection = Field(RatesSection(), description="Rates.")
+    policy: PolicySection = Field(PolicySection(), description="Policy.")
+    timing: TimingSection = Field(TimingSection(), description="Timing.")
+    change: ChangeSection = Field(ChangeSection(), description="Changes.")
+    optics: OpticsSection = Field(OpticsSection(), description="Light.")
+    serve: ServeSection = Field(ServeSection(), description="Service.")
+
+    def read_port_map(self, folder: Path) -> PortMap:
+        """Read the port map.
+
+        Raises
+        ------
+        PortMapError
+            If it is wrong.
+        """
+        return read_port_map(folder / self.port_map, list(self.switches))
+
+
+def read_region(path: Path) -> RegionFile:
+    """Read the file of a region.
+
+    Raises
+    ------
+    RegionFileError
+        If it cannot be read, or a key is unknown, missing or wrong.
+    """
+    return check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))

@@ -1,0 +1,242 @@
+"""The switches of a region: connecting, reading back and applying on all of them at once.
+
+A switch on which a change ended with an unknown state is closed; :meth:`SwitchSet.resync` connects
+again and reads back until it does not change any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+
+from lightloom.control.port_map import PlacedConnect, PortMap
+from lightloom.control.refusals import PortMapError
+from lightloom.control.switch import (
+    CircuitResult,
+    CircuitState,
+    CrossConnect,
+    LoginRefusedError,
+    Readback,
+    SwitchChange,
+    SwitchDescription,
+    SwitchDriver,
+    SwitchError,
+    SwitchEvent,
+    SwitchTimeoutError,
+)
+
+#: maximum time between two readings
+_MAX_WAIT_S = 1.0
+
+
+@dataclass(frozen=True)
+class SwitchReplies:
+    """What switches replied to a change.
+
+    Attributes
+    ----------
+    results
+        By cross-connect.
+    errors
+        By switch; a switch that is named here is in an unknown state if its error says so.
+    """
+
+    results: Mapping[PlacedConnect, CircuitResult]
+    errors: Mapping[str, SwitchError]
+
+    @property
+    def state_unknown(self) -> bool:
+        """Whether nobody knows what some switch did."""
+        return any(error.state_unknown for error in self.errors.values())
+
+
+class SwitchSet:
+    """All switches of a region.
+
+    Parameters
+    ----------
+    drivers
+        By the names of the port map.
+    port_map
+        The ports of the region.
+    timeout_s
+        Seconds after which a switch that does not settle, or cannot be reached, has failed.
+    quiet_s
+        Seconds for which nothing must change before :meth:`resync` believes what it reads.
+    """
+
+    def __init__(
+        self,
+        drivers: Mapping[str, SwitchDriver],
+        port_map: PortMap,
+        timeout_s: float,
+        quiet_s: float,
+    ) -> None:
+        self.drivers = dict(drivers)
+        #: switches that have failed as a whole, and are left alone
+        self.excluded: frozenset[str] = frozenset()
+        self.descriptions: dict[str, SwitchDescription] = {}
+        self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
+        self._connected: set[str] = set()
+
+    @property
+    def active(self) -> list[str]:
+        """Names of the switches that have not failed."""
+        return [name for name in self.drivers if name not in self.excluded]
+
+    @property
+    def connected(self) -> frozenset[str]:
+        """Names of the switches that are connected."""
+        return frozenset(self._connected)
+
+    async def connect(self) -> None:
+        """Connect to all switches that are not, and check the port map against them.
+
+        Raises
+        ------
+        SwitchError
+            If one cannot be reached or refuses the login.
+        PortMapError
+            If the map does not fit a switch.
+        """
+        await _all(self._connect(name) for name in self.active if name not in self._connected)
+
+    async def _connect(self, name: str) -> None:
+        description = await self.drivers[name].connect()
+        self._port_map.check_switch(name, description)
+        self.descriptions[name] = description
+        self._connected.add(name)
+
+    async def read_back(self) -> dict[str, Readback]:
+        """Read all switches back.
+
+        Raises
+        ------
+        SwitchError
+            If one does not reply; it is connected again by :meth:`connect`.
+        """
+        names = self.active
+        found = await _all(self._read_back(name) for name in names)
+        return dict(zip(names, found, strict=True))
+
+    async def _read_back(self, name: str) -> Readback:
+        try:
+            readback = await self.drivers[name].read_back()
+        except SwitchError:
+            self._connected.discard(name)
+            raise
+        if not self._port_map.is_duplex:
+            return readback
+        canonical = {one: self._port_map.canonical(name, one) for one in readback.cross_connects}
+        states = {canonical.get(one, one): state for one, state in readback.states.items()}
+        return Readback(frozenset(canonical.values()), states, readback.ports)
+
+    async def apply(self, commands: Mapping[str, SwitchChange]) -> SwitchReplies:
+        """Send each switch its change; what goes wrong is in the reply."""
+        if len(commands) == 1:
+            ((name, change),) = commands.items()
+            replies = [await self._apply(name, change)]
+        else:
+            replies = await asyncio.gather(
+                *(self._apply(name, change) for name, change in commands.items())
+            )
+        results: dict[PlacedConnect, CircuitResult] = {}
+        errors: dict[str, SwitchError] = {}
+        for name, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, SwitchError):
+                errors[name] = reply
+            else:
+                # creates come last: of a port that moved, what was created is what counts
+                results |= {PlacedConnect(name, one.cross_connect): one for one in reply}
+        return SwitchReplies(results, errors)
+
+    async def _apply(
+        self, name: str, change: SwitchChange
+    ) -> tuple[CircuitResult, ...] | SwitchError:
+        try:
+            return await self.drivers[name].apply(change)
+        except SwitchError as error:
+            if error.state_unknown:
+                self._connected.discard(name)
+            return error
+
+    async def resync(self) -> dict[str, Readback]:
+        """Connect again where needed, and read back until nothing changes any more.
+
+        A command that was sent before a connection was cut may still be executed: two equal
+        readings are needed, with a quiet time between them and without pending cross-connects.
+
+        Raises
+        ------
+        SwitchError
+            If a switch cannot be reached, or does not settle, in time.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        wait_s = self._quiet_s
+        before: dict[str, Readback] = {}
+        while True:
+            problem: SwitchError = SwitchTimeoutError(
+                f"the switch does not settle within {self._timeout_s:g} s"
+            )
+            try:
+                await self.connect()
+                now = await self.read_back()
+            except (LoginRefusedError, PortMapError):
+                raise
+            except SwitchError as error:
+                now, problem = {}, error
+            if now and before and _same(before, now):
+                return now
+            if time.monotonic() + wait_s > deadline:
+                raise problem
+            await asyncio.sleep(wait_s)
+            before, wait_s = now, min(2 * wait_s, _MAX_WAIT_S)
+
+    def watch(self, name: str) -> AsyncIterator[SwitchEvent]:
+        """Yield what a switch reports on its own."""
+        return self.drivers[name].watch()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._connected.clear()
+        await asyncio.gather(
+            *(driver.close() for driver in self.drivers.values()), return_exceptions=True
+        )
+
+
+def _same(before: Mapping[str, Readback], now: Mapping[str, Readback]) -> bool:
+    return all(
+        name in before and before[name].cross_connects == readback.cross_connects
+        for name, readback in now.items()
+    ) and not has_pending(now)
+
+
+async def _all(awaitables: Iterable[object]) -> list[Readback]:
+    """Await all of them, also if one fails; then raise the first error."""
+    found = await asyncio.gather(*awaitables, return_exceptions=True)  # type: ignore[call-overload]
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return list(found)
+
+
+def present_in(readbacks: Mapping[str, Readback]) -> dict[str, frozenset[CrossConnect]]:
+    """Return the cross-connects by switch."""
+    return {name: readback.cross_connects for name, readback in readbacks.items()}
+
+
+def broken_in(readbacks: Mapping[str, Readback]) -> frozenset[PlacedConnect]:
+    """Return the cross-connects that the switches have, but that carry no light."""
+    return frozenset(
+        PlacedConnect(name, one)
+        for name, readback in readbacks.items()
+        for one, state in readback.states.items()
+        if state is not CircuitState.CONNECTED
+    )
+
+
+def has_pending(readbacks: Mapping[str, Readback]) -> bool:
+    """Whether a switch is still busy with a cross-connect."""
+    return any(CircuitState.PENDING in one.states.values() for one in readbacks.values())
