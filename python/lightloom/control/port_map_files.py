@@ -32,26 +32,15 @@ _COLUMNS = Columns(
     optional=("switch", "ingress", "egress", "egress_switch", "port"),
 )
 _SIDES = ("device", "type", "name")
+_NETBOX_NOTES = (
+    *("id", "type", "label", "color", "length", "length_unit"),
+    *("tenant", "tags", "comments", "description"),
+)
 _NETBOX = Columns(
     "NetBox cables",
     needed=tuple(f"side_{side}_{field}" for side in "ab" for field in _SIDES if field != "type"),
     optional=("side_a_type", "side_b_type", "status"),
-    ignored=tuple(
-        [
-            "id",
-            "type",
-            "label",
-            "color",
-            "length",
-            "length_unit",
-            "tenant",
-            "tags",
-            "comments",
-            "description",
-            "side_a_site",
-            "side_b_site",
-        ]
-    ),
+    ignored=(*_NETBOX_NOTES, "side_a_site", "side_b_site"),
 )
 #: name of an interface and, if the interface is one of two fibers, its direction
 _DIRECTION = re.compile(r"^(.*?)(?:[/.:_ -]?(tx|rx))?$", re.IGNORECASE)
