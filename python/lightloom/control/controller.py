@@ -55,6 +55,7 @@ from lightloom.control.switch_set import (
     has_pending,
     present_in,
 )
+from lightloom.schedule import Failures
 
 _MIN_QUIET_S = 0.001
 NOTHING = ObservedCircuits(frozenset(), frozenset(), frozenset())
@@ -160,6 +161,27 @@ class RegionController:
         if self._bright:
             check_power(_created(change), self._bright, self.limits)
         return change
+
+    async def avoid(self, failures: Failures, switches: frozenset[str] = frozenset()) -> None:
+        """Decide without some parts from now on, and leave switches that have failed alone.
+
+        Circuits of such switches are not held any more; those of failed NICs are deleted with the
+        next change.
+
+        Raises
+        ------
+        InputError
+            If a part does not exist.
+        """
+        async with self._lock:
+            self.decider.exclude(failures)
+            if switches != self.switches.excluded:
+                self.switches.excluded = switches
+                self.held = frozenset(one for one in self.held if not self._uses(one, switches))
+                await self._synchronize()
+
+    def _uses(self, circuit: NicPair, switches: frozenset[str]) -> bool:
+        return any(one.switch in switches for one in self.port_map.cross_connects(circuit))
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""

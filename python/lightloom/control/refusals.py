@@ -13,6 +13,10 @@ class RegionFileError(InputError):
     """The description of a region cannot be used."""
 
 
+class RequestError(InputError):
+    """A request to the service is malformed, or names what the region does not have."""
+
+
 class ControlError(LightloomError):
     """The controller cannot or must not do what was requested; no circuit was touched by it."""
 

@@ -103,6 +103,15 @@ class JobSection(Section):
         8, description="GPUs of a server; the optical NICs are divided among them evenly."
     )
 
+    spares: tuple[Name, ...] = Field(
+        (),
+        description="GPUs that the job does not use and that may replace others: 3/7 is GPU 7 "
+        "of server 3.",
+    )
+    pool: Annotated[int, Field(strict=True, ge=0, le=10**6)] = Field(
+        0, description="GPUs outside the region that may replace others."
+    )
+
 
 class RatesSection(Section):
     """Rates of the region's servers."""
@@ -238,6 +247,9 @@ class ServeSection(Section):
     )
     drain_timeout_s: Annotated[float, quantity("second"), Field(gt=0, le=600)] = Field(
         5.0, description="Time in which members must have drained circuits that go dark."
+    )
+    check_s: Annotated[float, quantity("second"), Field(ge=0, le=86_400)] = Field(
+        10.0, description="Time without a request after which the switches are read back; 0: never."
     )
     metrics_port: Annotated[int, Field(strict=True, ge=1, le=65_535)] | None = Field(
         None, description="Loopback port of the Prometheus metrics."

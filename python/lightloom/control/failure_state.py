@@ -1,0 +1,162 @@
+"""What has failed in a region, kept in the journal, and who notices it.
+
+Failures come from the job, from the switches (a port that has failed), from circuits that cannot be
+made whatever NIC is at the other end, and from switches that cannot be reached where there are
+others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+
+from lightloom.control.controller import RegionController
+from lightloom.control.failures import (
+    FailureResponse,
+    GpuPlace,
+    PartKind,
+    RegionPart,
+    RegionShape,
+    check_part,
+    parse_part,
+    respond,
+)
+from lightloom.control.port_map import NicPair, PortMap
+from lightloom.control.refusals import RegionFileError
+from lightloom.control.region_file import RegionFile
+from lightloom.errors import InputError
+
+#: circuits to different peers that must fail before the NIC that they share is blamed
+_BLAMED_AFTER = 2
+
+
+def shape_of(region: RegionFile, port_map: PortMap) -> RegionShape:
+    """Return the shape of a region.
+
+    Raises
+    ------
+    RegionFileError
+        If a spare GPU does not exist.
+    """
+    shape = RegionShape(
+        port_map.nics_per_server,
+        region.rates.eps_nics,
+        region.job.gpus_per_server,
+        port_map.switches,
+        pool=region.job.pool,
+    )
+    spares = []
+    for text in region.job.spares:
+        try:
+            part = check_part(parse_part(f"gpu:{text}"), shape)
+        except InputError:
+            raise RegionFileError(
+                f"job.spares {text!r}: expected a GPU such as 3/7 (server/GPU)"
+            ) from None
+        spares.append(GpuPlace(part.server, part.number))
+    return RegionShape(
+        shape.optical_nics, shape.eps_nics, shape.gpus, shape.switches, tuple(spares), shape.pool
+    )
+
+
+class RegionFailures:
+    """The failed parts of one region.
+
+    Parameters
+    ----------
+    controller
+        What avoids them.
+    """
+
+    def __init__(self, controller: RegionController) -> None:
+        self._controller = controller
+        self.shape = shape_of(controller.region, controller.port_map)
+        self.parts: frozenset[RegionPart] = frozenset()
+        self.response = FailureResponse(respond((), self.shape).excluded)
+        self._suspected: dict[tuple[int, int], set[tuple[int, int]]] = {}
+
+    async def load(self) -> None:
+        """Take up the failures that the journal has."""
+        notes = self._controller.journal.notes("failures", 1)
+        if notes:
+            texts = json.loads(notes[0][1])
+            await self._set(frozenset(self._parsed(text) for text in texts), store=False)
+
+    def _parsed(self, text: str) -> RegionPart:
+        return check_part(parse_part(text), self.shape, self._controller.port_map)
+
+    async def add(self, texts: Iterable[str]) -> FailureResponse:
+        """Avoid parts from now on, such as ``nic:2/1``; return what follows.
+
+        Raises
+        ------
+        InputError
+            If the region has no such part.
+        JournalError
+            If it cannot be written.
+        """
+        found = frozenset(self._parsed(text) for text in texts)
+        return await self._set(self.parts | found)
+
+    async def remove(self, texts: Iterable[str]) -> FailureResponse:
+        """Use parts again that have been repaired; return what follows.
+
+        Raises
+        ------
+        As :meth:`add`.
+        """
+        found = frozenset(self._parsed(text) for text in texts)
+        unknown = sorted(found - self.parts)
+        if unknown:
+            raise InputError(f"{unknown[0]} has not failed")
+        return await self._set(self.parts - found)
+
+    async def _set(self, parts: frozenset[RegionPart], *, store: bool = True) -> FailureResponse:
+        if parts == self.parts:
+            return self.response
+        response = respond(parts, self.shape, self._controller.held)
+        if store:
+            text = json.dumps(sorted(map(str, parts)))
+            self._controller.journal.note("failures", text, time.time())
+        switches = frozenset(part.switch for part in parts if part.kind is PartKind.SWITCH)
+        if len(self.shape.switches) == 1:
+            switches = frozenset()  # it is still tried
+        await self._controller.avoid(response.excluded, switches)
+        self.parts, self.response = parts, response
+        return response
+
+    def current(self) -> FailureResponse:
+        """Return what follows from the failures with the circuits that are held now."""
+        if self.parts:
+            self.response = respond(self.parts, self.shape, self._controller.held)
+        return self.response
+
+    def unreachable(self) -> list[str]:
+        """Return switches to give up: those without connection, where others have one."""
+        switches = self._controller.switches
+        lost = [name for name in switches.active if name not in switches.connected]
+        return [f"switch:{name}" for name in lost] if len(lost) < len(switches.active) else []
+
+    def blame(self, failed: Mapping[NicPair, str], made: Iterable[NicPair]) -> list[str]:
+        """Return NICs that failed with several peers, and clear those that work.
+
+        Parameters
+        ----------
+        failed
+            Circuits that could not be made.
+        made
+            Circuits that are there.
+        """
+        for circuit in made:
+            self._suspected.pop((circuit.server, circuit.nic), None)
+            self._suspected.pop((circuit.peer, circuit.peer_nic), None)
+        blamed = []
+        for circuit in failed:
+            a, b = (circuit.server, circuit.nic), (circuit.peer, circuit.peer_nic)
+            for nic, peer in ((a, b), (b, a)):
+                peers = self._suspected.setdefault(nic, set())
+                peers.add(peer)
+                if len(peers) >= _BLAMED_AFTER:
+                    blamed.append(f"nic:{nic[0]}/{nic[1]}")
+        return sorted(set(blamed))

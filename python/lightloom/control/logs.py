@@ -1,0 +1,83 @@
+"""Structured logs: one JSON object per line, of named facts alone, and never a secret."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import TextIO
+
+from lightloom.control.metrics import ControlMetrics
+from lightloom.control.report import ChangeReport
+from lightloom.control.switch_set import SwitchReplies
+
+_HIDDEN = "[hidden]"
+_MIN_SECRET = 4
+
+
+class ControlLog:
+    """Writes what a controller does, and counts it.
+
+    Parameters
+    ----------
+    stream
+        Where lines go.
+    region
+        Name of the region, in every line.
+    secrets
+        Texts that are replaced wherever they appear.
+    metrics
+        What counts.
+    clock
+        Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        region: str,
+        secrets: Collection[str] = (),
+        metrics: ControlMetrics | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._stream, self._region, self._metrics = stream, region, metrics
+        self._secrets = [secret for secret in secrets if len(secret) >= _MIN_SECRET]
+        self._clock = clock
+
+    def __call__(self, event: str, facts: Mapping[str, object]) -> None:
+        """Write one event; the listener of a controller."""
+        report, replies = facts.get("report"), facts.get("replies")
+        if isinstance(report, ChangeReport) and isinstance(replies, SwitchReplies):
+            if self._metrics is not None:
+                self._metrics.observe_change(report, replies)
+            facts = {"kind": facts.get("kind"), **_facts_of(report)}
+        self.write(event, facts)
+
+    def write(self, event: str, facts: Mapping[str, object]) -> None:
+        """Write one line."""
+        record = {"at": round(self._clock(), 6), "region": self._region, "event": event}
+        record |= {name: _plain(value) for name, value in facts.items()}
+        text = json.dumps(record, ensure_ascii=True)
+        for secret in self._secrets:
+            text = text.replace(json.dumps(secret)[1:-1], _HIDDEN)
+        print(text, file=self._stream, flush=True)
+
+
+def _facts_of(report: ChangeReport) -> dict[str, object]:
+    return {
+        "change": report.number,
+        "result": report.result,
+        "pairs": report.change.pairs,
+        "seconds": round(sum(report.timings.values()), 6),
+        "failed": {str(circuit): problem for circuit, problem in report.failed.items()},
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    return str(value)

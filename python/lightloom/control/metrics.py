@@ -1,0 +1,171 @@
+"""Metrics for Prometheus, if the optional package ``prometheus-client`` is there.
+
+Without it everything is counted nowhere, and serving metrics is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightloom.control.port_map import SwitchPort
+from lightloom.control.refusals import RegionFileError
+from lightloom.control.report import ChangeReport, Drift, RegionState
+from lightloom.control.switch import PortStatus
+from lightloom.control.switch_set import SwitchReplies
+
+#: upper limits of the number of circuits of a change
+PAIR_BUCKETS = (1, 4, 16, 64, 256)
+_SECONDS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 10.0)
+_LATENCY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
+
+
+def pair_bucket(pairs: int) -> str:
+    """Return the label of a number of circuits: ``1``, ``2-4``, ``5-16``, ... ``257+``."""
+    lower = 1
+    for upper in PAIR_BUCKETS:
+        if pairs <= upper:
+            return str(upper) if lower == upper else f"{lower}-{upper}"
+        lower = upper + 1
+    return f"{lower}+"
+
+
+class ControlMetrics:
+    """The metrics of one region.
+
+    Parameters
+    ----------
+    region
+        Its name, a label of every metric.
+    """
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+        try:
+            import prometheus_client
+        except ImportError:
+            self._client: Any = None
+            return
+        self._client = prometheus_client
+        self.registry = prometheus_client.CollectorRegistry()
+        self._make()
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether there is a library that counts."""
+        return self._client is not None
+
+    def _make(self) -> None:
+        client, registry = self._client, self.registry
+
+        def made(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
+            return kind(
+                f"lightloom_{name}", text, ["region", *labels], registry=registry, **options
+            )
+
+        histogram, counter, gauge = client.Histogram, client.Counter, client.Gauge
+        self._changes = made(
+            histogram,
+            "reconfiguration_seconds",
+            "Time from the first command to the verified result.",
+            "pairs",
+            "result",
+            buckets=_SECONDS,
+        )
+        self._latency = made(
+            histogram,
+            "decision_seconds",
+            "Time from demand received to the first command sent.",
+            buckets=_LATENCY,
+        )
+        self._circuits = made(gauge, "circuits", "Circuits by state.", "state")
+        self._power = made(gauge, "port_power_dbm", "Power at a port.", "switch", "port")
+        self._loss = made(gauge, "port_loss_db", "Loss of a port's circuit.", "switch", "port")
+        self._denied = made(counter, "denied", "Commands that a switch refused.", "code")
+        self._mismatches = made(
+            counter, "verify_mismatches", "Circuits that were accepted, but not there."
+        )
+        self._state = made(gauge, "state", "1 for the state of the region.", "state")
+        self._drift = made(gauge, "drift", "Circuits missing or of somebody else.")
+        self._lease = made(gauge, "lease_held", "1 if the lease is held.")
+        self._revision = made(gauge, "lease_revision", "Revision of the lease.")
+        self._requests = made(counter, "requests", "Requests to the service.", "kind")
+
+    def serve(self, port: int) -> None:
+        """Serve the metrics on a loopback port.
+
+        Raises
+        ------
+        RegionFileError
+            If the library is missing, or the port is taken.
+        """
+        if self._client is None:
+            raise RegionFileError(
+                "serve.metrics_port: install prometheus-client: pip install 'lightloom[control]'"
+            )
+        try:
+            self._client.start_http_server(port, addr="127.0.0.1", registry=self.registry)
+        except OSError as error:
+            raise RegionFileError(
+                f"serve.metrics_port {port}: cannot listen: {error.strerror or error}"
+            ) from None
+
+    def text(self) -> str:
+        """Return all metrics as Prometheus reads them; empty without the library."""
+        if self._client is None:
+            return ""
+        found: bytes = self._client.generate_latest(self.registry)
+        return found.decode()
+
+    def count_request(self, kind: str) -> None:
+        """Count a request, or what was refused."""
+        if self._client is not None:
+            self._requests.labels(self._region, kind).inc()
+
+    def observe_latency(self, seconds: float) -> None:
+        """Note the time from demand received to command sent."""
+        if self._client is not None and seconds > 0:
+            self._latency.labels(self._region).observe(seconds)
+
+    def observe_change(self, report: ChangeReport, replies: SwitchReplies) -> None:
+        """Note a change."""
+        if self._client is None:
+            return
+        pairs = pair_bucket(max(report.change.pairs, 1))
+        seconds = sum(report.timings.values())
+        self._changes.labels(self._region, pairs, report.result).observe(seconds)
+        for result in replies.results.values():
+            if not result.is_accepted:
+                self._denied.labels(self._region, result.code or "none").inc()
+        wrong = sum("does not have it" in problem for problem in report.failed.values())
+        if wrong:
+            self._mismatches.labels(self._region).inc(wrong)
+
+    def observe_region(
+        self,
+        state: RegionState,
+        drift: Drift,
+        circuits: Mapping[str, int],
+        lease: tuple[bool, int],
+    ) -> None:
+        """Note what is true of the region now."""
+        if self._client is None:
+            return
+        for one in RegionState:
+            self._state.labels(self._region, str(one)).set(one is state)
+        count = len(drift.missing) + len(drift.extra) + len(drift.strangers)
+        self._drift.labels(self._region).set(count)
+        for name, number in circuits.items():
+            self._circuits.labels(self._region, name).set(number)
+        self._lease.labels(self._region).set(lease[0])
+        self._revision.labels(self._region).set(lease[1])
+
+    def observe_ports(self, statuses: Mapping[SwitchPort, PortStatus]) -> None:
+        """Note power and loss of ports that are measured."""
+        if self._client is None:
+            return
+        for port, status in statuses.items():
+            if status.power_dbm is not None:
+                self._power.labels(self._region, port.switch, port.port).set(status.power_dbm)
+            if status.loss_db is not None:
+                self._loss.labels(self._region, port.switch, port.port).set(status.loss_db)

@@ -1,0 +1,380 @@
+"""What the service does with requests: decide, drain, change, and say what is true now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lightloom.control.controller import RegionController
+from lightloom.control.decisions import MAX_UPCOMING, circuits_of
+from lightloom.control.delegates import delegates_as_json, delegates_of
+from lightloom.control.failure_state import RegionFailures
+from lightloom.control.journal import ChangeReason
+from lightloom.control.metrics import ControlMetrics
+from lightloom.control.port_map import NicPair
+from lightloom.control.refusals import ControlError, RequestError, StateError
+from lightloom.control.report import ChangeReport, RegionState
+from lightloom.control.switch import SwitchError
+from lightloom.control.wire import Frame, encode
+from lightloom.errors import echo, expected_one_of
+from lightloom.schedule import Held
+from lightloom.schedule.decider import Decision
+
+_MAX_TEXT = 200
+_MAX_PARTS = 1024
+_MAX_NUMBER = 2**53
+#: seconds between attempts to reach switches whose state is unknown
+_RECOVER_S = 1.0
+
+
+@dataclass(eq=False)
+class ServiceMember:
+    """A connection; one that has joined is told before circuits of its server go dark.
+
+    Attributes
+    ----------
+    writer
+        Where replies and events go.
+    server
+        The server it stands for; None if it has not joined.
+    drained
+        Set when it has drained for the present fence.
+    """
+
+    writer: asyncio.StreamWriter
+    server: int | None = None
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def send(self, header: Mapping[str, Any]) -> None:
+        """Send a frame, if the connection is still there."""
+        if not self.writer.is_closing():
+            self.writer.write(encode(header))
+
+
+class RegionSession:
+    """Handles the requests to one region, one change at a time.
+
+    Parameters
+    ----------
+    controller
+        A controller that has started.
+    drain_timeout_s
+        Seconds that members have for draining.
+    metrics
+        Counts what is done.
+    """
+
+    def __init__(
+        self,
+        controller: RegionController,
+        drain_timeout_s: float = 5.0,
+        metrics: ControlMetrics | None = None,
+    ) -> None:
+        self.controller = controller
+        self.failures = RegionFailures(controller)
+        self._drain_timeout_s = drain_timeout_s
+        self._metrics = metrics or ControlMetrics(controller.region.name)
+        self._members: set[ServiceMember] = set()
+        self._fence = 0
+        self._lock = asyncio.Lock()
+        self._held: tuple[frozenset[NicPair], Held] | None = None
+        self._recovering: asyncio.Task[None] | None = None
+        self._is_closing = False
+        #: when a request was last handled
+        self.last_request_s = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        """Name of the region."""
+        return self.controller.region.name
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Largest body of a request."""
+        return MAX_UPCOMING * self.controller.decider.ranks**2 * 8
+
+    def count(self, event: str) -> None:
+        """Count a request that was not served."""
+        self._metrics.count_request(event)
+
+    def description(self) -> dict[str, Any]:
+        """Return what a client is greeted with."""
+        return {
+            "region": self.name,
+            "servers": list(self.controller.port_map.servers),
+            "ranks": self.controller.decider.ranks,
+            "revision": self.controller.lease.revision,
+            "state": str(self.controller.state),
+        }
+
+    async def handle(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        """Handle a request and return the reply.
+
+        Raises
+        ------
+        LightloomError
+            If it is refused; one line.
+        """
+        self.last_request_s = time.monotonic()
+        handlers = {
+            "demand": self._demand,
+            "status": self._status,
+            "join": self._join,
+            "fail": self._fail,
+            "repair": self._repair,
+        }
+        name = frame.header.get("op")
+        if name not in handlers:
+            raise RequestError(f"op {echo(name)}: {expected_one_of(name, handlers)}")
+        self._metrics.count_request(str(name))
+        return await handlers[name](member, frame)
+
+    async def _status(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ())
+        return {**self.description(), **self._circuits(), "drift": str(self.controller.drift)}
+
+    async def _join(self, member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ("server",))
+        servers = len(self.controller.port_map.servers)
+        member.server = _whole(frame, "server", 0, servers - 1)
+        self._members.add(member)
+        return self._circuits()
+
+    def leave(self, member: ServiceMember) -> None:
+        """Forget a connection; nobody waits for it any more."""
+        self._members.discard(member)
+        member.drained.set()
+
+    def drained(self, member: ServiceMember, fence: object) -> None:
+        """Note that a member sends nothing over circuits that go dark."""
+        if fence == self._fence:
+            member.drained.set()
+
+    async def _fail(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ("parts",))
+        async with self._lock:
+            response = await self.failures.add(_parts(frame))
+            await self._drop_lost()
+        return {"response": response.sentences(), **self._circuits()}
+
+    async def _repair(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        _known(frame, ("parts",))
+        async with self._lock:
+            response = await self.failures.remove(_parts(frame))
+        return {"response": response.sentences(), **self._circuits()}
+
+    async def _drop_lost(self) -> None:
+        """Release the ports of circuits whose parts have failed."""
+        held = self.controller.held
+        lost = frozenset(self.failures.current().lost)
+        if lost and self.controller.state is RegionState.READY:
+            reason = ChangeReason("service", "a part has failed")
+            await self._change(held, held - lost, reason)
+
+    async def _demand(self, _member: ServiceMember, frame: Frame) -> dict[str, Any]:
+        received = time.perf_counter()
+        _known(frame, ("job", "step", "layer", "upcoming", "hidden_s", "who"))
+        count = _whole(frame, "upcoming", 1, MAX_UPCOMING, 1)
+        ranks = self.controller.decider.ranks
+        if len(frame.body) != 8 * count * ranks * ranks:
+            raise RequestError(
+                f"demand: expected {count} x {ranks} x {ranks} numbers of 8 bytes, got "
+                f"{len(frame.body):,} bytes"
+            )
+        demand = np.frombuffer(frame.body, "<u8").reshape(count, ranks, ranks)
+        reason = ChangeReason(
+            _text(frame, "who", "service") or "service",
+            job=_text(frame, "job", None),
+            step=_whole(frame, "step", 0, _MAX_NUMBER, None),
+            layer=_whole(frame, "layer", 0, _MAX_NUMBER, None),
+        )
+        hidden_s = _hidden(frame, count)
+        async with self._lock:
+            if self._is_closing:
+                raise ControlError(f"{self.name}: the service is stopping")
+            return await self._serve(demand, hidden_s, reason, received)
+
+    async def _serve(
+        self, demand: Any, hidden_s: list[float], reason: ChangeReason, received: float
+    ) -> dict[str, Any]:
+        controller = self.controller
+        if controller.state is RegionState.UNKNOWN:
+            self._recover_later()
+            raise StateError(f"{self.name}: the state of a switch is unknown; use the EPS")
+        before = controller.held
+        decision = controller.decider.decide(
+            self._held_for(before), controller.decider.fold(demand), hidden_s
+        )
+        decided = time.perf_counter()
+        wanted = circuits_of(decision)
+        report = None
+        if wanted != before:
+            why = ChangeReason(reason.who, str(decision), reason.job, reason.step, reason.layer)
+            report = await self._change(before, wanted, why)
+            self._metrics.observe_latency(controller.last_sent_s - received)
+            if report.after == wanted:
+                self._held = (report.after, decision.held)
+        timings = {"decide_s": decided - received, "total_s": time.perf_counter() - received}
+        return self._outcome(decision, report, timings)
+
+    def _outcome(
+        self, decision: Decision, report: ChangeReport | None, timings: Mapping[str, float]
+    ) -> dict[str, Any]:
+        failed: Mapping[NicPair, str] = {} if report is None else report.failed
+        return {
+            "result": "held" if report is None else report.result,
+            "why": str(decision),
+            "change": None if report is None else report.number,
+            "failed": {str(circuit): problem for circuit, problem in failed.items()},
+            "timings": dict(timings),
+            **self._circuits(),
+        }
+
+    def _held_for(self, circuits: frozenset[NicPair]) -> Held:
+        if self._held is None or self._held[0] != circuits:
+            self._held = (circuits, self.controller.decider.hold(circuits))
+        return self._held[1]
+
+    async def _change(
+        self, before: frozenset[NicPair], wanted: frozenset[NicPair], reason: ChangeReason
+    ) -> ChangeReport:
+        """Drain, change, and let members resume, whatever came of it."""
+        dark = {server for circuit in before ^ wanted for server in circuit.servers}
+        members = [one for one in self._members if one.server in dark]
+        if members:
+            await self._drain(members, dark)
+        try:
+            report = await self.controller.apply(wanted, reason)
+        except SwitchError:
+            self._recover_later()
+            raise
+        finally:
+            if members:
+                self._announce("ready", self._members, self._circuits())
+        if self.controller.state is RegionState.UNKNOWN:
+            self._recover_later()
+        blamed = self.failures.blame(report.failed, report.after)
+        if blamed:
+            await self.failures.add(blamed)
+        return report
+
+    async def _drain(self, members: list[ServiceMember], dark: set[int]) -> None:
+        self._fence += 1
+        for member in members:
+            member.drained.clear()
+        self._announce("drain", members, {"fence": self._fence, "servers": sorted(dark)})
+        waiting = [member.drained.wait() for member in members]
+        try:
+            async with asyncio.timeout(self._drain_timeout_s):
+                await asyncio.gather(*waiting)
+        except TimeoutError:
+            late = sorted({one.server for one in members if not one.drained.is_set()}, key=str)
+            self._announce("ready", members, self._circuits())
+            raise ControlError(
+                f"{self.name}: server {late[0]} has not drained within "
+                f"{self._drain_timeout_s:g} s; no circuit was changed"
+            ) from None
+
+    def _announce(
+        self, event: str, members: Iterable[ServiceMember], facts: Mapping[str, Any]
+    ) -> None:
+        for member in members:
+            member.send({"event": event, **facts})
+
+    def _circuits(self) -> dict[str, Any]:
+        """Circuits that carry traffic now, and who sends over them."""
+        controller = self.controller
+        held: frozenset[NicPair] = frozenset()
+        if controller.state is not RegionState.UNKNOWN:
+            held = controller.held & controller.observed.circuits
+        response = self.failures.current()
+        held -= frozenset(response.lost)
+        nics = dict(enumerate(controller.port_map.nics_per_server))
+        delegates = delegates_of(held, nics, controller.region.job.gpus_per_server)
+        return {
+            "state": str(controller.state),
+            "circuits": [list(circuit) for circuit in sorted(held)],
+            "delegates": delegates_as_json(delegates, response.relays),
+            "failures": sorted(map(str, self.failures.parts)),
+        }
+
+    def fallback(self) -> dict[str, Any]:
+        """Return what is true when a request was refused: the circuits that are there."""
+        return self._circuits()
+
+    def _recover_later(self) -> None:
+        if self._recovering is None or self._recovering.done():
+            self._recovering = asyncio.create_task(self._recover())
+
+    async def _recover(self) -> None:
+        while not self._is_closing and self.controller.state is RegionState.UNKNOWN:
+            with contextlib.suppress(SwitchError, ControlError):
+                await self.controller.check()
+                return
+            lost = self.failures.unreachable()
+            if lost:
+                with contextlib.suppress(SwitchError, ControlError):
+                    await self.failures.add(lost)
+                    continue
+            await asyncio.sleep(_RECOVER_S)
+
+    async def finish(self) -> None:
+        """Wait for the request in progress; refuse further ones."""
+        self._is_closing = True
+        async with self._lock:
+            if self._recovering is not None:
+                self._recovering.cancel()
+                await asyncio.gather(self._recovering, return_exceptions=True)
+
+
+def _known(frame: Frame, names: tuple[str, ...]) -> None:
+    for key in frame.header:
+        if key not in ("op", "id", *names):
+            raise RequestError(f"unknown key {echo(key)}: {expected_one_of(key, names)}")
+
+
+def _whole(frame: Frame, name: str, minimum: int, maximum: int, default: Any = ...) -> Any:
+    value = frame.header.get(name, default)
+    if value is default and default is not ...:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        given = "nothing" if value is ... else echo(value)
+        raise RequestError(
+            f"{name}: expected a whole number from {minimum} to {maximum}, got {given}"
+        )
+    return value
+
+
+def _text(frame: Frame, name: str, default: str | None) -> str | None:
+    value = frame.header.get(name, default)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > _MAX_TEXT or not value.isprintable():
+        raise RequestError(f"{name}: expected a line of up to {_MAX_TEXT} characters")
+    return value
+
+
+def _hidden(frame: Frame, count: int) -> list[float]:
+    values = frame.header.get("hidden_s", [0.0] * count)
+    good = isinstance(values, list) and len(values) == count
+    if not good or not all(
+        isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= 1e6
+        for one in values
+    ):
+        raise RequestError(f"hidden_s: expected a list of {count} times in seconds")
+    return [float(one) for one in values]
+
+
+def _parts(frame: Frame) -> list[str]:
+    values = frame.header.get("parts")
+    if not isinstance(values, list) or not 1 <= len(values) <= _MAX_PARTS:
+        raise RequestError("parts: expected a list of parts such as nic:2/1")
+    if not all(isinstance(one, str) and len(one) <= _MAX_TEXT for one in values):
+        raise RequestError("parts: expected texts such as nic:2/1")
+    return values
