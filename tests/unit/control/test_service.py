@@ -50,31 +50,33 @@ async def raw(service):
 
 def test_demand_is_answered_with_circuits_and_delegates(tmp_path):
     async def scenario():
-        async with served(tmp_path) as (service, session, switch):
-            async with ControlClient(service.address, TOKEN) as client:
-                assert client.region["servers"] == ["node0", "node1", "node2", "node3"]
-                assert client.region["state"] == "ready"
-                reply = await client.circuits_for(
-                    demand((0, 7), (2, 5)), job="j", step=1, layer=2, hidden_s=[0.5]
-                )
-                assert (reply["ok"], reply["result"], reply["failed"]) == (True, "done", {})
-                found = {tuple(row[:1] + row[2:3]) for row in reply["circuits"]}
-                assert found >= {(0, 3), (1, 2)}
-                rows = {(a, b): ends for a, b, ends in reply["delegates"]["circuits"]}
-                nic, gpu, peer_nic, peer_gpu = rows[0, 3][0]
-                assert [0, nic, 3, peer_nic] in reply["circuits"]
-                assert (gpu, peer_gpu) == (nic, peer_nic)  # two NICs, two GPUs
-                assert rows[3, 0][0] == [peer_nic, peer_gpu, nic, gpu]
-                assert reply["delegates"]["otherwise"] == "eps"
-                entry = session.controller.journal.last(1)[0]
-                reason = entry.intent.reason
-                assert (reason.job, reason.step, reason.layer) == ("j", 1, 2)
-                assert reason.text.startswith("Switched, as the policy always follows")
-                again = await client.circuits_for(demand((0, 7), (2, 5)))
-                assert (again["result"], again["circuits"]) == ("held", reply["circuits"])
-                assert len(switch.commands) == 1
-                status = await client.request("status")
-                assert (status["state"], status["drift"]) == ("ready", "none")
+        async with (
+            served(tmp_path) as (service, session, switch),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            assert client.region["servers"] == ["node0", "node1", "node2", "node3"]
+            assert client.region["state"] == "ready"
+            reply = await client.circuits_for(
+                demand((0, 7), (2, 5)), job="j", step=1, layer=2, hidden_s=[0.5]
+            )
+            assert (reply["ok"], reply["result"], reply["failed"]) == (True, "done", {})
+            found = {tuple(row[:1] + row[2:3]) for row in reply["circuits"]}
+            assert found >= {(0, 3), (1, 2)}
+            rows = {(a, b): ends for a, b, ends in reply["delegates"]["circuits"]}
+            nic, gpu, peer_nic, peer_gpu = rows[0, 3][0]
+            assert [0, nic, 3, peer_nic] in reply["circuits"]
+            assert (gpu, peer_gpu) == (nic, peer_nic)  # two NICs, two GPUs
+            assert rows[3, 0][0] == [peer_nic, peer_gpu, nic, gpu]
+            assert reply["delegates"]["otherwise"] == "eps"
+            entry = session.controller.journal.last(1)[0]
+            reason = entry.intent.reason
+            assert (reason.job, reason.step, reason.layer) == ("j", 1, 2)
+            assert reason.text.startswith("Switched, as the policy always follows")
+            again = await client.circuits_for(demand((0, 7), (2, 5)))
+            assert (again["result"], again["circuits"]) == ("held", reply["circuits"])
+            assert len(switch.commands) == 1
+            status = await client.request("status")
+            assert (status["state"], status["drift"]) == ("ready", "none")
 
     run(scenario())
 
@@ -195,12 +197,14 @@ def test_a_malformed_frame_ends_the_connection(tmp_path, bytes_sent, message):
 
 def test_connections_are_bounded(tmp_path):
     async def scenario():
-        async with served(tmp_path, settings={"max_connections": 2}) as (service, _, _switch):
-            async with ControlClient(service.address, TOKEN) as first:
-                async with ControlClient(service.address, TOKEN):
-                    with pytest.raises(ServiceError, match="the service refused the token"):
-                        await ControlClient(service.address, TOKEN).__aenter__()
-                assert (await first.request("status"))["ok"]
+        async with (
+            served(tmp_path, settings={"max_connections": 2}) as (service, _, _switch),
+            ControlClient(service.address, TOKEN) as first,
+        ):
+            async with ControlClient(service.address, TOKEN):
+                with pytest.raises(ServiceError, match="the service refused the token"):
+                    await ControlClient(service.address, TOKEN).__aenter__()
+            assert (await first.request("status"))["ok"]
 
     run(scenario())
 
@@ -212,17 +216,17 @@ def test_members_drain_before_circuits_go_dark(tmp_path):
         async def note(name, facts):
             order.append((name, len(switch.commands), facts.get("servers")))
 
-        async with served(tmp_path) as (service, _, switch):
-            async with (
-                ControlClient(service.address, TOKEN, note) as member,
-                ControlClient(service.address, TOKEN) as client,
-            ):
-                await member.request("join", server=0)
-                reply = await client.circuits_for(demand((0, 7)))
-                assert reply["result"] == "done"
-                await member.request("status")
-                assert [(name, count) for name, count, _ in order] == [("drain", 0), ("ready", 1)]
-                assert 0 in order[0][2]
+        async with (
+            served(tmp_path) as (service, _, switch),
+            ControlClient(service.address, TOKEN, note) as member,
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            await member.request("join", server=0)
+            reply = await client.circuits_for(demand((0, 7)))
+            assert reply["result"] == "done"
+            await member.request("status")
+            assert [(name, count) for name, count, _ in order] == [("drain", 0), ("ready", 1)]
+            assert 0 in order[0][2]
 
     run(scenario())
 
@@ -253,19 +257,21 @@ def test_a_member_that_does_not_drain_stops_the_change(tmp_path):
 
 def test_failed_parts_are_avoided_and_remembered(tmp_path):
     async def scenario():
-        async with served(tmp_path) as (service, session, switch):
-            async with ControlClient(service.address, TOKEN) as client:
-                await client.circuits_for(demand((0, 7), (7, 0)))
-                reply = await client.request("fail", parts=["nic:0/1", "port:ocs/7"])
-                assert reply["failures"] == ["nic:0/1", "nic:3/0"]
-                assert reply["response"][0] == "excluded: NIC 0/1, NIC 3/0"
-                for row in reply["circuits"]:
-                    assert [0, 1] not in (row[:2], row[2:])
-                    assert [3, 0] not in (row[:2], row[2:])
-                reply = await client.circuits_for(demand((0, 7), (7, 0)))
-                assert [0, 0, 3, 1] in reply["circuits"]
-                used = {one.ingress for one in switch.cross_connects}
-                assert not used & {"2", "7"}
+        async with (
+            served(tmp_path) as (service, session, switch),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            await client.circuits_for(demand((0, 7), (7, 0)))
+            reply = await client.request("fail", parts=["nic:0/1", "port:ocs/7"])
+            assert reply["failures"] == ["nic:0/1", "nic:3/0"]
+            assert reply["response"][0] == "excluded: NIC 0/1, NIC 3/0"
+            for row in reply["circuits"]:
+                assert [0, 1] not in (row[:2], row[2:])
+                assert [3, 0] not in (row[:2], row[2:])
+            reply = await client.circuits_for(demand((0, 7), (7, 0)))
+            assert [0, 0, 3, 1] in reply["circuits"]
+            used = {one.ingress for one in switch.cross_connects}
+            assert not used & {"2", "7"}
         async with served(tmp_path, switch) as (service, session, _):
             await session.failures.load()
             async with ControlClient(service.address, TOKEN) as client:
@@ -291,21 +297,23 @@ def test_a_nic_that_fails_with_several_peers_is_given_up(tmp_path):
 
 def test_while_a_switch_is_away_everything_uses_the_eps(tmp_path):
     async def scenario():
-        async with served(tmp_path) as (service, session, switch):
-            async with ControlClient(service.address, TOKEN) as client:
-                await client.circuits_for(demand((0, 7)))
-                switch.is_down = True
-                reply = await client.circuits_for(demand((2, 5), (1, 3)))
-                assert (reply["ok"], reply["result"], reply["circuits"]) == (True, "unknown", [])
-                reply = await client.circuits_for(demand((2, 5), (1, 3)))
-                assert reply["error"] == "r0: the state of a switch is unknown; use the EPS"
-                switch.is_down = False
-                for _ in range(100):
-                    await asyncio.sleep(0.05)
-                    if session.controller.state == "ready":
-                        break
-                reply = await client.circuits_for(demand((2, 5), (1, 3)))
-                assert reply["result"] == "done"
+        async with (
+            served(tmp_path) as (service, session, switch),
+            ControlClient(service.address, TOKEN) as client,
+        ):
+            await client.circuits_for(demand((0, 7)))
+            switch.is_down = True
+            reply = await client.circuits_for(demand((2, 5), (1, 3)))
+            assert (reply["ok"], reply["result"], reply["circuits"]) == (True, "unknown", [])
+            reply = await client.circuits_for(demand((2, 5), (1, 3)))
+            assert reply["error"] == "r0: the state of a switch is unknown; use the EPS"
+            switch.is_down = False
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if session.controller.state == "ready":
+                    break
+            reply = await client.circuits_for(demand((2, 5), (1, 3)))
+            assert reply["result"] == "done"
 
     run(scenario())
 
@@ -360,12 +368,12 @@ def test_tokens(tmp_path):
     assert is_token(token, token)
     assert not is_token("é", token)
     path.chmod(0o644)
-    with pytest.raises(RegionFileError, match="others may read the token; run chmod 600 on it$"):
+    with pytest.raises(RegionFileError, match=r"others may read the token; run chmod 600 on it$"):
         read_token(path)
     path.write_text("short")
-    with pytest.raises(RegionFileError, match="expected a token of at least 16 ASCII characters$"):
+    with pytest.raises(RegionFileError, match=r"expected a token of at least 16 ASCII characters$"):
         read_token(path)
-    with pytest.raises(RegionFileError, match="no such file$"):
+    with pytest.raises(RegionFileError, match=r"no such file$"):
         read_token(tmp_path / "none")
 
 
