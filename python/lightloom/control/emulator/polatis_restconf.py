@@ -19,7 +19,8 @@ from lightloom.control.emulator.matrix import MatrixRefusalError, Refusal
 MEDIA_TYPE = "application/yang-data+json"
 _ROOT = "/api/data/"
 _CIRCUITS = re.compile(
-    r"(?:optical-switch:)?cross-connects(?P<pair>/(?:optical-switch:)?pair(?:=(?P<ingress>\d{1,6}))?)?"
+    r"(?:optical-switch:)?cross-connects"
+    r"(?P<pair>/(?:optical-switch:)?pair(?:=(?P<ingress>\d{1,6}))?)?"
 )
 _TAGS = {400: "invalid-value", 401: "access-denied", 404: "invalid-value", 409: "in-use"}
 
