@@ -7,7 +7,7 @@
 //! - `streams`: how far each stream of each worker has come;
 //! - `accounts`: where time went;
 //! - `completion`: ends of tasks that other streams wait for;
-//! - `message`, `rings`, `all_to_all`: what is under way between workers;
+//! - `message`, `rings` (with `nvswitch`), `all_to_all`: what is under way between workers;
 //! - `policy` (with `gate` and `horizon`): circuits, and when all-to-alls may begin on them.
 
 mod accounts;
@@ -17,6 +17,7 @@ mod context;
 mod gate;
 mod horizon;
 mod message;
+mod nvswitch;
 mod owner;
 mod policy;
 mod rings;
@@ -198,7 +199,10 @@ impl<'a> Engine<'a> {
                     self.all_to_alls.dispatch(context, all_to_all, place);
                     self.gating.process_over(context, &mut self.all_to_alls);
                 }
-                Event::RingFlows(ring) => self.rings.start_flows(context, ring),
+                Event::Ring(ring) => self.rings.proceed(context, ring),
+                Event::InsideDone { worker, generation } => {
+                    self.rings.inside_done(context, worker, generation);
+                }
                 Event::CircuitsUp(region) => self.gating.circuits_up(context, region),
             }
             self.resume();

@@ -1,6 +1,7 @@
 //! Who is told that a flow has finished, or that a time has come.
 
 use super::streams::StreamId;
+use lightloom_model::WorkerId;
 
 /// What is processed at a time known beforehand.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +15,15 @@ pub(crate) enum Event {
         /// Place of the member.
         place: u32,
     },
-    /// The local half of a ring collective is done: its flows start.
-    RingFlows(u32),
+    /// The turn of a ring collective has come, or its start-up is over.
+    Ring(u32),
+    /// The part of a ring inside a worker is done, if none has started there since.
+    InsideDone {
+        /// Which worker.
+        worker: WorkerId,
+        /// Counts what started and ended there.
+        generation: u32,
+    },
     /// New circuits of a region are up.
     CircuitsUp(u32),
 }

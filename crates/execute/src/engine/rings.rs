@@ -1,8 +1,11 @@
 //! Ring collectives: n fluid flows and the latencies of their steps, not 2 n (n-1) flows.
 //!
-//! When the last member has joined: half of the part inside workers, then one flow per edge, then
-//! the start-up latency, then the other half. The part inside of L bytes per GPU takes NVSwitch
-//! latency plus L / GPU rate. What each edge carries, and in how many steps, is the kind's
+//! A group of a family is a communicator: its collectives run one after another, in the order in
+//! which all members have reached them, as those of NCCL do. When its turn comes: half of the part
+//! inside workers, then one flow per edge, then the start-up latency, then the other half. The part
+//! inside of L bytes per GPU takes NVSwitch latency plus L / GPU rate, unless rings of other
+//! communicators are inside the same worker ([`super::nvswitch`]); across workers, flows share
+//! links. What each edge carries, and in how many steps, is the kind's
 //! ([`crate::collective`]), divided among the orders of the ring: one on a packet fabric; both
 //! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
@@ -11,6 +14,7 @@
 
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
+use super::nvswitch::NvSwitches;
 use super::owner::{Event, Owner};
 use super::streams::StreamId;
 use crate::collective::Circulation;
@@ -22,6 +26,7 @@ use lightloom_model::{
     Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
 };
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// Which ring: the collectives over a family that come before it tell those of a group apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -31,6 +36,20 @@ struct RingKey {
     sequence: u32,
 }
 
+/// How far a ring has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Not all members have joined it, or earlier rings of its communicator are not done.
+    #[default]
+    Pending,
+    /// The first half of the part inside workers.
+    Before,
+    /// Flows over its edges, then its start-up.
+    Edges,
+    /// The second half of the part inside workers, or all of it where there is one worker.
+    After,
+}
+
 /// A ring collective that some members have joined.
 #[derive(Debug, Default)]
 struct Ring<'a> {
@@ -38,15 +57,18 @@ struct Ring<'a> {
     task: Option<&'a Task>,
     joined: u32,
     /// When the last member joined, and what led to that.
-    begun: Time,
+    complete: Time,
     path: CriticalPath,
+    /// When its turn came.
+    began: Time,
+    stage: Stage,
+    /// Flows, or parts inside workers, that are not done.
     pieces_left: u32,
     /// Whether workers of one server are neighbors in it.
     has_local_edges: bool,
     /// End of the edges inside servers.
     local_edges: Time,
     startup: Duration,
-    second_half: Duration,
     end: Option<End>,
     waiting: Vec<Waiter<'a>>,
     /// Streams that still have to take the end, as far as members have joined.
@@ -76,6 +98,9 @@ impl<'a> Ring<'a> {
 pub(super) struct Rings<'a> {
     entries: Slab<Ring<'a>>,
     known: FxHashMap<RingKey, u32>,
+    /// Rings that all members have joined and that are not done, in the order of their turns.
+    turns: FxHashMap<(FamilyId, GroupId), VecDeque<u32>>,
+    nvswitches: NvSwitches,
 }
 
 impl<'a> Rings<'a> {
@@ -98,9 +123,13 @@ impl<'a> Rings<'a> {
         let inside = context.inside_bytes(collective.inside, worker);
         context.ledger.inside(context.purpose(task), inside);
         if ring.joined == members {
-            ring.begun = context.now;
+            ring.complete = context.now;
             ring.path = path;
-            self.begin(context, number);
+            let turns = self.turns.entry((ring.key.family, ring.key.group)).or_default();
+            turns.push_back(number);
+            if turns.len() == 1 {
+                self.begin(context, number);
+            }
         }
         if collective.asynchronous {
             return Step::Next;
@@ -108,28 +137,68 @@ impl<'a> Rings<'a> {
         self.take_or_wait(context, number, Waiter { stream: id, task, is_alongside: false })
     }
 
+    /// Has a ring proceed whose turn, or whose second half, was scheduled for now.
+    pub(super) fn proceed(&mut self, context: &mut Context<'a>, number: u32) {
+        match self.entries[number].stage {
+            Stage::Pending => self.begin(context, number),
+            Stage::Edges => self.inside(context, number, Stage::After),
+            Stage::Before | Stage::After => unreachable!("parts inside end by events of their own"),
+        }
+    }
+
     fn begin(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
+        ring.began = context.now;
+        let alone = members(context, ring.key).len() == 1;
+        self.inside(context, number, if alone { Stage::After } else { Stage::Before });
+    }
+
+    /// Starts the part of this stage inside every worker.
+    fn inside(&mut self, context: &mut Context<'a>, number: u32, stage: Stage) {
+        let ring = &mut self.entries[number];
+        ring.stage = stage;
         let members = members(context, ring.key);
-        let inside = ring.collective().inside;
-        let slowest = members.iter().map(|&member| context.inside_time(inside, member)).max();
-        let whole = slowest.expect("a ring has members");
-        if members.len() == 1 {
-            self.finish(context, number, context.now + whole);
-            return;
+        for &member in members {
+            let whole = context.inside_time(ring.collective().inside, member);
+            let first = Duration(if members.len() == 1 { 0 } else { whole.0 / 2 });
+            let part = if stage == Stage::Before { first } else { whole - first };
+            if part > Duration::ZERO {
+                ring.pieces_left += 1;
+                self.nvswitches.start(context, member, number, part);
+            }
         }
-        let first = Duration(whole.0 / 2);
-        ring.second_half = whole - first;
-        if first == Duration::ZERO {
-            self.start_flows(context, number);
-        } else {
-            context.schedule(context.now + first, Event::RingFlows(number));
+        if ring.pieces_left == 0 {
+            self.inside_over(context, number);
+        }
+    }
+
+    /// The part of a ring inside a worker may be done.
+    pub(super) fn inside_done(
+        &mut self,
+        context: &mut Context<'a>,
+        worker: WorkerId,
+        generation: u32,
+    ) {
+        for number in self.nvswitches.done(context, worker, generation) {
+            self.entries[number].pieces_left -= 1;
+            if self.entries[number].pieces_left == 0 {
+                self.inside_over(context, number);
+            }
+        }
+    }
+
+    fn inside_over(&mut self, context: &mut Context<'a>, number: u32) {
+        match self.entries[number].stage {
+            Stage::Before => self.start_flows(context, number),
+            Stage::After => self.finish(context, number),
+            Stage::Pending | Stage::Edges => unreachable!("no part is inside"),
         }
     }
 
     /// Starts the flows of all edges.
-    pub(super) fn start_flows(&mut self, context: &mut Context<'a>, number: u32) {
-        let ring = &self.entries[number];
+    fn start_flows(&mut self, context: &mut Context<'a>, number: u32) {
+        let ring = &mut self.entries[number];
+        ring.stage = Stage::Edges;
         let members = members(context, ring.key);
         let circulation = Circulation::new(ring.collective(), members.len());
         let is_closed = circulation.is_closed(members.len());
@@ -227,17 +296,30 @@ impl<'a> Rings<'a> {
         let circulation = Circulation::new(ring.collective(), members);
         let bytes = circulation.edge_bytes * circulation.edges;
         context.ledger.receive(context.purpose(ring.task()), bytes);
-        let edges = context.now.max(ring.local_edges);
-        let done = edges + ring.startup + ring.second_half;
-        self.finish(context, number, done);
+        let over = context.now.max(ring.local_edges) + ring.startup;
+        if over > context.now {
+            context.schedule(over, Event::Ring(number));
+        } else {
+            self.inside(context, number, Stage::After);
+        }
     }
 
-    fn finish(&mut self, context: &mut Context<'a>, number: u32, done: Time) {
+    /// Ends a ring now, and has the next one of its communicator begin.
+    fn finish(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
-        let task = ring.task();
-        let path = ring.path.extended(task.category, done.since(ring.begun));
-        ring.end = Some(End { began: ring.begun, done, path });
+        let (task, done) = (ring.task(), context.now);
+        let path = ring.path.extended(task.category, done.since(ring.complete));
+        ring.end = Some(End { began: ring.began, done, path });
         let RingKey { family, group, sequence } = ring.key;
+        let turns = self.turns.get_mut(&(family, group)).expect("its turn has come");
+        let first = turns.pop_front();
+        assert_eq!(first, Some(number), "collectives of a communicator end in order");
+        if let Some(&next) = turns.front() {
+            // by an event: many may end at once
+            context.schedule(done, Event::Ring(next));
+        } else {
+            self.turns.remove(&(family, group));
+        }
         let name = task.handle.map_or(sequence, |handle| handle.0);
         let ids = [u64::from(family.0), u64::from(group.0), u64::from(name)];
         let waiting = std::mem::take(&mut ring.waiting);

@@ -1,11 +1,13 @@
 //! Ring collectives.
 
-use super::{NIC, US, carried, compute, one_ring, play, ring, spent, wait};
+use super::{NIC, RING, US, carried, compute, one_ring, play, ring, spent, wait};
 use crate::Outcome;
 use crate::network::Network;
 use crate::parts::{Cycle, Direct, Route};
 use crate::testing::{DP, GBPS, direct, empty_graph, packet};
-use lightloom_model::{Circuit, CollectiveKind, Duration, Rate, StartUp, TaskGraph};
+use lightloom_model::{
+    Amount, Circuit, CollectiveKind, Duration, FamilyId, Rate, StartUp, TaskGraph, TaskKind,
+};
 
 const SIZE: u64 = 8_000_000;
 
@@ -85,14 +87,90 @@ fn compute_hides_a_ring_until_its_wait() {
     assert_eq!(play(&graph, &packet(4)).step.0, 2 * alone);
 }
 
+/// Rings that begin at once, one over each of these families, in the background.
+fn at_once(mut graph: TaskGraph, kind: CollectiveKind, local: u64, over: &[FamilyId]) -> TaskGraph {
+    let on = |family: FamilyId, handle: u32| {
+        let mut task = ring(kind, handle, SIZE, local);
+        let TaskKind::Collective(collective) = &mut task.kind else { unreachable!("a ring") };
+        collective.family = Some(family);
+        task
+    };
+    let started = over.iter().zip(1..).map(|(&family, handle)| on(family, handle));
+    let awaited = (1..).take(over.len()).map(wait);
+    graph.roles[0].tasks = started.chain(awaited).collect();
+    graph
+}
+
 #[test]
-fn two_rings_at_once_share_the_links() {
-    let mut graph = graph(4, CollectiveKind::AllReduce, 0);
+fn rings_of_one_group_run_one_after_another() {
+    // As NCCL runs those of a communicator: latencies, software and parts inside add up, too.
+    let start_up = StartUp { message: Duration(14 * US), ..StartUp::default() };
+    for (members, local) in [(1, 900_000), (4, 0), (4, 900_000)] {
+        for kind in [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter] {
+            let network = Network { start_up, ..packet(members) };
+            let of = |count| at_once(graph(members, kind, 0), kind, local, &vec![RING; count]);
+            let once = play(&of(1), &network);
+            for count in [2, 5] {
+                let outcome = play(&of(count), &network);
+                assert_eq!(outcome.step.0, count as u64 * once.step.0, "{members} members");
+                assert_eq!(outcome.critical_path[DP.index()], outcome.step.0);
+                assert_eq!(carried(&outcome, "dp")[1], count as u64 * carried(&once, "dp")[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn rings_of_two_groups_share_links() {
+    // A second family of the same members: another communicator over the same NICs.
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(4, kind, 0);
+    graph.families.push(one_ring(4));
     let alone = play(&graph, &packet(4)).step.0;
-    graph.roles[0].tasks.insert(1, ring(CollectiveKind::AllReduce, 6, SIZE, 0));
-    graph.roles[0].tasks.push(wait(6));
-    let transmission = alone - 12 * US;
-    assert_eq!(play(&graph, &packet(4)).step.0, 2 * transmission + 12 * US);
+    let latency = 12 * US;
+    let outcome = play(&at_once(graph, kind, 0, &[RING, FamilyId(2)]), &packet(4));
+    assert_eq!(outcome.step.0, 2 * (alone - latency) + latency);
+}
+
+#[test]
+fn rings_of_two_groups_share_nvswitch() {
+    // Three communicators of one worker: each has a third of its port, whatever the order.
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(1, kind, 0);
+    graph.families.extend([one_ring(1), one_ring(1)]);
+    let others = [RING, FamilyId(2), FamilyId(3)];
+    let outcome = play(&at_once(graph, kind, 900_000, &others), &packet(1));
+    assert_eq!(outcome.step.0, 3 * 4 * US);
+}
+
+#[test]
+fn a_ring_shares_nvswitch_only_while_another_is_there() {
+    // 8 us alone and 4 us alone: the shorter one ends after 8 us at half the rate, the longer one
+    // has 4 us left.
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(1, kind, 0);
+    graph.families.push(one_ring(1));
+    let mut both = at_once(graph, kind, 900_000, &[RING, FamilyId(2)]);
+    let TaskKind::Collective(longer) = &mut both.roles[0].tasks[0].kind else {
+        unreachable!("a ring")
+    };
+    longer.inside.per_gpu = Amount::Fixed(2_700_000);
+    assert_eq!(play(&both, &packet(1)).step.0, 12 * US);
+    // The shorter one is awaited first; compute hides the rest of the longer one.
+    both.roles[0].tasks.splice(2..2, [wait(2), compute(20 * US)]);
+    both.roles[0].tasks.pop();
+    assert_eq!(play(&both, &packet(1)).step.0, (8 + 20) * US);
+}
+
+#[test]
+fn groups_that_share_nothing_run_at_once() {
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(8, kind, 900_000);
+    let one = play(&graph, &packet(8)).step.0;
+    graph.families[1].offsets = vec![0, 4, 8];
+    let of_four = play(&self::graph(4, kind, 900_000), &packet(4)).step.0;
+    assert_eq!(play(&graph, &packet(8)).step.0, of_four);
+    assert!(of_four < one);
 }
 
 /// Cycles of these strides and circuits per hop over `n` servers, with a route for each hop.
