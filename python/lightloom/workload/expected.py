@@ -1,9 +1,9 @@
 """Bytes that a training step must move, in closed form from model, plan and options.
 
 ``b s h e`` are the bytes of a micro-batch's hidden states, ``t``, ``c``, ``p`` TP, CP and PP, ``k``
-the experts per token, ``m`` micro-batches. Per GPU and micro-batch (targets of MixNet, section
-2.1): TP ``4 (t-1)/t b s h e / c`` for the attention of each layer, as much again for the
-feed-forward, EP ``4 k (1 - stayed) b s h e / (t c)`` for each MoE layer, PP ``2 b s h e / (t c)``
+the experts per token, ``m`` micro-batches. Per GPU and micro-batch (MixNet, section 2.1): TP
+``4 (t-1)/t b s h e / c`` for the attention of each layer, with sequence parallelism 5 in place of 4
+(Megatron gathers the input again in the backward pass), as much again for the feed-forward, EP ``4 k (1 - stayed) b s h e / (t c)`` for each MoE layer, PP ``2 b s h e / (t c)``
 between stages. DP moves ``2 (n-1)/n`` of the gradients on each GPU of a group of ``n``.
 
 Independent of the programs: this module knows the model, not the graph.
@@ -74,12 +74,12 @@ def _states(model: Model, plan: Plan, options: WorkloadOptions) -> float:
 def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool) -> float:
     once = _states(model, plan, options) * (plan.tp - 1) / plan.tp
     # two collectives a half and pass: forward, backward, and forward again
-    passes = 2 * (3 if recompute else 2)
+    passes = 2 * (3 if recompute else 2) + plan.sequence_parallel
     moe, dense = model.num_moe_layers, model.num_layers - model.num_moe_layers
     halves = model.num_layers + dense + (moe if model.shared_expert_ffn_size else 0)
     shared = passes * halves * once
     # embedding and output projection: one collective each, forward and backward
-    tables = 4 * once
+    tables = (4 + plan.sequence_parallel) * once
     received = 0.0 if plan.sequence_parallel else 2 * (plan.virtual_stages - 1) * once
     per_stage = plan.gpus / plan.pp * plan.micro_batches
     return per_stage * (shared + tables + received)

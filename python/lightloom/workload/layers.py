@@ -11,9 +11,10 @@ collectives are local to a server. What the plan overlaps:
   (Megatron-Core, ``moe_shared_expert_overlap``).
 - *TP*: collectives are cut into TP steps that run alongside the product next to them, so that of
   each only one step, the first or the last, is exposed (Transformer Engine's userbuffers,
-  Megatron-Core's ``tp_comm_overlap``). Here the hidden steps run alongside the whole of attention
-  or feed-forward, not only its first and last product; those of the embedding, the output
-  projection and the routed experts remain exposed, as there.
+  Megatron-Core's ``tp_comm_overlap``); the second gather of a backward pass is hidden as a whole.
+  Here the hidden steps run alongside the whole of attention or feed-forward, not only its first
+  and last product; those of the embedding, the output projection and the routed experts remain
+  exposed, as there.
 """
 
 from __future__ import annotations
@@ -100,9 +101,10 @@ class LayerWriter:
             yield from self._mixture(_Mixture(layer, micro_batch, part, first=False))
             self.compute("gate", times.gate, layer, micro_batch)
         else:
-            self._region("dense_ffn", times.dense_ffn, at)
+            self._region("dense_ffn", times.dense_ffn, at, backward=True)
         # keys and values again, and their gradients back: as many bytes as an all-reduce
-        self._region("attention", times.attention, at, context=Collective.ALL_REDUCE)
+        context = Collective.ALL_REDUCE
+        self._region("attention", times.attention, at, context=context, backward=True)
 
     def weights(self, layer: int, micro_batch: int) -> None:
         """The gradients of a layer's weights; they need no communication."""
@@ -221,7 +223,8 @@ class LayerWriter:
     def _shared_experts(self, one: _Mixture) -> None:
         """Shared experts where nothing hides them."""
         if self.model.shared_expert_ffn_size:
-            self._region("expert", self._shared_time(one), (one.layer, one.micro_batch))
+            at, backward = (one.layer, one.micro_batch), one.part is not None
+            self._region("expert", self._shared_time(one), at, backward=backward)
 
     def _shared_half(self, one: _Mixture, half: int) -> None:
         """The products of shared experts before or after their activation, if they are hidden."""
@@ -234,8 +237,9 @@ class LayerWriter:
         first = whole * before // (branches + 1)
         was_slowed, self.slowed = self.slowed, True
         duration = whole - first if half else first
-        at = (one.layer, one.micro_batch)
-        self._region("expert", duration, at, entry=not half, exit_=bool(half))
+        at, backward = (one.layer, one.micro_batch), one.part is not None
+        edges = {"entry": not half, "exit_": bool(half)}
+        self._region("expert", duration, at, **edges, backward=backward and bool(half))
         self.slowed = was_slowed
 
     def _shared_time(self, one: _Mixture) -> int:
@@ -256,14 +260,22 @@ class LayerWriter:
         context: Collective | None = None,
         entry: bool = True,
         exit_: bool = True,
+        backward: bool = False,
     ) -> None:
-        """Computation between the TP collectives that begin and end it."""
+        """Computation between the TP collectives that begin and end it.
+
+        With sequence parallelism, a backward pass gathers the input of the region once more, for
+        the gradients of the weights.
+        """
         hidden = self._hidden_tp
+        again = self.recipe.bytes.tp if backward and self.plan.sequence_parallel else 0
         if entry:
             self.tp_entry(*at, hidden=hidden)
         if context is not None:
             self._context(context, *at)
-        handle = self._alongside((entry + exit_) * hidden, at) if hidden else None
+        if not hidden:
+            self.inside("tp", again, *at)
+        handle = self._alongside((entry + exit_) * hidden + again, at) if hidden else None
         self.compute(category, duration_ps, *at)
         if handle is not None:
             self.program.wait(handle, "tp", **self._at(*at))

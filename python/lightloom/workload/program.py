@@ -126,6 +126,8 @@ class _Writer:
         reduces = self._is_last_of(step) and step.part == "whole"
         if self._is_last(step.chunk):
             layers.compute("head", times.head, -1, micro_batch)
+            # once more, for the gradients of the weights
+            layers.tp_entry(-1, micro_batch)
             layers.tp_exit(-1, micro_batch)
             if reduces:
                 self._reduce_output()

@@ -58,7 +58,7 @@ impl NvSwitches {
         work: Duration,
     ) {
         if self.ports.len() <= worker.index() {
-            self.ports.resize_with(context.graph.workers() as usize, Port::default);
+            self.ports.resize_with(context.graph.workers(), Port::default);
         }
         let port = &mut self.ports[worker.index()];
         port.settle(context.now);
