@@ -109,7 +109,7 @@ pub(crate) fn inside(per_gpu: Amount, total: Option<Amount>) -> Task {
         kind: CollectiveKind::AllReduce,
         family: None,
         payload: Payload::Bytes(0),
-        inside: Inside { per_gpu, total },
+        inside: Inside { per_gpu, total, peers: 0 },
         asynchronous: false,
     };
     task(TaskKind::Collective(collective), TP)

@@ -13,23 +13,26 @@ choices! {
     }
 }
 
-/// How long operations of one kind take inside a server: the latency, then the bytes of the busiest
-/// GPU at the rate.
+/// How long operations of one kind take inside a server: the latency, that of each peer, then the
+/// bytes of the busiest GPU at the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalPace {
     /// Rate that one GPU reaches, per direction.
     pub gpu_rate: Rate,
     /// Start-up latency of one operation.
     pub latency: Duration,
+    /// Start-up latency for each other GPU that takes part, as for each step of a ring.
+    pub peer: Duration,
 }
 
 impl LocalPace {
-    /// Time in which the busiest GPU moves this many bytes; none for none.
-    pub fn time(&self, bytes_per_gpu: u64) -> Duration {
+    /// Time in which the busiest GPU moves this many bytes, with so many others; none for none.
+    pub fn time(&self, bytes_per_gpu: u64, peers: u32) -> Duration {
         if bytes_per_gpu == 0 {
             return Duration::ZERO;
         }
-        self.latency + self.gpu_rate.transmission(Bytes(bytes_per_gpu))
+        let start_up = self.latency + Duration(self.peer.0.saturating_mul(u64::from(peers)));
+        start_up + self.gpu_rate.transmission(Bytes(bytes_per_gpu))
     }
 }
 
@@ -43,9 +46,9 @@ pub struct NvSwitch {
 }
 
 impl NvSwitch {
-    /// One pace for everything.
+    /// One pace for everything, with however many peers.
     pub fn uniform(gpu_rate: Rate, latency: Duration) -> Self {
-        let pace = LocalPace { gpu_rate, latency };
+        let pace = LocalPace { gpu_rate, latency, peer: Duration::ZERO };
         Self { all_to_all: pace, gather: pace }
     }
 }

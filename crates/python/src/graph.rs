@@ -101,6 +101,7 @@ struct ProgramColumns {
     handle: Flat<u32>,
     size: Flat<u64>,
     inside: Flat<u64>,
+    peers: Flat<u32>,
     demand: Flat<u32>,
     table: Flat<u32>,
     total: Flat<u32>,
@@ -209,6 +210,7 @@ impl ProgramColumns {
             ("handle", self.handle.0.len()),
             ("size", self.size.0.len()),
             ("inside", self.inside.0.len()),
+            ("peers", self.peers.0.len()),
             ("demand", self.demand.0.len()),
             ("table", self.table.0.len()),
             ("total", self.total.0.len()),
@@ -268,7 +270,11 @@ impl ProgramColumns {
             kind,
             family: (family != NO_INDEX).then_some(FamilyId(family)),
             payload,
-            inside: Inside { per_gpu: self.amount(row, self.inside.0[row]), total },
+            inside: Inside {
+                per_gpu: self.amount(row, self.inside.0[row]),
+                total,
+                peers: self.peers.0[row],
+            },
             asynchronous: has(ASYNCHRONOUS),
         })
     }

@@ -45,17 +45,23 @@ struct PyNvSwitch {
     latency_ps: u64,
     gather_rate_bps: Option<u64>,
     gather_latency_ps: Option<u64>,
+    gather_peer_ps: u64,
 }
 
 impl From<PyNvSwitch> for NvSwitch {
     fn from(inside: PyNvSwitch) -> Self {
-        let PyNvSwitch { gpu_rate_bps, latency_ps, gather_rate_bps, gather_latency_ps } = inside;
-        let pace = |rate, latency| LocalPace { gpu_rate: Rate(rate), latency: Duration(latency) };
+        let PyNvSwitch { gpu_rate_bps, latency_ps, .. } = inside;
+        let pace = |rate, latency, peer| LocalPace {
+            gpu_rate: Rate(rate),
+            latency: Duration(latency),
+            peer: Duration(peer),
+        };
         Self {
-            all_to_all: pace(gpu_rate_bps, latency_ps),
+            all_to_all: pace(gpu_rate_bps, latency_ps, 0),
             gather: pace(
-                gather_rate_bps.unwrap_or(gpu_rate_bps),
-                gather_latency_ps.unwrap_or(latency_ps),
+                inside.gather_rate_bps.unwrap_or(gpu_rate_bps),
+                inside.gather_latency_ps.unwrap_or(latency_ps),
+                inside.gather_peer_ps,
             ),
         }
     }

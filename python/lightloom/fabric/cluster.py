@@ -130,6 +130,7 @@ class Cluster:
             latency_ps=to_ps(found.nvlink_all_to_all_start_up_s),
             gather_rate_bps=to_bps(self.nvlink_gbps * found.nvlink_gather_efficiency),
             gather_latency_ps=to_ps(found.nvlink_gather_start_up_s),
+            gather_peer_ps=to_ps(found.nvlink_gather_peer_s),
         )
 
     def start_up(self) -> StartUp:

@@ -43,6 +43,7 @@ class InsideServerTable(Table):
     all_to_all_start_up_s: Value
     gather_efficiency: Value
     gather_start_up_s: Value
+    gather_peer_s: Value
 
 
 class BetweenServersTable(Table):
@@ -108,8 +109,9 @@ class Interconnect:
     ----------
     nvlink_all_to_all_efficiency, nvlink_all_to_all_start_up_s
         Of all-to-alls and copies inside a server.
-    nvlink_gather_efficiency, nvlink_gather_start_up_s
-        Of collectives that gather or reduce inside a server.
+    nvlink_gather_efficiency, nvlink_gather_start_up_s, nvlink_gather_peer_s
+        Of collectives that gather or reduce inside a server; the last one for each other GPU that
+        takes part.
     nic_efficiency
         Of a NIC, whatever it is connected to.
     message_start_up_s
@@ -123,6 +125,7 @@ class Interconnect:
     nvlink_all_to_all_start_up_s: float = 0.0
     nvlink_gather_efficiency: float = 1.0
     nvlink_gather_start_up_s: float = 0.0
+    nvlink_gather_peer_s: float = 0.0
     nic_efficiency: float = 1.0
     message_start_up_s: float = 0.0
     all_to_all_start_up_s: float = 0.0

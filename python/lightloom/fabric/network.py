@@ -23,13 +23,15 @@ class NvSwitch:
     """Inside a server; rates are those that one GPU reaches, per direction.
 
     The first two are of all-to-alls and copies, ``gather_rate_bps`` and ``gather_latency_ps`` of
-    collectives that gather or reduce: the same where not given.
+    collectives that gather or reduce: the same where not given. ``gather_peer_ps`` is what each
+    other GPU that takes part adds to their latency.
     """
 
     gpu_rate_bps: int
     latency_ps: int
     gather_rate_bps: int | None = None
     gather_latency_ps: int | None = None
+    gather_peer_ps: int = 0
 
 
 @dataclass(frozen=True)

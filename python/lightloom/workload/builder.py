@@ -122,13 +122,15 @@ class ProgramBuilder:
         category: str,
         *,
         total: Entry | None = None,
+        peers: int = 0,
         **placed: Any,
     ) -> None:
         """A collective among the GPUs of each worker, in which each moves so many bytes.
 
         With tables, ``per_gpu_bytes`` is of the busiest GPU and ``total`` of all together.
+        ``peers`` are the other GPUs of a group, with whose number the start-up grows.
         """
-        values = self._inside(per_gpu_bytes)
+        values = self._inside(per_gpu_bytes) | {"peers": peers}
         if total is not None:
             assert isinstance(per_gpu_bytes, Entry)
             assert total.entry == per_gpu_bytes.entry
@@ -174,10 +176,14 @@ class ProgramBuilder:
         category: str,
         *,
         inside: int | Entry = 0,
+        peers: int = 0,
         **placed: Any,
     ) -> None:
-        """Any collective but an all-to-all; ``inside`` is what each GPU moves inside its worker."""
-        values = {"collective": collective, "family": family, "size": size_bytes}
+        """Any collective but an all-to-all.
+
+        ``inside`` is what each GPU moves inside its worker, with so many ``peers``.
+        """
+        values = {"collective": collective, "family": family, "size": size_bytes, "peers": peers}
         self._collective(category, values | self._inside(inside), placed)
 
     def send(

@@ -2,9 +2,10 @@
 
 ``b s h e`` are the bytes of a micro-batch's hidden states, ``t``, ``c``, ``p`` TP, CP and PP, ``k``
 the experts per token, ``m`` micro-batches. Per GPU and micro-batch (MixNet, section 2.1): TP
-``4 (t-1)/t b s h e / c`` for the attention of each layer, with sequence parallelism 5 in place of 4
-(Megatron gathers the input again in the backward pass), as much again for the feed-forward, EP ``4 k (1 - stayed) b s h e / (t c)`` for each MoE layer, PP ``2 b s h e / (t c)``
-between stages. DP moves ``2 (n-1)/n`` of the gradients on each GPU of a group of ``n``.
+``4 (t-1)/t b s h e / c`` for the attention of each layer, 5 in place of 4 with sequence parallelism
+(Megatron gathers the input again in the backward pass), as much again for the feed-forward, EP
+``4 k (1 - stayed) b s h e / (t c)`` for each MoE layer, PP ``2 b s h e / (t c)`` between stages. DP
+moves ``2 (n-1)/n`` of the gradients on each GPU of a group of ``n``.
 
 Independent of the programs: this module knows the model, not the graph.
 """

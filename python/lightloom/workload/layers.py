@@ -31,6 +31,7 @@ from lightloom.workload.collectives import CONTEXT, TENSOR
 from lightloom.workload.expert_tables import Variant
 from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
 from lightloom.workload.recipe import Recipe
+from lightloom.workload.ring_writer import RingWriter
 from lightloom.workload.task_graph import NONE, Collective
 from lightloom.workload.tokens import gathers_copies
 
@@ -75,9 +76,9 @@ class LayerWriter:
         self.recipe, self.program = recipe, program
         self.model, self.plan = recipe.model, recipe.plan
         self.all_to_alls = AllToAlls(program, recipe.tables.family, handles)
+        self.rings = RingWriter(program, recipe.collectives, handles)
         self.slowed = False
         self._moe_index = moe_index
-        self._handles = handles
         size = recipe.bytes.tp
         #: bytes of a TP collective that run alongside computation
         self._hidden_tp = size - size // self.plan.tp if self.plan.overlap_tp else 0
@@ -213,12 +214,13 @@ class LayerWriter:
         if not gathers_copies(self.plan, self.recipe.options):
             count = self.plan.overlap_chunks
             size = whole if chunk is None else _shares(whole, count)[chunk]
-            self.inside("tp", size, one.layer, one.micro_batch)
+            self.inside("tp", size, one.layer, one.micro_batch, peers=self.plan.etp - 1)
             return
         pair = tables.gathered if chunk is None else self.recipe.experts.gathered_chunks[chunk]
         busiest, total = (Entry(table, self._block(one)) for table in pair)
         placed = self._at(one.layer, one.micro_batch)
-        self.program.inside(busiest, "tp", total=total, **placed)
+        peers = self.plan.etp - 1
+        self.program.inside(busiest, "tp", total=total, peers=peers, **placed)
 
     def _shared_experts(self, one: _Mixture) -> None:
         """Shared experts where nothing hides them."""
@@ -238,8 +240,8 @@ class LayerWriter:
         was_slowed, self.slowed = self.slowed, True
         duration = whole - first if half else first
         at, backward = (one.layer, one.micro_batch), one.part is not None
-        edges = {"entry": not half, "exit_": bool(half)}
-        self._region("expert", duration, at, **edges, backward=backward and bool(half))
+        last = bool(half)
+        self._region("expert", duration, at, entry=not last, exit_=last, backward=backward and last)
         self.slowed = was_slowed
 
     def _shared_time(self, one: _Mixture) -> int:
@@ -274,7 +276,7 @@ class LayerWriter:
         if context is not None:
             self._context(context, *at)
         if not hidden:
-            self.inside("tp", again, *at)
+            self.tp_collective(again, *at)
         handle = self._alongside((entry + exit_) * hidden + again, at) if hidden else None
         self.compute(category, duration_ps, *at)
         if handle is not None:
@@ -284,29 +286,21 @@ class LayerWriter:
 
     def _alongside(self, size_bytes: int, at: tuple[int, int]) -> int:
         """Start the hidden steps of TP collectives."""
-        handle = next(self._handles)
-        family = self.recipe.collectives.index(TENSOR)
-        self.program.ring(
-            Collective.ALL_GATHER,
-            family,
-            0,
-            "tp",
-            inside=size_bytes,
-            handle=handle,
-            asynchronous=True,
-            **self._at(*at),
-        )
-        return handle
+        return self.rings.start_inside(TENSOR, size_bytes, "tp", self._at(*at))
 
     def tp_entry(self, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
         """Gather hidden states over TP ranks, but for bytes that are hidden."""
         if self.plan.sequence_parallel:
-            self.inside("tp", self.recipe.bytes.tp - hidden, layer, micro_batch)
+            self.tp_collective(self.recipe.bytes.tp - hidden, layer, micro_batch)
 
     def tp_exit(self, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
         """Add up hidden states over TP ranks, but for bytes that are hidden."""
         passes = 1 if self.plan.sequence_parallel else 2
-        self.inside("tp", passes * self.recipe.bytes.tp - hidden, layer, micro_batch)
+        self.tp_collective(passes * self.recipe.bytes.tp - hidden, layer, micro_batch)
+
+    def tp_collective(self, size_bytes: int, layer: int, micro_batch: int) -> None:
+        """A collective among TP ranks that nothing hides, if it moves anything."""
+        self.inside("tp", size_bytes, layer, micro_batch, peers=self.plan.tp - 1)
 
     def _context(self, ring: Collective, layer: int, micro_batch: int) -> None:
         """Pass keys and values between CP ranks; blocks, unlike gradient rings."""
@@ -315,20 +309,11 @@ class LayerWriter:
             return
         buffer = self.recipe.bytes.key_value
         if group.servers == 1:
-            self.inside("cp", group.local(buffer, ring), layer, micro_batch)
+            size, peers = group.local(buffer, ring), group.on_server - 1
+            self.inside("cp", size, layer, micro_batch, peers=peers)
             return
-        handle = next(self._handles)
-        self.program.ring(
-            ring,
-            self.recipe.collectives.index(CONTEXT),
-            group.crossing(buffer),
-            "cp",
-            inside=group.local(buffer, ring),
-            handle=handle,
-            asynchronous=True,
-            # rings of all layers belong to no micro-batch
-            **self._at(layer, NONE),
-        )
+        # rings of all layers belong to no micro-batch
+        handle = self.rings.start(CONTEXT, ring, buffer, "cp", self._at(layer, NONE))
         self.program.wait(handle, "cp", **self._at(layer, micro_batch))
 
     # Single tasks
@@ -339,10 +324,13 @@ class LayerWriter:
             duration_ps = round(duration_ps * self.recipe.slowdown)
         self.program.compute(category, duration_ps=duration_ps, **self._at(layer, micro_batch))
 
-    def inside(self, category: str, size_bytes: int, layer: int, micro_batch: int) -> None:
+    def inside(
+        self, category: str, size_bytes: int, layer: int, micro_batch: int, *, peers: int
+    ) -> None:
         """A collective inside the server, if it moves anything."""
         if size_bytes:
-            self.program.inside(size_bytes, category, **self._at(layer, micro_batch))
+            placed = self._at(layer, micro_batch)
+            self.program.inside(size_bytes, category, peers=peers, **placed)
 
     def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
         return placed_at(self.model, layer, micro_batch)

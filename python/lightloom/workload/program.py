@@ -186,7 +186,7 @@ class _Writer:
         self.program.receive(place, tag, "pp", micro_batch=step.micro_batch)
         if not self.plan.sequence_parallel:
             # every TP rank needs the whole state, of which each received its share
-            self.layers.inside("tp", self.recipe.bytes.tp, -1, step.micro_batch)
+            self.layers.tp_collective(self.recipe.bytes.tp, -1, step.micro_batch)
 
     def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
         return placed_at(self.model, layer, micro_batch)
@@ -212,43 +212,18 @@ class _Writer:
 
     def _reduce_now(self, scope: str, size_bytes: float, layer: int) -> None:
         ring = Collective.REDUCE_SCATTER if self.plan.zero1 else Collective.ALL_REDUCE
-        self.reductions.append(self._ring(scope, size_bytes, ring, layer, "dp"))
+        self.reductions.append(self._start_ring(scope, ring, size_bytes, layer))
 
-    def _ring(
-        self, scope: str, buffer_bytes: float, ring: Collective, layer: int, category: str
-    ) -> int:
+    def _start_ring(self, scope: str, ring: Collective, buffer_bytes: float, layer: int) -> int:
         """Start a ring over a buffer per GPU; return its handle."""
-        handle = next(self.handles)
-        self._add_ring(scope, buffer_bytes, ring, layer, (category, handle))
-        return handle
-
-    def _add_ring(
-        self,
-        scope: str,
-        buffer_bytes: float,
-        ring: Collective,
-        layer: int,
-        named: tuple[str, int],
-    ) -> None:
-        group = self.recipe.collectives.groups[scope]
-        category, handle = named
-        self.program.ring(
-            ring,
-            self.recipe.collectives.index(scope),
-            group.crossing(buffer_bytes),
-            category,
-            inside=group.local(buffer_bytes, ring),
-            handle=handle,
-            asynchronous=True,
-            **self._at(layer, NONE),
-        )
+        return self.layers.rings.start(scope, ring, buffer_bytes, "dp", self._at(layer, NONE))
 
     def _embedding_all_reduce(self) -> None:
         ends = (0, self.plan.pp - 1)
         if shares_embedding(self.model, self.plan) and self.stage in ends:
             size = embedding_per_gpu(self.model, self.plan) * self.options.gradient_bytes
-            named = ("dp", EMBEDDING_HANDLE)
-            self._add_ring(EMBEDDING, size, Collective.ALL_REDUCE, -1, named)
+            at, handle = self._at(-1, NONE), EMBEDDING_HANDLE
+            self.layers.rings.start(EMBEDDING, Collective.ALL_REDUCE, size, "dp", at, handle)
             self.program.wait(EMBEDDING_HANDLE, "dp")
 
     def _optimizer(self) -> None:
@@ -268,7 +243,7 @@ class _Writer:
         handles = {}
         for scope, layer, parameters in self._sharded():
             size = parameters * self.options.parameter_bytes
-            handle = self._ring(scope, size, Collective.ALL_GATHER, layer, "dp")
+            handle = self._start_ring(scope, Collective.ALL_GATHER, size, layer)
             handles[scope, layer] = (handle, layer)
         return handles
 

@@ -82,8 +82,8 @@ class Program:
     size
         Duration in ps of computation; bytes of a message or of a collective's buffer per worker;
         bytes per count of a demand block.
-    inside
-        Bytes that each GPU moves inside the worker for a collective.
+    inside, peers
+        Bytes that each GPU moves inside the worker for a collective, and with how many others.
     demand
         Demand table of an all-to-all, ``NO_INDEX`` where ``size`` is its buffer.
     table, total, entry
@@ -106,6 +106,7 @@ class Program:
     handle: Ints32
     size: Ints64
     inside: Ints64
+    peers: Ints32
     demand: Ints32
     table: Ints32
     total: Ints32

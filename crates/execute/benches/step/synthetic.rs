@@ -192,7 +192,7 @@ fn inside(per_gpu: u64, layer: u32, batch: u32) -> Task {
         kind: CollectiveKind::AllReduce,
         family: None,
         payload: Payload::Bytes(0),
-        inside: Inside { per_gpu: Amount::Fixed(per_gpu), total: None },
+        inside: Inside { per_gpu: Amount::Fixed(per_gpu), total: None, peers: 0 },
         asynchronous: false,
     };
     task(TaskKind::Collective(collective), TP, layer, batch)
@@ -275,7 +275,7 @@ fn all_reduce(family: u32, layer: u32, batch: u32) -> Task {
         kind: CollectiveKind::AllReduce,
         family: Some(FamilyId(family)),
         payload: Payload::Bytes(100_000_000 * (1 + 4 * u64::from(family))),
-        inside: Inside { per_gpu: Amount::Fixed(50_000_000), total: None },
+        inside: Inside { per_gpu: Amount::Fixed(50_000_000), total: None, peers: 0 },
         asynchronous: true,
     };
     let handle = Some(Handle(2 * layer + family));

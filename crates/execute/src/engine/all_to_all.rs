@@ -105,7 +105,7 @@ impl<'a> AllToAll<'a> {
     fn until_sent(&self, fabric: &Fabric, place: u32) -> Duration {
         let Lowering { peers, is_mixed, gather, .. } = &self.lowering;
         let start_up = fabric.start_up().of_all_to_all(*peers, *is_mixed);
-        start_up + fabric.nvswitch().all_to_all.time(gather[place as usize])
+        start_up + fabric.nvswitch().all_to_all.time(gather[place as usize], 0)
     }
 
     /// Something from a sender arrives at a member.
@@ -381,7 +381,7 @@ impl<'a> AllToAlls<'a> {
             return;
         }
         let pace = context.fabric.nvswitch().all_to_all;
-        let time = |bytes: &[u64]| pace.time(bytes[place as usize]);
+        let time = |bytes: &[u64]| pace.time(bytes[place as usize], 0);
         let lowering = &entry.lowering;
         let local = start + entry.until_sent(&context.fabric, place) + time(&lowering.local);
         let scattered = member.inbound.max(start) + time(&lowering.scatter);

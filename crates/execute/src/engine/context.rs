@@ -108,7 +108,8 @@ impl<'a> Context<'a> {
 
     /// How long the part of a collective inside a worker takes.
     pub(super) fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
-        self.fabric.nvswitch().gather.time(self.graph.amount(inside.per_gpu, worker))
+        let bytes = self.graph.amount(inside.per_gpu, worker);
+        self.fabric.nvswitch().gather.time(bytes, inside.peers)
     }
 
     /// Bytes that all GPUs of a worker move inside it.

@@ -84,7 +84,7 @@ impl<'a> Messages<'a> {
             context.ledger.send(purpose, path, share.bytes);
             let latency = if path.part == PartId::INSIDE {
                 let gpus = u64::from(context.placement.gpus);
-                context.fabric.nvswitch().all_to_all.time(message.bytes.div_ceil(gpus))
+                context.fabric.nvswitch().all_to_all.time(message.bytes.div_ceil(gpus), 0)
             } else {
                 if share.bytes > 0 {
                     let owner = Owner::Message(number);

@@ -476,7 +476,7 @@ fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective
             let mut demand = Vec::new();
             member_demand(context.graph, own.payload, here.group, 1, &mut demand);
             let gpus = u64::from(context.placement.gpus);
-            (demand[0], context.fabric.nvswitch().all_to_all.time(demand[0].div_ceil(gpus)))
+            (demand[0], context.fabric.nvswitch().all_to_all.time(demand[0].div_ceil(gpus), 0))
         }
     };
     context.ledger.inside(context.purpose(task), bytes);

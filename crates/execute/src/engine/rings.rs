@@ -238,7 +238,8 @@ impl<'a> Rings<'a> {
         ring.pieces_left = edges.len() as u32;
         // All orders together send an edge's bytes from a worker to its neighbors on its server.
         let gpus = u64::from(context.placement.gpus);
-        let own = context.fabric.nvswitch().gather.time(circulation.edge_bytes.div_ceil(gpus));
+        let (own, peers) = (circulation.edge_bytes.div_ceil(gpus), members.len() as u32 - 1);
+        let own = context.fabric.nvswitch().gather.time(own, peers);
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
         let in_flight = u64::from(context.fabric.links.ends_on_arrival());
         let steps = u128::from(circulation.steps - in_flight);

@@ -69,7 +69,7 @@ fn ring(kind: CollectiveKind, handle: u32, bytes: u64, inside_per_gpu: u64) -> T
         kind,
         family: Some(RING),
         payload: Payload::Bytes(bytes),
-        inside: Inside { per_gpu: Amount::Fixed(inside_per_gpu), total: None },
+        inside: Inside { per_gpu: Amount::Fixed(inside_per_gpu), total: None, peers: 0 },
         asynchronous: true,
     };
     Task { handle: Some(Handle(handle)), ..task(TaskKind::Collective(collective), DP) }

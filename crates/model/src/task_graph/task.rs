@@ -82,11 +82,13 @@ pub struct Inside {
     pub per_gpu: Amount,
     /// Bytes that all GPUs of the worker move; those of the busiest on each of them if `None`.
     pub total: Option<Amount>,
+    /// Other GPUs with which each GPU moves them: its start-up grows with their number.
+    pub peers: u32,
 }
 
 impl Inside {
     /// Nothing moves inside workers.
-    pub const NONE: Self = Self { per_gpu: Amount::ZERO, total: None };
+    pub const NONE: Self = Self { per_gpu: Amount::ZERO, total: None, peers: 0 };
 }
 
 /// A collective operation.

@@ -132,7 +132,7 @@ impl TaskGraph {
     }
 
     fn validate_collective(&self, task: &Task, collective: &Collective) -> Result<(), Invalid> {
-        let Inside { per_gpu, total } = collective.inside;
+        let Inside { per_gpu, total, peers: _ } = collective.inside;
         self.validate_amount("inside", per_gpu)?;
         self.validate_amount("inside total", total.unwrap_or(Amount::ZERO))?;
         if collective.asynchronous && task.handle.is_none() {
