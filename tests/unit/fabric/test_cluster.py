@@ -36,6 +36,7 @@ def test_whole_bits_and_picoseconds_for_the_core():
         nvlink_all_to_all_start_up_s=3e-6,
         nvlink_gather_efficiency=0.5,
         nvlink_gather_start_up_s=2e-6,
+        nvlink_gather_peer_s=1.5e-6,
         nic_efficiency=0.9,
         message_start_up_s=14e-6,
         all_to_all_start_up_s=22e-6,
@@ -46,7 +47,7 @@ def test_whole_bits_and_picoseconds_for_the_core():
     assert cluster.nic_rate_bps == 360_000_000_000
     assert cluster.link_delay_ps == 1_000_000
     rate, us = 3_600_000_000_000, 1_000_000
-    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, rate // 2, 2 * us)
+    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, rate // 2, 2 * us, 1_500_000)
     assert cluster.start_up() == StartUp(14 * us, 22 * us, us, 80 * us)
 
 

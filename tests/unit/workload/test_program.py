@@ -59,6 +59,7 @@ def test_one_mixture_layer():
         "inside:tp",
         "compute:head",
         "compute:head",
+        "inside:tp",  # its input again, for the gradients of weights
         "inside:tp",
         "ring:dp",  # output projection
         "all_to_all:ep",  # gradient of combine: pattern of dispatch
@@ -68,6 +69,7 @@ def test_one_mixture_layer():
         "all_to_all:ep 1",  # gradient of dispatch
         "compute:gate",
         "inside:tp",
+        "inside:tp",  # again
         "compute:attention",
         "inside:tp",
         "ring:dp",  # the layer
@@ -103,7 +105,8 @@ def test_shared_experts_have_their_own_collectives():
     shared = words(build_toy(plan, model, TIMES).graph)
     combine = shared.index("all_to_all:ep 1")
     assert shared[combine - 3 : combine] == ["inside:tp", "compute:expert", "inside:tp"]
-    assert len(shared) == len(plain) + 6
+    # forward three, backward these and their input again
+    assert len(shared) == len(plain) + 7
 
 
 def test_full_recomputation_repeats_the_layer_but_dispatch_is_known():

@@ -2,7 +2,7 @@
 
 use super::{US, carried, play, refuse, spent};
 use crate::testing::{TP, WORK, empty_graph, inside, packet};
-use lightloom_model::{Amount, TableId, Task, TaskGraph, WorkerTable};
+use lightloom_model::{Amount, Duration, TableId, Task, TaskGraph, TaskKind, WorkerTable};
 
 /// Bytes that a GPU sends into the NVSwitch in a microsecond.
 const PER_US: u64 = 450_000;
@@ -35,6 +35,20 @@ fn a_local_collective_takes_latency_and_bytes_over_rate() {
     let outcome = play(&graph, &packet(1));
     assert_eq!(outcome.step.0, 5 * US);
     assert_eq!(carried(&outcome, "tp"), [8 * 3 * PER_US, 0, 0, 0, 0]);
+}
+
+#[test]
+fn the_start_up_of_a_gather_grows_with_its_group() {
+    let mut network = packet(1);
+    network.nvswitch.gather.peer = Duration(3 * US);
+    for peers in [0, 1, 7] {
+        let mut graph = empty_graph(1, 1, 1);
+        let mut one = inside(Amount::Fixed(3 * PER_US), None);
+        let TaskKind::Collective(collective) = &mut one.kind else { unreachable!("inside") };
+        collective.inside.peers = peers;
+        graph.roles[0].tasks = vec![one];
+        assert_eq!(play(&graph, &network).step.0, (2 + 3 * u64::from(peers) + 3) * US);
+    }
 }
 
 #[test]
