@@ -142,7 +142,7 @@ impl<'a> Rings<'a> {
         match self.entries[number].stage {
             Stage::Pending => self.begin(context, number),
             Stage::Edges => self.inside(context, number, Stage::After),
-            Stage::Before | Stage::After => unreachable!("parts inside end by events of their own"),
+            Stage::Before | Stage::After => unreachable!("parts inside workers end otherwise"),
         }
     }
 
