@@ -54,12 +54,19 @@ def _calient_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriv
     return CalientTl1(address, settings)
 
 
+def _sonic_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.sonic_cli import SonicCli
+
+    return SonicCli(address, settings)
+
+
 _SCHEMES = {
     "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
     "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
     "polatis+restconf": Scheme("Polatis, RESTCONF (plain text)", 8008, _polatis_restconf),
     "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
     "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, _calient_tl1),
+    "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, _sonic_ssh),
 }
 
 

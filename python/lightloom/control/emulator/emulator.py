@@ -22,6 +22,8 @@ from lightloom.control.emulator.http import HttpService
 from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
 from lightloom.control.emulator.polatis import PolatisDialect
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
+from lightloom.control.emulator.sonic import SonicTables
+from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.timing import MeasuredTime, SettleTime
 from lightloom.control.emulator.tl1_server import Tl1Server
@@ -209,6 +211,7 @@ MODELS: dict[str, dict[str, str]] = {
         "restconfs": "polatis+restconfs",
     },
     "calient": {"tl1": "calient+tl1"},
+    "sonic": {"ssh": "sonic+ssh"},
 }
 
 
@@ -257,6 +260,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) ->
     def tl1(prompt: bytes = b"") -> Tl1Server:
         return Tl1Server(switch, PolatisDialect(switch), prompt)
 
+    tables = SonicTables(switch)
     makers: dict[str, ServiceMakers] = {
         "polatis": {
             "tl1": lambda: TcpTl1Service(tl1()),
@@ -265,5 +269,6 @@ def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) ->
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
+        "sonic": {"ssh": lambda: sonic_cli_service(switch, tables)},
     }
     return makers[model]

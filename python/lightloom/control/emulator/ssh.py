@@ -10,7 +10,7 @@ from typing import Any
 from lightloom.control.drivers.options import optional_import
 from lightloom.control.emulator.device import EmulatedSwitch
 
-Handler = Callable[[Any], Awaitable[None]]
+Handler = Callable[[Any], Awaitable[int]]
 
 
 class SshService:
@@ -21,7 +21,7 @@ class SshService:
     switch
         Whose users may log in.
     handle
-        Serves one session, given asyncssh's process.
+        Serves one session, given asyncssh's process, and returns its exit status.
     subsystem
         The subsystem that clients request; empty for shells and commands.
     """
@@ -89,9 +89,8 @@ class SshService:
         assert task is not None
         self._sessions.add(task)
         try:
-            if (process.subsystem or "") == self._subsystem:
-                await self._handle(process)
-            process.exit(0)
+            is_served = (process.subsystem or "") == self._subsystem
+            process.exit(await self._handle(process) if is_served else 1)
         except (OSError, self._asyncssh.Error, asyncio.CancelledError):
             process.channel.get_connection().abort()
         finally:

@@ -50,9 +50,10 @@ class TcpTl1Service:
 def ssh_tl1_service(switch: EmulatedSwitch, server: Tl1Server) -> SshService:
     """Return the service of TL1 inside SSH; its users have logged in before the first command."""
 
-    async def handle(process: Any) -> None:
+    async def handle(process: Any) -> int:
         connection = process.channel.get_connection()
         user = process.get_extra_info("username")
         await server.serve(process.stdin, process.stdout, connection.abort, user)
+        return 0
 
     return SshService(switch, handle)

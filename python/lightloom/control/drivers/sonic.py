@@ -1,0 +1,152 @@
+"""The model of circuits and ports that SONiC has for optical circuit switches, as rows.
+
+Ports are ``1A`` to ``NA`` (ingress) and ``1B`` to ``MB`` (egress); the cross-connect of 1A and 2B
+is called ``1A-2B``. What is configured and what the hardware reports are two tables. The names of
+columns are those of the YANG modules ``sonic-ocs`` and ``sonic-ocs-states`` of the design document
+of SONiC for optical circuit switches, revision 0.5, and of its commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from lightloom.control.switch import (
+    CircuitState,
+    CrossConnect,
+    Port,
+    PortSide,
+    PortState,
+    PortStatus,
+    Readback,
+    SwitchDescription,
+    SwitchFeature,
+    SwitchProtocolError,
+)
+
+FEATURES = frozenset(
+    {
+        SwitchFeature.LISTS,
+        SwitchFeature.MOVES,
+        SwitchFeature.REPLACE_ALL,
+        SwitchFeature.CIRCUIT_STATES,
+    }
+)
+_NAME = re.compile(r"(\d{1,5}A)-(\d{1,5}B)")
+_PORT = re.compile(r"\d{1,5}([AB])")
+_SIDES = {"A": PortSide.INGRESS, "B": PortSide.EGRESS}
+
+Row = Mapping[str, str]
+
+
+def cross_connect_of(row: Row) -> CrossConnect:
+    """Return the cross-connect that a row is about.
+
+    Raises
+    ------
+    SwitchProtocolError
+        If its name is not of the form ``1A-2B``.
+    """
+    name = row.get("cross_connect_id", row.get("id", ""))
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise SwitchProtocolError(f"the switch sent {name[:40]!r} as a cross-connect")
+    return CrossConnect(found[1], found[2])
+
+
+def name_of(one: CrossConnect) -> str:
+    """Return the name of a cross-connect."""
+    return f"{one.ingress}-{one.egress}"
+
+
+def ports_of(rows: Iterable[Row]) -> dict[Port, PortSide]:
+    """Return the ports of the rows of ports, in their order.
+
+    Raises
+    ------
+    SwitchProtocolError
+        If the name of a port is not of the form ``1A``.
+    """
+    sides: dict[Port, PortSide] = {}
+    for row in rows:
+        name = row.get("simplex_port_id", row.get("id", ""))
+        found = _PORT.fullmatch(name)
+        if found is None:
+            raise SwitchProtocolError(f"the switch sent {name[:40]!r} as a port")
+        sides[name] = _SIDES[found[1]]
+    return sides
+
+
+def description_of(
+    port_rows: Iterable[Row], features: frozenset[SwitchFeature]
+) -> SwitchDescription:
+    """Return the description of a switch with these ports."""
+    sides = ports_of(port_rows)
+    counts = [sum(side is one for one in sides.values()) for side in _SIDES.values()]
+    return SwitchDescription(
+        vendor="SONiC",
+        model="",
+        serial="",
+        size=(counts[0], counts[1]),
+        ports=sides,
+        features=features,
+    )
+
+
+def readback_of(
+    configured: Iterable[Row], reported: Iterable[Row], port_rows: Iterable[Row]
+) -> Readback:
+    """Return what two tables of cross-connects and one of ports say.
+
+    A cross-connect is connected if it is configured and both of its ports are tuned, failed if one
+    has failed, else pending: also one that is still reported and no longer configured.
+    """
+    wanted = {cross_connect_of(row) for row in configured}
+    status = {cross_connect_of(row): row for row in reported}
+    states = {one: _state(one in wanted, status.get(one, {})) for one in wanted | status.keys()}
+    rows = list(port_rows)
+    ports = tuple(
+        PortStatus(name, side, state=_port_state(row.get("status", "")))
+        for (name, side), row in zip(ports_of(rows).items(), rows, strict=True)
+    )
+    return Readback(frozenset(states), states, ports)
+
+
+def _state(is_wanted: bool, row: Row) -> CircuitState:
+    sides = {row.get("a_side_status", "").lower(), row.get("b_side_status", "").lower()}
+    if "failed" in sides:
+        return CircuitState.FAILED
+    return CircuitState.CONNECTED if is_wanted and sides == {"tuned"} else CircuitState.PENDING
+
+
+def _port_state(text: str) -> PortState:
+    try:
+        return PortState(text.lower())
+    except ValueError:
+        return PortState.UNKNOWN
+
+
+def parse_table(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table whose columns begin where a line of dashes says.
+
+    Raises
+    ------
+    SwitchProtocolError
+        If there is text and no such line.
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return []
+    rulers = [i for i, line in enumerate(lines) if re.fullmatch(r"-+(?: +-+)*", line.strip())]
+    if not rulers or rulers[0] == 0:
+        raise SwitchProtocolError(f"the switch sent no table: {lines[0][:60]!r}")
+    ruler = rulers[0]
+    spans = [found.span() for found in re.finditer(r"-+", lines[ruler])]
+    starts = [start for start, _ in spans]
+    ends: list[int | None] = [*starts[1:], None]
+
+    def cells(line: str) -> list[str]:
+        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+    header = cells(lines[ruler - 1])
+    return [dict(zip(header, cells(line), strict=True)) for line in lines[ruler + 1 :]]

@@ -1,0 +1,182 @@
+"""SONiC switches by their commands, over SSH port 22.
+
+A change is at most two commands, each with a list: ``config ocs cross-connect delete``, then
+``config ocs cross-connect add`` in the mode ``update``, which takes busy ports from their circuits
+(``safe`` with the setting ``moves=no``). Reading back compares what is configured with what the
+hardware reports; a cross-connect is connected when both of its ports are ``tuned``.
+
+Never met real hardware: everything here. The commands, their tables and the word ``succeeded`` are
+those of the design document and of public tests. Unknown: the length of a list, whether a refused
+list is made in part, and whether a command returns before the ports are tuned (the public tests
+poll for up to a minute). Reports are not available: :meth:`SonicCli.watch` yields nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from lightloom.control.drivers.changes import (
+    ChangeCommand,
+    check_change,
+    in_batches,
+    run_commands,
+    split_deletes,
+)
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.sonic import (
+    FEATURES,
+    description_of,
+    name_of,
+    parse_table,
+    readback_of,
+)
+from lightloom.control.drivers.streams import connect_ssh
+from lightloom.control.switch import (
+    CircuitResult,
+    CrossConnect,
+    Readback,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchDescription,
+    SwitchDisconnectedError,
+    SwitchEvent,
+    SwitchProtocolError,
+    SwitchTimeoutError,
+)
+
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+
+
+class SonicCli:
+    """Driver of one SONiC switch by its commands.
+
+    Parameters
+    ----------
+    address
+        Host, port, user and password.
+    settings
+        Time-outs, what the switch can do, and accepted host keys.
+    """
+
+    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
+        self._address = address
+        self._settings = settings or DriverSettings()
+        self._asyncssh = optional_import("asyncssh", "SSH")
+        self._connection: Any = None
+        self._description: SwitchDescription | None = None
+
+    async def connect(self) -> SwitchDescription:
+        """Connect, log in and return the switch's ports."""
+        await self.close()
+        settings, address = self._settings, self._address
+        self._connection = await connect_ssh(
+            (address.host, address.port),
+            address.credentials,
+            known_hosts=settings.known_hosts or None,
+            timeout_s=settings.connect_timeout_s,
+        )
+        if settings.keepalive_s:
+            self._connection.set_keepalive(settings.keepalive_s)
+        try:
+            self._description = description_of(await self._table("port status"), FEATURES)
+        except BaseException:
+            await self.close()
+            raise
+        return self._description
+
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all circuits with their states and, on request, all ports."""
+        configured = await self._table("cross-connect config")
+        reported = await self._table("cross-connect status")
+        rows = await self._table("port status") if ports else []
+        return readback_of(configured, reported, rows)
+
+    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
+        """Delete and create circuits by lists; nothing is sent twice."""
+        if self._description is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        check_change(change, self._description.ports)
+        commanded, implied = split_deletes(change, moves=self._settings.moves)
+        mode = "update" if self._settings.moves else "safe"
+        commands = [
+            ChangeCommand(self._sender("delete", batch), deletes=batch)
+            for batch in in_batches(commanded, self._settings.max_pairs)
+        ]
+        for batch in in_batches(change.creates, self._settings.max_pairs):
+            taken = {port for one in batch for port in (one.ingress, one.egress)}
+            moved = tuple(one for one in implied if {one.ingress, one.egress} & taken)
+            implied = tuple(one for one in implied if one not in moved)
+            commands.append(ChangeCommand(self._sender("add", batch, mode), moved, batch))
+        return await run_commands(change, commands)
+
+    async def watch(self) -> AsyncIterator[SwitchEvent]:
+        """Yield nothing: the commands report nothing on their own."""
+        return
+        yield
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            with contextlib.suppress(OSError, self._asyncssh.Error):
+                await connection.wait_closed()
+
+    def _sender(
+        self, verb: str, batch: Sequence[CrossConnect], mode: str = ""
+    ) -> Callable[[], Awaitable[object]]:
+        names = ",".join(map(name_of, batch))
+        command = f"sudo config ocs cross-connect {verb} {names} {mode}".rstrip()
+
+        async def send() -> None:
+            output = await self._run(command)
+            if "succeeded" not in output:
+                reason = " ".join(output.split())[:200] or "no confirmation"
+                raise SwitchDeniedError("refused", reason, f"{verb} {names[:40]}")
+
+        return send
+
+    async def _table(self, what: str) -> list[dict[str, str]]:
+        return parse_table(await self._run(f"show ocs {what}"))
+
+    async def _run(self, command: str) -> str:
+        """Run a command on the switch and return its output; a failed one is a refusal."""
+        if self._connection is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        try:
+            async with asyncio.timeout(self._settings.reply_timeout_s):
+                process = await self._connection.create_process(command, encoding=None)
+                output = await process.stdout.read(MAX_OUTPUT_BYTES + 1)
+                errors = await process.stderr.read(MAX_OUTPUT_BYTES + 1)
+                if max(len(output), len(errors)) > MAX_OUTPUT_BYTES:
+                    raise SwitchProtocolError(
+                        f"the switch sent over {MAX_OUTPUT_BYTES} bytes for one command"
+                    )
+                await process.wait_closed()
+                status = process.exit_status
+        except TimeoutError:
+            await self._abort()
+            limit_s = self._settings.reply_timeout_s
+            raise SwitchTimeoutError(f"{command[:60]}: no reply within {limit_s:g} s") from None
+        except (OSError, self._asyncssh.Error):
+            await self._abort()
+            raise SwitchDisconnectedError("the connection to the switch is cut") from None
+        except BaseException:
+            await self._abort()
+            raise
+        if status is None:
+            await self._abort()
+            raise SwitchDisconnectedError("the connection to the switch is cut")
+        text = str(output.decode("utf-8", "replace"))
+        if status != 0:
+            reason = " ".join((errors.decode("utf-8", "replace") or text).split())[:200]
+            raise SwitchDeniedError(str(status), reason, command[:60])
+        return text
+
+    async def _abort(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()

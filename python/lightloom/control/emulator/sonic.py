@@ -1,0 +1,168 @@
+"""What an emulated SONiC switch has configured, and what its hardware reports."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+from lightloom.control.emulator.device import EmulatedSwitch
+
+_PAIR = re.compile(r"(\d{1,5})A(?:\.\.(\d{1,5})A)?-(\d{1,5})B(?:\.\.(\d{1,5})B)?")
+_MAX_PAIRS = 4096
+
+
+class AddMode(StrEnum):
+    """What adding cross-connects does with those that exist."""
+
+    UPDATE = "update"
+    SAFE = "safe"
+    OVERWRITE = "overwrite"
+
+
+class SonicRefusedError(Exception):
+    """A request is refused, with a text."""
+
+
+class SonicTables:
+    """Configured and reported cross-connects, and ports, of a switch.
+
+    Ingress port ``i`` is called ``iA``, egress port ``N + j`` of the matrix ``jB``.
+    """
+
+    def __init__(self, switch: EmulatedSwitch) -> None:
+        self._switch = switch
+        self._wanted: dict[int, int] = {}
+
+    def parse_pairs(self, text: str) -> list[tuple[int, int]]:
+        """Return the pairs of a list such as ``1A-2B,3A..4A-5B..6B``, as the matrix numbers them.
+
+        Raises
+        ------
+        SonicRefusedError
+            If a part is no pair, or a port does not exist.
+        """
+        pairs: list[tuple[int, int]] = []
+        for part in filter(None, text.split(",")):
+            found = _PAIR.fullmatch(part)
+            if found is None:
+                raise SonicRefusedError(f"invalid cross-connect {part[:40]}")
+            first, last, start, stop = (None if one is None else int(one) for one in found.groups())
+            assert first is not None
+            assert start is not None
+            sources = range(first, (last or first) + 1)
+            targets = range(start, (stop or start) + 1)
+            if len(sources) != len(targets) or len(pairs) + len(sources) > _MAX_PAIRS:
+                raise SonicRefusedError(f"invalid range {part[:40]}")
+            pairs += [(a, self._egress(b)) for a, b in zip(sources, targets, strict=True)]
+        rows, columns = self._switch.matrix.size
+        for a, b in pairs:
+            if not (1 <= a <= rows < b <= rows + columns):
+                raise SonicRefusedError(f"no such port in {self._name(a, b)}")
+        if not pairs:
+            raise SonicRefusedError("no cross-connect given")
+        return pairs
+
+    async def add(self, pairs: Sequence[tuple[int, int]], mode: AddMode = AddMode.UPDATE) -> None:
+        """Configure cross-connects.
+
+        Raises
+        ------
+        SonicRefusedError, MatrixRefusalError
+            If the switch refuses.
+        """
+        ports = list(itertools.chain.from_iterable(pairs))
+        if len(set(ports)) < len(ports):
+            raise SonicRefusedError("a port is in several cross-connects")
+        current = self._switch.matrix.circuits
+        taken = [
+            a for a, b in current.items() if (a in ports or b in ports) and (a, b) not in pairs
+        ]
+        if mode is AddMode.SAFE and taken:
+            raise SonicRefusedError(f"port {taken[0]}A is in use")
+        freed = taken
+        if mode is AddMode.OVERWRITE:
+            freed = [a for a, b in current.items() if (a, b) not in pairs]
+        await self._switch.change(freed, pairs)
+        for a in freed:
+            self._wanted.pop(a, None)
+        self._wanted = {
+            a: b for a, b in self._wanted.items() if a not in ports and b not in ports
+        } | dict(pairs)
+
+    async def delete(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Delete cross-connects that exist.
+
+        Raises
+        ------
+        SonicRefusedError
+            If one does not exist.
+        """
+        configured = self._configured()
+        for a, b in pairs:
+            if configured.get(a) != b:
+                raise SonicRefusedError(f"cross-connect {self._name(a, b)} does not exist")
+        await self._switch.change([a for a, _ in pairs], [])
+        for a, _ in pairs:
+            self._wanted.pop(a, None)
+
+    def config_rows(self) -> list[dict[str, str]]:
+        """Return the configured cross-connects."""
+        return [self._row(a, b) for a, b in sorted(self._configured().items())]
+
+    def status_rows(self) -> list[dict[str, str]]:
+        """Return the cross-connects that the hardware reports."""
+        return [
+            self._row(a, b) | {"a_side_status": self._status(a), "b_side_status": self._status(b)}
+            for a, b in self._switch.matrix.circuits.items()
+        ]
+
+    def port_rows(self) -> list[dict[str, str]]:
+        """Return all ports."""
+        matrix = self._switch.matrix
+        rows = []
+        for port in matrix.ports:
+            peer = matrix.peer_of(port)
+            rows.append(
+                {
+                    "id": self._port_name(port),
+                    "connector_type": "LC UPC",
+                    "connector_pin": "2" if matrix.is_ingress(port) else "1",
+                    "target_simplex_port_id": "" if peer is None else self._port_name(peer),
+                    "status": self._status(port),
+                }
+            )
+        return rows
+
+    def _configured(self) -> dict[int, int]:
+        """Return what was added here, less what another controller took, plus what it made."""
+        actual = self._switch.matrix.circuits
+        used = set(itertools.chain.from_iterable(actual.items()))
+        kept = {a: b for a, b in self._wanted.items() if a not in used and b not in used}
+        return kept | actual
+
+    def _status(self, port: int) -> str:
+        matrix = self._switch.matrix
+        if port in matrix.failed:
+            return "failed"
+        if port in matrix.disabled or matrix.peer_of(port) is None:
+            return "blocked"
+        return "tuning" if matrix.is_tuning(port) else "tuned"
+
+    def _row(self, a: int, b: int) -> dict[str, str]:
+        return {
+            "id": self._name(a, b),
+            "a_side": self._port_name(a),
+            "b_side": self._port_name(b),
+        }
+
+    def _egress(self, index: int) -> int:
+        return index + self._switch.matrix.size[0]
+
+    def _port_name(self, port: int) -> str:
+        rows = self._switch.matrix.size[0]
+        return f"{port}A" if port <= rows else f"{port - rows}B"
+
+    def _name(self, a: int, b: int) -> str:
+        return f"{self._port_name(a)}-{self._port_name(b)}"

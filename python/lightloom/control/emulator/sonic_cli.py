@@ -1,0 +1,111 @@
+"""The commands of an emulated SONiC switch, over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from lightloom.control.emulator.device import (
+    EmulatedSession,
+    EmulatedSwitch,
+    NoReplyError,
+    SessionCutError,
+    SessionLimitError,
+)
+from lightloom.control.emulator.matrix import MatrixRefusalError
+from lightloom.control.emulator.sonic import AddMode, SonicRefusedError, SonicTables
+from lightloom.control.emulator.ssh import SshService
+
+MAX_COMMAND = 64 * 1024
+
+
+def sonic_cli_service(switch: EmulatedSwitch, tables: SonicTables) -> SshService:
+    """Return the service of a switch's commands."""
+    shell = SonicShell(switch, tables)
+
+    async def handle(process: Any) -> int:
+        connection = process.channel.get_connection()
+        session = EmulatedSession(connection.abort)
+        try:
+            switch.admit(session)
+            return await shell.run(process)
+        except (SessionLimitError, SessionCutError):
+            connection.abort()
+        except NoReplyError:
+            await asyncio.Event().wait()
+        finally:
+            switch.dismiss(session)
+        return 1
+
+    return SshService(switch, handle)
+
+
+class SonicShell:
+    """Runs one command per session."""
+
+    def __init__(self, switch: EmulatedSwitch, tables: SonicTables) -> None:
+        self._switch = switch
+        self._tables = tables
+
+    async def run(self, process: Any) -> int:
+        """Run the command of a session and return its exit status."""
+        command = str(process.command or "")
+        try:
+            words = shlex.split(command[:MAX_COMMAND])
+        except ValueError:
+            words = []
+        words = words[1:] if words[:1] == ["sudo"] else words
+
+        async def execute() -> tuple[int, str]:
+            try:
+                return 0, await self._execute(words)
+            except (SonicRefusedError, MatrixRefusalError) as error:
+                return 1, f"Error: {error}\n"
+
+        async def deny() -> tuple[int, str]:
+            return 1, "Error: refused on demand\n"
+
+        is_change = words[:1] == ["config"]
+        (status, text), in_pieces = await self._switch.execute(execute, deny, is_change=is_change)
+        stream = process.stderr if status else process.stdout
+        data = text.encode()
+        size = 1 if in_pieces else max(len(data), 1)
+        for start in range(0, len(data), size):
+            stream.write(data[start : start + size])
+        return status
+
+    async def _execute(self, words: list[str]) -> str:
+        match words:
+            case ["show", "ocs", "cross-connect", "config"]:
+                return table(["id", "a_side", "b_side"], self._tables.config_rows())
+            case ["show", "ocs", "cross-connect", "status"]:
+                columns = ["id", "a_side", "b_side", "a_side_status", "b_side_status"]
+                return table(columns, self._tables.status_rows())
+            case ["show", "ocs", "port", "status"]:
+                rows = self._tables.port_rows()
+                return table(list(rows[0]), rows)
+            case ["config", "ocs", "cross-connect", "add", names, *mode] if len(mode) < 2:
+                if mode and mode[0] not in set(AddMode):
+                    raise SonicRefusedError(f"invalid mode {mode[0][:20]}")
+                pairs = self._tables.parse_pairs(names)
+                await self._tables.add(pairs, AddMode(*mode) if mode else AddMode.UPDATE)
+                return "Adding cross-connect succeeded\n"
+            case ["config", "ocs", "cross-connect", "delete", names]:
+                await self._tables.delete(self._tables.parse_pairs(names))
+                return "Deleting cross-connect succeeded\n"
+        raise SonicRefusedError(f"no such command: {' '.join(words)[:60]}")
+
+
+def table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
+    """Return a table whose columns are as wide as their widest cell, two blanks apart."""
+    widths = [max([len(name), *(len(row[name]) for row in rows)]) for name in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        return (
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + "\n"
+        )
+
+    body = (line([row[name] for name in columns]) for row in rows)
+    return line(columns) + line(["-" * width for width in widths]) + "".join(body)
