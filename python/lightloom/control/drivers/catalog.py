@@ -60,6 +60,18 @@ def _sonic_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver
     return SonicCli(address, settings)
 
 
+def _sonic_gnmi(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.sonic_gnmi import SonicGnmi
+
+    return SonicGnmi(address, settings)
+
+
+def _sonic_gnmi_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.sonic_gnmi import SonicGnmi
+
+    return SonicGnmi(address, settings, tls=True)
+
+
 _SCHEMES = {
     "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
     "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
@@ -67,6 +79,8 @@ _SCHEMES = {
     "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
     "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, _calient_tl1),
     "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, _sonic_ssh),
+    "sonic+gnmi": Scheme("SONiC, gNMI (plain text)", 8080, _sonic_gnmi),
+    "sonic+gnmis": Scheme("SONiC, gNMI over TLS", 8080, _sonic_gnmi_tls),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,11 +23,12 @@ from lightloom.control.emulator.polatis import PolatisDialect
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
+from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
 from lightloom.control.emulator.ssh import SshService
 from lightloom.control.emulator.timing import MeasuredTime, SettleTime
 from lightloom.control.emulator.tl1_server import Tl1Server
 from lightloom.control.emulator.tl1_services import TcpTl1Service, ssh_tl1_service
-from lightloom.control.emulator.tls import self_signed
+from lightloom.control.emulator.tls import Identity, self_signed
 from lightloom.errors import InputError, expected_one_of
 
 MAX_SIDE = 4096
@@ -175,7 +175,8 @@ class Emulator:
         try:
             tls = None
             if _WITH_TLS & self._wanted.keys():
-                tls, self.certificate = self_signed(self.host)
+                tls = self_signed(self.host)
+                self.certificate = tls.certificate.decode()
             makers = _services(self._model, self.switch, tls)
             for name, port in self._wanted.items():
                 service = makers[name]()
@@ -211,7 +212,7 @@ MODELS: dict[str, dict[str, str]] = {
         "restconfs": "polatis+restconfs",
     },
     "calient": {"tl1": "calient+tl1"},
-    "sonic": {"ssh": "sonic+ssh"},
+    "sonic": {"ssh": "sonic+ssh", "gnmi": "sonic+gnmi", "gnmis": "sonic+gnmis"},
 }
 
 
@@ -250,11 +251,11 @@ def _switch(
 
 
 ServiceMakers = dict[str, Callable[[], Service]]
-_WITH_TLS = {"restconfs"}
+_WITH_TLS = {"restconfs", "gnmis"}
 _VENDORS = {"polatis": "Polatis", "calient": "CALIENT", "sonic": "SONiC"}
 
 
-def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) -> ServiceMakers:
+def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> ServiceMakers:
     """Return what makes each service of a switch, by name."""
 
     def tl1(prompt: bytes = b"") -> Tl1Server:
@@ -269,6 +270,10 @@ def _services(model: str, switch: EmulatedSwitch, tls: ssl.SSLContext | None) ->
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
-        "sonic": {"ssh": lambda: sonic_cli_service(switch, tables)},
+        "sonic": {
+            "ssh": lambda: sonic_cli_service(switch, tables),
+            "gnmi": lambda: SonicGnmiService(switch, tables),
+            "gnmis": lambda: SonicGnmiService(switch, tables, tls),
+        },
     }
     return makers[model]

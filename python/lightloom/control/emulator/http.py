@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +18,7 @@ from lightloom.control.emulator.device import (
     SessionCutError,
     SessionLimitError,
 )
+from lightloom.control.emulator.tls import Identity
 
 MAX_BODY_BYTES = 1024 * 1024
 _READ_BYTES = 64 * 1024
@@ -76,12 +76,12 @@ class HttpService:
         self,
         switch: EmulatedSwitch,
         application: HttpApplication,
-        tls: ssl.SSLContext | None = None,
+        tls: Identity | None = None,
     ) -> None:
         self._h11 = optional_import("h11", "the emulator's RESTCONF")
         self._switch = switch
         self._application = application
-        self._tls = tls
+        self._tls = tls.context() if tls is not None else None
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -91,6 +91,37 @@ class SonicTables:
             a: b for a, b in self._wanted.items() if a not in ports and b not in ports
         } | dict(pairs)
 
+    async def change(
+        self, deletes: Sequence[tuple[int, int]], creates: Sequence[tuple[int, int]]
+    ) -> None:
+        """Delete and then create cross-connects, all of them or none.
+
+        Raises
+        ------
+        SonicRefusedError, MatrixRefusalError
+            If one to delete does not exist, or a port is used by two afterwards.
+        """
+        self._check_configured(deletes)
+        ports = list(itertools.chain.from_iterable(creates))
+        freed = set(deletes) | set(creates)
+        busy = [
+            self._name(a, b)
+            for a, b in self._switch.matrix.circuits.items()
+            if (a in ports or b in ports) and (a, b) not in freed
+        ]
+        if busy or len(set(ports)) < len(ports):
+            raise SonicRefusedError(f"a port is in several cross-connects {' '.join(busy[:1])}")
+        await self._switch.change([a for a, _ in deletes], creates)
+        for a, _ in deletes:
+            self._wanted.pop(a, None)
+        self._wanted |= dict(creates)
+
+    def _check_configured(self, pairs: Sequence[tuple[int, int]]) -> None:
+        configured = self._configured()
+        for a, b in pairs:
+            if configured.get(a) != b:
+                raise SonicRefusedError(f"cross-connect {self._name(a, b)} does not exist")
+
     async def delete(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Delete cross-connects that exist.
 
@@ -99,10 +130,7 @@ class SonicTables:
         SonicRefusedError
             If one does not exist.
         """
-        configured = self._configured()
-        for a, b in pairs:
-            if configured.get(a) != b:
-                raise SonicRefusedError(f"cross-connect {self._name(a, b)} does not exist")
+        self._check_configured(pairs)
         await self._switch.change([a for a, _ in pairs], [])
         for a, _ in pairs:
             self._wanted.pop(a, None)

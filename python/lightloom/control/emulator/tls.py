@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import ssl
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lightloom.control.drivers.options import optional_import
@@ -13,8 +14,25 @@ from lightloom.control.drivers.options import optional_import
 _LIFETIME = datetime.timedelta(days=30)
 
 
-def self_signed(host: str) -> tuple[ssl.SSLContext, str]:
-    """Return a server's TLS context and the PEM text of its certificate.
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A server's private key and its certificate, in PEM form."""
+
+    key: bytes = field(repr=False)
+    certificate: bytes
+
+    def context(self) -> ssl.SSLContext:
+        """Return a server's TLS context."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "identity.pem"
+            path.write_bytes(self.key + self.certificate)
+            context.load_cert_chain(path)
+        return context
+
+
+def self_signed(host: str) -> Identity:
+    """Return a new key and a certificate that is signed by it.
 
     Parameters
     ----------
@@ -45,9 +63,4 @@ def self_signed(host: str) -> tuple[ssl.SSLContext, str]:
     )
     pem = certificate.public_bytes(forms.Encoding.PEM)
     private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "key.pem"
-        path.write_bytes(private + pem)
-        context.load_cert_chain(path)
-    return context, pem.decode()
+    return Identity(private, pem)

@@ -1,0 +1,263 @@
+"""SONiC switches by gNMI, with or without TLS.
+
+A change is one ``Set`` of deletes and updates below ``/sonic-ocs:sonic-ocs/OCS_CROSS_CONNECT``,
+which gNMI defines to be one transaction. Reading back compares it with what the hardware reports
+below ``/sonic-ocs-states:sonic-ocs-states``. gNMI executes deletes before updates, so that a port
+is free before it is used; circuits of other names on the ports of a new one are deleted by name.
+
+The messages are those that pygnmi ships. Its client is not used: it has no deadline for a call, so
+that a cut connection would never be noticed, and without a file of certificates it trusts whichever
+one the switch presents.
+
+Never met real hardware: everything here. Paths and leaves are those of the design document of SONiC
+for optical circuit switches, revision 0.5. Unknown: the port of the service (8080 is taken from
+SONiC's packet switches), whether the hardware reports before a ``Set`` returns, and how a refusal
+looks. Reports are not available: :meth:`SonicGnmi.watch` yields nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.sonic import FEATURES, description_of, name_of, readback_of
+from lightloom.control.switch import (
+    CircuitResult,
+    CrossConnect,
+    InvalidTargetError,
+    LoginRefusedError,
+    Readback,
+    SwitchBusyError,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchDescription,
+    SwitchDisconnectedError,
+    SwitchError,
+    SwitchEvent,
+    SwitchProtocolError,
+    SwitchTimeoutError,
+    SwitchUnreachableError,
+    UnsupportedCommandError,
+)
+
+TCP_PORT = 8080
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+CONFIG = ("sonic-ocs:sonic-ocs", "OCS_CROSS_CONNECT")
+REPORTED = ("sonic-ocs-states:sonic-ocs-states", "OCS_CROSS_CONNECT")
+PORTS = ("sonic-ocs-states:sonic-ocs-states", "OCS_PORT")
+LIST = "OCS_CROSS_CONNECT_LIST"
+KEY = "cross_connect_id"
+_DENIALS = {
+    "INVALID_ARGUMENT": InvalidTargetError,
+    "NOT_FOUND": InvalidTargetError,
+    "ALREADY_EXISTS": SwitchBusyError,
+    "FAILED_PRECONDITION": SwitchBusyError,
+    "ABORTED": SwitchBusyError,
+    "UNIMPLEMENTED": UnsupportedCommandError,
+}
+_OPTIONS = [
+    ("grpc.enable_retries", 0),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+class SonicGnmi:
+    """Driver of one SONiC switch by gNMI.
+
+    Parameters
+    ----------
+    address
+        Host, port, user and password.
+    settings
+        Time-outs, and the certificates that are trusted.
+    tls
+        Whether to use TLS.
+    """
+
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings | None = None, *, tls: bool = False
+    ) -> None:
+        self._address = address
+        self._settings = settings or DriverSettings()
+        self._tls = tls
+        self._grpc = optional_import("grpc", "gNMI")
+        self._messages = optional_import("pygnmi.spec.v080.gnmi_pb2", "gNMI")
+        self._services = optional_import("pygnmi.spec.v080.gnmi_pb2_grpc", "gNMI")
+        self._channel: Any = None
+        self._stub: Any = None
+        self._description: SwitchDescription | None = None
+
+    async def connect(self) -> SwitchDescription:
+        """Connect and return the switch's ports."""
+        await self.close()
+        target = f"{self._address.host}:{self._address.port}"
+        options = list(_OPTIONS)
+        if self._settings.keepalive_s:
+            options.append(("grpc.keepalive_time_ms", int(self._settings.keepalive_s * 1000)))
+        if self._tls:
+            credentials = self._grpc.ssl_channel_credentials(self._certificates())
+            self._channel = self._grpc.aio.secure_channel(target, credentials, options)
+        else:
+            self._channel = self._grpc.aio.insecure_channel(target, options)
+        self._stub = self._services.gNMIStub(self._channel)
+        try:
+            self._description = description_of(await self._rows(PORTS), FEATURES)
+        except SwitchDisconnectedError as error:
+            await self.close()
+            raise SwitchUnreachableError(f"switch {self._address}: {error}") from None
+        except BaseException:
+            await self.close()
+            raise
+        return self._description
+
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all circuits with their states and, on request, all ports."""
+        configured, reported = await self._rows(CONFIG), await self._rows(REPORTED)
+        return readback_of(configured, reported, await self._rows(PORTS) if ports else [])
+
+    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
+        """Delete and create circuits by one transaction; nothing is sent twice."""
+        if self._description is None or self._stub is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        check_change(change, self._description.ports)
+        if change.is_empty:
+            return ()
+        command = ChangeCommand(
+            lambda: self._set(change), deletes=change.deletes, creates=change.creates
+        )
+        return await run_commands(change, [command])
+
+    async def watch(self) -> AsyncIterator[SwitchEvent]:
+        """Yield nothing: no source documents what the switch reports."""
+        return
+        yield
+
+    async def close(self) -> None:
+        """Close the connection."""
+        channel, self._channel, self._stub = self._channel, None, None
+        if channel is not None:
+            await channel.close()
+
+    async def _set(self, change: SwitchChange) -> None:
+        deletes = list(change.deletes)
+        if self._settings.moves and change.creates:
+            deletes += await self._displaced(change)
+        messages = self._messages
+        updates = []
+        for one in change.creates:
+            values = {KEY: name_of(one), "a_side": one.ingress, "b_side": one.egress}
+            value = messages.TypedValue(json_ietf_val=json.dumps(values).encode())
+            updates.append(messages.Update(path=self._entry(one), val=value))
+        request = messages.SetRequest(delete=[self._entry(one) for one in deletes], update=updates)
+        await self._call("Set", request)
+
+    async def _displaced(self, change: SwitchChange) -> list[CrossConnect]:
+        """Return the circuits that the new ones displace and that the change does not delete."""
+        taken = {port for one in change.creates for port in (one.ingress, one.egress)}
+        present = (await self.read_back(ports=False)).cross_connects
+        kept = set(change.deletes) | set(change.creates)
+        return sorted(
+            one for one in present if one not in kept and {one.ingress, one.egress} & taken
+        )
+
+    def _path(self, names: Sequence[str]) -> Any:
+        elements = [self._messages.PathElem(name=name) for name in names]
+        return self._messages.Path(elem=elements)
+
+    def _entry(self, one: CrossConnect) -> Any:
+        path = self._path(CONFIG)
+        path.elem.append(self._messages.PathElem(name=LIST, key={KEY: name_of(one)}))
+        return path
+
+    async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:
+        """Return the rows of a list."""
+        request = self._messages.GetRequest(
+            path=[self._path(names)], encoding=self._messages.Encoding.Value("JSON_IETF")
+        )
+        try:
+            response = await self._call("Get", request)
+        except InvalidTargetError as error:
+            if error.code == "NOT_FOUND":  # an empty table is not there
+                return []
+            raise
+        rows: list[dict[str, str]] = []
+        for notification in response.notification:
+            for update in notification.update:
+                rows += rows_of(bytes(update.val.json_ietf_val or update.val.json_val))
+        return rows
+
+    async def _call(self, method: str, request: Any) -> Any:
+        """Call a method with a deadline."""
+        if self._stub is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        credentials = self._address.credentials
+        metadata = [("username", credentials.user), ("password", credentials.password)]
+        try:
+            return await getattr(self._stub, method)(
+                request,
+                timeout=self._settings.reply_timeout_s,
+                metadata=metadata if credentials.user else None,
+            )
+        except self._grpc.aio.AioRpcError as failure:
+            error = self._error(method, failure)
+        except BaseException:
+            await self.close()
+            raise
+        if error.state_unknown:
+            await self.close()
+        raise error
+
+    def _error(self, method: str, failure: Any) -> SwitchError:
+        """Return the error that a status stands for."""
+        code = failure.code().name
+        text = " ".join(str(failure.details() or "").split())[:200]
+        if code == "DEADLINE_EXCEEDED":
+            limit_s = self._settings.reply_timeout_s
+            return SwitchTimeoutError(f"{method}: no reply within {limit_s:g} s")
+        if code in {"UNAVAILABLE", "CANCELLED"}:
+            return SwitchDisconnectedError(f"{text}; check address, port and TLS")
+        if code == "RESOURCE_EXHAUSTED":
+            return SwitchProtocolError(f"{method}: {text}")
+        if code in {"UNAUTHENTICATED", "PERMISSION_DENIED"}:
+            return LoginRefusedError(f"switch {self._address}: login refused")
+        return _DENIALS.get(code, SwitchDeniedError)(code, text, method)
+
+    def _certificates(self) -> bytes | None:
+        if not self._settings.ca_file:
+            return None
+        try:
+            return Path(self._settings.ca_file).read_bytes()
+        except OSError as error:
+            raise SwitchUnreachableError(
+                f"certificates {self._settings.ca_file}: {error.strerror}"
+            ) from None
+
+
+def rows_of(text: bytes) -> list[dict[str, str]]:
+    """Return the rows of a list from its JSON, however it is wrapped.
+
+    Raises
+    ------
+    SwitchProtocolError
+        If it is not JSON, or has no list of objects with text.
+    """
+    try:
+        data = json.loads(text or b"{}")
+    except (ValueError, RecursionError):
+        raise SwitchProtocolError("the switch sent a value that is not JSON") from None
+    while isinstance(data, dict) and len(data) == 1:
+        (data,) = data.values()
+    if data == {}:
+        return []
+    rows = [data] if isinstance(data, dict) else data
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and all(isinstance(value, str) for value in row.values())
+        for row in rows
+    ):
+        raise SwitchProtocolError("the switch sent a table of unknown form")
+    return rows
