@@ -372,9 +372,9 @@ def test_the_session_limit():
 @pytest.mark.parametrize(("keepalive_s", "is_alive"), [(0.03, True), (0, False)])
 def test_keepalive_prevents_an_idle_close(keepalive_s, is_alive):
     async def check():
-        strict = behavior(idle_close_s=0.1)
+        strict = behavior(idle_close_s=0.25)
         async with setup(f"?keepalive_s={keepalive_s}", behavior=strict) as (_, driver):
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.4)
             if is_alive:
                 assert (await driver.read_back()).cross_connects == set()
             else:

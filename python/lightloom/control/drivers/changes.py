@@ -65,6 +65,18 @@ def in_batches(
         yield tuple(cross_connects[start : start + size])
 
 
+def creates_in_batches(
+    change: SwitchChange, implied: Sequence[CrossConnect], max_pairs: int
+) -> Iterator[tuple[tuple[CrossConnect, ...], tuple[CrossConnect, ...]]]:
+    """Yield the creates of a change in batches, each with the implied deletes that it causes."""
+    remaining = tuple(implied)
+    for batch in in_batches(change.creates, max_pairs):
+        taken = {port for one in batch for port in (one.ingress, one.egress)}
+        moved = tuple(one for one in remaining if {one.ingress, one.egress} & taken)
+        remaining = tuple(one for one in remaining if one not in moved)
+        yield batch, moved
+
+
 def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
     """Check that a change names ports of the switch, on their sides, and creates on each once.
 

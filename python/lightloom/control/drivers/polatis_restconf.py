@@ -15,7 +15,6 @@ sends none. Reports are not available: :meth:`PolatisRestconf.watch` yields noth
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,19 +22,18 @@ from typing import Any
 from lightloom.control.drivers.changes import (
     ChangeCommand,
     check_change,
-    in_batches,
+    creates_in_batches,
     run_commands,
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.polatis import port_statuses, sides_of, size_of
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
     InvalidTargetError,
     LoginRefusedError,
     Port,
-    PortSide,
-    PortState,
     PortStatus,
     Readback,
     SwitchBusyError,
@@ -55,7 +53,6 @@ TLS_PORT = 443
 MEDIA_TYPE = "application/yang-data+json"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _CIRCUITS = "optical-switch:cross-connects"
-_SIZE = re.compile(r"(\d+)x(\d+)")
 _DENIALS = {
     400: InvalidTargetError,
     404: InvalidTargetError,
@@ -111,9 +108,7 @@ class PolatisRestconf:
             raise
         if not isinstance(product, dict):
             raise SwitchProtocolError("product-information is no object")
-        rows, columns = _size(str(product.get("model-name", "")), len(ports))
-        sides = {str(port): PortSide.INGRESS for port in range(1, rows + 1)}
-        sides |= {str(port): PortSide.EGRESS for port in range(rows + 1, rows + columns + 1)}
+        size = size_of(str(product.get("model-name", "")), len(ports))
         features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.REPLACE_ALL}
         if self._settings.moves:
             features.add(SwitchFeature.MOVES)
@@ -121,8 +116,8 @@ class PolatisRestconf:
             vendor=str(product.get("manufacturer", "")),
             model=str(product.get("model-name", "")),
             serial=str(product.get("serial-number", "")),
-            size=(rows, columns),
-            ports=sides,
+            size=size,
+            ports=sides_of(size),
             features=frozenset(features),
             software=str(product.get("software-version", "")),
         )
@@ -151,10 +146,7 @@ class PolatisRestconf:
             return await run_commands(change, [command])
         commanded, implied = split_deletes(change, moves=self._settings.moves)
         commands = [ChangeCommand(self._deleter(one), deletes=(one,)) for one in commanded]
-        for batch in in_batches(change.creates, self._settings.max_pairs):
-            taken = {port for one in batch for port in (one.ingress, one.egress)}
-            moved = tuple(one for one in implied if {one.ingress, one.egress} & taken)
-            implied = tuple(one for one in implied if one not in moved)
+        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             commands.append(ChangeCommand(self._creator(batch), moved, batch))
         return await run_commands(change, commands)
 
@@ -263,20 +255,8 @@ class PolatisRestconf:
         except SwitchDeniedError:
             rows = []
         powers = {_port(row, "port-id"): _number(row, "power") for row in rows}
-        losses: dict[Port, float] = {}
-        for one in self._circuits:
-            if one.ingress in powers and one.egress in powers:
-                loss_db = round(powers[one.ingress] - powers[one.egress], 3)
-                losses |= {one.ingress: loss_db, one.egress: loss_db}
-        used = {port for one in self._circuits for port in (one.ingress, one.egress)}
-        statuses = []
-        for name, side in description.ports.items():
-            enabled = config.get(name, {}).get("status", "ENABLED") == "ENABLED"
-            state = PortState.TUNED if enabled and name in used else PortState.BLOCKED
-            statuses.append(
-                PortStatus(name, side, enabled, state, powers.get(name), losses.get(name))
-            )
-        return tuple(statuses)
+        closed = [name for name, row in config.items() if row.get("status", "ENABLED") != "ENABLED"]
+        return port_statuses(description.ports, self._circuits, powers, closed)
 
     def _connected(self) -> SwitchDescription:
         if self._client is None or self._description is None:
@@ -335,14 +315,6 @@ def _number(row: dict[str, Any], key: str) -> float:
         return float(row[key])
     except (KeyError, TypeError, ValueError):
         raise SwitchProtocolError(f"the switch sent no number as {key}") from None
-
-
-def _size(model: str, num_ports: int) -> tuple[int, int]:
-    """Return the size that the model's name has, else half of the ports on each side."""
-    found = _SIZE.search(model)
-    if found is not None and int(found[1]) + int(found[2]) == num_ports:
-        return int(found[1]), int(found[2])
-    return num_ports - num_ports // 2, num_ports // 2
 
 
 def _error_text(reply: _Reply) -> str:

@@ -22,11 +22,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from lightloom.control.drivers.changes import (
     ChangeCommand,
     check_change,
+    creates_in_batches,
     in_batches,
     run_commands,
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
+from lightloom.control.drivers.polatis import port_statuses, sides_of
 from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
 from lightloom.control.drivers.tl1 import Tl1Message
 from lightloom.control.drivers.tl1_session import Tl1Session, log_in, log_out
@@ -34,8 +36,6 @@ from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
     Port,
-    PortSide,
-    PortState,
     PortStatus,
     Readback,
     SwitchChange,
@@ -122,10 +122,7 @@ class PolatisTl1:
             ChangeCommand(_sender(session, "DLT-PATCH", _ports_of(batch)), deletes=batch)
             for batch in in_batches(commanded, self._settings.max_pairs)
         ]
-        for batch in in_batches(change.creates, self._settings.max_pairs):
-            taken = {port for one in batch for port in (one.ingress, one.egress)}
-            moved = tuple(one for one in implied if {one.ingress, one.egress} & taken)
-            implied = tuple(one for one in implied if one not in moved)
+        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             target = f"{_ports_of(batch)},{'&'.join(one.egress for one in batch)}"
             commands.append(ChangeCommand(_sender(session, "ENT-PATCH", target), moved, batch))
         return await run_commands(change, commands)
@@ -194,15 +191,13 @@ class PolatisTl1:
         serial = _SERIAL.search(inventory)
         size_row = _first_row(await session.command("RTRV-EQPT", "SYSTEM", "::PARAMETER=SIZE"))
         rows, columns = map(int, _matched(_SIZE, size_row).groups())
-        sides = {str(port): PortSide.INGRESS for port in range(1, rows + 1)}
-        sides |= {str(port): PortSide.EGRESS for port in range(rows + 1, rows + columns + 1)}
         features = _FEATURES | ({SwitchFeature.MOVES} if self._settings.moves else set())
         return SwitchDescription(
             vendor=vendor,
             model=model,
             serial=serial[1] if serial else "",
             size=(rows, columns),
-            ports=sides,
+            ports=sides_of((rows, columns)),
             features=frozenset(features),
             software=software,
             name=session.sid,
@@ -217,27 +212,8 @@ class PolatisTl1:
             if (found := _SHUTTER.fullmatch(row.strip()))
         }
         powers = await self._powers(session, everything)
-        losses: dict[Port, float] = {}
-        for one in circuits:
-            if one.ingress in powers and one.egress in powers:
-                loss_db = round(powers[one.ingress] - powers[one.egress], 3)
-                losses |= {one.ingress: loss_db, one.egress: loss_db}
-        used = {port for one in circuits for port in (one.ingress, one.egress)}
-        statuses = []
-        for port, side in description.ports.items():
-            enabled = shutters.get(port) != "CLOSED"
-            connected = PortState.TUNED if port in used else PortState.BLOCKED
-            statuses.append(
-                PortStatus(
-                    port,
-                    side,
-                    enabled,
-                    connected if enabled else PortState.BLOCKED,
-                    powers.get(port),
-                    losses.get(port),
-                )
-            )
-        return tuple(statuses)
+        closed = [port for port, state in shutters.items() if state == "CLOSED"]
+        return port_statuses(description.ports, circuits, powers, closed)
 
     async def _powers(self, session: Tl1Session, ports: str) -> dict[Port, float]:
         """Return the power of every port with a monitor; none if the switch has no monitors."""

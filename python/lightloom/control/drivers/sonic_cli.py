@@ -21,6 +21,7 @@ from typing import Any
 from lightloom.control.drivers.changes import (
     ChangeCommand,
     check_change,
+    creates_in_batches,
     in_batches,
     run_commands,
     split_deletes,
@@ -105,10 +106,7 @@ class SonicCli:
             ChangeCommand(self._sender("delete", batch), deletes=batch)
             for batch in in_batches(commanded, self._settings.max_pairs)
         ]
-        for batch in in_batches(change.creates, self._settings.max_pairs):
-            taken = {port for one in batch for port in (one.ingress, one.egress)}
-            moved = tuple(one for one in implied if {one.ingress, one.egress} & taken)
-            implied = tuple(one for one in implied if one not in moved)
+        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             commands.append(ChangeCommand(self._sender("add", batch, mode), moved, batch))
         return await run_commands(change, commands)
 

@@ -20,6 +20,7 @@ from lightloom.control.emulator.faults import Fault, FaultScript
 from lightloom.control.emulator.http import HttpService
 from lightloom.control.emulator.matrix import Atomicity, BusyPolicy, OpticalMatrix
 from lightloom.control.emulator.polatis import PolatisDialect
+from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
@@ -210,6 +211,7 @@ MODELS: dict[str, dict[str, str]] = {
         "ssh": "polatis+ssh",
         "restconf": "polatis+restconf",
         "restconfs": "polatis+restconfs",
+        "netconf": "polatis+netconf",
     },
     "calient": {"tl1": "calient+tl1"},
     "sonic": {"ssh": "sonic+ssh", "gnmi": "sonic+gnmi", "gnmis": "sonic+gnmis"},
@@ -268,6 +270,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "ssh": lambda: ssh_tl1_service(switch, tl1(prompt=b"\r\n>")),
             "restconf": lambda: HttpService(switch, PolatisRestconfApplication(switch)),
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
+            "netconf": lambda: netconf_service(switch),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
         "sonic": {

@@ -1,0 +1,65 @@
+"""What the protocols of Polatis switches have in common: numbering of ports, light and loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from lightloom.control.switch import CrossConnect, Port, PortSide, PortState, PortStatus
+
+_SIZE = re.compile(r"(\d+)x(\d+)")
+
+
+def sides_of(size: tuple[int, int]) -> dict[Port, PortSide]:
+    """Return all ports: ingress 1 to N, then egress N + 1 to N + M."""
+    rows, columns = size
+    sides = {str(port): PortSide.INGRESS for port in range(1, rows + 1)}
+    return sides | {str(port): PortSide.EGRESS for port in range(rows + 1, rows + columns + 1)}
+
+
+def size_of(model: str, num_ports: int) -> tuple[int, int]:
+    """Return the size that a model's name has, such as ``N-VST-48x48``, else half a side each."""
+    found = _SIZE.search(model)
+    if found is not None and int(found[1]) + int(found[2]) == num_ports:
+        return int(found[1]), int(found[2])
+    return num_ports - num_ports // 2, num_ports // 2
+
+
+def port_statuses(
+    sides: Mapping[Port, PortSide],
+    circuits: Iterable[CrossConnect],
+    powers_dbm: Mapping[Port, float],
+    closed: Iterable[Port],
+) -> tuple[PortStatus, ...]:
+    """Return the status of all ports.
+
+    Parameters
+    ----------
+    sides
+        All ports.
+    circuits
+        All circuits; the loss of each is the power before it less the power after it.
+    powers_dbm
+        Measured power of the ports that have a monitor.
+    closed
+        Ports with a closed shutter, or that are disabled.
+    """
+    losses_db: dict[Port, float] = {}
+    used: set[Port] = set()
+    for one in circuits:
+        used |= {one.ingress, one.egress}
+        if one.ingress in powers_dbm and one.egress in powers_dbm:
+            loss_db = round(powers_dbm[one.ingress] - powers_dbm[one.egress], 3)
+            losses_db |= {one.ingress: loss_db, one.egress: loss_db}
+    closed = frozenset(closed)
+    return tuple(
+        PortStatus(
+            name=port,
+            side=side,
+            enabled=port not in closed,
+            state=PortState.TUNED if port in used - closed else PortState.BLOCKED,
+            power_dbm=powers_dbm.get(port),
+            loss_db=losses_db.get(port),
+        )
+        for port, side in sides.items()
+    )

@@ -1,0 +1,289 @@
+"""Polatis switches by NETCONF (RFC 6241) over SSH port 830, through ncclient.
+
+A change is one ``edit-config`` of the running configuration that deletes and merges pairs, and
+rolls back on an error if the switch can. Ports are numbers, ingress 1 to N, egress N + 1 to N + M.
+ncclient blocks, so that its calls run in one thread per driver; after a time-out its session is
+closed and a late reply goes nowhere.
+
+Never met real hardware: everything here. The namespaces and the lists ``cross-connects`` and
+``opm-power`` are those of public clients; ``port-config`` and ``product-information`` are assumed
+to look as they do by RESTCONF. Unknown: whether merging moves the circuits of busy ports (``moves=no``
+deletes first), whether a change is made as a whole, and the names of leaves in old firmware, which
+are said to differ. Reports are not available: :meth:`PolatisNetconf.watch` yields nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from lightloom.control.drivers.changes import (
+    ChangeCommand,
+    check_change,
+    creates_in_batches,
+    run_commands,
+    split_deletes,
+)
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.polatis import port_statuses, sides_of, size_of
+from lightloom.control.drivers.streams import unreachable
+from lightloom.control.switch import (
+    CircuitResult,
+    CrossConnect,
+    InvalidTargetError,
+    LoginRefusedError,
+    Port,
+    Readback,
+    SwitchBusyError,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchDescription,
+    SwitchDisconnectedError,
+    SwitchEvent,
+    SwitchFeature,
+    SwitchProtocolError,
+    SwitchTimeoutError,
+)
+
+TCP_PORT = 830
+NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
+OPTICAL_SWITCH = "http://www.polatis.com/yang/optical-switch"
+POLATIS_SWITCH = "http://www.polatis.com/yang/polatis-switch"
+_ROLLBACK = ":rollback-on-error"
+_DENIALS = {
+    "invalid-value": InvalidTargetError,
+    "data-missing": InvalidTargetError,
+    "in-use": SwitchBusyError,
+    "data-exists": SwitchBusyError,
+    "lock-denied": SwitchBusyError,
+    "resource-denied": SwitchBusyError,
+}
+
+Value = TypeVar("Value")
+
+
+class PolatisNetconf:
+    """Driver of one Polatis switch by NETCONF.
+
+    Parameters
+    ----------
+    address
+        Host, port, user and password.
+    settings
+        Time-outs, what the switch can do, and accepted host keys.
+    """
+
+    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
+        self._address = address
+        self._settings = settings or DriverSettings()
+        self._ncclient = optional_import("ncclient.manager", "NETCONF")
+        self._transport = optional_import("ncclient.transport.errors", "NETCONF")
+        self._rpc = optional_import("ncclient.operations", "NETCONF")
+        self._manager: Any = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._description: SwitchDescription | None = None
+
+    async def connect(self) -> SwitchDescription:
+        """Connect, log in and return the switch's inventory."""
+        await self.close()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="netconf")
+        try:
+            self._manager = await self._call(self._open)
+            product = await self._get(POLATIS_SWITCH, "product-information")
+            ports = await self._get(POLATIS_SWITCH, "port-config", "port")
+        except BaseException:
+            await self.close()
+            raise
+        values = {_local(leaf): _text(leaf) for one in product for leaf in one}
+        num_ports = len({_leaf(one, "port-id") for one in ports})
+        size = size_of(values.get("model-name", ""), num_ports)
+        features = {SwitchFeature.LISTS, SwitchFeature.POWER}
+        if self._settings.moves:
+            features.add(SwitchFeature.MOVES)
+        self._description = SwitchDescription(
+            vendor=values.get("manufacturer", ""),
+            model=values.get("model-name", ""),
+            serial=values.get("serial-number", ""),
+            size=size,
+            ports=sides_of(size),
+            features=frozenset(features),
+            software=values.get("software-version", ""),
+        )
+        return self._description
+
+    async def read_back(self, *, ports: bool = True) -> Readback:
+        """Return all circuits and, on request, status and power of all ports."""
+        description = self._connected()
+        circuits = frozenset(
+            CrossConnect(_port(one, "ingress"), _port(one, "egress"))
+            for one in await self._get(OPTICAL_SWITCH, "cross-connects", "pair")
+        )
+        if not ports:
+            return Readback(circuits)
+        configured = await self._get(POLATIS_SWITCH, "port-config", "port")
+        closed = [_port(one, "port-id") for one in configured if _leaf(one, "status") == "DISABLED"]
+        measured = await self._get(POLATIS_SWITCH, "opm-power", "port")
+        powers = {_port(one, "port-id"): _number(one, "power") for one in measured}
+        return Readback(circuits, ports=port_statuses(description.ports, circuits, powers, closed))
+
+    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
+        """Delete and create circuits by one request; nothing is sent twice."""
+        check_change(change, self._connected().ports)
+        commanded, implied = split_deletes(change, moves=self._settings.moves)
+        commands = []
+        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
+            deletes, commanded = commanded, ()
+            commands.append(ChangeCommand(self._editor(deletes, batch), (*deletes, *moved), batch))
+        if commanded:
+            commands.append(ChangeCommand(self._editor(commanded, ()), commanded))
+        return await run_commands(change, commands)
+
+    async def watch(self) -> AsyncIterator[SwitchEvent]:
+        """Yield nothing: no source documents the notifications."""
+        return
+        yield
+
+    async def close(self) -> None:
+        """Close the session."""
+        manager, self._manager = self._manager, None
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if manager is not None:
+            # paramiko's transport first: closing politely could wait for a dead switch
+            with contextlib.suppress(Exception):
+                await asyncio.get_running_loop().run_in_executor(None, manager._session.close)
+        thread.shutdown(wait=False, cancel_futures=True)
+
+    def _open(self) -> Any:
+        """Connect; called in the thread."""
+        address, settings = self._address, self._settings
+        host_key: dict[str, Any] = {}
+        if settings.known_hosts:
+            host_key = {"hostkey_b64": _host_key(settings.known_hosts, address)}
+        try:
+            return self._ncclient.connect_ssh(
+                address.host,
+                port=address.port,
+                username=address.credentials.user,
+                password=address.credentials.password,
+                timeout=settings.connect_timeout_s,
+                allow_agent=False,
+                look_for_keys=False,
+                hostkey_verify=True,
+                manager_params={"timeout": settings.reply_timeout_s},
+                **host_key,
+            )
+        except self._transport.AuthenticationError:
+            raise LoginRefusedError(f"switch {address}: login refused") from None
+        except self._transport.SSHUnknownHostError:
+            reason = "its SSH host key is not in known_hosts"
+            raise unreachable(address.host, address.port, reason) from None
+        except (self._transport.TransportError, self._rpc.OperationError, OSError) as error:
+            raise unreachable(address.host, address.port, str(error) or "no session") from None
+
+    def _editor(
+        self, deletes: Iterable[CrossConnect], creates: Iterable[CrossConnect]
+    ) -> Callable[[], Any]:
+        pairs = [
+            *(_pair(one, "delete") for one in deletes),
+            *(_pair(one, "merge") for one in creates),
+        ]
+        config = (
+            f'<config xmlns="{NETCONF}" xmlns:nc="{NETCONF}">'
+            f'<cross-connects xmlns="{OPTICAL_SWITCH}">{"".join(pairs)}</cross-connects></config>'
+        )
+
+        def edit() -> None:
+            capable = _ROLLBACK in self._manager.server_capabilities
+            option = "rollback-on-error" if capable else None
+            self._manager.edit_config(target="running", config=config, error_option=option)
+
+        return lambda: self._call(edit)
+
+    async def _get(self, namespace: str, container: str, entry: str = "") -> list[Any]:
+        """Return the entries of a list, or the container itself."""
+        inner = f"<{entry}/>" if entry else ""
+        filter_ = f'<{container} xmlns="{namespace}">{inner}</{container}>'
+        reply = await self._call(lambda: self._manager.get(("subtree", filter_)))
+        if reply.data_ele is None:
+            raise SwitchProtocolError("the switch sent a reply without data")
+        wanted = entry or container
+        return [one for one in reply.data_ele.iter() if _local(one) == wanted]
+
+    async def _call(self, work: Callable[[], Value]) -> Value:
+        """Run blocking work in the thread; convert its errors."""
+        if self._thread is None or (self._manager is None and work != self._open):
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except self._rpc.RPCError as error:
+            kind = _DENIALS.get(error.tag, SwitchDeniedError)
+            message = " ".join(str(error.message or "").split())[:200]
+            raise kind(str(error.tag or "rpc-error"), message, "edit-config") from None
+        except self._rpc.TimeoutExpiredError:
+            await self.close()
+            limit_s = self._settings.reply_timeout_s
+            raise SwitchTimeoutError(f"NETCONF: no reply within {limit_s:g} s") from None
+        except (self._transport.TransportError, OSError, EOFError):
+            await self.close()
+            raise SwitchDisconnectedError("the connection to the switch is cut") from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    def _connected(self) -> SwitchDescription:
+        if self._manager is None or self._description is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        return self._description
+
+
+def _pair(one: CrossConnect, operation: str) -> str:
+    return (
+        f'<pair nc:operation="{operation}">'
+        f"<ingress>{one.ingress}</ingress><egress>{one.egress}</egress></pair>"
+    )
+
+
+def _local(element: Any) -> str:
+    """Return an element's name without its namespace; comments have none."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _text(element: Any) -> str:
+    return (element.text or "").strip()
+
+
+def _leaf(element: Any, name: str) -> str:
+    """Return the text of a child, empty if there is none."""
+    return next((_text(child) for child in element if _local(child) == name), "")
+
+
+def _port(element: Any, name: str) -> Port:
+    text = _leaf(element, name)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 6):
+        raise SwitchProtocolError(f"the switch sent {text[:20]!r} as {name}")
+    return str(int(text))
+
+
+def _number(element: Any, name: str) -> float:
+    try:
+        return float(_leaf(element, name))
+    except ValueError:
+        raise SwitchProtocolError(f"the switch sent no number as {name}") from None
+
+
+def _host_key(path: str, address: SwitchAddress) -> str:
+    """Return the key that a file of accepted host keys has for a switch."""
+    paramiko = optional_import("paramiko", "NETCONF")
+    try:
+        keys = paramiko.HostKeys(path)
+    except OSError as error:
+        raise unreachable(address.host, address.port, f"{path}: {error.strerror}") from None
+    for name in (f"[{address.host}]:{address.port}", address.host):
+        for key in (keys.lookup(name) or {}).values():
+            return str(key.get_base64())
+    raise unreachable(address.host, address.port, "its SSH host key is not in known_hosts")

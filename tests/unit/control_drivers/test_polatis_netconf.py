@@ -1,0 +1,186 @@
+"""The NETCONF driver against the emulator, faults included."""
+
+import pytest
+from tests.control_switches import ADMIN, behavior, change, connected, emulate, pairs, run
+
+from lightloom.control.drivers import open_driver
+from lightloom.control.emulator import BusyPolicy, Fault, FaultKind
+from lightloom.control.emulator.polatis_netconf import MAX_MESSAGE_BYTES, MessageReader
+from lightloom.control.switch import (
+    CircuitState,
+    Credentials,
+    LoginRefusedError,
+    SwitchDisconnectedError,
+    SwitchTimeoutError,
+    SwitchUnreachableError,
+)
+from lightloom.errors import InputError
+
+pytest.importorskip("asyncssh")
+pytest.importorskip("ncclient")
+
+
+def netconf(check, tmp_path, query="", **options):
+    """Run a check with an emulated switch and its driver."""
+
+    async def checked():
+        async with emulate(services={"netconf": 0}, **options) as emulator:
+            hosts = tmp_path / "known_hosts"
+            hosts.write_text(emulator.known_hosts())
+            async with connected(emulator, f"?known_hosts={hosts}{query}") as driver:
+                await check(emulator, driver)
+
+    run(checked())
+
+
+def test_inventory(tmp_path):
+    async def check(_, driver):
+        description = await driver.connect()
+        assert (description.vendor, description.serial) == ("Polatis", "000001")
+        assert description.size == (8, 6)
+
+    netconf(check, tmp_path, size=(8, 6))
+
+
+def test_changes_are_one_request(tmp_path):
+    async def check(emulator, driver):
+        await driver.apply(change("1-9 2-10 3-11"))
+        results = await driver.apply(change("1-10", deletes="1-9 3-11 2-10"))
+        assert [one.state for one in results] == [None, None, None, CircuitState.CONNECTED]
+        assert (await driver.read_back()).cross_connects == set(pairs("1-10"))
+        await driver.apply(change(deletes="1-10"))
+        assert emulator.matrix.circuits == {}
+        assert emulator.faults.num_changes == 3
+
+    netconf(check, tmp_path)
+
+
+def test_a_switch_that_does_not_move_gets_deletes(tmp_path):
+    async def check(emulator, driver):
+        await driver.apply(change("1-9 2-10"))
+        await driver.apply(change("1-10 2-9", deletes="1-9 2-10"))
+        assert emulator.matrix.circuits == {1: 10, 2: 9}
+
+    netconf(check, tmp_path, "&moves=no", behavior=behavior(busy=BusyPolicy.REFUSE))
+
+
+def test_a_refusal_is_a_result(tmp_path):
+    async def check(emulator, driver):
+        (result,) = await driver.apply(change("1-9"))
+        assert (result.state, result.code) == (CircuitState.INVALID, "resource-denied")
+        assert result.reason == "Refused on demand"
+        (result,) = await driver.apply(change(deletes="1-9"))
+        assert (result.state, result.code) == (CircuitState.INVALID, "data-missing")
+        assert emulator.matrix.circuits == {}
+
+    netconf(check, tmp_path, faults=[Fault.parse("deny@1")])
+
+
+def test_light_and_shutters(tmp_path):
+    async def check(emulator, driver):
+        await driver.apply(change("1-9"))
+        emulator.matrix.disabled.add(3)
+        ports = {one.name: one for one in (await driver.read_back()).ports}
+        assert ports["9"].loss_db == pytest.approx(emulator.matrix.loss_db(1, 9), abs=0.02)
+        assert [one.name for one in ports.values() if not one.enabled] == ["3"]
+
+    netconf(check, tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "made"), [("cut-before", False), ("cut-after", True)])
+def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(kind, made, tmp_path):
+    async def check(emulator, driver):
+        with pytest.raises(SwitchDisconnectedError):
+            await driver.apply(change("1-9"))
+        with pytest.raises(SwitchDisconnectedError, match="not connected"):
+            await driver.read_back()
+        await driver.connect()
+        assert bool((await driver.read_back()).cross_connects) == made
+        assert emulator.faults.num_changes == 1
+
+    netconf(check, tmp_path, faults=[Fault.parse(f"{kind}@1")])
+
+
+def test_time_out(tmp_path):
+    async def check(emulator, driver):
+        emulator.faults.next_change(FaultKind.NO_REPLY)
+        with pytest.raises(SwitchTimeoutError, match=r"no reply within 0.5 s"):
+            await driver.apply(change("1-9"))
+        await driver.connect()
+        assert (await driver.read_back()).cross_connects == set(pairs("1-9"))
+
+    netconf(check, tmp_path, "&reply_timeout_s=0.5")
+
+
+@pytest.mark.parametrize("kind", [FaultKind.SLOW, FaultKind.FRAGMENT])
+def test_slow_replies_are_understood(kind, tmp_path):
+    async def check(emulator, driver):
+        emulator.faults.next_change(kind, seconds=0.02)
+        assert (await driver.apply(change("1-9")))[0].is_accepted
+
+    netconf(check, tmp_path)
+
+
+def test_bad_ports_are_never_sent(tmp_path):
+    async def check(emulator, driver):
+        with pytest.raises(InputError):
+            await driver.apply(change("1-<pair/>"))
+        assert emulator.faults.num_changes == 0
+
+    netconf(check, tmp_path)
+
+
+def test_wrong_password_and_unknown_host_key(tmp_path):
+    hosts = tmp_path / "known_hosts"
+
+    async def check():
+        async with emulate(services={"netconf": 0}) as emulator:
+            url = f"{emulator.url()}?known_hosts={hosts}"
+            hosts.write_text("")
+            with pytest.raises(SwitchUnreachableError, match="not in known_hosts"):
+                await open_driver(url, credentials=ADMIN).connect()
+            hosts.write_text(emulator.known_hosts())
+            wrong = Credentials("admin", "hunter2")
+            with pytest.raises(LoginRefusedError, match="login refused") as caught:
+                await open_driver(url, credentials=wrong).connect()
+            assert "hunter2" not in repr(caught.value)
+
+    run(check())
+
+
+def test_nothing_listens(tmp_path):
+    hosts = tmp_path / "known_hosts"
+
+    async def check():
+        async with emulate(services={"netconf": 0}) as emulator:
+            url = f"{emulator.url()}?known_hosts={hosts}"
+            hosts.write_text(emulator.known_hosts())
+        with pytest.raises(SwitchUnreachableError, match="check the address"):
+            await open_driver(url, credentials=ADMIN).connect()
+
+    run(check())
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_framing(size):
+    def feed(reader, data):
+        pieces = (data[start : start + size] for start in range(0, len(data), size))
+        return [message for piece in pieces for message in reader.feed(piece)]
+
+    reader = MessageReader()
+    assert feed(reader, b"<a/>]]>]]><b/>]]>]]>") == [b"<a/>", b"<b/>"]
+    reader.is_chunked = True
+    assert feed(reader, b"\n#2\n<a\n#2\n/>\n##\n\n#4\n<b/>\n##\n") == [b"<a/>", b"<b/>"]
+
+
+@pytest.mark.parametrize("data", [b"<a/>", b"\n#x", b"\n#99999999999999", b"\n#9999999999\n"])
+def test_wrong_framing(data):
+    reader = MessageReader()
+    reader.is_chunked = True
+    with pytest.raises(ValueError, match=r"framing|too long"):
+        list(reader.feed(data + b" " * 20))
+
+
+def test_long_messages_are_refused():
+    with pytest.raises(ValueError, match="too long"):
+        list(MessageReader().feed(b" " * (MAX_MESSAGE_BYTES + 1)))
