@@ -40,7 +40,7 @@ COMMANDS = {
     "compare": Entry(
         "compare",
         "Compare fabrics",
-        "Compare fabrics for one training job: step time, cost, power, and where the time goes.",
+        "Compare fabrics for one training job: step time, cost, power, where the time goes.",
     ),
     "run": Entry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
     "explain": Entry(
@@ -72,6 +72,11 @@ COMMANDS = {
         "calibrate",
         "Measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
+    ),
+    "ocs-emulator": Entry(
+        "ocs_emulator",
+        "Control switches",
+        "Emulate an optical circuit switch, with its protocols and with faults on demand.",
     ),
     "models": Entry(
         "models", "Look up", "List the models known by name, or show one model's parameters."

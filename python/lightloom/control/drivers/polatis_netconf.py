@@ -7,9 +7,10 @@ closed and a late reply goes nowhere.
 
 Never met real hardware: everything here. The namespaces and the lists ``cross-connects`` and
 ``opm-power`` are those of public clients; ``port-config`` and ``product-information`` are assumed
-to look as they do by RESTCONF. Unknown: whether merging moves the circuits of busy ports (``moves=no``
-deletes first), whether a change is made as a whole, and the names of leaves in old firmware, which
-are said to differ. Reports are not available: :meth:`PolatisNetconf.watch` yields nothing.
+to look as they do by RESTCONF. Unknown: whether merging moves the circuits of busy ports
+(``moves=no`` deletes first), whether a change is made as a whole, and the names of leaves in old
+firmware, which are said to differ. Reports are not available: :meth:`PolatisNetconf.watch` yields
+nothing.
 """
 
 from __future__ import annotations

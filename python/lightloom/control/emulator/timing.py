@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.hardware import measured_turnaround
+from lightloom.units import parse_quantity
+
+#: longest settle time, and maximum number of recorded ones
+MAX_SECONDS = 3600.0
+MAX_RECORDED = 1_000_000
 
 
 class SettleTime(Protocol):
@@ -22,7 +28,7 @@ class FixedTime:
     """The same time for every change."""
 
     def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds <= 3600:
+        if not 0 <= seconds <= MAX_SECONDS:
             raise InputError(f"settle time {seconds:g} s: expected 0 to 3600")
         self._seconds = seconds
 
@@ -58,7 +64,7 @@ class RecordedTimes:
     """Recorded times, one per change, again from the first after the last."""
 
     def __init__(self, seconds: Sequence[float]) -> None:
-        if not seconds or not all(0 <= one <= 3600 for one in seconds):
+        if not seconds or not all(0 <= one <= MAX_SECONDS for one in seconds):
             raise InputError("recorded settle times: expected at least one, of 0 to 3600 s each")
         self._seconds = tuple(seconds)
         self._index = 0
@@ -68,3 +74,46 @@ class RecordedTimes:
         seconds = self._seconds[self._index]
         self._index = (self._index + 1) % len(self._seconds)
         return seconds
+
+
+def parse_settle_time(text: str) -> SettleTime:
+    """Return the settle time that a text describes.
+
+    Parameters
+    ----------
+    text
+        ``measured``, a time such as ``20 ms``, or the path of a file with one time per line.
+
+    Raises
+    ------
+    InputError
+        If it describes none.
+    """
+    if text == "measured":
+        return MeasuredTime()
+    path = Path(text)
+    if path.is_file():
+        return RecordedTimes(_recorded(path))
+    try:
+        return FixedTime(parse_quantity(text, "second", "settle time"))
+    except InputError:
+        raise InputError(
+            f"settle time {echo(text)}: expected measured, a time such as '20 ms', or a file with "
+            "one time per line"
+        ) from None
+
+
+def _recorded(path: Path) -> list[float]:
+    """Return the times of a file, one per line."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        texts = [line.strip() for line, _ in zip(lines, range(MAX_RECORDED + 1), strict=False)]
+    if len(texts) > MAX_RECORDED:
+        raise InputError(f"{path}: expected at most {MAX_RECORDED} times")
+    seconds = []
+    for number, text in enumerate(texts, 1):
+        if text:
+            try:
+                seconds.append(float(text))
+            except ValueError:
+                seconds.append(parse_quantity(text, "second", f"{path}:{number}"))
+    return seconds
