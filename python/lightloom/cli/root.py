@@ -73,6 +73,25 @@ COMMANDS = {
         "Measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
     ),
+    "control plan": Entry(
+        "control.plan", "Control switches", "Show how the circuits of a region would change."
+    ),
+    "control apply": Entry("control.apply", "Control switches", "Change the circuits of a region."),
+    "control watch": Entry(
+        "control.watch", "Control switches", "Report what the switches of a region hold."
+    ),
+    "control serve": Entry(
+        "control.serve", "Control switches", "Serve circuits to a training job by its demand."
+    ),
+    "control rollback": Entry(
+        "control.rollback", "Control switches", "Return to the circuits before a change."
+    ),
+    "control audit": Entry(
+        "control.audit", "Control switches", "List the changes of a region: who, why, what, when."
+    ),
+    "control tour": Entry(
+        "control.tour", "Control switches", "Show all of it on an emulated switch, step by step."
+    ),
     "ocs-emulator": Entry(
         "ocs_emulator",
         "Control switches",
@@ -91,6 +110,8 @@ class CommandGroup(typer.core.TyperGroup):
     """Commands that are imported as they are called."""
 
     entries: Mapping[str, Entry]
+    summary: str = SUMMARY
+    end: str = END
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """Return the names of the commands."""
@@ -98,21 +119,44 @@ class CommandGroup(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
         """Import a command; ``None`` if there is none of this name."""
-        return load_command(cmd_name) if cmd_name in self.entries else None
+        if cmd_name in self.entries:
+            return make_entry(cmd_name, self.entries[cmd_name])
+        family = {
+            name.partition(" ")[2]: entry
+            for name, entry in self.entries.items()
+            if name.startswith(f"{cmd_name} ")
+        }
+        return make_family(cmd_name, family) if family else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write what each command does."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, entry in self.entries.items():
             sections.setdefault(entry.section, []).append((name, entry.summary))
-        formatter.write(group_help(ctx.command_path, SUMMARY, sections.items(), END))
+        formatter.write(group_help(ctx.command_path, self.summary, sections.items(), self.end))
 
 
 def load_command(name: str) -> Any:
     """Import one command and make it ready to run."""
-    entry = COMMANDS[name]
+    return make_entry(name, COMMANDS[name])
+
+
+def make_entry(name: str, entry: Entry) -> Any:
+    """Make the command of an entry; imports its module."""
     module = importlib.import_module(f"lightloom.cli.{entry.module}")
     return make_command(name, entry.summary, module.command())
+
+
+def make_family(name: str, entries: Mapping[str, Entry]) -> Any:
+    """Make the group of the commands whose names begin with ``name``."""
+    section = next(iter(entries.values())).section
+    family = CommandGroup(
+        name=name, help=f"{section}.", context_settings={"help_option_names": ["-h", "--help"]}
+    )
+    family.entries = entries
+    family.summary = f"{section}: the commands of 'lightloom {name}'."
+    family.end = f"Every command has --help, such as: lightloom {name} {next(iter(entries))} --help"
+    return family
 
 
 def root_command() -> Any:

@@ -130,6 +130,21 @@ class RegionController:
             await self._synchronize()
         return self.state
 
+    async def inspect(self) -> RegionState:
+        """Connect and read back without the lease, writing nothing: for looking, not for changing.
+
+        Raises
+        ------
+        SwitchError, PortMapError, JournalError
+            If a switch, the map or the journal cannot be used.
+        """
+        async with self._lock:
+            self.held = self.journal.held() or frozenset()
+            await self.switches.connect()
+            self._observe(await self.switches.read_back())
+            self._compare()
+        return self.state
+
     async def close(self) -> None:
         """Wait for the change in flight, release the lease and close all connections."""
         async with self._lock:

@@ -443,3 +443,29 @@ def _entry(row: tuple[Any, ...]) -> JournalEntry:
             result, decode_circuits(after), json.loads(failed), json.loads(timings)
         )
     return JournalEntry(number, at, revision, intent, ended, outcome)
+
+
+def entry_as_json(entry: JournalEntry) -> dict[str, Any]:
+    """Return a change as plain values."""
+    intent, outcome = entry.intent, entry.outcome
+    result: dict[str, Any] = {
+        "id": entry.id,
+        "at": entry.at,
+        "revision": entry.revision,
+        "kind": intent.kind,
+        "reason": vars(intent.reason),
+        "before": encode_circuits(intent.before).split(),
+        "wanted": encode_circuits(intent.wanted).split(),
+        "commands": dict(intent.commands),
+        "expected_s": intent.expected_s,
+        "ended": entry.ended,
+        "outcome": None,
+    }
+    if outcome is not None:
+        result["outcome"] = {
+            "result": outcome.result,
+            "after": encode_circuits(outcome.after).split(),
+            "failed": dict(outcome.failed),
+            "timings": dict(outcome.timings),
+        }
+    return result

@@ -61,7 +61,10 @@ class SwitchSection(Section):
     @classmethod
     def _no_secret_in_url(cls, url: str) -> str:
         if urlsplit(url).password is not None:
-            raise ValueError("a password in the URL would be logged; use password_file")
+            # not a ValueError, whose message would have the URL
+            raise RegionFileError(
+                "switches: a password in a URL would be logged; use password_file"
+            )
         return url
 
     @model_validator(mode="after")

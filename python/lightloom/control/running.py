@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
+import os
 import signal
 import sys
 import time
@@ -15,7 +17,7 @@ from typing import TextIO
 from lightloom.control.controller import RegionController
 from lightloom.control.drivers import open_driver
 from lightloom.control.failures import failed_ports
-from lightloom.control.journal import Journal
+from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.refusals import ControlError, LeaseError
@@ -85,6 +87,26 @@ async def running(region: OpenRegion) -> AsyncIterator[RegionController]:
     finally:
         await region.controller.close()
         region.journal.close()
+
+
+@contextlib.asynccontextmanager
+async def looking_at(region: OpenRegion) -> AsyncIterator[RegionController]:
+    """Read the switches of a region back without the lease; close the connections in the end."""
+    try:
+        await region.controller.inspect()
+        yield region.controller
+    finally:
+        await region.controller.switches.close()
+        region.journal.close()
+
+
+def reason_of(text: str) -> ChangeReason:
+    """Return the reason of a change by the user who runs this process."""
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):
+        who = f"user {os.getuid()}"
+    return ChangeReason(who, text)
 
 
 async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:

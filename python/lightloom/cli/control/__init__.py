@@ -1,0 +1,1 @@
+"""The commands of ``lightloom control``: only ``apply`` and ``serve`` touch a switch."""

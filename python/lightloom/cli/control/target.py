@@ -1,0 +1,125 @@
+"""Which circuits are wanted: options that ``plan`` and ``apply`` share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from lightloom.cli.options import Panel, option
+from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Name, Strict, Switch
+
+if TYPE_CHECKING:
+    from lightloom.control.controller import RegionController
+    from lightloom.control.port_map import NicPair
+
+_MAX_BYTES = 1_000_000
+
+
+class RegionArgument(Strict):
+    """The file of a region."""
+
+    region: File = Field(description="File of the region (TOML).")
+
+
+class TargetOptions(RegionArgument):
+    """A region and the circuits that it should have."""
+
+    demand: Name | None = Field(
+        None, description="Demand from rank to rank in bytes (.npy, .npz, .csv or .parquet)."
+    )
+    circuits: File | None = Field(
+        None, description="Circuits as text: 0/1-3/0 joins NIC 1 of server 0 and NIC 0 of server 3."
+    )
+    clear: Switch = Field(False, description="Delete all circuits of the region.")
+    reapply: Switch = Field(
+        False, description="Make the circuits again that the journal has: what drifted is repaired."
+    )
+    adopt: Switch = Field(
+        False, description="Take the circuits that the switches hold as those of the region."
+    )
+    conflicts: Literal["safe", "update", "overwrite"] | None = Field(
+        None,
+        description="What becomes of cross-connects on ports of the region that others made; as in "
+        "the region's file by default.",
+    )
+
+    def check_one(self) -> None:
+        """Check that exactly one target is given.
+
+        Raises
+        ------
+        InputError
+            If there is none, or several.
+        """
+        given = {
+            "--demand": self.demand is not None,
+            "--circuits": self.circuits is not None,
+            "--clear": self.clear,
+            "--reapply": self.reapply,
+            "--adopt": self.adopt,
+        }
+        chosen = [name for name, is_given in given.items() if is_given]
+        if len(chosen) != 1:
+            found = " and ".join(chosen) or "none"
+            raise InputError(f"expected one of {', '.join(given)}; got {found}")
+
+
+def region_argument() -> Panel:
+    """The argument of every command."""
+    return Panel("Region", (option(RegionArgument, "region", "REGION", common=True),))
+
+
+def target_panel() -> Panel:
+    """The region and the circuits that are wanted."""
+    return Panel(
+        "Circuits",
+        (
+            option(TargetOptions, "region", "REGION", common=True),
+            option(TargetOptions, "demand", common=True, metavar="FILE"),
+            option(TargetOptions, "circuits", common=True, metavar="FILE"),
+            option(TargetOptions, "clear", common=True),
+            option(TargetOptions, "reapply", common=True),
+            option(TargetOptions, "adopt", common=True),
+            option(TargetOptions, "conflicts", common=True),
+        ),
+    )
+
+
+def wanted_circuits(
+    controller: RegionController, options: TargetOptions
+) -> tuple[frozenset[NicPair], str]:
+    """Return the circuits that are wanted, and why in words.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used.
+    """
+    from lightloom.control.decisions import circuits_of
+
+    if options.clear:
+        return frozenset(), "clear"
+    if options.reapply:
+        return controller.held, "reapply"
+    if options.circuits is not None:
+        return _read_circuits(controller, options), f"circuits of {options.circuits.name}"
+    from lightloom.demand.byte_matrix import read_byte_matrix
+
+    assert options.demand is not None
+    decider = controller.decider
+    demand = decider.fold(read_byte_matrix(options.demand))
+    held = controller.held & controller.observed.circuits
+    decision = decider.decide(decider.hold(held), demand)
+    return circuits_of(decision), str(decision)
+
+
+def _read_circuits(controller: RegionController, options: TargetOptions) -> frozenset[NicPair]:
+    from lightloom.control.circuit_file import parse_circuits
+    from lightloom.inputs.files import decode, read_file, shown_path
+
+    assert options.circuits is not None
+    name = shown_path(options.circuits)
+    text = decode(read_file(options.circuits, "circuits", _MAX_BYTES), name)
+    return parse_circuits(text, name, controller.port_map)

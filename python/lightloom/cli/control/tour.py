@@ -1,0 +1,39 @@
+"""``lightloom control tour``: the whole controller on an emulated switch."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.inputs.strict import Strict
+
+EXAMPLES = (
+    "lightloom control tour",
+    "lightloom control tour --seed 7",
+    "lightloom control tour > tour.txt",
+)
+NOTES = "Nothing is needed for it, and nothing is left behind: the switch is emulated."
+
+
+class TourOptions(Strict):
+    """The tour."""
+
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
+        1, description="Seed of the random numbers; the first one where several are used."
+    )
+
+
+def command() -> Command:
+    """Describe the command."""
+    panel = Panel("Tour", (option(TourOptions, "seed", common=True),))
+    return Command(panels=(panel,), run=_run, examples=EXAMPLES, notes=NOTES)
+
+
+def _run(given: Given) -> None:
+    from lightloom.control.tour import tour
+
+    options = given.build(TourOptions)
+    asyncio.run(tour(lambda line: print(line, flush=True), options.seed))

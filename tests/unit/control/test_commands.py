@@ -1,0 +1,307 @@
+"""The commands of ``lightloom control``, against an emulator in another thread."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from lightloom.cli import run_command
+from lightloom.control.client import ControlClient
+from lightloom.control.emulator import Emulator, FaultKind, FixedTime
+from lightloom.control.example import write_example
+
+
+@contextlib.contextmanager
+def emulated(size=12):
+    """An emulator that listens in a thread with an event loop."""
+    emulator = Emulator((size, size), seed=1, timing=FixedTime(0.001))
+    started, loop = threading.Event(), asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run():
+        async with emulator:
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    started.wait()
+    try:
+        yield emulator
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def region(tmp_path):
+    with emulated() as emulator:
+        path = write_example(
+            tmp_path, emulator.url(), servers=4, nics=2, size=12, reconfigure="always"
+        )
+        yield path, emulator
+
+
+@pytest.fixture
+def lightloom(capfd):
+    def run(*words):
+        status = run_command(list(map(str, words)))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def circuits_file(region, text):
+    path = region.parent / "circuits.txt"
+    path.write_text(text)
+    return path
+
+
+def test_plan_shows_and_apply_does(region, lightloom):
+    path, emulator = region
+    wanted = circuits_file(path, "0/0-1/0 1/1-2/0  # two\n2/1-3/0\n")
+    status, out, _ = lightloom("control", "plan", path, "--circuits", wanted)
+    assert status == 0
+    assert out.splitlines() == [
+        "region: ready; 4 servers, 8 NICs on ocs; 0 circuits held",
+        "circuits of circuits.txt",
+        "  create       3  0/0-1/0  1/1-2/0  2/1-3/0",
+        "  move         0",
+        "  delete       0",
+        "  unchanged    0",
+        "  expected time 42.15 ms",
+        out.splitlines()[-1],
+    ]
+    assert re.fullmatch(
+        r"  light +.* dBm at the weakest receiver \(.* of ocs, within\)", out.splitlines()[-1]
+    )
+    assert not emulator.matrix.circuits
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted)
+    assert status == 0
+    assert re.match(r"done \(change 1\) in .*: 3 circuits", out.splitlines()[-1])
+    assert '"event": "changed"' in err
+    assert len(emulator.matrix.circuits) == 6
+    status, out, _ = lightloom("control", "watch", path, "--once")
+    assert out.splitlines()[0] == "region: ready; 4 servers, 8 NICs on ocs; 3 circuits held"
+    assert re.fullmatch(r"  0/0-1/0  1-15: \d\.\d dB  3-13: \d\.\d dB", out.splitlines()[1])
+    status, out, _ = lightloom("control", "plan", path, "--clear")
+    assert "  delete       3  0/0-1/0  1/1-2/0  2/1-3/0" in out
+    assert lightloom("control", "apply", path, "--clear")[0] == 0
+    assert not emulator.matrix.circuits
+    status, out, _ = lightloom("control", "rollback", path)
+    assert "  create       3" in out
+    assert not emulator.matrix.circuits
+    assert lightloom("control", "rollback", path, "--change", 2, "--apply")[0] == 0
+    assert len(emulator.matrix.circuits) == 6
+    status, out, _ = lightloom("control", "audit", path)
+    lines = out.splitlines()
+    assert [line.split()[3] for line in lines] == ["roll-back", "apply", "apply"]
+    assert "+3 -0" in lines[0]
+    assert "+0 -3" in lines[1]
+    status, out, _ = lightloom("control", "audit", path, "--journal-json", "-", "--last", 1)
+    (entry,) = json.loads(out)
+    assert entry["outcome"]["after"] == ["0/0-1/0", "1/1-2/0", "2/1-3/0"]
+
+
+def test_demand_from_a_file(region, lightloom, tmp_path):
+    path, emulator = region
+    demand = np.zeros((32, 32), np.uint64)
+    demand[0, 31] = 10**9
+    np.save(tmp_path / "demand.npy", demand)
+    status, out, _ = lightloom("control", "apply", path, "--demand", tmp_path / "demand.npy")
+    assert status == 0
+    assert "0/0-3/0" in out
+    assert emulator.matrix.circuits
+
+
+def test_drift_is_shown_reapplied_and_adopted(region, lightloom):
+    path, emulator = region
+    wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
+    lightloom("control", "apply", path, "--circuits", wanted)
+    emulator.matrix.change([1, 3], [])
+    _, out, _ = lightloom("control", "plan", path, "--reapply")
+    assert "drifted" in out.splitlines()[0]
+    assert "drift: 1 circuit missing (0/0-1/0)" in out
+    assert lightloom("control", "apply", path, "--circuits", wanted)[2].splitlines()[-1] == (
+        "lightloom: region: drifted: 1 circuit missing (0/0-1/0); reapply or adopt first"
+    )
+    assert lightloom("control", "apply", path, "--reapply")[0] == 0
+    assert len(emulator.matrix.circuits) == 4
+    emulator.matrix.change([1, 3], [])
+    assert lightloom("control", "plan", path, "--adopt")[0] == 0
+    _, out, _ = lightloom("control", "apply", path, "--adopt")
+    assert out.splitlines()[-1] == "adopted: 1 circuits"
+
+
+def test_a_change_that_fails_in_part_says_so(region, lightloom):
+    path, emulator = region
+    emulator.faults.next_change(FaultKind.STUCK, ports=(1,))
+    wanted = circuits_file(path, "0/0-1/0 2/1-3/0")
+    status, out, err = lightloom("control", "apply", path, "--circuits", wanted)
+    assert status == 2
+    assert "  0/0-1/0: 1-15 of ocs was accepted, but the switch does not have it" in out
+    assert err.splitlines()[-1] == ("lightloom: 1 circuits are not as wanted (failed); see above")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0/0-1", "'0/0-1': expected a circuit such as 0/1-3/0"),
+        ("0/0-1/0\n0/0-2/0", "line 2: 0/0-2/0: NIC 0/0 ends two circuits"),
+        ("0/0-9/0", "line 1: 0/0-9/0: server 9 has no NIC 0"),
+        ("0/0-0/1", "line 1: 0/0-0/1: a circuit joins two servers"),
+    ],
+)
+def test_wrong_circuits(region, lightloom, text, message):
+    path, emulator = region
+    status, _, err = lightloom("control", "apply", path, "--circuits", circuits_file(path, text))
+    assert status == 2
+    last = err.splitlines()[-1]
+    assert last.startswith("lightloom: ")
+    assert last.endswith(message)
+    assert not emulator.matrix.circuits
+
+
+def edit(path, before, after):
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('user = "admin"', 'user = "nobody"', r"switch 127.0.0.1:\d+: login refused"),
+        ('"password"', '"none"', r".*none: no such file"),
+        ("polatis+tl1://", "polatis+tl2://", r"switch URL: unknown scheme 'polatis\+tl2': .*"),
+        ("admin", 'admin@x"\nurl2 = "', r".*region.toml: unknown key 'switches.ocs.url2'; .*"),
+        (
+            "polatis+tl1://",
+            "polatis+tl1://admin:root@",
+            "switches: a password in a URL is logged; use password_file",
+        ),
+        (
+            'password_file = "password"',
+            'password_env = "LIGHTLOOM_NO_SUCH"',
+            r"environment variable LIGHTLOOM_NO_SUCH is not set",
+        ),
+        ("ports.csv", "ports.cvs", r".*ports.cvs: no such file"),
+        ("[job]", "[jobs]", r".*region.toml: unknown key 'jobs'; did you mean 'job'\?"),
+        ("always", "alway", r".*policy.reconfigure = alway: expected one of .*"),
+        ("link_up_s = 0", 'link_up_s = "1 m"', r".*timing.link_up_s = 1 m: .*"),
+    ],
+)
+def test_a_wrong_region_gets_one_line(region, lightloom, before, after, message):
+    path, _ = region
+    edit(path, before, after)
+    status, out, err = lightloom("control", "plan", path, "--clear")
+    assert (status, out) == (2, "")
+    assert re.fullmatch(f"lightloom: {message}\n", err)
+
+
+def test_a_wrong_password_is_not_shown(region, lightloom):
+    path, _ = region
+    (path.parent / "password").write_text("hunter2-secret")
+    for words in (("plan", path, "--clear"), ("apply", path, "--clear"), ("watch", path)):
+        status, out, err = lightloom("control", *words)
+        assert status == 2
+        assert "hunter2" not in out + err
+        assert len([line for line in err.splitlines() if line.startswith("lightloom:")]) == 1
+
+
+def test_a_switch_that_is_not_there(tmp_path, lightloom):
+    path = write_example(tmp_path, "polatis+tl1://127.0.0.1:1", servers=2, nics=1, size=4)
+    status, _, err = lightloom("control", "apply", path, "--clear")
+    assert status == 2
+    assert re.fullmatch(r"lightloom: switch 127\.0\.0\.1:1: Connect call failed.*\n", err)
+
+
+def test_targets_exclude_each_other(region, lightloom):
+    path, _ = region
+    assert lightloom("control", "plan", path)[2] == (
+        "lightloom: expected one of --demand, --circuits, --clear, --reapply, --adopt; got none\n"
+    )
+    assert lightloom("control", "plan", path, "--clear", "--adopt")[2].endswith(
+        "got --clear and --adopt\n"
+    )
+
+
+def test_audit_without_a_journal(region, lightloom):
+    path, _ = region
+    assert (
+        "no such file; nothing was changed in region so far"
+        in (lightloom("control", "audit", path)[2])
+    )
+
+
+def test_the_group_lists_its_commands(lightloom):
+    status, out, _ = lightloom("control", "--help")
+    assert status == 0
+    assert re.search(r"^  apply +Change the circuits of a region\.$", out, re.MULTILINE)
+    assert "lightloom control plan --help" in out
+    assert lightloom("control", "aplpy")[2].startswith("lightloom: no command 'aplpy'; did you")
+
+
+def start_service(path):
+    command = [sys.executable, "-m", "lightloom", "control", "serve", str(path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    return process, process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_until_it_is_stopped(region, lightloom, number):
+    path, emulator = region
+    process, address = start_service(path)
+    try:
+        assert address == f"unix:{path.parent / 'region.sock'}"
+        token = (path.parent / "region.token").read_text().strip()
+
+        async def use():
+            async with ControlClient(address, token) as client:
+                demand = np.zeros((32, 32), np.uint64)
+                demand[0, 31] = 10**9
+                return await client.circuits_for(demand, job="j", step=1, layer=1)
+
+        assert asyncio.run(use())["result"] == "done"
+        status, _, err = lightloom("control", "apply", path, "--clear")
+        assert status == 2
+        assert re.search(r"region: .*:\d+ holds the lease for another \d+ s; stop it, or", err)
+        process.send_signal(number)
+        _, log = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    events = [json.loads(line)["event"] for line in log.splitlines()]
+    assert events[-1] == "stopped"
+    assert "changed" in events
+    assert token not in log
+    assert not (path.parent / "region.sock").exists()
+    assert len(emulator.matrix.circuits) > 0
+    assert lightloom("control", "apply", path, "--clear")[0] == 0  # the lease is free at once
+
+
+def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
+    path, _ = region
+    process, address = start_service(path)
+    assert address
+    process.kill()
+    process.communicate()
+    time.sleep(0.05)
+    assert lightloom("control", "apply", path, "--clear")[0] == 0
+    process, address = start_service(path)  # and the socket of the dead one is in nobody's path
+    assert address
+    process.terminate()
+    process.communicate()
