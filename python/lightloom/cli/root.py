@@ -106,6 +106,12 @@ COMMANDS = {
 }
 
 
+#: what the commands of a family do together, by its name
+FAMILIES = {
+    "control": "Drive circuit switches: plan, apply, watch, serve, rollback, audit, tour.",
+}
+
+
 class CommandGroup(typer.core.TyperGroup):
     """Commands that are imported as they are called."""
 
@@ -115,7 +121,7 @@ class CommandGroup(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """Return the names of the commands."""
-        return list(self.entries)
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self.entries))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's signature
         """Import a command; ``None`` if there is none of this name."""
@@ -132,7 +138,11 @@ class CommandGroup(typer.core.TyperGroup):
         """Write what each command does."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, entry in self.entries.items():
-            sections.setdefault(entry.section, []).append((name, entry.summary))
+            family = name.partition(" ")[0]
+            row = (name, entry.summary) if family == name else (family, FAMILIES[family])
+            rows = sections.setdefault(entry.section, [])
+            if row not in rows:
+                rows.append(row)
         formatter.write(group_help(ctx.command_path, self.summary, sections.items(), self.end))
 
 
@@ -149,12 +159,11 @@ def make_entry(name: str, entry: Entry) -> Any:
 
 def make_family(name: str, entries: Mapping[str, Entry]) -> Any:
     """Make the group of the commands whose names begin with ``name``."""
-    section = next(iter(entries.values())).section
     family = CommandGroup(
-        name=name, help=f"{section}.", context_settings={"help_option_names": ["-h", "--help"]}
+        name=name, help=FAMILIES[name], context_settings={"help_option_names": ["-h", "--help"]}
     )
     family.entries = entries
-    family.summary = f"{section}: the commands of 'lightloom {name}'."
+    family.summary = FAMILIES[name]
     family.end = f"Every command has --help, such as: lightloom {name} {next(iter(entries))} --help"
     return family
 

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from lightloom.cli.help import command_help
-from lightloom.cli.root import COMMANDS
+from lightloom.cli.root import COMMANDS, FAMILIES
 from lightloom.demand import REGIMES
 from lightloom.demand.predictors import PREDICTORS
 from lightloom.hardware.gpus import gpu_names
@@ -142,7 +142,13 @@ def test_the_root_lists_commands_with_what_they_do(lightloom, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     text = lightloom("--help").out
     for name, entry in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(entry.summary)}$", text, re.MULTILINE)
+        family, _, rest = name.partition(" ")
+        summary = FAMILIES[family] if rest else entry.summary
+        assert re.search(rf"^  {family} +{re.escape(summary)}$", text, re.MULTILINE)
+        if rest:
+            text_of_family = lightloom(f"{family} --help").out
+            row = rf"^  {rest} +{re.escape(entry.summary)}$"
+            assert re.search(row, text_of_family, re.MULTILINE)
     assert len(text.splitlines()) <= LINES
 
 

@@ -119,7 +119,7 @@ def test_demand_from_a_file(region, lightloom, tmp_path):
     demand = np.zeros((32, 32), np.uint64)
     demand[0, 31] = 10**9
     np.save(tmp_path / "demand.npy", demand)
-    status, out, _ = lightloom("control", "apply", path, "--demand", tmp_path / "demand.npy")
+    status, out, _ = lightloom("control", "apply", path, "--demand-file", tmp_path / "demand.npy")
     assert status == 0
     assert "0/0-3/0" in out
     assert emulator.matrix.circuits
@@ -189,7 +189,7 @@ def edit(path, before, after):
         (
             "polatis+tl1://",
             "polatis+tl1://admin:root@",
-            "switches: a password in a URL is logged; use password_file",
+            "switches: a password in a URL would be logged; use password_file",
         ),
         (
             'password_file = "password"',
@@ -230,7 +230,7 @@ def test_a_switch_that_is_not_there(tmp_path, lightloom):
 def test_targets_exclude_each_other(region, lightloom):
     path, _ = region
     assert lightloom("control", "plan", path)[2] == (
-        "lightloom: expected one of --demand, --circuits, --clear, --reapply, --adopt; got none\n"
+        "lightloom: expected one of --demand-file, --circuits, --clear, --reapply, --adopt; got none\n"
     )
     assert lightloom("control", "plan", path, "--clear", "--adopt")[2].endswith(
         "got --clear and --adopt\n"

@@ -8,7 +8,7 @@ from lightloom.cli.control.target import TargetOptions, target_panel
 from lightloom.cli.options import Command, Given
 
 EXAMPLES = (
-    "lightloom control apply region.toml --demand demand.npy",
+    "lightloom control apply region.toml --demand-file demand.npy",
     "lightloom control apply region.toml --circuits circuits.txt",
     "lightloom control apply region.toml --reapply --conflicts overwrite",
     "lightloom control apply region.toml --clear",

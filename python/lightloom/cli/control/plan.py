@@ -8,7 +8,7 @@ from lightloom.cli.control.target import TargetOptions, target_panel
 from lightloom.cli.options import Command, Given
 
 EXAMPLES = (
-    "lightloom control plan region.toml --demand demand.npy",
+    "lightloom control plan region.toml --demand-file demand.npy",
     "lightloom control plan region.toml --circuits circuits.txt --conflicts update",
     "lightloom control plan region.toml --reapply",
 )

@@ -54,7 +54,7 @@ class TargetOptions(RegionArgument):
             If there is none, or several.
         """
         given = {
-            "--demand": self.demand is not None,
+            "--demand-file": self.demand is not None,
             "--circuits": self.circuits is not None,
             "--clear": self.clear,
             "--reapply": self.reapply,
@@ -77,7 +77,7 @@ def target_panel() -> Panel:
         "Circuits",
         (
             option(TargetOptions, "region", "REGION", common=True),
-            option(TargetOptions, "demand", common=True, metavar="FILE"),
+            option(TargetOptions, "demand", "--demand-file", common=True, metavar="FILE"),
             option(TargetOptions, "circuits", common=True, metavar="FILE"),
             option(TargetOptions, "clear", common=True),
             option(TargetOptions, "reapply", common=True),

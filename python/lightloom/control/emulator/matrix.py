@@ -169,7 +169,12 @@ class OpticalMatrix:
         return self._create(list(circuits.items()))
 
     def _create(self, creates: Sequence[tuple[int, int]]) -> float:
-        new = [(a, b) for a, b in creates if self._peers.get(a) != b and not {a, b} & self.stuck]
+        # a mirror that does not move keeps its circuit, and with it the port at the other end
+        new = [
+            (a, b)
+            for a, b in creates
+            if self._peers.get(a) != b and not self._with_peers((a, b)) & self.stuck
+        ]
         settled_at_s = self.now()
         if new:
             settled_at_s += self.settle_time.draw_s(len(new), self.rng)
