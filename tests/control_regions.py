@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+import threading
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tests.fake_switch import FakeSwitch
 
 from lightloom.control.controller import RegionController
+from lightloom.control.emulator import Emulator, FixedTime
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
 from lightloom.control.port_map import NicPair, NicPorts, PortMap, SwitchPort
@@ -72,3 +75,26 @@ def pair(text: str) -> NicPair:
 
 def pairs(text: str) -> frozenset[NicPair]:
     return frozenset(pair(one) for one in text.split())
+
+
+@contextmanager
+def emulated(size=12, settle_s=0.001):
+    """An emulator that listens in a thread with an event loop."""
+    emulator = Emulator((size, size), seed=1, timing=FixedTime(settle_s))
+    started, loop = threading.Event(), asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run():
+        async with emulator:
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    started.wait()
+    try:
+        yield emulator
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

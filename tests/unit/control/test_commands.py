@@ -1,46 +1,22 @@
 """The commands of ``lightloom control``, against an emulator in another thread."""
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
 import pytest
+from tests.control_regions import emulated
 
 from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
-from lightloom.control.emulator import Emulator, FaultKind, FixedTime
+from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
-
-
-@contextlib.contextmanager
-def emulated(size=12):
-    """An emulator that listens in a thread with an event loop."""
-    emulator = Emulator((size, size), seed=1, timing=FixedTime(0.001))
-    started, loop = threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def run():
-        async with emulator:
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    started.wait()
-    try:
-        yield emulator
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture
@@ -230,7 +206,8 @@ def test_a_switch_that_is_not_there(tmp_path, lightloom):
 def test_targets_exclude_each_other(region, lightloom):
     path, _ = region
     assert lightloom("control", "plan", path)[2] == (
-        "lightloom: expected one of --demand-file, --circuits, --clear, --reapply, --adopt; got none\n"
+        "lightloom: expected one of --demand-file, --circuits, --clear, --reapply, --adopt; "
+        "got none\n"
     )
     assert lightloom("control", "plan", path, "--clear", "--adopt")[2].endswith(
         "got --clear and --adopt\n"
