@@ -1,4 +1,4 @@
-# make demo | test | check | docs | bench | golden
+# make demo | test | check | docs | bench | soak | golden
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Ca
 DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h200 --rate 400 \
 	--tp 2 --pp 4 --ep 16 --micro-batches 8 --seeds 1
 
-.PHONY: demo test check docs bench golden clean
+.PHONY: demo test check docs bench soak golden clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -35,6 +35,10 @@ bench: .venv/installed-test
 	$(BIN)/python benches/run.py
 	$(BIN)/python benches/demand.py
 	$(BIN)/python benches/prediction.py
+	$(BIN)/python benches/control.py
+
+soak: .venv/installed-test
+	$(BIN)/python -m tests.control_soak
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden

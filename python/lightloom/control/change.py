@@ -255,7 +255,8 @@ def _pair_up(deletes: Sequence[NicPair], creates: Sequence[NicPair]) -> list[Mov
 def check_owned(port_map: PortMap, commands: Mapping[str, SwitchChange]) -> None:
     """Assert that no command uses a port that the region does not own."""
     for switch, command in commands.items():
-        owned = port_map.owned(switch)
-        for one in (*command.deletes, *command.creates):
-            assert one.ingress in owned, (switch, one)
-            assert one.egress in owned, (switch, one)
+        used = {one.ingress for one in command.deletes}
+        used.update(one.egress for one in command.deletes)
+        used.update(one.ingress for one in command.creates)
+        used.update(one.egress for one in command.creates)
+        assert used <= port_map.owned(switch), (switch, used - port_map.owned(switch))

@@ -511,6 +511,8 @@ class RegionController:
 
     def _begin(self, intent: ChangeIntent) -> int:
         self._settle_debt()
+        if self.lease.is_due:
+            self.lease.renew()
         return self.journal.begin(intent, self.lease.revision, time.time())
 
     def _end(self, number: int, outcome: ChangeOutcome) -> None:

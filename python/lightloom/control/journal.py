@@ -156,7 +156,7 @@ class JournalEntry:
 
 def encode_circuits(circuits: Iterable[NicPair]) -> str:
     """Return circuits as text: ``0/1-2/0 0/2-3/1``, sorted."""
-    return " ".join(map(str, sorted(circuits)))
+    return " ".join([f"{a}/{x}-{b}/{y}" for a, x, b, y in sorted(circuits)])
 
 
 def decode_circuits(text: str) -> frozenset[NicPair]:

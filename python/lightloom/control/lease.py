@@ -15,8 +15,8 @@ from collections.abc import Callable
 from lightloom.control.journal import Journal
 from lightloom.control.refusals import LeaseError
 
-#: seconds for which a lease holds, and after which it is renewed
-LEASE_S, RENEW_S = 30.0, 10.0
+#: seconds for which a lease holds
+LEASE_S = 30.0
 
 
 def this_holder() -> str:
@@ -56,6 +56,11 @@ class Lease:
     def is_held(self) -> bool:
         """Whether it was taken and has not expired."""
         return self.revision > 0 and self._clock() < self.expires
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it was taken and is to be renewed before anything is done by it."""
+        return self.revision > 0 and self._clock() > self.expires - self._duration_s / 3
 
     def take(self) -> int:
         """Take the lease and return its revision.

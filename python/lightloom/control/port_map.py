@@ -246,7 +246,14 @@ class PortMap:
 
     def owned(self, switch: str) -> frozenset[Port]:
         """The ports of a switch that belong to the region."""
-        return frozenset(owned.port for owned in self.by_port if owned.switch == switch)
+        return self._owned.get(switch, frozenset())
+
+    @cached_property
+    def _owned(self) -> dict[str, frozenset[Port]]:
+        found: dict[str, set[Port]] = {}
+        for owned in self.by_port:
+            found.setdefault(owned.switch, set()).add(owned.port)
+        return {switch: frozenset(ports) for switch, ports in found.items()}
 
     def cross_connects(self, circuit: NicPair) -> tuple[PlacedConnect, ...]:
         """Return the cross-connects that make a circuit: two, or one where ports are duplex."""
@@ -343,4 +350,5 @@ class PortMap:
 
 
 def _joined(a: NicPorts, b: NicPorts) -> PlacedConnect:
-    return PlacedConnect(a.ingress.switch, CrossConnect(a.ingress.port, b.egress.port))
+    switch, port = a.ingress
+    return PlacedConnect(switch, CrossConnect(port, b.egress[1]))

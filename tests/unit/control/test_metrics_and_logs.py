@@ -1,0 +1,139 @@
+"""Metrics as Prometheus reads them, the dashboard that shows them, and logs without secrets."""
+
+import asyncio
+import importlib.resources
+import io
+import json
+import re
+import socket
+import sys
+
+import pytest
+from tests.control_regions import WHY, controlled, pairs
+
+from lightloom.control.logs import ControlLog
+from lightloom.control.metrics import ControlMetrics, pair_bucket
+from lightloom.control.port_map import SwitchPort
+from lightloom.control.refusals import RegionFileError
+from lightloom.control.report import Drift, RegionState
+from lightloom.control.switch import PortStatus
+
+
+def test_buckets_of_pairs():
+    names = [pair_bucket(pairs) for pairs in (1, 2, 4, 5, 16, 17, 64, 256, 257)]
+    assert names == ["1", "2-4", "2-4", "5-16", "5-16", "17-64", "17-64", "65-256", "257+"]
+
+
+def events_of(folder):
+    stream, metrics = io.StringIO(), ControlMetrics("r0")
+    log = ControlLog(stream, "r0", ["hunter2"], metrics, clock=lambda: 1.5)
+
+    async def scenario():
+        async with controlled(folder, retries=0) as (controller, switch):
+            controller._notify = log
+            await controller.apply(pairs("0/0-1/0"), WHY)
+            switch.faults.append("deny")
+            await controller.apply(pairs("2/0-3/0"), WHY)
+            switch.faults.append("stuck")
+            await controller.apply(pairs("0/1-3/0"), WHY)
+
+    asyncio.run(scenario())
+    return [json.loads(line) for line in stream.getvalue().splitlines()], metrics
+
+
+def test_changes_are_logged_and_counted(tmp_path):
+    pytest.importorskip("prometheus_client")
+    events, metrics = events_of(tmp_path)
+    changed = [event for event in events if event["event"] == "changed"]
+    assert [event["result"] for event in changed] == ["done", "failed", "partial"]
+    assert changed[0] | {"seconds": 0} == {
+        "at": 1.5,
+        "region": "r0",
+        "event": "changed",
+        "kind": "apply",
+        "change": 1,
+        "result": "done",
+        "pairs": 1,
+        "seconds": 0,
+        "failed": {},
+    }
+    text = metrics.text()
+    assert 'lightloom_denied_total{code="IPNV",region="r0"} 4.0' in text
+    assert 'lightloom_verify_mismatches_total{region="r0"} 1.0' in text
+    count = r'lightloom_reconfiguration_seconds_count\{pairs="1",region="r0",result="done"\} 1\.0'
+    assert re.search(count, text)
+
+
+def test_the_state_of_a_region_is_shown():
+    pytest.importorskip("prometheus_client")
+    metrics = ControlMetrics("r0")
+    drift = Drift(missing=tuple(pairs("0/0-1/0")))
+    metrics.observe_region(RegionState.DRIFTED, drift, {"connected": 3}, (True, 7))
+    status = PortStatus("1", power_dbm=-2.5, loss_db=1.25)
+    metrics.observe_ports({SwitchPort("ocs", "1"): status})
+    metrics.count_request("demand")
+    metrics.observe_latency(0.0012)
+    text = metrics.text()
+    for line in (
+        'lightloom_state{region="r0",state="drifted"} 1.0',
+        'lightloom_state{region="r0",state="ready"} 0.0',
+        'lightloom_drift{region="r0"} 1.0',
+        'lightloom_circuits{region="r0",state="connected"} 3.0',
+        'lightloom_lease_held{region="r0"} 1.0',
+        'lightloom_lease_revision{region="r0"} 7.0',
+        'lightloom_port_power_dbm{port="1",region="r0",switch="ocs"} -2.5',
+        'lightloom_port_loss_db{port="1",region="r0",switch="ocs"} 1.25',
+        'lightloom_requests_total{kind="demand",region="r0"} 1.0',
+        'lightloom_decision_seconds_bucket{le="0.002",region="r0"} 1.0',
+    ):
+        assert line in text, line
+
+
+def test_without_the_library_nothing_is_counted(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    metrics = ControlMetrics("r0")
+    assert not metrics.is_counting
+    metrics.count_request("demand")
+    metrics.observe_latency(1.0)
+    metrics.observe_region(RegionState.READY, Drift(), {}, (False, 0))
+    metrics.observe_ports({})
+    assert metrics.text() == ""
+    with pytest.raises(RegionFileError, match=r"^serve.metrics_port: install prometheus-client"):
+        metrics.serve(9)
+
+
+def test_a_taken_port_is_one_line():
+    pytest.importorskip("prometheus_client")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RegionFileError, match=rf"^serve.metrics_port {port}: cannot listen: "):
+            ControlMetrics("r0").serve(port)
+
+
+def test_the_dashboard_shows_metrics_that_exist():
+    pytest.importorskip("prometheus_client")
+    text = (
+        importlib.resources.files("lightloom.control")
+        .joinpath("data", "dashboard.json")
+        .read_text("utf-8")
+    )
+    dashboard = json.loads(text)
+    expressions = [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])
+    ]
+    named = {name for one in expressions for name in re.findall(r"lightloom_\w+", one)}
+    known = set(re.findall(r"^# TYPE (lightloom_\w+)", ControlMetrics("r0").text(), re.MULTILINE))
+    known = {name.removesuffix("_total") for name in known}
+    assert {re.sub(r"_(total|bucket|count|sum)$", "", name) for name in named} == known
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_secrets_never_reach_a_log():
+    stream = io.StringIO()
+    log = ControlLog(stream, "r0", ["hunter2", 'with"quote', "abc"])
+    log("state", {"error": 'login hunter2 with"quote refused', "list": ["hunter2", {"a": 1}]})
+    text = stream.getvalue()
+    assert "hunter2" not in text
+    assert "quote" not in text
+    assert json.loads(text)["error"] == "login [hidden] [hidden] refused"
+    assert text.count("\n") == 1
