@@ -37,7 +37,9 @@ bench: .venv/installed-test
 	$(BIN)/python benches/prediction.py
 	$(BIN)/python benches/control.py
 
+# A hundred times as many hostile inputs for the core, and long random runs of the controller.
 soak: .venv/installed-test
+	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py -n auto
 	$(BIN)/python -m tests.control_soak
 
 golden: .venv/installed-test

@@ -86,12 +86,22 @@ def schedule_map_nics(
     numa_nodes: int,
     previous: npt.NDArray[np.uint32],
 ) -> npt.NDArray[np.uint32]: ...
+
+@final
+class PlaneAssignment:
+    @property
+    def nics(self) -> npt.NDArray[np.uint32] | None: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def left(self) -> list[tuple[int, int]]: ...
+
 def schedule_assign_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
     duplex: bool,
     effort: int,
-) -> tuple[npt.NDArray[np.uint32] | None, str | None, list[tuple[int, int]]]: ...
+) -> PlaneAssignment: ...
 def schedule_assign_to_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],

@@ -46,6 +46,7 @@ fn choices(key: &str) -> PyResult<Entries> {
     let found = SETS.iter().find(|(known, _)| *known == key);
     let (_, list) = found.ok_or_else(|| {
         let known: Vec<&str> = SETS.iter().map(|(known, _)| *known).collect();
+        let key: String = key.chars().take(60).flat_map(char::escape_debug).collect();
         PyValueError::new_err(format!("no set of choices '{key}': expected {}", known.join(", ")))
     })?;
     Ok(list())

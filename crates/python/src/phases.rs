@@ -18,12 +18,23 @@ pub(crate) struct Packets {
 }
 
 /// What a run is asked to be other than fluid flows.
-#[derive(FromPyObject)]
 pub(crate) enum PacketModel<'py> {
     /// Flows stretched by phases.
     Phases(PyRef<'py, PhaseBook>),
     /// Packets throughout.
-    Packets(Given<Packets>),
+    Packets(Packets),
+}
+
+impl<'py> FromPyObject<'_, 'py> for PacketModel<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(book) = object.cast::<PhaseBook>() {
+            return Ok(Self::Phases(book.to_owned().borrow()));
+        }
+        let Given(packets) = object.extract()?;
+        Ok(Self::Packets(packets))
+    }
 }
 
 /// The same, without the interpreter.
@@ -39,7 +50,7 @@ impl PacketModel<'_> {
     pub(crate) fn of(self, network: &Network) -> PyResult<ReadModel> {
         Ok(match self {
             Self::Phases(phases) => ReadModel::Phases(Arc::clone(&phases.book)),
-            Self::Packets(Given(packets)) => ReadModel::Packets(packets.options(network)?),
+            Self::Packets(packets) => ReadModel::Packets(packets.options(network)?),
         })
     }
 }

@@ -118,14 +118,17 @@ def assign_planes(
     given = check_circuits(circuits, None)
     working = _working(len(given), planes, failed)
     steps = whole_number(effort, "effort", 1, 2**32 - 1)
-    rows, reason, left = _core.schedule_assign_planes(given, working, bool(duplex), steps)
+    try:
+        found = _core.schedule_assign_planes(given, working, bool(duplex), steps)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     none = np.zeros((0, 4), dtype=np.uint32)
-    if rows is None:
-        return PlanePlan("infeasible", none, reason or "", working, bool(duplex))
-    if left:
-        text = f"{len(left)} circuits left after {steps} steps"
+    if found.nics is None:
+        return PlanePlan("infeasible", none, found.reason or "", working, bool(duplex))
+    if found.left:
+        text = f"{len(found.left)} circuits left after {steps} steps"
         return PlanePlan("not found", none, text, working, bool(duplex))
-    return PlanePlan("assigned", rows, "", working, bool(duplex))
+    return PlanePlan("assigned", found.nics, "", working, bool(duplex))
 
 
 def allocate_on_planes(

@@ -2,10 +2,10 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use lightloom_model::{Allocator, Fibers, Invalid, Rate};
-use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Planes, Request};
+use lightloom_model::{Allocator, Invalid, Rate};
+use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request};
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, Given, Matrix, Rates, refuse};
@@ -20,9 +20,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_changed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_map_nics, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_assign_to_planes, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
     Ok(())
 }
 
@@ -208,74 +205,8 @@ pub(super) fn nic_circuit(row: &[u32]) -> NicCircuit {
     }
 }
 
-fn nic_circuits(rows: &PyReadonlyArray2<'_, u32>) -> Vec<NicCircuit> {
-    let circuit = |row: numpy::ndarray::ArrayView1<'_, u32>| NicCircuit {
-        a: NicEnd { server: row[0], nic: row[1] },
-        b: NicEnd { server: row[2], nic: row[3] },
-    };
-    rows.as_array().rows().into_iter().map(circuit).collect()
-}
-
 pub(super) fn nic_rows<'py>(py: Python<'py>, mapped: &[NicCircuit]) -> Bound<'py, PyArray2<u32>> {
     let cells = mapped.iter().flat_map(|c| [c.a.server, c.a.nic, c.b.server, c.b.nic]).collect();
     let rows = Array2::from_shape_vec((mapped.len(), 4), cells).expect("four cells per circuit");
     rows.into_pyarray(py)
-}
-
-fn fibers(duplex: bool) -> Fibers {
-    if duplex { Fibers::Duplex } else { Fibers::Crossed }
-}
-
-/// Rows of (server, NIC, server, NIC), why there are none, and the pairs without NICs.
-type PyPlanes<'py> = (Option<Bound<'py, PyArray2<u32>>>, Option<String>, Vec<(u32, u32)>);
-
-#[pyfunction]
-fn schedule_assign_planes<'py>(
-    py: Python<'py>,
-    circuits: PyReadonlyArray2<'py, u16>,
-    working: PyReadonlyArray2<'py, bool>,
-    duplex: bool,
-    effort: u32,
-) -> PyPlanes<'py> {
-    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-    let working: Vec<bool> = working.as_array().iter().copied().collect();
-    let fibers = fibers(duplex);
-    let found =
-        py.detach(|| lightloom_schedule::assign_planes(&circuits, &working, fibers, effort));
-    match found {
-        Planes::Assigned(mapped) => (Some(nic_rows(py, &mapped)), None, vec![]),
-        Planes::Infeasible(reason) => (None, Some(reason), vec![]),
-        Planes::NotFound(mapped, left) => (Some(nic_rows(py, &mapped)), None, left),
-    }
-}
-
-#[pyfunction]
-fn schedule_assign_to_planes<'py>(
-    py: Python<'py>,
-    circuits: PyReadonlyArray2<'py, u16>,
-    working: PyReadonlyArray2<'py, bool>,
-    duplex: bool,
-    effort: u32,
-) -> Bound<'py, PyArray2<u32>> {
-    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-    let working: Vec<bool> = working.as_array().iter().copied().collect();
-    let fibers = fibers(duplex);
-    let mapped =
-        py.detach(|| lightloom_schedule::assign_partial(&circuits, &working, fibers, effort));
-    nic_rows(py, &mapped)
-}
-
-#[pyfunction]
-fn schedule_check_planes(
-    py: Python<'_>,
-    circuits: PyReadonlyArray2<'_, u16>,
-    working: PyReadonlyArray2<'_, bool>,
-    duplex: bool,
-    assigned: PyReadonlyArray2<'_, u32>,
-) -> PyResult<()> {
-    let circuits: Vec<u16> = circuits.as_array().iter().copied().collect();
-    let working: Vec<bool> = working.as_array().iter().copied().collect();
-    let assigned = nic_circuits(&assigned);
-    py.detach(|| lightloom_schedule::check_planes(&circuits, &working, fibers(duplex), &assigned))
-        .map_err(refuse)
 }

@@ -190,7 +190,12 @@ impl PyHeld {
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let held = serde_json::from_str(text).map_err(|error| refuse(Invalid(error.to_string())));
-        Ok(Self(Arc::new(held?)))
+        let held: Held = held?;
+        let (cells, servers) = (held.circuits.len(), held.circuits.len().isqrt());
+        if servers * servers != cells {
+            return Err(refuse(Invalid(format!("circuits: expected n x n, got {cells}"))));
+        }
+        Ok(Self(Arc::new(held)))
     }
 
     fn __repr__(&self) -> String {
@@ -228,6 +233,10 @@ impl PyUpcoming {
             }
             _ => return Err(refuse(Invalid::new("requested demand is for predicted demand"))),
         };
+        let [rows, columns] = [demand.shape()[0], demand.shape()[1]];
+        if rows != columns {
+            return Err(refuse(Invalid(format!("demand: expected n x n, got {rows} x {columns}"))));
+        }
         let hidden = Duration(hidden_ps);
         Ok(Self(Upcoming { demand: cells(&demand), requested, hidden }))
     }
@@ -451,10 +460,11 @@ impl PyDecider {
     #[new]
     fn new(
         region: &PyRegion,
-        policy: PolicyValues,
-        timing: TimingValues,
+        policy: Given<PolicyValues>,
+        timing: Given<TimingValues>,
         allocator: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        let (Given(policy), Given(timing)) = (policy, timing);
         let policy = Policy {
             allocator: parse::<Allocator>(&policy.allocator)?,
             when: parse::<Reconfigure>(&policy.when)?,

@@ -6,6 +6,7 @@ pub(crate) mod decider;
 mod indices;
 mod matching;
 mod permutation;
+mod planes;
 mod relay;
 mod systems;
 mod topoopt;
@@ -19,6 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     decider::register(module)?;
     matching::register(module)?;
     permutation::register(module)?;
+    planes::register(module)?;
     relay::register(module)?;
     systems::register(module)?;
     topoopt::register(module)
