@@ -273,6 +273,18 @@ mod tests {
     }
 
     #[test]
+    fn regions_with_other_pairs_allowed_have_deciders_of_their_own() {
+        // As many ports everywhere; in the first group 0 meets 1, in the second one 4 meets 6.
+        let switches = [0, 0, 1, 1, 2, 3, 2, 3];
+        let (found, descriptions) = regions(&[&[0, 1, 2, 3], &[4, 5, 6, 7]], &switches);
+        assert_eq!(descriptions[0].ports, descriptions[1].ports);
+        let allowed = |region: usize| descriptions[region].allowed.clone().unwrap();
+        assert_eq!((allowed(0)[1], allowed(0)[2]), (true, false));
+        assert_eq!((allowed(1)[1], allowed(1)[2]), (false, true));
+        assert_eq!((found.all[0].decider, found.all[1].decider), (0, 1));
+    }
+
+    #[test]
     fn failures_are_those_of_the_region() {
         let failures = Failures {
             nics: vec![(4, 5), (9, 0)],

@@ -335,3 +335,66 @@ fn set_pair(region: &Region, (a, b): (usize, usize), lit: u16, now: Time, links:
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{all_to_all, empty_graph, mixnet, ocs, with_blocks};
+    use lightloom_model::SwitchTiming;
+
+    const MS: u64 = 1_000_000_000;
+
+    /// Four servers in one region, and demand from 0 to 1 and from 2 to 3 alone.
+    fn decide(keep_unchanged: bool) -> (Vec<u32>, Decision, Vec<u32>, Vec<u32>) {
+        let timing = SwitchTiming { fixed: Duration(25 * MS), keep_unchanged, ..ocs(4).timing };
+        let network = mixnet(4).with(Ocs { timing, ..ocs(4) });
+        let mut graph = with_blocks(empty_graph(1, 1, 4), &[&[0; 16]]);
+        graph.roles[0].tasks = vec![all_to_all(0, true)];
+        let mut links = Links::flows();
+        let circuits = Circuits::new(&graph, &network, &Options::default(), &mut links);
+        let mut circuits = circuits.unwrap().unwrap();
+        let lit = |circuits: &Circuits<'_>, links: &Links| -> Vec<u32> {
+            let lit = |link: &Option<LinkId>| link.map_or(0, |link| links.link(link).1);
+            circuits.region(0).links.iter().map(lit).collect()
+        };
+        let before = lit(&circuits, &links);
+        let mut demand = vec![0; 16];
+        (demand[1], demand[11]) = (60_000_000, 60_000_000);
+        let upcoming = Upcoming::known(demand, Duration::ZERO);
+        let (ready, decision) = circuits.decide(0, &[upcoming], Time(MS), &mut links);
+        assert_eq!(ready, Time(26 * MS));
+        let meanwhile = lit(&circuits, &links);
+        circuits.finish(0, ready, &mut links);
+        (before, decision, meanwhile, lit(&circuits, &links))
+    }
+
+    fn of(circuits: &[u16]) -> Vec<u32> {
+        circuits.iter().map(|&count| u32::from(count)).collect()
+    }
+
+    #[test]
+    fn circuits_that_are_torn_down_go_dark_at_once_and_new_ones_light_up_later() {
+        let (before, decision, meanwhile, after) = decide(true);
+        // To begin with, two between any two; then six where there is demand.
+        assert!(before.iter().enumerate().all(|(cell, &lit)| lit == 2 * u32::from(cell % 5 != 0)));
+        assert_eq!((after[1], after[4], after[2], after[3]), (6, 6, 0, 0));
+        assert_eq!(after, of(&decision.held.circuits));
+        // While the switch turns, what stays on its NICs is lit, and nothing else.
+        let mut kept = vec![0; 16];
+        for circuit in &decision.change.keep {
+            let (a, b) = (circuit.a.server as usize, circuit.b.server as usize);
+            kept[4 * a + b] += 1;
+            kept[4 * b + a] += 1;
+        }
+        assert_eq!(meanwhile, kept);
+        assert_eq!((meanwhile[1], meanwhile[2]), (2, 0));
+    }
+
+    #[test]
+    fn a_switch_that_keeps_nothing_darkens_every_circuit() {
+        let (before, decision, meanwhile, after) = decide(false);
+        assert!(before[1] > 0 && !decision.change.keep.is_empty());
+        assert_eq!(meanwhile, vec![0; 16]);
+        assert_eq!(after, of(&decision.held.circuits));
+    }
+}

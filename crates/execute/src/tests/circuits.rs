@@ -87,6 +87,12 @@ fn an_all_to_all_over_circuits_has_a_closed_form() {
     let hop = 2 * US + (750_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 1_000_000 * NIC + 2 * US + hop);
     assert_eq!(carried(&outcome, "ep")[1..3], [2_000_000, 6_000_000]);
+    // 6 MB one way, of what six circuits of 50 GB/s each way carry in the step.
+    let circuits = outcome.links.iter().find(|link| link.name == "circuit").unwrap();
+    let busy = 6e6 / (6.0 * 50e9 * outcome.step.as_seconds());
+    assert!((circuits.max - busy).abs() < 1e-9, "{} instead of {busy}", circuits.max);
+    assert!((circuits.mean - busy / 2.0).abs() < 1e-9, "{}", circuits.mean);
+    assert_eq!((circuits.links, circuits.carried_bytes), (2, 6_000_000));
 }
 
 #[test]

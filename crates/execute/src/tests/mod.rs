@@ -14,6 +14,7 @@ mod refusals;
 mod relaying;
 mod ring;
 mod scheduled;
+mod sharing;
 mod whole;
 
 use crate::network::Network;
