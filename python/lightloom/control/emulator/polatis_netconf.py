@@ -40,7 +40,7 @@ _CHUNK = re.compile(rb"\n#([1-9][0-9]{0,9})\n|\n##\n")
 _READ_BYTES = 64 * 1024
 
 
-class RequestError(Exception):
+class RpcError(Exception):
     """A request is refused with an error tag and a text."""
 
     def __init__(self, tag: str, text: str) -> None:
@@ -157,7 +157,7 @@ class NetconfServer:
         async def run() -> str:
             try:
                 return await self._execute(name, operation)
-            except RequestError as error:
+            except RpcError as error:
                 return _error(error.tag, error.text)
             except MatrixRefusalError as error:
                 is_port = error.reason in {Refusal.NO_SUCH_PORT, Refusal.WRONG_SIDE}
@@ -185,7 +185,7 @@ class NetconfServer:
             return "<ok/>"
         if name == "close-session":
             return "<ok/>"
-        raise RequestError("operation-not-supported", f"no operation {name[:40]}")
+        raise RpcError("operation-not-supported", f"no operation {name[:40]}")
 
     async def _edit(self, operation: Any) -> None:
         """Delete and merge pairs."""
@@ -196,12 +196,12 @@ class NetconfServer:
             action = pair.get(f"{{{BASE}}}operation", "merge")
             if action in {"delete", "remove"}:
                 if action == "delete" and ingress not in circuits:
-                    raise RequestError("data-missing", f"port {ingress} has no cross-connect")
+                    raise RpcError("data-missing", f"port {ingress} has no cross-connect")
                 deletes.append(ingress)
             elif action in {"merge", "create", "replace"}:
                 creates.append((ingress, _number(pair, "egress")))
             else:
-                raise RequestError("bad-attribute", f"operation {action[:40]}")
+                raise RpcError("bad-attribute", f"operation {action[:40]}")
         await self._switch.change(deletes, creates)
 
     def _data(self, operation: Any) -> str:
@@ -260,5 +260,5 @@ def _local(element: Any) -> str:
 def _number(element: Any, name: str) -> int:
     text = next((one.text or "" for one in element if _local(one) == name), "").strip()
     if not re.fullmatch(r"[0-9]{1,6}", text):
-        raise RequestError("invalid-value", f"Invalid OXC port: {text[:20]}")
+        raise RpcError("invalid-value", f"Invalid OXC port: {text[:20]}")
     return int(text)
