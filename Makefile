@@ -37,9 +37,10 @@ bench: .venv/installed-test
 	$(BIN)/python benches/prediction.py
 	$(BIN)/python benches/control.py
 
-# A hundred times as many hostile inputs for the core, and long random runs of the controller.
+# A hundred times as many hostile inputs for the core, a million for each parser of a switch's
+# protocol, and long random runs of the controller: an hour.
 soak: .venv/installed-test
-	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py -n auto
+	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
 	$(BIN)/python -m tests.control_soak
 
 golden: .venv/installed-test

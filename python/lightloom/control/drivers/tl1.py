@@ -29,6 +29,8 @@ from lightloom.control.switch import (
 #: maximum length of a line and of a message
 MAX_LINE_BYTES = 8 * 1024
 MAX_MESSAGE_BYTES = 1024 * 1024
+#: maximum number of lines of a message; a switch of 4096 ports needs one per port
+MAX_LINES = 16 * 1024
 
 _HEADER = re.compile(r"(?P<sid>.*?)\s*(?<!\S)\d{2,4}-\d{1,2}-\d{1,2}\s+\d{1,2}:\d{2}:\d{2}$")
 _RESPONSE = re.compile(r"M\s+(?P<tag>\S.*?)\s+(?P<code>[A-Z]+)$")
@@ -37,6 +39,9 @@ _ACKNOWLEDGMENT = re.compile(r"(?P<code>IP|PF|OK|NA|NG|RL)\s+(?P<tag>\S+)$")
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _BLANK = b" \t\r\0"
+#: what may stand between messages: line breaks and prompts
+_BETWEEN = re.compile(rb"[ \t\r\n\0<>]*")
+_MARK = re.compile(rb"[ \t\r\0]*[<>]")
 _STOP = re.compile(rb'[;"]|/\*')
 #: what a name may consist of without quotes
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-]+")
@@ -132,23 +137,26 @@ class Tl1Parser:
         """
         messages: list[Tl1Message] = []
         data = self._partial + data
-        start = 0
+        start, newline = 0, data.find(b"\n")
         while True:
-            newline = data.find(b"\n", start, start + self._max_line_bytes + 1)
-            is_complete = newline >= 0
-            stop = newline if is_complete else min(len(data), start + self._max_line_bytes + 1)
-            line = data[start:stop]
-            end = _end_of_message(line, is_complete=is_complete)
+            if not self._lines:
+                start = _BETWEEN.match(data, start).end()  # type: ignore[union-attr]
+            if 0 <= newline < start:
+                newline = data.find(b"\n", start)
+            limit = min(len(data), start + self._max_line_bytes + 1)
+            is_complete = 0 <= newline < limit
+            stop = newline if is_complete else limit
+            end = _end_of_message(data, start, stop, is_complete=is_complete)
             if end >= 0:
-                start += end + 1
-                self._keep(line[:end])
+                self._keep(data[start:end])
                 messages += self._finish()
+                start = end + 1
             elif is_complete:
+                self._keep(data[start:stop])
                 start = newline + 1
-                self._keep(line)
             else:
-                self._check(len(line), self._message_bytes + len(line))
-                self._partial = line
+                self._check(stop - start, self._message_bytes + stop - start)
+                self._partial = data[start:stop]
                 return messages
 
     def _keep(self, line: bytes) -> None:
@@ -167,6 +175,8 @@ class Tl1Parser:
             raise SwitchProtocolError(
                 f"the switch sent a message of over {self._max_message_bytes} bytes"
             )
+        if len(self._lines) > MAX_LINES:
+            raise SwitchProtocolError(f"the switch sent a message of over {MAX_LINES} lines")
 
     def _finish(self) -> list[Tl1Message]:
         lines = [line.decode("ascii", "backslashreplace") for line in self._lines]
@@ -174,22 +184,22 @@ class Tl1Parser:
         return [parse_message(lines)] if lines else []
 
 
-def _end_of_message(line: bytes, *, is_complete: bool) -> int:
-    """Return the index of the terminator in a line, -1 if it has none.
+def _end_of_message(data: bytes, start: int, stop: int, *, is_complete: bool) -> int:
+    """Return the index of the terminator in the line from ``start`` to ``stop``, -1 if none.
 
     A semicolon in quotes or in a comment ends nothing, unless the line ends before they do. ``<``
     ends an acknowledgment and ``>`` is a prompt, both at the beginning of a line.
     """
-    stripped = line.lstrip(_BLANK)
-    if stripped[:1] in {b"<", b">"}:
-        return len(line) - len(stripped)
-    index = 0
-    while (stop := _STOP.search(line, index)) is not None:
-        if stop[0] == b";":
-            return stop.start()
-        closed = (_QUOTED if stop[0] == b'"' else _COMMENT).match(line, stop.start())
+    mark = _MARK.match(data, start, stop)
+    if mark is not None:
+        return mark.end() - 1
+    index = start
+    while (found := _STOP.search(data, index, stop)) is not None:
+        if found[0] == b";":
+            return found.start()
+        closed = (_QUOTED if found[0] == b'"' else _COMMENT).match(data, found.start(), stop)
         if closed is None:
-            return line.find(b";", stop.end()) if is_complete else -1
+            return data.find(b";", found.end(), stop) if is_complete else -1
         index = closed.end()
     return -1
 
