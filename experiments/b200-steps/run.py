@@ -74,6 +74,8 @@ def scenario(values: dict[str, str]) -> Scenario:
         "overlap_gradients": False,
         "overlap_parameters": False,
     }
+    if int(values["cp"]) > 1:
+        plan["context_parallel"] = "ulysses"
     if is_moe:
         plan |= {"expert_mode": "folded", "etp": 1}
     return Scenario(

@@ -11,6 +11,9 @@ from typing import Literal
 PipelineSchedule = Literal["1f1b", "zero-bubble", "dualpipe"]
 #: what all-to-alls are hidden behind
 AllToAllOverlap = Literal["none", "chunks", "batch"]
+#: how the GPUs that share a sequence compute its attention: keys and values go around a ring, or an
+#: all-to-all hands each GPU whole sequences of some heads
+ContextParallel = Literal["ring", "ulysses"]
 #: activations that the backward pass computes again, from fewer to more
 Recompute = Literal["none", "selective", "attention", "full"]
 #: format of the matrix products of linear layers and experts

@@ -6,6 +6,7 @@ import pytest
 from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
 
 from lightloom.fabric.network import Eps, Network, NvSwitch
+from lightloom.models.model import Attention
 from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 
@@ -151,6 +152,36 @@ def test_communication_slows_what_overlaps_it():
     # 33 of 132: a quarter, so that experts take 4/3 of their time
     taken = run_s(dataclasses.replace(plan, communication_sms=33), compute=compute)
     assert taken - free == pytest.approx(300 * ALL_TO_ALL_S / 3, rel=1e-3)
+
+
+@pytest.mark.parametrize("cp", [2, 4])
+@pytest.mark.parametrize("servers", [1, 2])
+def test_ulysses_takes_four_all_to_alls_a_layer(cp, servers):
+    """Two forward, two backward, of queries, keys and values, and of results."""
+    gpu_bps, gpus = 8_000_000_000, cp // servers
+    start_ps = 10_000_000
+    plan = Plan(gpus=cp, cp=cp, micro_batches=1, seq_len=1024, overlap_gradients=False)
+    attention = Attention("gqa", num_heads=8, num_kv_heads=4, head_dim=8)
+    model = toy_model(
+        moe_layers=(False,),
+        num_experts=0,
+        experts_per_token=0,
+        expert_ffn_size=0,
+        attention=attention,
+    )
+    eps = Eps(gpus, gpu_bps // 10, 0, 2, 4)
+    network = Network(servers, gpus, NvSwitch(gpu_bps, start_ps), "flat", (eps,))
+    found = simulate(
+        build_toy(
+            dataclasses.replace(plan, context_parallel="ulysses"), model, gpus_per_server=gpus
+        ).graph,
+        network,
+    )
+    buffers = 1024 / cp * 2 * (2 * (8 + 2 * 4) * 8 + 2 * 8 * 8)
+    taken = buffers * (cp - 1) / cp / (gpu_bps / 8) + 4 * start_ps / 1e12
+    if servers > 1:
+        taken = buffers * (servers - 1) / servers / (gpu_bps / 80)
+    assert found.critical_path_s["cp"] == pytest.approx(taken, rel=1e-3)
 
 
 @pytest.mark.parametrize("tp", [2, 4, 8])

@@ -5,6 +5,7 @@ import pytest
 from tests.workload_fakes import FakeCompute, balanced, build_toy, table, toy_model
 
 from lightloom.models import load_model
+from lightloom.models.model import Attention
 from lightloom.parallel import Plan
 from lightloom.workload import WorkloadOptions, build, demand_shape
 
@@ -125,6 +126,24 @@ def test_context_parallel(cp):
     block = B * S / cp * 16 * 2
     expected = 3 * (cp - 1) * block * L
     assert per_gpu(build_toy(plan), "cp") == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("cp", "gpus_per_server"), [(2, 8), (4, 8), (4, 4), (4, 2)])
+def test_context_parallel_by_heads(cp, gpus_per_server):
+    """Ulysses: what all GPUs hold, but for the part that each keeps, four times a layer."""
+    model = toy_model(attention=Attention("gqa", num_heads=8, num_kv_heads=4, head_dim=8))
+    plan = Plan(gpus=cp, cp=cp, micro_batch_size=B, seq_len=S, context_parallel="ulysses")
+    workload = build_toy(plan, model, gpus_per_server=gpus_per_server)
+    tokens = B * S / cp
+    # queries, keys and values, results; backward their gradients
+    buffers = 2 * tokens * 2 * (8 + 2 * 4 + 8) * 8 * L
+    found = workload.traffic["cp"]
+    servers = max(1, cp // gpus_per_server)
+    # across servers, the copy of what a GPU keeps counts as well
+    kept = 0 if servers > 1 else 1 / cp
+    assert found.total_bytes / plan.micro_batches == pytest.approx(cp * buffers * (1 - kept))
+    across = cp * buffers * (servers - 1) / servers
+    assert found.network_bytes / plan.micro_batches == pytest.approx(across, rel=1e-6)
 
 
 def test_without_sequence_parallelism_receivers_gather():

@@ -21,6 +21,19 @@ PLANS = {
     "two workers per server": Plan(gpus=32, tp=1, ep=4, dp=4, pp=2, micro_batches=2, seq_len=128),
     "context ranks share servers": Plan(gpus=64, tp=2, cp=2, ep=8, pp=2, seq_len=128),
     "context ranks across servers": Plan(gpus=64, tp=4, cp=4, ep=2, pp=2, seq_len=128),
+    "heads over the ranks of a server": Plan(
+        gpus=32, cp=2, ep=8, pp=2, seq_len=128, context_parallel="ulysses"
+    ),
+    "heads over servers": Plan(
+        gpus=64,
+        tp=1,
+        cp=2,
+        ep=16,
+        pp=2,
+        seq_len=128,
+        order="tp-ep-cp-dp-pp",
+        context_parallel="ulysses",
+    ),
     "folded": Plan(gpus=64, tp=4, cp=2, ep=16, dp=2, pp=2, seq_len=128, expert_mode="folded"),
     "interleaved, zero-1": Plan(
         gpus=64, tp=2, ep=8, dp=2, pp=2, vpp=2, micro_batches=4, seq_len=128, zero1=True

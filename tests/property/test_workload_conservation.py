@@ -81,6 +81,7 @@ def plans(draw, model):
             overlap_gradients=draw(st.booleans()),
             overlap_parameters=zero1 and draw(st.booleans()),
             overlap_tp=tp > 1 and sequence_parallel and draw(st.booleans()),
+            context_parallel=draw(st.sampled_from(divisions(model, tp, cp))),
             **draw(all_to_alls(model, ep, schedule)),
             expert_mode="folded" if folded else "axis",
         )
@@ -90,6 +91,14 @@ def plans(draw, model):
 
 def _allows(schedule, pp):
     return pp > 1 if schedule == "zero-bubble" else pp % 2 == 0
+
+
+def divisions(model, tp, cp):
+    """How sequences can be divided."""
+    attention = model.attention
+    heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
+    whole = attention.num_heads % (tp * cp) == 0 and heads % (tp * cp) == 0
+    return ["ring", "ulysses"] if cp > 1 and whole else ["ring"]
 
 
 @st.composite

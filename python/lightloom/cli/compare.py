@@ -83,7 +83,10 @@ def _job() -> Panel:
 
 
 def _plan() -> Panel:
-    rest = ("dp", "cp", "etp", "vpp", "micro_batch_size", "seq_len", "zero1", "pp_layout")
+    rest = (
+        *("dp", "cp", "context_parallel", "etp", "vpp", "micro_batch_size", "seq_len"),
+        *("zero1", "pp_layout"),
+    )
     return Panel(
         "Parallelism plan (by default the published one)",
         (

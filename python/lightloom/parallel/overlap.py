@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from lightloom.errors import echo, expected_one_of
 from lightloom.models.model import Model
-from lightloom.practice import AllToAllOverlap, PipelineSchedule
+from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule
 
 #: a field of the plan, and why its value is impossible
 Reason = tuple[str, str]
@@ -23,6 +23,7 @@ def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
     for name, words in (
         ("schedule", get_args(PipelineSchedule)),
         ("overlap_all_to_all", get_args(AllToAllOverlap)),
+        ("context_parallel", get_args(ContextParallel)),
     ):
         if plan[name] not in words:
             flag = name.replace("_", "-")
@@ -32,6 +33,12 @@ def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
         yield (
             "communication_sms",
             f"communication-sms = {echo(sms)}: expected a whole number of at least 0",
+        )
+    if plan["context_parallel"] != "ring" and plan["cp"] == 1:
+        yield (
+            "context_parallel",
+            f"context-parallel {plan['context_parallel']} with cp = 1: sequences are not divided; "
+            "raise cp, or leave it out",
         )
     yield from _schedule(plan)
     yield from _all_to_all(plan)
@@ -111,6 +118,8 @@ def _all_to_all(plan: Mapping[str, Any]) -> Iterator[Reason]:
 
 def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     """Fields that the model rules out, each with one line."""
+    if plan["context_parallel"] == "ulysses":
+        yield from _divided_heads(model, plan)
     for name, given in (
         ("overlap_all_to_all", plan["overlap_all_to_all"] != "none"),
         ("overlap_shared_experts", plan["overlap_shared_experts"]),
@@ -124,3 +133,18 @@ def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
             yield name, f"{flag} with ep = 1: there is no all-to-all; raise ep, or leave it out"
         elif name == "overlap_shared_experts" and not model.shared_expert_ffn_size:
             yield name, f"{flag}: {model.name} has no shared experts; leave it out"
+
+
+def _divided_heads(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
+    """Ulysses hands out whole heads, of keys and values as well."""
+    attention, parts = model.attention, plan["tp"] * plan["cp"]
+    counts = {"attention heads": attention.num_heads}
+    if attention.kind == "gqa":
+        counts["key-value heads"] = attention.num_kv_heads
+    for name, count in counts.items():
+        if count % parts:
+            yield (
+                "context_parallel",
+                f"context-parallel ulysses: {model.name} has {count} {name}, which tp x cp = "
+                f"{plan['tp']} x {plan['cp']} does not divide; lower one of them, or use ring",
+            )

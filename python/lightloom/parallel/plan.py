@@ -19,7 +19,7 @@ from typing import Any, Literal
 from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
 from lightloom.parallel.overlap import impossible, impossible_for
-from lightloom.practice import AllToAllOverlap, PipelineSchedule
+from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
@@ -69,6 +69,9 @@ class Plan:
         ``axis`` or ``folded``, see the module's text.
     order
         Rank order, fastest axis first.
+    context_parallel
+        ``ring`` (keys and values are passed around) or ``ulysses`` (all-to-alls hand each CP rank
+        whole sequences of its share of the heads).
     schedule
         ``1f1b`` (interleaved where ``vpp`` is above 1), ``zero-bubble`` (weight gradients fill the
         bubble) or ``dualpipe`` (micro-batches enter at both ends); see :mod:`.pipeline`.
@@ -116,6 +119,7 @@ class Plan:
     pp_layout: tuple[int, ...] = ()
     expert_mode: Literal["axis", "folded"] = "axis"
     order: str = MEGATRON_ORDER
+    context_parallel: ContextParallel = "ring"
     schedule: PipelineSchedule = "1f1b"
     overlap_all_to_all: AllToAllOverlap = "none"
     overlap_chunks: int = 0

@@ -22,7 +22,7 @@ from lightloom.parallel import (
 )
 from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.categories import step_categories
-from lightloom.workload.collectives import Collectives, collectives
+from lightloom.workload.collectives import CONTEXT, Collectives, collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expected import expected_bytes
 from lightloom.workload.expert_tables import add_gathered_chunks, add_variants
@@ -158,12 +158,15 @@ def _assemble(
     groups = collectives(model, RankGrid(plan), workers)
     graph = _graph(job, workers, folded, speed, groups)
     recompute = compute.recompute == "full"
+    spanned = groups.groups[CONTEXT].servers if CONTEXT in groups.groups else 1
     workload = Workload(
         model=model,
         plan=plan,
         options=options,
         graph=graph,
-        expected_bytes=expected_bytes(model, plan, options, folded, recompute=recompute),
+        expected_bytes=expected_bytes(
+            model, plan, options, folded, recompute=recompute, context_servers=spanned
+        ),
         traffic=sent_traffic(graph),
         memory=memory_per_stage(model, plan, _memory_options(options, compute)),
         provenance={**_provenance(plan, compute, options), **demand_notes},

@@ -42,6 +42,7 @@ def expected_bytes(
     folded: Folded | None,
     *,
     recompute: bool,
+    context_servers: int = 1,
 ) -> dict[str, float]:
     """Bytes that all GPUs send in one step, by purpose.
 
@@ -54,6 +55,8 @@ def expected_bytes(
         experts.
     recompute
         Whether the backward pass repeats every layer's forward pass.
+    context_servers
+        Servers that a CP group spans.
     """
     implied = Implied(
         tp=_tensor(model, plan, options, recompute)
@@ -61,7 +64,7 @@ def expected_bytes(
         ep=_expert(model, plan, options, folded, recompute),
         pp=_pipeline(model, plan, options),
         dp=_data(model, plan, options),
-        cp=_context(model, plan, options, recompute),
+        cp=_context(model, plan, options, recompute, context_servers),
     )
     return dict(vars(implied))
 
@@ -152,7 +155,13 @@ def _data(model: Model, plan: Plan, options: WorkloadOptions) -> float:
     return total
 
 
-def _context(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool) -> float:
+def _context(
+    model: Model, plan: Plan, options: WorkloadOptions, recompute: bool, servers: int
+) -> float:
+    if plan.cp == 1:
+        return 0.0
+    if plan.context_parallel == "ulysses":
+        return _moved_heads(model, plan, options, recompute, servers)
     attention = model.attention
     heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
     on_rank = max(1.0, heads / plan.tp)
@@ -162,3 +171,21 @@ def _context(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool
     passes = 4 if recompute else 3
     sent = passes * (plan.cp - 1) * block * options.activation_element_bytes
     return sent * model.num_layers * plan.micro_batches * plan.gpus / plan.pp
+
+
+def _moved_heads(
+    model: Model, plan: Plan, options: WorkloadOptions, recompute: bool, servers: int
+) -> float:
+    """Ulysses: queries, keys and values to the owners of the heads, results back; all twice.
+
+    Across servers, what a GPU keeps counts as well.
+    """
+    attention = model.attention
+    keys = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
+    on_rank = max(1.0, keys / plan.tp) * (attention.qk_dim + attention.v_dim)
+    on_rank += attention.num_heads / plan.tp * (attention.qk_dim + attention.v_dim)
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    passes = 3 if recompute else 2
+    sent = passes * tokens * on_rank * options.activation_element_bytes
+    moved = sent if servers > 1 else sent * (plan.cp - 1) / plan.cp
+    return moved * model.num_layers * plan.micro_batches * plan.gpus / plan.pp

@@ -24,15 +24,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lightloom.models.model import Model
 from lightloom.parallel.pipeline import Part
 from lightloom.workload.builder import Block, Entry, ProgramBuilder
-from lightloom.workload.collectives import CONTEXT, TENSOR
+from lightloom.workload.collectives import TENSOR
+from lightloom.workload.context import ContextWriter
 from lightloom.workload.expert_tables import Variant
 from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
-from lightloom.workload.recipe import Recipe
+from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
-from lightloom.workload.task_graph import NONE, Collective
 from lightloom.workload.tokens import gathers_copies
 
 
@@ -77,6 +76,7 @@ class LayerWriter:
         self.model, self.plan = recipe.model, recipe.plan
         self.all_to_alls = AllToAlls(program, recipe.tables.family, handles)
         self.rings = RingWriter(program, recipe.collectives, handles)
+        self._context = ContextWriter(recipe, program, self.rings)
         self.slowed = False
         self._moe_index = moe_index
         size = recipe.bytes.tp
@@ -88,7 +88,7 @@ class LayerWriter:
     def forward(self, layer: int, micro_batch: int, *, first: bool) -> Pass:
         """A layer's forward pass; ``first`` unless it is computed again."""
         times, at = self.recipe.forward, (layer, micro_batch)
-        self._region("attention", times.attention, at, context=Collective.ALL_GATHER)
+        self._region("attention", times.attention, at)
         if not self.model.moe_layers[layer]:
             self._region("dense_ffn", times.dense_ffn, at)
             return
@@ -103,9 +103,7 @@ class LayerWriter:
             self.compute("gate", times.gate, layer, micro_batch)
         else:
             self._region("dense_ffn", times.dense_ffn, at, backward=True)
-        # keys and values again, and their gradients back: as many bytes as an all-reduce
-        context = Collective.ALL_REDUCE
-        self._region("attention", times.attention, at, context=context, backward=True)
+        self._region("attention", times.attention, at, backward=True)
 
     def weights(self, layer: int, micro_batch: int) -> None:
         """The gradients of a layer's weights; they need no communication."""
@@ -259,7 +257,6 @@ class LayerWriter:
         duration_ps: int,
         at: tuple[int, int],
         *,
-        context: Collective | None = None,
         entry: bool = True,
         exit_: bool = True,
         backward: bool = False,
@@ -273,14 +270,16 @@ class LayerWriter:
         again = self.recipe.bytes.tp if backward and self.plan.sequence_parallel else 0
         if entry:
             self.tp_entry(*at, hidden=hidden)
-        if context is not None:
-            self._context(context, *at)
+        if category == "attention":
+            self._context.before(*at, backward=backward)
         if not hidden:
             self.tp_collective(again, *at)
         handle = self._alongside((entry + exit_) * hidden + again, at) if hidden else None
         self.compute(category, duration_ps, *at)
         if handle is not None:
             self.program.wait(handle, "tp", **self._at(*at))
+        if category == "attention":
+            self._context.after(*at, backward=backward)
         if exit_:
             self.tp_exit(*at, hidden=hidden)
 
@@ -302,20 +301,6 @@ class LayerWriter:
         """A collective among TP ranks that nothing hides, if it moves anything."""
         self.inside("tp", size_bytes, layer, micro_batch, peers=self.plan.tp - 1)
 
-    def _context(self, ring: Collective, layer: int, micro_batch: int) -> None:
-        """Pass keys and values between CP ranks; blocks, unlike gradient rings."""
-        group = self.recipe.collectives.groups.get(CONTEXT)
-        if group is None:
-            return
-        buffer = self.recipe.bytes.key_value
-        if group.servers == 1:
-            size, peers = group.local(buffer, ring), group.on_server - 1
-            self.inside("cp", size, layer, micro_batch, peers=peers)
-            return
-        # rings of all layers belong to no micro-batch
-        handle = self.rings.start(CONTEXT, ring, buffer, "cp", self._at(layer, NONE))
-        self.program.wait(handle, "cp", **self._at(layer, micro_batch))
-
     # Single tasks
 
     def compute(self, category: str, duration_ps: int, layer: int, micro_batch: int) -> None:
@@ -334,12 +319,6 @@ class LayerWriter:
 
     def _at(self, layer: int, micro_batch: int) -> dict[str, Any]:
         return placed_at(self.model, layer, micro_batch)
-
-
-def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
-    """Where in the model and the step a task belongs."""
-    known = 0 <= layer < model.num_layers
-    return {"layer": layer if known else NONE, "micro_batch": micro_batch}
 
 
 def _shares(whole: int, count: int) -> list[int]:

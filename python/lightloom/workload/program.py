@@ -22,9 +22,9 @@ from lightloom.parallel.pipeline import Step, Turn, turns
 from lightloom.units import to_ps
 from lightloom.workload.builder import ProgramBuilder
 from lightloom.workload.collectives import DENSE, EMBEDDING, EXPERT, shares_embedding
-from lightloom.workload.layers import LayerWriter, placed_at
+from lightloom.workload.layers import LayerWriter
 from lightloom.workload.passes import Pass
-from lightloom.workload.recipe import Recipe
+from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.task_graph import NONE, Collective
 
 #: handle of the tied embedding's all-reduce, which programs of two stages share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom.models.model import Model
 from lightloom.parallel import Plan
@@ -11,6 +12,7 @@ from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_tables import Variant, slowdown
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
+from lightloom.workload.task_graph import NONE
 from lightloom.workload.tokens import ExpertTimes, Tables
 from lightloom.workload.weight_gradients import weight_times, without
 
@@ -52,6 +54,12 @@ class Recipe:
     inputs: Times
     weights: Times
     slowdown: float
+
+
+def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
+    """Where in the model and the step a task belongs."""
+    known = 0 <= layer < model.num_layers
+    return {"layer": layer if known else NONE, "micro_batch": micro_batch}
 
 
 def recipe(

@@ -29,6 +29,8 @@ class Sizes:
     expert_tp: int
     send: int
     key_value: float
+    heads_in: float
+    heads_out: float
     dispatch: int
     combine: int
     combine_gradient: int
@@ -44,8 +46,9 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     expert-TP ranks where ``moe_tp = "sequence"`` counts so, else 0 (per GPU both); ``send`` is what
     one worker sends to the next stage: each GPU its 1/TP share of the sequence part of its CP rank,
     so that no state is sent twice; ``key_value`` is the buffer of one GPU when the keys and values
-    of all CP ranks are gathered; ``dispatch``, ``combine``, ``combine_gradient`` and
-    ``dispatch_gradient`` are bytes per token copy.
+    of all CP ranks are gathered, ``heads_in`` its queries, keys and values and ``heads_out`` the
+    result of attention, which the all-to-alls of Ulysses move; ``dispatch``, ``combine``,
+    ``combine_gradient`` and ``dispatch_gradient`` are bytes per token copy.
     """
     element = options.activation_element_bytes
     states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
@@ -57,12 +60,16 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     else:
         heads = max(1.0, attention.num_kv_heads / plan.tp)
     width = heads * (attention.qk_dim + attention.v_dim)
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    queries = attention.num_heads / plan.tp
     hidden = model.hidden_size
     return Sizes(
         tp=round(states * split),
         expert_tp=round(counted * (plan.etp - 1) / plan.etp),
         send=round(states / plan.tp * gpus_per_worker),
         key_value=plan.micro_batch_size * plan.seq_len * width * element,
+        heads_in=tokens * (queries * attention.qk_dim + width) * element,
+        heads_out=tokens * queries * attention.v_dim * element,
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
         combine=bytes_per_token(hidden, options.combine_element_bytes),
         combine_gradient=bytes_per_token(hidden, options.combine_gradient_element_bytes),

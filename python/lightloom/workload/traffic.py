@@ -63,6 +63,9 @@ def _sent_by_role(graph: TaskGraph, index: int, role: Role) -> dict[str, tuple[i
         elif (total := int(program.total[task])) != NO_INDEX:
             moved = graph.tables[total].values[role.workers, program.entry[task]]
             local, network = sum(moved.tolist()), 0
+        elif program.collective[task] == Collective.ALL_TO_ALL:
+            network = _group_bytes(graph, role, task, size)
+            local = size * workers - network
         else:
             local, network = inside * gpus, _group_bytes(graph, role, task, size)
         sums[name][0] += local

@@ -36,6 +36,8 @@ BASE = {"gpus": 16, "pp": 2, "ep": 8}
         ({"overlap_tp": True}, "overlap-tp with tp = 1"),
         ({"overlap_parameters": True}, "overlap-parameters without zero1"),
         ({"communication_sms": 20}, "nothing overlaps an all-to-all"),
+        ({"context_parallel": "rings"}, "context-parallel = 'rings': expected one of"),
+        ({"context_parallel": "ulysses"}, "ulysses with cp = 1: sequences are not divided"),
     ],
 )
 def test_impossible_combinations_are_one_line(changes, message):
@@ -52,9 +54,29 @@ def test_impossible_combinations_are_one_line(changes, message):
         ("mixtral-8x7b", Plan(8, ep=8, overlap_shared_experts=True), "has no shared experts"),
     ],
 )
-def test_models_without_all_to_alls_or_shared_experts(name, plan, message):
+def test_what_the_model_does_not_have_cannot_be_hidden(name, plan, message):
     with pytest.raises(PlanError, match=message):
         check_model(plan, load_model(name))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"tp": 2, "cp": 4}, None),
+        ({"tp": 4, "cp": 4}, "8 key-value heads, which tp x cp = 4 x 4 does not divide"),
+        ({"tp": 1, "cp": 3}, "128 attention heads, which tp x cp = 1 x 3 does not divide"),
+    ],
+)
+def test_ulysses_hands_out_whole_heads(plan, message):
+    gpus = plan["tp"] * plan["cp"]
+    model = load_model("llama-3-405b")
+    divided = Plan(gpus, **plan, seq_len=12 * 4096, context_parallel="ulysses")
+    if message is None:
+        check_model(divided, model)
+        return
+    with pytest.raises(PlanError, match=message):
+        check_model(divided, model)
+    check_model(dataclasses.replace(divided, context_parallel="ring"), model)
 
 
 def test_published_choices_that_do_not_suit_other_degrees_are_left_out():

@@ -32,6 +32,7 @@ from lightloom.inputs.strict import (
 )
 from lightloom.practice import (
     AllToAllOverlap,
+    ContextParallel,
     ExpertProducts,
     Permutation,
     PipelineSchedule,
@@ -73,6 +74,11 @@ class PlanOptions(Strict):
         None, description="Expert tensor-parallel degree, with expert mode 'folded'."
     )
     cp: Whole | None = Field(None, description="Context-parallel degree.")
+    context_parallel: ContextParallel | None = Field(
+        None,
+        description="How GPUs that share a sequence compute its attention: keys and values go "
+        "around a ring (by default), or all-to-alls divide the heads (Ulysses).",
+    )
     vpp: Whole | None = Field(
         None, description="Model chunks per pipeline stage; above 1 the schedule is interleaved."
     )
