@@ -61,6 +61,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         SMALL,
         "--gpu h100 --recompute full --tp 4 --pp 4 --dp 1 --ep 8 --vpp 1 --micro-batch-size 2",
         "--seq-len 2048 --zero1 --ep-mode axis --pp-layout 8,8,8,8 --cp 1 --etp 4",
+        "--context-parallel ring",
         "--demand pair --deduplicate --dispatch-bytes 1 --combine-bytes 2 --all-to-all flat",
         "--degree 4 --allocator reference --reconfigure always --reconfiguration-delay 10ms",
         "--set mixnet.region_servers=4 --set mixnet.split=off --set mixnet.first=block",
@@ -76,6 +77,7 @@ def test_every_option_reaches_the_scenario(lightloom):
     scenario = json.loads(done.out)["inputs"]["scenario"]
     assert scenario["plan"] == {
         "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
+        "context_parallel": "ring",
         "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
         "pp_layout": [8, 8, 8, 8], "schedule": "1f1b", "overlap_all_to_all": "chunks",
         "overlap_chunks": 2, "overlap_shared_experts": None, "overlap_tp": True,
