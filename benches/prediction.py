@@ -2,9 +2,11 @@
 
 Best and median processor time of many steps once windows of 32 are full. Prints the table of
 benches/RESULTS.md. With arguments, times one predictor alone (for instruction counts under
-callgrind: the difference of two numbers of steps).
+callgrind: the difference of two numbers of steps). With ``regions``, predictions per second of a
+predictor that the simulator calls in Python, as it calls a user's, for regions of 8 members; the
+example ``regions`` of crates/predict times the same predictions in the core.
 
-    python benches/prediction.py [NAME STEPS EXPERTS]
+    python benches/prediction.py [NAME STEPS EXPERTS | regions NAME]
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
-from lightloom.demand.predictors import MAX_EXPERTS, PREDICTORS, make_predictor
+from lightloom.demand.predictors import PREDICTORS, make_predictor
+from lightloom.errors import DemandError
+from lightloom.simulate.predictor import PredictorCallback
 
 SIZES = (8, 16, 64, 256)
 STEPS = {"copilot": 20, "copilot-gradient": 20}
@@ -24,8 +29,11 @@ TOPICS = 16
 #: steps after which loads repeat, so that drawing them does not grow with the steps timed
 PERIOD = 64
 #: experts from which a step takes a second or more: fewer steps
-SLOW = {"copilot": 16, "copilot-gradient": 256}
+SLOW = {"copilot-gradient": 256}
 FEW = 4
+#: members of a region, and decisions that are timed
+MEMBERS = 8
+ROUNDS = 100
 
 
 def tied_layers(experts: int) -> np.ndarray:
@@ -54,8 +62,43 @@ def times_ms(name: str, experts: int, steps: int) -> list[float]:
     return spent
 
 
+def counts(group: int, layer: int, index: int) -> np.ndarray:
+    """Token copies between the members of a region, flat."""
+    place = np.arange(MEMBERS**2) + layer * 31 + group
+    return (1000 + (place * 7919 + index * 104_729) % 997).astype(np.uint64)
+
+
+def request(group: int, layer: int, index: int, *places: tuple[int, int]) -> SimpleNamespace:
+    """A ``PredictionRequest`` of the core, with what was seen at (layer, index) places."""
+    seen = [
+        SimpleNamespace(layer=one, index=other, tokens=counts(group, one, other))
+        for one, other in places
+    ]
+    return SimpleNamespace(group=group, layer=layer, index=index, seen=seen)
+
+
+def best_s(name: str, regions: int) -> float:
+    """Seconds of one decision for many regions, whose predictors are called in Python."""
+    callback = PredictorCallback(lambda members: make_predictor(name, members))
+    groups, best = range(regions), float("inf")
+    for step in range(1, 2 * WARM + ROUNDS):
+        callback([request(group, 0, step) for group in groups])
+        places = ((0, step), (1, step - 1))
+        requests = [request(group, 1, step, *places) for group in groups]
+        started = time.perf_counter()
+        callback(requests)
+        if step >= 2 * WARM:
+            best = min(best, time.perf_counter() - started)
+    return best
+
+
 def main() -> None:
     """Print the table, or time one predictor."""
+    if sys.argv[1:2] == ["regions"]:
+        for regions in (1, 8, 64):
+            found = regions / best_s(sys.argv[2], regions)
+            print(f"{sys.argv[2]}, {regions} regions of {MEMBERS}: {found:.0f} predictions/s")
+        return
     if len(sys.argv) > 1:
         name, steps, experts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
         print(f"{min(times_ms(name, experts, steps)):.4f} ms at best")
@@ -65,8 +108,9 @@ def main() -> None:
     for name in PREDICTORS:
         cells = []
         for experts in SIZES:
-            solver = {"copilot": "slsqp", "copilot-gradient": "gradient"}.get(name, "")
-            if experts > MAX_EXPERTS.get(solver, experts):
+            try:
+                make_predictor(name, experts)
+            except DemandError:  # too many experts for it
                 cells.append("-")
                 continue
             steps = STEPS.get(name, 2000)

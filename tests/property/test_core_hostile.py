@@ -273,6 +273,22 @@ CALLS = {
 }
 
 
+@given(
+    st.sampled_from(["uniform", "ewma", "copilot", "copilot-gradient", "ridge", "x"]),
+    NUMBERS,
+    SMALL,
+    st.lists(st.tuples(NUMBERS, NUMBERS, arrays(np.float64, 1)), max_size=6),
+)
+@settings(max_examples=100, deadline=20_000, suppress_health_check=list(HealthCheck))
+def test_predictors_predict_or_refuse_in_one_line(name, experts, window, places):
+    found = []
+    if refusal(lambda: found.append(_core.LoadPredictor(name, experts, window))) is not None:
+        return
+    for step, layer, loads in places:
+        assert refusal(found[0].predict, step, layer) != ""
+        assert refusal(found[0].observe, step, layer, loads) != ""
+
+
 def refusal(call, *arguments):
     """The one line that a call is refused with; None if it is answered."""
     try:

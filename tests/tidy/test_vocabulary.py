@@ -64,7 +64,6 @@ MIRRORED = {
     "FabricShape",
     "Failures",
     "GroupFamily",
-    "History",
     "LinkCounters",
     "LinkUse",
     "Network",

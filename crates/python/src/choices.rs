@@ -1,7 +1,8 @@
-//! The closed sets of names that the core knows, for `lightloom.schedule.choices`.
+//! The closed sets of names that the core knows, for `lightloom.schedule.choices` and others.
 
 use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
 use lightloom_packetsim::TransportName;
+use lightloom_predict::PredictorName;
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
 use lightloom_schedule::topoopt::Strides;
@@ -26,12 +27,13 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 11] = [
+const SETS: [Set; 12] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
     (Fibers::KEY, entries::<Fibers>),
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
     (Method::KEY, entries::<Method>),
+    (PredictorName::KEY, entries::<PredictorName>),
     (Reading::KEY, entries::<Reading>),
     (Reconfigure::KEY, entries::<Reconfigure>),
     (PathKind::KEY, entries::<PathKind>),

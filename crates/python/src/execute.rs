@@ -9,9 +9,9 @@ use crate::graph::GraphColumns;
 use crate::network::PyNetwork;
 use crate::outcome::{RecordedDecision, RecordedDecisions, StepOutcome};
 use crate::phases::{PacketModel, PhaseBook, PurposePhases, ReadModel};
-use crate::predictor::{PredictionRequest, PredictorFunction, SeenDemand};
+use crate::predictor::{PredictionRequest, RunPredictor, SeenDemand};
 use crate::watcher::Watcher;
-use lightloom_decide::{CircuitAllocator, DemandPredictor};
+use lightloom_decide::CircuitAllocator;
 use lightloom_execute::{Model, Options, Plugins, execute_as, total_tasks};
 use lightloom_model::WorkerId;
 use pyo3::prelude::*;
@@ -39,12 +39,13 @@ struct StepOptions {
     record_decisions: bool,
 }
 
-/// `lightloom.simulate.requests.StepCallbacks`: functions, where there are any.
+/// `lightloom.simulate.requests.StepCallbacks`: functions, where there are any; a predictor may be
+/// the name of a built-in one.
 #[derive(FromPyObject)]
 struct StepCallbacks {
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
-    predictor: Option<Py<PyAny>>,
+    predictor: Option<RunPredictor>,
 }
 
 impl From<StepOptions> for Options {
@@ -71,8 +72,7 @@ fn execute(
     let graph = graph.into_graph()?;
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
-    let Given(StepCallbacks { progress, allocator, predictor }) = callbacks;
-    let mut estimator = predictor.map(PredictorFunction::new);
+    let Given(StepCallbacks { progress, allocator, mut predictor }) = callbacks;
     let options = Options::from(options.0);
     let mut watcher = Watcher::new(progress, total_tasks(&graph));
     let mut caller = allocator.map(|function| Caller { function, error: None });
@@ -84,12 +84,12 @@ fn execute(
             (None, None) => Model::Flows,
         };
         let allocator = caller.as_mut().map(|caller| caller as &mut dyn CircuitAllocator);
-        let predictor = estimator.as_mut().map(|one| one as &mut dyn DemandPredictor);
-        let plugins = Plugins { allocator, predictor };
+        let estimator = predictor.as_mut().map(RunPredictor::predictor);
+        let plugins = Plugins { allocator, predictor: estimator };
         execute_as(model, &graph, &network, &options, &mut watcher, plugins)
     });
     let raised = caller.and_then(|caller| caller.error);
-    let raised = raised.or_else(|| estimator.and_then(|estimator| estimator.error));
+    let raised = raised.or_else(|| predictor.and_then(RunPredictor::error));
     if let Some(error) = raised.or(watcher.error) {
         return Err(error);
     }

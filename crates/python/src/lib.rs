@@ -11,6 +11,7 @@ mod demand;
 mod errors;
 mod execute;
 mod graph;
+mod load_predictor;
 mod network;
 mod outcome;
 mod packets;
@@ -26,6 +27,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     choices::register(module)?;
     demand::register(module)?;
     execute::register(module)?;
+    load_predictor::register(module)?;
     packets::register(module)?;
     schedule::register(module)?;
     // Kept by PyO3 as names are added; `_core.pyi` is the list of them.

@@ -1,10 +1,11 @@
-//! A Python function as the predictor of a run: `predictor` of `lightloom.simulate`.
+//! The predictor of a run, built in or a Python function: `predictor` of `lightloom.simulate`.
 
 use lightloom_decide::{DemandPredictor, Estimate, History, Prediction};
 use lightloom_model::Invalid;
+use lightloom_predict::{DEFAULT_WINDOW, GroupPredictors, PredictorChoice, Unseen};
 use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::Borrowed;
 use pyo3::prelude::*;
-use std::collections::BTreeMap;
 
 /// The demand of a first all-to-all that is over; token copies, members x members, flat.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
@@ -26,22 +27,61 @@ pub(crate) struct PredictionRequest {
     seen: Vec<Py<SeenDemand>>,
 }
 
+/// Who predicts the demand of a run.
+pub(crate) enum RunPredictor {
+    /// The core itself, by a built-in predictor for every group.
+    BuiltIn(GroupPredictors),
+    /// A function, which calls a user's.
+    Custom(PredictorFunction),
+}
+
+impl RunPredictor {
+    /// What the run calls.
+    pub(crate) fn predictor(&mut self) -> &mut dyn DemandPredictor {
+        match self {
+            Self::BuiltIn(predictors) => predictors,
+            Self::Custom(function) => function,
+        }
+    }
+
+    /// What a function raised.
+    pub(crate) fn error(self) -> Option<PyErr> {
+        match self {
+            Self::BuiltIn(_) => None,
+            Self::Custom(function) => function.error,
+        }
+    }
+}
+
+impl FromPyObject<'_, '_> for RunPredictor {
+    type Error = PyErr;
+
+    /// The name of a built-in predictor, or a function.
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let Ok(name) = object.extract::<String>() else {
+            return Ok(Self::Custom(PredictorFunction::new(object.to_owned().unbind())));
+        };
+        let choice =
+            PredictorChoice { name: crate::choices::parse(&name)?, window: DEFAULT_WINDOW };
+        Ok(Self::BuiltIn(GroupPredictors::new(choice)))
+    }
+}
+
 /// Asks a function for predictions; it returns a flat matrix for each request, or nothing.
 ///
 /// It hands over every demand once, in the order of each layer, so that the function can keep what
 /// it learns.
 pub(crate) struct PredictorFunction {
     function: Py<PyAny>,
-    /// How many of each group and layer were handed over.
-    handed: BTreeMap<(u32, u16), usize>,
+    unseen: Unseen,
     /// What it raised.
-    pub error: Option<PyErr>,
+    pub(crate) error: Option<PyErr>,
 }
 
 impl PredictorFunction {
     /// A predictor that calls this function.
     pub(crate) fn new(function: Py<PyAny>) -> Self {
-        Self { function, handed: BTreeMap::new(), error: None }
+        Self { function, unseen: Unseen::default(), error: None }
     }
 
     /// What a group has seen of the layers that were to be predicted so far.
@@ -50,19 +90,12 @@ impl PredictorFunction {
         py: Python<'_>,
         history: &dyn History,
     ) -> PyResult<Vec<Py<SeenDemand>>> {
-        let group = history.group();
-        self.handed.entry((group, history.layer())).or_default();
         let mut found = Vec::new();
-        let mut demand = Vec::new();
-        for (&(_, layer), handed) in self.handed.range_mut((group, 0)..=(group, u16::MAX)) {
-            let seen = history.seen(layer);
-            for index in *handed..seen {
-                history.demand_of(layer, index, &mut demand);
-                let tokens = PyArray1::from_slice(py, &demand).unbind();
-                found.push(Py::new(py, SeenDemand { layer, index, tokens })?);
-            }
-            *handed = seen;
-        }
+        self.unseen.hand_over(history, |layer, index, tokens| {
+            let tokens = PyArray1::from_slice(py, tokens).unbind();
+            found.push(Py::new(py, SeenDemand { layer, index, tokens })?);
+            PyResult::Ok(())
+        })?;
         Ok(found)
     }
 }

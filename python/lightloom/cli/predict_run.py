@@ -21,8 +21,8 @@ from lightloom.study.prediction import Evaluation, RegionOptions, score_predicto
 #: what a synthetic log has unless options say otherwise
 _DEFAULTS = {"steps": 200, "layers": 4, "experts": 64, "tokens": 16_384, "experts_per_token": 2}
 
-#: largest number of experts for which slow predictors run by default; at 8 experts
-#: one prediction of copilot takes 0.1 s and more, and copilot-gradient solves the same problem
+#: largest number of experts for which slow predictors run by default; copilot and copilot-gradient
+#: solve one problem, so that the first runs only where it is named
 _MAX_EXPERTS = {"copilot": 0, "copilot-gradient": 64}
 
 #: servers of a region unless --experts-per-server says otherwise

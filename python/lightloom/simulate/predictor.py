@@ -1,7 +1,8 @@
-"""Predictors of demand as the core calls them: at decisions, once for all regions.
+"""Predictors of demand that a user supplies, as the core calls them: once for all regions.
 
-The core hands over the token copies of every first all-to-all that is over, once each, and names
-those that are to be predicted. Each group of members has a predictor of its own, which observes the
+The built-in ones run in the core (``crates/predict``) by the same rules. At a decision the core
+hands over the token copies of every first all-to-all that is over, once each, and names those that
+are to be predicted. Each group of members has a predictor of its own, which observes the
 shares of the copies that each member receives; who sends how many is taken from what was seen last.
 A micro-batch is a step of the predictor.
 """
@@ -24,8 +25,8 @@ PredictorFactory = Callable[[int], DemandPredictor]
 Tokens = npt.NDArray[np.uint64]
 
 
-def factory_of(predictor: str | PredictorFactory) -> PredictorFactory:
-    """Return what makes a predictor: a built-in one by its name, or a user's.
+def check_predictor(predictor: str | PredictorFactory) -> str | PredictorFactory:
+    """Return the name of a built-in predictor, or what makes a user's.
 
     Raises
     ------
@@ -35,10 +36,8 @@ def factory_of(predictor: str | PredictorFactory) -> PredictorFactory:
         If it is neither a name nor something to call.
     """
     if isinstance(predictor, str):
-        name = predictor
-        make_predictor(name, 2)  # refuses an unknown name before anything runs
-        return lambda members: make_predictor(name, members)
-    if not callable(predictor):
+        make_predictor(predictor, 2)
+    elif not callable(predictor):
         raise InputError(
             "predictor: expected a name, or a function that makes a predictor for a number of "
             f"members, got {predictor!r}"

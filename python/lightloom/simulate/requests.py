@@ -21,8 +21,8 @@ class StepOptions(NamedTuple):
 
 
 class StepCallbacks(NamedTuple):
-    """Functions that a run calls, where there are any."""
+    """Functions that a run calls, where there are any; a predictor may be the name of a built-in."""
 
     progress: Progress | None
     allocator: AllocatorCallback | None
-    predictor: PredictorCallback | None
+    predictor: PredictorCallback | str | None

@@ -12,7 +12,7 @@ from lightloom.schedule import AllocatorCallback
 from lightloom.simulate.core_errors import core_errors
 from lightloom.simulate.packet_options import Packets
 from lightloom.simulate.plugins import Plugins
-from lightloom.simulate.predictor import PredictorCallback, factory_of
+from lightloom.simulate.predictor import PredictorCallback, check_predictor
 from lightloom.simulate.requests import StepCallbacks, StepOptions
 from lightloom.simulate.result import Run, run_of
 from lightloom.workload.task_graph import TaskGraph
@@ -35,18 +35,20 @@ class StepRunner:
         progress: Progress | None,
     ) -> Run:
         """Simulate it once, with fluid flows or with ``model``."""
-        allocator, predictor = None, None
+        allocator: AllocatorCallback | None = None
+        predictor: PredictorCallback | str | None = None
         if self.plugins.allocator is not None:
             allocator = AllocatorCallback(self.plugins.allocator)
         if self.plugins.predictor is not None:
-            predictor = PredictorCallback(factory_of(self.plugins.predictor))
+            given = check_predictor(self.plugins.predictor)
+            predictor = given if isinstance(given, str) else PredictorCallback(given)
         options = StepOptions(
             [int(worker) for worker in self.timeline_workers],
             self.share_equal_work,
             self.record_decisions,
         )
         callbacks = StepCallbacks(progress, allocator, predictor)
-        with core_errors(allocator, predictor):
+        with core_errors(allocator, None if isinstance(predictor, str) else predictor):
             outcome = _core.execute(self.graph, self.network, options, callbacks, model)
         name = None if allocator is None else allocator.name
         return run_of(outcome, name, self.network.part(Ocs))

@@ -141,7 +141,7 @@ def test_the_public_logs_are_too_short_and_it_says_so(lightloom, refused, name):
         (f"{DRAWN} --csv - --json -", "--json - and --csv - both ask for standard output"),
         (f"{DRAWN} --csv none/x.csv", "none/x.csv: there is no folder none; make it first"),
         ("predict --synthetic calm --experts 64 --predictors copilot",
-         "copilot with the solver slsqp takes at most 16 experts, got 64"),
+         "copilot takes at most 32 experts, got 64"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line(refused, tmp_path, monkeypatch, arguments, message):
@@ -159,10 +159,10 @@ def test_options_that_a_log_does_not_read(refused, table):
 
 
 def test_an_interrupt_keeps_what_was_finished(spawn, tmp_path):
-    """Ewma ends in a moment, copilot with 16 experts would take minutes."""
+    """Ewma ends in a moment, copilot with 32 experts would take many seconds."""
     rows, whole = tmp_path / "rows.csv", tmp_path / "whole.json"
     process = spawn(
-        "predict --synthetic calm --experts 16 --steps 80 --predictors ewma,copilot "
+        "predict --synthetic calm --experts 32 --steps 200 --predictors ewma,copilot "
         f"--csv {rows} --json {whole}"
     )
     for _ in range(600):

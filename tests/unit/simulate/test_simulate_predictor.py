@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.simulate_graphs import Steps, graph, mixnet
 
-from lightloom.demand.predictors import LastStep
+from lightloom.demand.predictors import BuiltInPredictor
 from lightloom.errors import DemandError, InputError
 from lightloom.simulate import Plugins, simulate
 
@@ -29,6 +29,13 @@ def step(blocks):
 
 def network(policy="break-even", first="predict"):
     return mixnet(4, reconfigure=policy, first=first, fixed_ps=10**6, split=False)
+
+
+class LastStep(BuiltInPredictor):
+    """A user's predictor, which the simulator calls in Python."""
+
+    def __init__(self, members):
+        super().__init__("last-step", members)
 
 
 class Recorder(LastStep):
@@ -121,3 +128,27 @@ def test_a_name_is_checked_before_anything_runs():
         run("ridg", tokens())
     with pytest.raises(InputError, match="predictor: expected a name, or a function that makes"):
         run(3, tokens())
+
+
+@pytest.mark.parametrize("name", ["last-step", "ewma", "ridge", "copilot-gradient"])
+@pytest.mark.parametrize("policy", ["always", "break-even"])
+def test_a_built_in_predictor_runs_in_the_core_as_it_would_in_python(name, policy):
+    blocks = tokens()
+    inside = run(name, blocks, policy=policy)
+    outside = run(lambda members: BuiltInPredictor(name, members), blocks, policy=policy)
+    assert inside.run_hash == outside.run_hash
+
+
+def test_a_region_too_wide_for_a_predictor_ends_the_run():
+    members = 33
+    blocks = np.ones((2, members, members), dtype=int)
+    steps = Steps()
+    for block in range(2):
+        steps.compute(0.1).all_to_all(block, first=True)
+    wide = mixnet(members, reconfigure="always", first="predict", fixed_ps=1, split=False)
+    with pytest.raises(InputError, match="copilot takes at most 32 experts, got 33"):
+        simulate(
+            graph([steps], members=members, tokens=blocks),
+            wide,
+            plugins=Plugins(predictor="copilot"),
+        )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
-from lightloom.simulate.predictor import factory_of
+from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
@@ -184,10 +184,10 @@ def _all(
     return [done[id(attempt)] for attempt in attempts]
 
 
-def _predictor(scenario: Scenario, plugins: Plugins) -> PredictorFactory | None:
-    """What makes predictors; an unknown name is refused before anything runs."""
+def _predictor(scenario: Scenario, plugins: Plugins) -> str | PredictorFactory | None:
+    """Name of a predictor or what makes one; an unknown name is refused before anything runs."""
     given = plugins.predictor or scenario.predictor
-    return None if given is None else factory_of(given)
+    return None if given is None else check_predictor(given)
 
 
 def _begin(monitor: Monitor[Row], activity: str) -> None:

@@ -3,17 +3,7 @@
 import numpy as np
 import pytest
 
-from lightloom.demand.predictors import (
-    PREDICTORS,
-    Copilot,
-    Ewma,
-    LastStep,
-    PreviousLayer,
-    Ridge,
-    Uniform,
-    make_predictor,
-)
-from lightloom.demand.predictors.protocol import as_shares, project
+from lightloom.demand.predictors import PREDICTORS, make_predictor
 from lightloom.errors import DemandError
 
 A, B, C = (np.array(loads) / 10 for loads in ([1, 2, 3, 4], [4, 3, 2, 1], [7, 1, 1, 1]))
@@ -25,13 +15,13 @@ def predictor(request):
 
 
 def test_uniform_says_the_same_whatever_happened():
-    made = Uniform(4)
+    made = make_predictor("uniform", 4)
     made.observe(0, 0, C)
     assert made.predict(1, 0) == pytest.approx(np.full(4, 0.25))
 
 
 def test_previous_layer_repeats_the_layer_before_at_the_same_step():
-    made = PreviousLayer(4)
+    made = make_predictor("previous-layer", 4)
     made.observe(0, 0, A)
     assert made.predict(0, 1) == pytest.approx(A)
     made.observe(0, 1, B)
@@ -42,13 +32,13 @@ def test_previous_layer_repeats_the_layer_before_at_the_same_step():
 
 
 def test_previous_layer_of_the_first_layer_is_uniform():
-    made = PreviousLayer(4)
+    made = make_predictor("previous-layer", 4)
     made.observe(0, 0, A)
     assert made.predict(1, 0) == pytest.approx(np.full(4, 0.25))
 
 
 def test_last_step_repeats_the_layer_itself():
-    made = LastStep(4)
+    made = make_predictor("last-step", 4)
     made.observe(0, 0, A)
     made.observe(0, 1, B)
     made.observe(1, 0, C)
@@ -57,26 +47,19 @@ def test_last_step_repeats_the_layer_itself():
 
 
 def test_last_step_starts_with_the_previous_layer_or_uniform():
-    made = LastStep(4)
+    made = make_predictor("last-step", 4)
     assert made.predict(0, 0) == pytest.approx(np.full(4, 0.25))
     made.observe(0, 0, A)
     assert made.predict(0, 1) == pytest.approx(A)
 
 
-def test_ewma_is_the_plain_mean_until_the_rate_takes_over():
-    made = Ewma(4, rate=0.4)
-    made.observe(0, 0, A)
-    made.observe(1, 0, B)
-    assert made.predict(2, 0) == pytest.approx((A + B) / 2)
-    made.observe(2, 0, C)
-    assert made.predict(3, 0) == pytest.approx(0.6 * (A + B) / 2 + 0.4 * C)
-
-
-def test_ewma_of_rate_one_is_the_last_step():
-    made = Ewma(4, rate=1)
-    for step, loads in enumerate((A, B, C)):
+def test_ewma_is_the_plain_mean_until_its_rate_takes_over():
+    made = make_predictor("ewma", 4)
+    level = np.zeros(4)
+    for step, loads in enumerate((A, B, C, A, B, C, C)):
         made.observe(step, 0, loads)
-    assert made.predict(3, 0) == pytest.approx(C)
+        level += max(0.2, 1 / (step + 1)) * (loads - level)
+        assert made.predict(step + 1, 0) == pytest.approx(level)
 
 
 def test_loads_may_have_any_scale(predictor):
@@ -146,16 +129,13 @@ def test_indices_that_are_none(predictor, step, layer, message):
         (lambda: make_predictor("ridg", 4), "unknown predictor 'ridg'; did you mean 'ridge'?"),
         (lambda: make_predictor("uniform", 0), "experts: expected a whole number from 1 to 65535"),
         (lambda: make_predictor("ridge", 4, window=1), "window: expected a whole number from 2"),
-        (lambda: Ridge(4, window=10**6), "window: expected a whole number from 2 to 1024"),
-        (lambda: Ewma(4, rate=0), "rate: expected a number above 0 and up to 1, got 0"),
-        (lambda: Ewma(4, rate=1.5), "rate: expected a number above 0 and up to 1, got 1.5"),
-        (lambda: Ewma(4, rate=np.nan), "rate: expected a number above 0 and up to 1, got nan"),
-        (lambda: Copilot(17), "copilot with the solver slsqp takes at most 16 experts, got 17: it "
+        (lambda: make_predictor("ridge", 4, window=10**6), "from 2 to 1024, got 1000000"),
+        (lambda: make_predictor("ridge", 4, window=-1), "window: expected a whole number from 0"),
+        (lambda: make_predictor("ridge", 4, window=2.5), "window: expected a whole number"),
+        (lambda: make_predictor("ridge", True), "experts: expected a whole number"),
+        (lambda: make_predictor("copilot", 33), "copilot takes at most 32 experts, got 33: it "
          "fits experts^2 numbers; use ridge"),
-        (lambda: Copilot(513, solver="gradient"), "takes at most 512 experts, got 513"),
-        (lambda: Copilot(4, solver="slqp"), "solver 'slqp': expected one of slsqp, gradient; did "
-         "you mean 'slsqp'?"),
-        (lambda: Copilot(4).transition(1), "layer 1: no step with its previous layer was observed"),
+        (lambda: make_predictor("copilot-gradient", 513), "takes at most 512 experts, got 513"),
     ],
 )  # fmt: skip
 def test_settings_that_are_none(make, message):
@@ -163,10 +143,3 @@ def test_settings_that_are_none(make, message):
         make()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_shares_and_projection():
-    assert as_shares([1, 3], 2) == pytest.approx([0.25, 0.75])
-    assert project(np.array([-1.0, 1, 3])) == pytest.approx([0, 0.25, 0.75])
-    rows = project(np.array([[-1.0, -2], [0, 5]]))
-    assert rows == pytest.approx(np.array([[0.5, 0.5], [0, 1]]))

@@ -1,0 +1,94 @@
+"""The built-in predictors, which the core computes (``crates/predict``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.demand.predictors.protocol import Loads
+from lightloom.demand.source import MAX_INDEX, whole
+from lightloom.errors import DemandError, did_you_mean, echo
+
+#: what each predictor predicts, by its name
+PREDICTORS: Mapping[str, str] = MappingProxyType(dict(_core.choices("predictor")))
+
+#: more layers than any model has
+_MAX_LAYER = 65_536
+
+
+class BuiltInPredictor:
+    """A :class:`~lightloom.demand.predictors.DemandPredictor` of the core.
+
+    Parameters
+    ----------
+    name
+        One of :data:`PREDICTORS`.
+    experts
+        Number of experts.
+    window
+        Steps over which ``copilot``, ``copilot-gradient`` and ``ridge`` fit.
+
+    Raises
+    ------
+    DemandError
+        If the name is unknown, or it cannot be made for so many experts or such a window.
+    """
+
+    def __init__(self, name: str, experts: int, *, window: int = 32) -> None:
+        if name not in PREDICTORS:
+            hint = did_you_mean(name, PREDICTORS)
+            raise DemandError(f"unknown predictor '{name}'{hint}; known: {', '.join(PREDICTORS)}")
+        self.experts = _check_index("experts", experts)
+        with _refusals():
+            self._core = _core.LoadPredictor(name, experts, _check_index("window", window))
+
+    def observe(self, step: int, layer: int, loads: npt.ArrayLike) -> None:
+        """See :class:`~lightloom.demand.predictors.DemandPredictor`."""
+        _check_index("step", step)
+        _check_index("layer", layer, _MAX_LAYER)
+        given: npt.NDArray[Any] = np.asarray(loads)
+        if given.shape != (self.experts,) or given.dtype.kind not in "iuf":
+            raise DemandError(
+                f"loads: expected {self.experts} numbers, got {given.dtype} of shape {given.shape}"
+            )
+        with _refusals():
+            self._core.observe(step, layer, given.astype(np.float64))
+
+    def predict(self, step: int, layer: int) -> Loads:
+        """See :class:`~lightloom.demand.predictors.DemandPredictor`."""
+        _check_index("step", step)
+        _check_index("layer", layer, _MAX_LAYER)
+        with _refusals():
+            return self._core.predict(step, layer)
+
+
+def make_predictor(name: str, experts: int, *, window: int = 32) -> BuiltInPredictor:
+    """Make a built-in predictor; see :class:`BuiltInPredictor`.
+
+    Raises
+    ------
+    DemandError
+        If the name is unknown, or it cannot be made for so many experts or such a window.
+    """
+    return BuiltInPredictor(name, experts, window=window)
+
+
+def _check_index(name: str, value: int, maximum: int = MAX_INDEX) -> int:
+    if not whole(value) or not 0 <= value <= maximum:
+        raise DemandError(f"{name}: expected a whole number from 0 to {maximum}, got {echo(value)}")
+    return value
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the core refuses, as errors of this package."""
+    try:
+        yield
+    except ValueError as error:
+        raise DemandError(str(error)) from None
