@@ -51,7 +51,8 @@ pub(crate) fn distance(left: &[f64], right: &[f64]) -> f64 {
 }
 
 /// Solves `A x = b` for a symmetric positive definite `A`, row after row, by elimination without
-/// pivots (Cholesky's); only the upper triangle of `A` is used. `A` is overwritten, `b` becomes `x`.
+/// pivots (Cholesky's); only the upper triangle of `A` is used. `A` is overwritten, and `b` becomes
+/// `x`.
 ///
 /// Returns `false`, and leaves `b` in no useful state, if `A` is not positive definite.
 #[must_use]

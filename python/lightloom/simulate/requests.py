@@ -21,7 +21,7 @@ class StepOptions(NamedTuple):
 
 
 class StepCallbacks(NamedTuple):
-    """Functions that a run calls, where there are any; a predictor may be the name of a built-in."""
+    """Functions that a run calls, if any; a predictor may be the name of a built-in one."""
 
     progress: Progress | None
     allocator: AllocatorCallback | None
