@@ -2,8 +2,8 @@
 //! of one member meets which of another.
 
 use lightloom_model::{
-    CategoryId, CategoryUse, CollectiveKind, FamilyId, GroupId, Peer, PurposeId, RoleId, Task,
-    TaskGraph, TaskIndex, TaskKind, WorkerId,
+    CategoryId, CategoryUse, CollectiveKind, FamilyId, GroupId, Payload, Peer, PurposeId, RoleId,
+    Task, TaskGraph, TaskIndex, TaskKind, WorkerId,
 };
 
 /// Where a worker is in a family.
@@ -45,6 +45,8 @@ pub(crate) struct RoleIndex {
     pub sequence: Vec<u32>,
     /// All-to-alls over the regional family, in order.
     pub all_to_alls: Vec<TaskIndex>,
+    /// Layer and number among [`Self::all_to_alls`] of those that open a forward pass, sorted.
+    first_all_to_alls: Vec<(u16, u32)>,
     /// Per task that waits for a handle: the task of that handle.
     pub awaited: Vec<TaskIndex>,
 }
@@ -176,11 +178,22 @@ impl RoleIndex {
                 before = counts[family.index()];
                 counts[family.index()] += 1;
                 if collective.kind == CollectiveKind::AllToAll && Some(family) == regional {
+                    if let Payload::Block { first: true, .. } = collective.payload {
+                        index.first_all_to_alls.push((task.layer, index.all_to_alls.len() as u32));
+                    }
                     index.all_to_alls.push(position);
                 }
             }
             index.sequence.push(before);
         }
+        index.first_all_to_alls.sort_unstable();
         index
+    }
+
+    /// The first all-to-alls of a layer before another all-to-all: their layer and numbers.
+    pub(crate) fn first_all_to_alls(&self, layer: u16, before: u32) -> &[(u16, u32)] {
+        let position =
+            |number| self.first_all_to_alls.partition_point(|one| *one < (layer, number));
+        &self.first_all_to_alls[position(0)..position(before)]
     }
 }

@@ -77,11 +77,11 @@ impl SeenFirsts<'_, '_> {
 
     /// What those of a layer moved, the first first.
     fn payloads(&self, layer: u16) -> impl DoubleEndedIterator<Item = Payload> {
-        let Horizon { groups, .. } = self.horizon;
-        (0..groups[self.group as usize].over)
-            .map(|number| self.horizon.task(self.group, number))
-            .filter(move |other| is_first(other) && other.layer == layer)
-            .map(payload)
+        let Horizon { context, groups, .. } = self.horizon;
+        let worker = self.horizon.members(self.group)[0];
+        let role = &context.index.roles[context.index.role_of[worker.index()].index()];
+        (role.first_all_to_alls(layer, groups[self.group as usize].over).iter())
+            .map(|&(_, number)| payload(self.horizon.task(self.group, number)))
     }
 
     /// The token copies of one, members x members.
