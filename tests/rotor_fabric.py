@@ -37,7 +37,7 @@ class Rotor(FabricOptions):
 
     def network(self, cluster, context=None):  # noqa: ARG002
         cluster = self.adapt(cluster)
-        chosen, note = circuit_all_to_all(self.all_to_all)
+        chosen, reason = circuit_all_to_all(self.all_to_all)
         slots = list(rounds(cluster.servers))
         rotor = Scheduled(
             link_rate_bps=cluster.nic_rate_bps,
@@ -57,8 +57,9 @@ class Rotor(FabricOptions):
             nvswitch=cluster.nvswitch(),
             start_up=cluster.start_up(),
             all_to_all=chosen,
+            all_to_all_reason=reason,
             parts=parts,
-            notes=(note, f"{len(slots)} slots"),
+            notes=(f"{len(slots)} slots",),
         )
 
     def _packet_nics(self, cluster):

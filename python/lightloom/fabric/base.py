@@ -53,22 +53,19 @@ def packet_all_to_all(
     cluster: Cluster,
     context: FabricContext | None,
 ) -> tuple[str, str]:
-    """How a packet fabric spreads an all-to-all, and a note that says why."""
-    if wanted != "best":
-        return wanted, f"all-to-all {wanted}: as asked"
-    chosen, reason = best_all_to_all(cluster, context)
-    return chosen, f"all-to-all {chosen}: {reason}"
+    """How a packet fabric spreads an all-to-all, and why."""
+    return (wanted, "as asked") if wanted != "best" else best_all_to_all(cluster, context)
 
 
 def circuit_all_to_all(wanted: str) -> tuple[str, str]:
-    """How a fabric of circuits between servers spreads it, and a note that says why.
+    """How a fabric of circuits between servers spreads it, and why.
 
-    There is one way only, so that another one that was asked for (of all fabrics of a comparison)
-    is answered in the note.
+    There is one strategy only; the reason says so where another one was requested of all fabrics
+    of a comparison.
     """
-    note = "all-to-all hierarchical: circuits join servers, GPUs reach them through delegates"
+    reason = "circuits join servers, GPUs reach them through delegates"
     suffix = "" if wanted in {"best", "hierarchical"} else f" ('{wanted}' does not apply)"
-    return "hierarchical", note + suffix
+    return "hierarchical", reason + suffix
 
 
 def packet_network(
@@ -79,15 +76,15 @@ def packet_network(
 ) -> Network:
     """Return a network of nothing but a packet fabric."""
     check_layout(cluster, context)
-    chosen, note = packet_all_to_all(wanted, cluster, context)
+    chosen, reason = packet_all_to_all(wanted, cluster, context)
     return Network(
         servers=cluster.servers,
         gpus_per_server=cluster.gpus_per_server,
         nvswitch=cluster.nvswitch(),
         start_up=cluster.start_up(),
         all_to_all=chosen,
+        all_to_all_reason=reason,
         parts=(eps,),
-        notes=(note,),
     )
 
 

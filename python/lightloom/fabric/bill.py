@@ -53,10 +53,19 @@ class Counting(Options):
         description="Circuit-switch ports charged per NIC: 1 where a duplex port is one unit of "
         "the price list, 2 where transmit and receive are charged separately.",
     )
+    patch_panels: Literal["built", "flat"] = Field(
+        "built",
+        description="Patch panels that are charged: those that are built, or one of any size as in"
+        " the MixNet paper.",
+    )
     include_nics: Switch = Field(True, description="Include NICs in the cost.")
     fiber_length_m: OptionalPositive = Field(
         None, description="Mean length of a fiber; by default that of the price list."
     )
+
+    def as_in_mixnet_paper(self) -> Counting:
+        """Charge three tiers of packet switches whatever the size, and one panel of any size."""
+        return self.model_copy(update={"tiers": 3, "patch_panels": "flat"})
 
     def conventions(self, tiers: int | None = None) -> dict[str, str]:
         """Return what was counted how, in words; ``tiers`` of packet switches, if there are any."""

@@ -119,16 +119,16 @@ class MixNet(MixNetOptions):
             self.name, context.layout, cluster.servers, self.region_servers, self.largest_region()
         )
         tree = self._tree(cluster)
-        chosen, note = circuit_all_to_all(self.all_to_all)
+        chosen, reason = circuit_all_to_all(self.all_to_all)
         return Network(
             servers=cluster.servers,
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
             start_up=cluster.start_up(),
             all_to_all=chosen,
+            all_to_all_reason=reason,
             parts=(eps_of(tree, self._eps_cluster(cluster), self.ecmp), self._ocs(cluster, region)),
             notes=(
-                note,
                 self._region_note(region),
                 *self._relay_notes(),
                 *self._failure_notes(),

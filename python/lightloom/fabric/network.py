@@ -154,7 +154,7 @@ AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled)
 class Network:
     """The network that a step runs on.
 
-    ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``; each of the ``parts`` may rely on those
+    ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``, ``all_to_all_reason`` says why; each of the ``parts`` may rely on those
     before it.
     """
 
@@ -165,6 +165,7 @@ class Network:
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = field(default=())
     start_up: StartUp = StartUp()
+    all_to_all_reason: str = ""
 
     def part(self, kind: type[AnyPart]) -> AnyPart | None:
         """Return the part of this class, if the network has one."""

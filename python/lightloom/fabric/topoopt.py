@@ -80,15 +80,16 @@ class TopoOpt(FabricOptions):
         if context is None:
             raise FabricError(f"{self.name}: the demand of the job is needed to plan circuits")
         check_layout(cluster, context)
-        chosen, note = circuit_all_to_all(self.all_to_all)
+        chosen, reason = circuit_all_to_all(self.all_to_all)
         return Network(
             servers=cluster.servers,
             gpus_per_server=cluster.gpus_per_server,
             nvswitch=cluster.nvswitch(),
             start_up=cluster.start_up(),
             all_to_all=chosen,
+            all_to_all_reason=reason,
             parts=(self._direct(cluster, context),),
-            notes=(note, f"{cluster.nics_per_server} circuits per server, fixed for the job"),
+            notes=(f"{cluster.nics_per_server} circuits per server, fixed for the job",),
         )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
@@ -99,7 +100,7 @@ class TopoOpt(FabricOptions):
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         nics, rate = cluster.nics, cluster.nic_gbps
-        folded = self._is_folded(nics)
+        folded = counting.patch_panels == "built" and self._is_folded(nics)
         passes = 3 if folded else 1
         reach = "long_reach_transceiver" if folded else "transceiver"
         lines = [

@@ -39,17 +39,17 @@ def test_nics_that_ranks_cannot_share_evenly_are_shared_by_all(job, nics, ranks,
 def test_packet_fabrics_print_their_choice(cluster, job, kind):
     network = kind().network(cluster, job(128, 8))
     assert network.all_to_all == "flat"
-    assert network.notes[0].startswith("all-to-all flat: one EP rank per server")
+    assert network.all_to_all_reason.startswith("one EP rank per server")
     network = kind(all_to_all="rail").network(cluster, job(128, 8))
     assert network.all_to_all == "rail"
-    assert network.notes[0] == "all-to-all rail: as asked"
+    assert network.all_to_all_reason == "as asked"
 
 
 def test_circuits_have_one_way_and_say_so(cluster, job):
     network = MixNet(all_to_all="flat").network(cluster, job(128, 8))
     assert network.all_to_all == "hierarchical"
-    assert network.notes[0].endswith("('flat' does not apply)")
-    assert "does not apply" not in MixNet().network(cluster, job(128, 8)).notes[0]
+    assert network.all_to_all_reason.endswith("('flat' does not apply)")
+    assert "does not apply" not in MixNet().network(cluster, job(128, 8)).all_to_all_reason
 
 
 def test_groups_that_stay_in_their_server_need_no_nic(cluster, job):

@@ -21,7 +21,7 @@ def test_nics_are_divided(cluster, job):
     assert network.part(Ocs).circuit_delay_ps == 1_000_000
     assert network.part(Ocs).region_of_server.dtype == np.uint32
     assert network.part(Ocs).region_of_server.tolist() == [server // 8 for server in range(128)]
-    assert network.notes[1] == "16 regions of up to 8 servers, 6 circuits each"
+    assert network.notes[0] == "16 regions of up to 8 servers, 6 circuits each"
 
 
 def test_packet_nics_may_be_slower(cluster, job):
@@ -112,7 +112,7 @@ def test_regions_of_several_groups(cluster, job):
 def test_groups_inside_servers_have_no_region(cluster, job):
     network = MixNet().network(cluster, job(128, 1))
     assert set(network.part(Ocs).region_of_server.tolist()) == {NO_REGION}
-    assert network.notes[1] == "no region: every EP group is inside one server"
+    assert network.notes[0] == "no region: every EP group is inside one server"
 
 
 def test_all_nics_cannot_be_optical(cluster, job):

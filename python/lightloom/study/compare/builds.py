@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job
@@ -77,9 +79,10 @@ class Networks:
             self._networks[key] = fabric.network(self.job.cluster, self.context(fabric))
         return self._networks[key]
 
-    def choose(self, fabric: Fabric, variant: str) -> None:
-        """Take the network of a variant for that of the fabric itself from now on."""
-        self._networks[fabric.name, ""] = self.get(fabric, variant)
+    def choose(self, fabric: Fabric, variant: str, reason: str) -> None:
+        """Take the network of a variant for that of the fabric itself, with why it was chosen."""
+        network = dataclasses.replace(self.get(fabric, variant), all_to_all_reason=reason)
+        self._networks[fabric.name, ""] = network
 
     def cluster(self, fabric: Fabric) -> Cluster:
         """The machines of the job, with the fabric's servers and NICs."""

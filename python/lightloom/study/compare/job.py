@@ -10,7 +10,7 @@ from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, FabricError, did_you_mean
-from lightloom.fabric import Cluster, Counting, Fabric, TopoOpt, load_fabric
+from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.models.parameters import training_flops_per_token
@@ -125,16 +125,9 @@ class Job:
         }
 
     def paper_cost_usd(self, fabric: Fabric) -> float:
-        """What a fabric's network costs by the MixNet paper's counting.
-
-        That is three tiers of packet switches whatever the size, and one patch panel of any size.
-        """
-        if isinstance(fabric, TopoOpt):
-            fabric = fabric.replace(panel="flat")
-        rates = self.rates
-        counting = rates.counting.model_copy(update={"tiers": 3})
-        bill = fabric.bill_of_materials(self.cluster, counting)
-        return PartsCostModel().capital_cost(bill, rates.prices).total_usd
+        """What a fabric's network costs by the MixNet paper's counting."""
+        bill = fabric.bill_of_materials(self.cluster, self.rates.counting.as_in_mixnet_paper())
+        return PartsCostModel().capital_cost(bill, self.rates.prices).total_usd
 
     @property
     def memory(self) -> tuple[StageMemory, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
@@ -27,6 +28,7 @@ from lightloom.study.compare.policies import variants
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
 from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import comparison_of
 
 
@@ -44,11 +46,7 @@ class _Case:
         self.workloads = Workloads(self.job)
         self.networks = Networks(self.job, self.workloads)
 
-    @property
-    def is_packets(self) -> bool:
-        """Whether runs are simulated as packets; trials are flows even so."""
-        return self.job.scenario.network == "packet"
-
+    @cached_property
     def trials(self) -> list[Attempt]:
         """Runs that tell which all-to-all suits each fabric."""
         return strategies.trials(
@@ -58,6 +56,11 @@ class _Case:
             with_timeline=self.with_timeline,
             imbalance=self.imbalance,
         )
+
+    @property
+    def is_packets(self) -> bool:
+        """Whether runs are simulated as packets; trials are flows even so."""
+        return self.job.scenario.network == "packet"
 
     def attempts(self) -> Iterator[Attempt]:
         """All samples and, of the first, all variants; of another load the first sample alone."""
@@ -71,20 +74,27 @@ class _Case:
                     for name, variant in variants(fabric, self.job.scenario.policies).items():
                         yield Attempt(variant, sample, name)
 
-    def choose(self, done: Sequence[Done]) -> list[Done]:
+    def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
         """Keep the all-to-all of the fastest trial of each fabric; its runs count as the fabric's.
 
-        Packets are simulated for what was fastest as flows, so that no run is left over then.
+        ``slower`` are those that a short step has ruled out, by fabric. Packets are simulated for
+        what was fastest as flows, so that no run is left over then.
         """
         kept = strategies.fastest(done)
-        for one in kept.values():
-            self.networks.choose(one.attempt.fabric, one.attempt.variant)
+        for name, one in kept.items():
+            reason = strategies.reason(one, done, slower.get(name, {}))
+            self.networks.choose(one.attempt.fabric, one.attempt.variant, reason)
         fabrics = [
             kept[fabric.name].attempt.fabric if fabric.name in kept else fabric
             for fabric in self.job.fabrics
         ]
         self.job = dataclasses.replace(self.job, fabrics=tuple(fabrics))
-        return [] if self.is_packets else [strategies.as_chosen(one) for one in kept.values()]
+        if self.is_packets:
+            return []
+        return [
+            strategies.as_chosen(one, self.networks.get(one.attempt.fabric))
+            for one in kept.values()
+        ]
 
 
 def compare(
@@ -128,11 +138,10 @@ def compare(
         case.networks.get(attempt.fabric, attempt.variant)
     loads = other_loads(scenario, job.model)
     loads_to_run = {name: load for name, load in loads.items() if not is_load_of(scenario, name)}
-    trials = case.trials()
     # the fastest trial of each fabric is its first sample, too
-    trials_only = len(trials)
+    trials_only = len(case.trials)
     if not case.is_packets:
-        trials_only -= len({trial.fabric.name for trial in trials})
+        trials_only -= len({trial.fabric.name for trial in case.trials})
     own = len(attempts) + trials_only
     progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
     done, phases = _run_case(case, progress, plugins)
@@ -148,8 +157,9 @@ def _run_case(
     """Run everything of a case; what is done in the order of its attempts."""
     watcher = progress.monitor
     runner = Runner(case.workloads, case.networks, progress, plugins)
-    tried = _all(runner, case.job, case.trials(), keep_rows=not case.is_packets)
-    chosen = case.choose(tried)
+    trials, slower = _contenders(case, runner)
+    tried = _all(runner, case.job, trials, keep_rows=not case.is_packets)
+    chosen = case.choose(tried, slower)
     for one in chosen:
         watcher.finished(_row(case.job, one))
     have = {one.attempt for one in chosen}
@@ -164,6 +174,26 @@ def _run_case(
         check_size(case.job.scenario, phases)
     found = _all(dataclasses.replace(runner, phases=phases), case.job, attempts, flows=flows)
     return [*chosen, *tried, *found], phases
+
+
+def _contenders(
+    case: _Case, runner: Runner
+) -> tuple[Sequence[Attempt], dict[str, dict[str, float]]]:
+    """Trials that are worth a whole step, and the strategies that a short one rules out."""
+    job = shortened(case.job) if case.trials else None
+    if job is None:
+        return case.trials, {}
+    workloads = Workloads(job)
+    short = [dataclasses.replace(trial, with_timeline=False) for trial in case.trials]
+    on_short = dataclasses.replace(
+        runner,
+        workloads=workloads,
+        networks=Networks(job, workloads),
+        progress=runner.progress.aside(),
+    )
+    kept, slower = strategies.contenders(case.trials, _all(on_short, job, short, keep_rows=False))
+    runner.progress.total -= len(case.trials) - len(kept)
+    return kept, slower
 
 
 def _all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -57,10 +58,14 @@ class Done:
 
 @dataclass
 class RunProgress:
-    """Adds up the shares of runs that go in parallel; ``total`` is the number of all runs."""
+    """Adds up the shares of runs that go in parallel; ``total`` is the number of all runs.
+
+    Runs that are too short to count (``counts`` is false) are shown, and can be cancelled.
+    """
 
     monitor: Monitor[Row]
     total: int
+    counts: bool = True
     shares: dict[int, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -68,10 +73,15 @@ class RunProgress:
     def update(self, attempt: Attempt, share: float) -> None:
         """Note the share that is done of an attempt."""
         with self.lock:
-            self.shares[id(attempt)] = share
+            if self.counts:
+                self.shares[id(attempt)] = share
             done = min(1.0, sum(self.shares.values()) / self.total)
             if self.monitor.progress(done, attempt.title) is False:
                 self.cancelled.set()
+
+    def aside(self) -> RunProgress:
+        """For runs alongside the others that are too short to count."""
+        return dataclasses.replace(self, counts=False)
 
     def watch(self, attempt: Attempt) -> Progress:
         """Return what a simulation calls with the share that it has done."""

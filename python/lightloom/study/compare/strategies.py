@@ -2,8 +2,9 @@
 
 Where the user leaves the choice to the fabric and there is more than one that differs, each is
 simulated on the first sample and the fastest is kept for all samples. So no fabric looks slow, or
-another fast, because of a rule of thumb. Where that would take many minutes, the fabric's estimate
-decides.
+another fast, because of a rule of thumb. Those that are clearly slower on a short step
+(``short_step.py``) are not simulated in full. Where even that would take many minutes, the fabric's
+estimate decides.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from lightloom.units import show_time
 
 #: flows between ranks, in a step of flat all-to-alls, above which strategies are not simulated
 MAX_FLOWS = 100_000_000
+
+#: strategies that take longer by more than this share on a short step are not simulated in full;
+#: overlap, of which a short step has less, was seen to shift 6 %
+MARGIN = 0.08
 
 #: what the name of a run with a certain strategy begins with
 PREFIX = "all_to_all="
@@ -65,6 +70,32 @@ def trials(
     return attempts
 
 
+def contenders(
+    trials: Sequence[Attempt], short: Sequence[Done]
+) -> tuple[list[Attempt], dict[str, dict[str, float]]]:
+    """Trials that are worth a whole step after those on a short one.
+
+    Returns
+    -------
+    tuple
+        The trials within :data:`MARGIN` of the fastest of their fabric; and for each fabric by how
+        many times the short step of each other strategy was longer than that of the fastest.
+    """
+    times: dict[str, dict[str, float]] = {}
+    for one in short:
+        times.setdefault(one.attempt.fabric.name, {})[one.attempt.variant] = one.run.step_time_s
+    ratios = {
+        name: {variant: seconds / min(own.values()) for variant, seconds in own.items()}
+        for name, own in times.items()
+    }
+    slower = {
+        name: {variant: ratio for variant, ratio in own.items() if ratio > 1 + MARGIN}
+        for name, own in ratios.items()
+    }
+    kept = [trial for trial in trials if trial.variant not in slower.get(trial.fabric.name, {})]
+    return kept, slower
+
+
 def fastest(done: Sequence[Done]) -> dict[str, Done]:
     """The fastest of the trials of each fabric, by its name; of equal ones the simplest."""
     order = [PREFIX + name for name in ALL_TO_ALL_STRATEGIES]
@@ -76,20 +107,28 @@ def fastest(done: Sequence[Done]) -> dict[str, Done]:
     return kept
 
 
-def as_chosen(done: Done) -> Done:
-    """The run of a trial as that of the fabric itself."""
-    return dataclasses.replace(done, attempt=dataclasses.replace(done.attempt, variant=""))
+def as_chosen(done: Done, network: Network) -> Done:
+    """The run of a trial as that of the fabric itself, whose network says why it was chosen."""
+    attempt = dataclasses.replace(done.attempt, variant="")
+    return dataclasses.replace(done, attempt=attempt, network=network)
 
 
-def note(network: Network, variants_s: Mapping[str, float]) -> str | None:
-    """What was chosen and how the others did; ``None`` where there was no choice."""
-    tried = {
-        name.removeprefix(PREFIX): seconds
-        for name, seconds in variants_s.items()
-        if name.startswith(PREFIX)
-    }
-    if not tried:
-        return None
-    own = tried.pop(network.all_to_all)
-    others = ", ".join(f"{name} {show_time(seconds, 4)}" for name, seconds in tried.items())
-    return f"all-to-all {network.all_to_all}: {show_time(own, 4)}; {others}"
+def reason(chosen: Done, done: Sequence[Done], slower: Mapping[str, float]) -> str:
+    """How long the step takes with the chosen strategy, and how the others of the fabric did.
+
+    ``slower`` are those that only a short step was simulated with, and its ratios.
+    """
+    others = [
+        f"{_name(one.attempt.variant)} {show_time(one.run.step_time_s, 4)}"
+        for one in done
+        if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
+    ]
+    ruled_out = [f"{_name(name)} {100 * (ratio - 1):.0f} %" for name, ratio in slower.items()]
+    parts = [show_time(chosen.run.step_time_s, 4)]
+    parts += [", ".join(others)] if others else []
+    parts += [f"slower on a short step: {', '.join(ruled_out)}"] if ruled_out else []
+    return "; ".join(parts)
+
+
+def _name(variant: str) -> str:
+    return variant.removeprefix(PREFIX)

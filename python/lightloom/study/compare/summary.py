@@ -14,7 +14,6 @@ from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
-from lightloom.study.compare import strategies
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
@@ -154,12 +153,8 @@ def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
 
     Other policies and the bring-up of links are elsewhere.
     """
-    notes = [*own.network.notes]
-    choice = strategies.note(own.network, variants)
-    if choice:
-        # the network was told what to use, and says so
-        notes = [note for note in notes if not note.startswith("all-to-all ")]
-        notes.insert(0, choice)
+    network = own.network
+    notes = [f"all-to-all {network.all_to_all}: {network.all_to_all_reason}", *network.notes]
     others = [name for name in variants if name.startswith("first=")]
     if others:
         tried = ", ".join(f"with {name} {show_time(variants[name])}" for name in others)

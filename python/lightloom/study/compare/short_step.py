@@ -1,0 +1,47 @@
+"""A step of the same job with few layers and micro-batches, for questions that need no more.
+
+All pipeline stages, servers and groups are there, so that as much communication shares the network
+as in the whole step; every layer is a mixture of experts, stages have no chunks, and the output
+projection is as much smaller as there are fewer layers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from lightloom.models import Model
+from lightloom.parallel import Plan
+from lightloom.study.compare.job import Job
+
+#: MoE layers and micro-batches of a short step, at least
+MIN_LAYERS, MIN_MICRO_BATCHES = 8, 4
+#: a step is not shortened to more than this share of its all-to-alls
+MAX_SHARE = 0.25
+
+
+def shortened(job: Job) -> Job | None:
+    """The job with a short step; ``None`` where its own is short enough."""
+    plan, model = job.plan, job.model
+    first = next((index for index, is_moe in enumerate(model.moe_layers) if is_moe), None)
+    if first is None:
+        return None
+    layers = -(-MIN_LAYERS // plan.pp) * plan.pp
+    # DualPipe needs two micro-batches per stage
+    micro_batches = max(MIN_MICRO_BATCHES, plan.pp * plan.copies)
+    if layers * micro_batches > MAX_SHARE * model.num_moe_layers * plan.micro_batches:
+        return None
+    if layers > model.num_moe_layers:
+        return None
+    return dataclasses.replace(
+        job, model=_with_layers(model, layers), plan=_short_plan(plan, micro_batches)
+    )
+
+
+def _with_layers(model: Model, layers: int) -> Model:
+    """So many MoE layers, and as much less of a vocabulary, so that the output is no bottleneck."""
+    vocabulary = max(1, model.vocab_size * layers // model.num_layers)
+    return dataclasses.replace(model, moe_layers=(True,) * layers, vocab_size=vocabulary)
+
+
+def _short_plan(plan: Plan, micro_batches: int) -> Plan:
+    return dataclasses.replace(plan, vpp=1, pp_layout=(), micro_batches=micro_batches)
