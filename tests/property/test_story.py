@@ -76,7 +76,11 @@ def test_any_verdict_is_one_well_formed_sentence(results):
     assert re.fullmatch(rf"[\w -]+? trains {SPEED} {COST}{VALUE}", first), first
     loads = results[0].loads
     has_bring_up = any(r.link_up for r in results)
-    assert len(rest) == bool(loads) + has_bring_up
+    compared = {r.fabric for r in results if re.search(rf"\b{r.fabric}\b", first)}
+    has_clause = has_bring_up and "mixnet" not in compared
+    assert len(rest) == bool(loads) + has_clause + has_bring_up
+    if has_clause:
+        assert re.fullmatch(rf"mixnet is {SPEED} {COST}{VALUE}", rest[-2]), rest[-2]
     if loads:
         assert re.match("(so it does )?under balanced", rest[0])
     if has_bring_up:
@@ -115,6 +119,24 @@ def test_a_verdict_by_hand():
     assert verdict(tree, included).endswith(
         "; 5.67 s of link bring-up per reconfiguration are included, without which mixnet would "
         "take the same time."
+    )
+
+
+def test_fabrics_that_are_alike_make_no_verdict_where_others_differ():
+    tree, rail = result("fat-tree", 10.0, 1e7), result("rail", 9.99, 1e7)
+    assert verdict(tree, rail, result("oversub", 15.0, 6e6)) == (
+        "fat-tree trains 50 % faster than oversub at 1.67x of the network's cost: 1.20x per dollar "
+        "of the cluster."
+    )
+    assert verdict(rail, tree).startswith("fat-tree trains as fast as rail at the same cost")
+
+
+def test_a_fabric_that_switches_has_a_clause():
+    mixnet = result("mixnet", 20.0, 5e6, link_up=LinkUp(5.67, 5.67, 20.0, 0.0, 20.0))
+    text = verdict(result("fat-tree", 10.0, 1e7), result("oversub", 10.0, 6e6), mixnet)
+    assert text.split("; ")[1] == (
+        "mixnet is 100 % slower than fat-tree at 0.50x of the network's cost: 0.67x per dollar of "
+        "the cluster"
     )
 
 

@@ -1,7 +1,8 @@
 """The verdict of a comparison in one sentence, and what it depends on.
 
 The sentence is about the fabric with the most training per dollar of the whole cluster, against the
-fat-tree, or against the fastest fabric where no fat-tree was compared.
+fat-tree, or against the fastest fabric where no fat-tree was compared. A fabric that switches
+circuits, if it is neither, gets a clause of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ def story(comparison: Comparison) -> str:
         clauses.append(loads)
     switching = next((r for r in (best, other, *results) if r.link_up is not None), None)
     if switching is not None:
+        if switching not in (best, other):
+            reference = best if best.kind == REFERENCE else other
+            ratio = switching.step_time_s / reference.step_time_s
+            clauses.append(
+                f"{switching.fabric} is {_against(ratio, reference)} {_cost(switching, reference)}"
+            )
         clauses.append(_bring_up(switching, other if switching is best else best))
     return "; ".join(clauses) + "."
 
@@ -47,19 +54,30 @@ def _alone(result: FabricResult) -> str:
 def _compared(results: Sequence[FabricResult]) -> tuple[FabricResult, FabricResult]:
     """The best per dollar of the cluster, and what it is compared with.
 
-    Of several that are equally good the fastest. Where the reference itself is best, it is
-    compared with the second best.
+    Of several that are equally good the reference, else the fastest. Where the reference itself is
+    best, it is compared with the second best that is not like it in speed and cost.
     """
     by_value = sorted(results, key=lambda r: -r.perf_per_cluster_usd)
     reference = next((r for r in results if r.kind == REFERENCE), None)
     if reference is None:
         reference = min(results, key=lambda r: r.step_time_s)
     enough = by_value[0].perf_per_cluster_usd * (1 - RESOLUTION)
+    if reference.perf_per_cluster_usd >= enough:
+        others = [r for r in by_value if r is not reference]
+        return reference, next((r for r in others if not _is_alike(r, reference)), others[0])
     best = min(
         (r for r in by_value if r.perf_per_cluster_usd >= enough), key=lambda r: r.step_time_s
     )
-    others = [r for r in by_value if r is not best]
-    return best, others[0] if best is reference else reference
+    return best, reference
+
+
+def _is_alike(one: FabricResult, other: FabricResult) -> bool:
+    """Whether two fabrics are as fast and cost as much."""
+    ratios = (
+        one.step_time_s / other.step_time_s,
+        one.network_cost_usd / other.network_cost_usd,
+    )
+    return all(abs(ratio - 1) <= RESOLUTION for ratio in ratios)
 
 
 def _speed(best: FabricResult, other: FabricResult) -> str:

@@ -14,6 +14,7 @@ from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
+from lightloom.study.compare.compute_note import compute_line, compute_warning
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
@@ -76,10 +77,8 @@ def _warnings(job: Job) -> list[str]:
     warnings = []
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
-    if job.compute.assumed:
-        warnings.append(
-            f"compute times of {job.gpu.title} are assumed: some operators were not measured on it"
-        )
+    if warning := compute_warning(job):
+        warnings.append(warning)
     return warnings
 
 
@@ -295,6 +294,8 @@ def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[st
         )
     elif recompute != "none":
         lines.append(f"activations recomputed: {recompute}")
+    if line := compute_line(job):
+        lines.append(line)
     lines.append(_demand_line(job, samples))
     if workload.folded is not None and workload.folded.dropped_share:
         lines.append(

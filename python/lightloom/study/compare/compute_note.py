@@ -1,0 +1,56 @@
+"""Which compute times of a job were measured on its GPUs, and which are derived, in words."""
+
+from __future__ import annotations
+
+from lightloom.study.compare.job import Job
+from lightloom.workload.compute_operators import FP8, GENERIC
+
+#: operators as a user knows them; those of experts, and of latent attention, where there are any
+_WORDS = {
+    "matmul": "matrix products",
+    "matmul_accumulate": "weight gradients",
+}
+_EXPERTS = {
+    "grouped_matmul": "expert products",
+    "grouped_matmul_dgrad": "input gradients of experts",
+    "grouped_matmul_wgrad": "weight gradients of experts",
+}
+_ATTENTION = {"attention_forward": "attention", "attention_backward": "backward attention"}
+_LATENT = {
+    "attention_latent_forward": "latent attention",
+    "attention_latent_backward": "backward latent attention",
+}
+
+
+def compute_warning(job: Job) -> str | None:
+    """A warning where nothing was measured on GPUs of this generation."""
+    if job.gpu.operators or len(derived(job)) < len(_operators(job)):
+        return None
+    return (
+        f"compute times of {job.gpu.title} are assumed: fractions of peak as on {GENERIC.upper()}; "
+        "measure yours with 'lightloom calibrate gpu'"
+    )
+
+
+def compute_line(job: Job) -> str | None:
+    """Which operators were not measured where others were; ``None`` if all or none were."""
+    names = derived(job)
+    if not names or compute_warning(job):
+        return None
+    return f"compute times: measured, but derived from forward operators: {', '.join(names)}"
+
+
+def derived(job: Job) -> tuple[str, ...]:
+    """Operators of the job, in words, whose efficiencies were not measured."""
+    assumed = job.compute.efficiencies.assumed
+    suffix = "" if job.compute.precision == "bf16" else FP8
+    return tuple(
+        words
+        for name, words in _operators(job).items()
+        if name + (suffix if "matmul" in name else "") in assumed
+    )
+
+
+def _operators(job: Job) -> dict[str, str]:
+    attention = _LATENT if job.model.attention.kind == "mla" else _ATTENTION
+    return {**_WORDS, **(_EXPERTS if job.model.num_moe_layers else {}), **attention}

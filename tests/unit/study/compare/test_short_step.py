@@ -1,0 +1,82 @@
+"""A short step of a job, and the strategies that it rules out."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from lightloom.fabric import load_fabric
+from lightloom.study.compare import PlanOptions, compare, strategies
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.results import Sample
+from lightloom.study.compare.runner import Attempt
+from lightloom.study.compare.short_step import MAX_SHARE, MIN_LAYERS, shortened
+
+
+def done(fabric, strategy, step_time_s):
+    attempt = Attempt(load_fabric(fabric), Sample(0, 0), f"all_to_all={strategy}")
+    return SimpleNamespace(attempt=attempt, run=SimpleNamespace(step_time_s=step_time_s))
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "micro_batches"),
+    [
+        ({}, 8, 4),
+        ({"gpus": 64, "plan": PlanOptions(tp=1, pp=8, ep=8, vpp=2, micro_batches=32)}, 8, 8),
+        ({"model": "deepseek-v3", "gpus": 1024, "plan": PlanOptions()}, 16, 32),
+    ],
+)
+def test_a_short_step_keeps_what_shares_the_network(scenario, changes, layers, micro_batches):
+    given = scenario(**{"plan": PlanOptions(micro_batches=16), "memory_check": False, **changes})
+    job = prepare(given)
+    short = shortened(job)
+    assert short.model.moe_layers == (True,) * layers
+    assert layers >= MIN_LAYERS
+    assert short.plan.micro_batches == micro_batches
+    for name in ("gpus", "tp", "pp", "dp", "ep", "etp", "schedule", "overlap_all_to_all"):
+        assert getattr(short.plan, name) == getattr(job.plan, name)
+    share = layers * micro_batches / (job.model.num_moe_layers * job.plan.micro_batches)
+    assert share <= MAX_SHARE
+    # the output projection stays as large a part of the step
+    per_layer = job.model.vocab_size / job.model.num_layers
+    assert short.model.vocab_size / layers == pytest.approx(per_layer, rel=1e-3)
+
+
+def test_what_is_short_already_is_not_shortened(scenario):
+    assert (
+        shortened(prepare(scenario(plan=PlanOptions(micro_batches=2), memory_check=False))) is None
+    )
+    dense = scenario(model="llama-3-8b", plan=PlanOptions(tp=8, pp=1, micro_batches=64))
+    assert shortened(prepare(dense)) is None
+
+
+def test_strategies_that_are_clearly_slower_are_ruled_out():
+    times = {"rail": 1.0, "flat": 1.2, "hierarchical": 1.05}
+    short = [
+        *(done("rail", name, time) for name, time in times.items()),
+        done("oversub", "flat", 2),
+    ]
+    trials = [one.attempt for one in short]
+    kept, slower = strategies.contenders(trials, short)
+    assert kept == [trials[0], trials[2], trials[3]]
+    assert slower == {"rail": {"all_to_all=flat": pytest.approx(1.2)}, "oversub": {}}
+    whole = [done("rail", "rail", 10.0), done("rail", "hierarchical", 10.1)]
+    assert strategies.reason(whole[0], [*whole, done("oversub", "flat", 9.0)], slower["rail"]) == (
+        "10 s; hierarchical 10.1 s; slower on a short step: flat 20 %"
+    )
+    assert strategies.reason(whole[0], whole[:1], {}) == "10 s"
+
+
+def test_the_choice_is_that_of_whole_steps(scenario, monkeypatch):
+    given = scenario(
+        fabrics=("fat-tree",), gpus=64, plan=PlanOptions(tp=1, pp=4, ep=16, micro_batches=16),
+        model="qwen3-30b-a3b", seeds=1, compute_spread=0.0, imbalances=False,
+    )  # fmt: skip
+    result = compare(given).results[0]
+    tried = [name for name in result.variants_s if name.startswith(strategies.PREFIX)]
+    assert len(tried) < 3
+    assert "slower on a short step" in result.notes[0]
+    monkeypatch.setattr(strategies, "MARGIN", float("inf"))
+    whole = compare(given).results[0]
+    assert len([name for name in whole.variants_s if name.startswith(strategies.PREFIX)]) == 3
+    assert whole.parameters["all_to_all"] == result.parameters["all_to_all"]
+    assert whole.step_time_s == result.step_time_s
