@@ -154,8 +154,8 @@ AnyPart = TypeVar("AnyPart", Eps, Ocs, Direct, Scheduled)
 class Network:
     """The network that a step runs on.
 
-    ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``, ``all_to_all_reason`` says why; each of the ``parts`` may rely on those
-    before it.
+    ``all_to_all`` is one of ``ALL_TO_ALL_STRATEGIES``, ``all_to_all_reason`` says why; each of the
+    ``parts`` may rely on those before it.
     """
 
     servers: int
