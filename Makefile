@@ -4,8 +4,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock pyproject.toml
-DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h200 --rate 400 \
-	--tp 2 --pp 4 --ep 16 --micro-batches 8 --seeds 1
+# the plan of a published run (NVIDIA Megatron-Bridge, FP8), with a quarter of its micro-batches
+DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 400 --precision fp8 \
+	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
+	--micro-batches 32 --seeds 1
 
 .PHONY: demo test check docs bench soak golden clean
 

@@ -13,6 +13,7 @@ from lightloom.report.story import story
 from lightloom.report.table import grouped
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario, check
+from lightloom.workload.categories import StepCategory
 
 from .hand_made_results import circuit_timeline
 
@@ -62,6 +63,12 @@ def test_page_is_well_formed(page):
     assert not outline.open
     assert page.lstrip().startswith("<!doctype html>")
     assert outline.tags.count("title") == 1
+
+
+def test_every_category_has_a_color(page):
+    # without one, bars are invisible and blocks of the timeline black
+    for category in StepCategory:
+        assert re.search(rf"\.cat-{category.name.lower()}\b[^{{]*{{ --part: var\(--", page)
 
 
 def test_page_needs_no_other_file_and_no_network(page):
