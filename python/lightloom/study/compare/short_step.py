@@ -1,4 +1,4 @@
-"""A step of the same job with few layers and micro-batches, for questions that need no more.
+"""A step of the same job with few layers and micro-batches, for choices that need no more.
 
 All pipeline stages, servers and groups are there, so that as much communication shares the network
 as in the whole step; every layer is a mixture of experts, stages have no chunks, and the output
