@@ -39,7 +39,7 @@ def output_of(*arguments: str) -> str:
 
 def command(name: str) -> str:
     """The complete help of a command."""
-    return output_of(name, "--help-all")
+    return output_of(*name.split(), "--help-all")
 
 
 def fabric(kind: str) -> str:
