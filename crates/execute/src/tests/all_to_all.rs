@@ -123,6 +123,10 @@ fn bytes_for_a_rail_gather_on_its_gpus() {
     let rail = play(&graph, &Network { all_to_all: AllToAll::Rail, ..packet(2) });
     assert_eq!(rail.step.0, 400_000 * NIC + 2 * US);
     assert_eq!(carried(&rail, "ep")[..2], [800_000, 800_000]);
+    // Over a slow NVSwitch that is what the step waits for: 400 kB into each of them.
+    let mut slow = Network { all_to_all: AllToAll::Rail, ..packet(2) };
+    slow.nvswitch = NvSwitch::uniform(Rate(40 * GBPS), Duration(2 * US));
+    assert_eq!(play(&graph, &slow).step.0, 2 * US + 400_000 * 10 * NIC);
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use super::{US, compute, play};
 use crate::network::Network;
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
+use crate::testing::{
+    WORK, all_to_all, empty_graph, mixnet, ocs_when, task, with_blocks, with_first,
+};
 use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
 use lightloom_decide::CircuitAllocator;
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Duration, FirstAllToAll, Invalid, Ocs, Payload, Reconfigure, SwitchTiming, Task, TaskGraph,
-    TaskKind, WorkerId,
+    Amount, Duration, FirstAllToAll, Invalid, Ocs, Payload, Reconfigure, SwitchTiming, TableId,
+    Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
 };
 use lightloom_schedule::Request;
 
@@ -81,6 +83,20 @@ fn break_even_switches_exactly_where_it_pays() {
         assert_eq!(found.circuits.reconfigurations, switches, "delay {delay} ps");
         assert_eq!(found.step, always.step.min(never.step), "delay {delay} ps");
         assert_eq!((found.circuits.decisions, always.circuits.reconfigurations), (1, 1));
+    }
+}
+
+#[test]
+fn a_switch_is_hidden_until_the_last_member_arrives() {
+    // Only one of four members computes between the two all-to-alls; the others wait for it.
+    let mut graph = graph(vec![all_to_all(0, true), all_to_all(1, false)]);
+    let values = vec![0, 0, 10 * MS, 0];
+    graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+    let duration = Amount::Entry { table: TableId(0), entry: 0 };
+    graph.roles[0].tasks.insert(1, task(TaskKind::Compute { duration }, WORK));
+    for (delay, switches) in [(9 * MS, 1), (11 * MS, 0)] {
+        let outcome = run(&graph, Reconfigure::BreakEven, delay);
+        assert_eq!(outcome.circuits.reconfigurations, switches, "delay {delay} ps");
     }
 }
 

@@ -2,10 +2,14 @@
 
 use super::{NIC, US, carried, compute, play};
 use crate::network::Network;
-use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_relays};
+use crate::testing::{
+    all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first, with_relays,
+};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{Duration, Ocs, Reconfigure, RelayChunk, TaskGraph};
+use lightloom_model::{
+    Duration, FirstAllToAll, Ocs, Reconfigure, RelayChunk, SwitchTiming, TaskGraph,
+};
 
 const CHUNK: RelayChunk = RelayChunk { bytes: 50_000, latency: Duration(10 * US) };
 
@@ -119,5 +123,23 @@ fn shared_routings_change_nothing() {
         let (shared, alone) = (run(true), run(false));
         assert_eq!((shared.step, shared.ledger), (alone.step, alone.ledger));
         assert_eq!(shared.circuits.relayed, alone.circuits.relayed);
+    }
+}
+
+#[test]
+fn a_switch_that_gains_little_once_both_relay_must_not_cost_more_than_it_gains() {
+    // One hop over the circuits held takes 533 us, after a switch 400 us; relays bring the former
+    // to 400 us as well, and the latency of a chunk. That is all that a switch would save.
+    let graph = hot_pair(80_000_000);
+    let network = |delay| {
+        let timing = SwitchTiming { fixed: Duration(delay), ..SwitchTiming::default() };
+        let ocs = Ocs { degree: 2, timing, ..ocs_when(3, Reconfigure::BreakEven) };
+        let network = mixnet(3).with(with_relays(ocs, Some(CHUNK)));
+        with_first(network, FirstAllToAll::Block)
+    };
+    for (delay, switches) in [(0, 1), (5 * US, 1), (15 * US, 0), (100 * US, 0)] {
+        let outcome = play(&graph, &network(delay));
+        assert_eq!(outcome.circuits.reconfigurations, switches, "delay {delay} ps");
+        assert_eq!(outcome.circuits.exposed.0, switches * delay);
     }
 }
