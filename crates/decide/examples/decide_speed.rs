@@ -1,26 +1,41 @@
-//! How long a decision takes: regions of 8, 32 and 64 servers, skewed demand that never repeats.
+//! How long a decision takes: regions of 8, 32 and 64 servers, demand that never repeats.
 //!
-//! `cargo run --release -p lightloom-decide --example decide_speed [ALLOCATOR]`
+//! `cargo run --release -p lightloom-decide --example decide_speed [ALLOCATOR [DEMAND [DECISIONS]]]`
+//!
+//! Demand is *mixtral* (rows alike), *pair*, *sparse* or *uniform*. Under callgrind only `counted`
+//! is to be collected: `benches/RESULTS.md`.
 
-use lightloom_decide::{Decider, Region, Upcoming};
+use lightloom_decide::{Decider, Decision, Held, Region, Upcoming};
 use lightloom_model::{
     Allocator, Duration, Failures, FirstAllToAll, Policy, Rate, Reconfigure, SwitchTiming,
 };
 use lightloom_schedule::relay::RelayCost;
 use std::time::Instant;
 
-const DECISIONS: usize = 200;
+#[path = "../../schedule/tests/common/regimes.rs"]
+mod regimes;
+
+use regimes::{Random, demand};
+
+/// What is collected.
+#[inline(never)]
+fn counted(decider: &mut Decider, held: &Held, upcoming: &[Upcoming]) -> Decision {
+    decider.decide(held, upcoming)
+}
 
 fn main() {
-    let name = std::env::args().nth(1).unwrap_or_else(|| "greedy".into());
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |default: &str| arguments.next().unwrap_or_else(|| default.into());
+    let (name, kind, decisions) = (next("greedy"), next("mixtral"), next("200"));
+    let decisions: usize = decisions.parse().expect("a number of decisions");
     let allocator: Allocator = name.parse().unwrap_or_else(|error| panic!("{error}"));
     for servers in [8, 32, 64] {
         for when in [Reconfigure::Always, Reconfigure::BreakEven] {
-            let mut times = run(servers, allocator, when);
+            let mut times = run(servers, (allocator, when), (&kind, decisions));
             times.sort_by(f64::total_cmp);
             let at = |part: usize| 1e3 * times[times.len() * part / 100];
             println!(
-                "{servers} servers, {allocator}, {when}: median {:.3} ms, 99 % within {:.3} ms",
+                "{servers} servers, {kind}, {allocator}, {when}: median {:.3} ms, 99 % within {:.3} ms",
                 at(50),
                 at(99)
             );
@@ -29,7 +44,11 @@ fn main() {
 }
 
 /// Seconds of each decision.
-fn run(servers: usize, allocator: Allocator, when: Reconfigure) -> Vec<f64> {
+fn run(
+    servers: usize,
+    (allocator, when): (Allocator, Reconfigure),
+    (kind, decisions): (&str, usize),
+) -> Vec<f64> {
     let gbps = 1_000_000_000;
     let region = Region {
         ports: vec![6; servers],
@@ -47,19 +66,13 @@ fn run(servers: usize, allocator: Allocator, when: Reconfigure) -> Vec<f64> {
     let timing = SwitchTiming { fixed: Duration(10_000_000), ..SwitchTiming::default() };
     let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
     let mut held = decider.start();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut draw = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
-    let mut times = Vec::with_capacity(DECISIONS);
-    for _ in 0..DECISIONS {
-        let demand = (0..servers * servers).map(|_| (1e8 * draw().powi(4)) as u64).collect();
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut times = Vec::with_capacity(decisions);
+    for _ in 0..decisions {
+        let demand = demand(kind, servers, &mut random);
         let upcoming = [Upcoming::known(demand, Duration(5_000_000))];
         let started = Instant::now();
-        let decision = decider.decide(&held, &upcoming);
+        let decision = counted(&mut decider, &held, &upcoming);
         times.push(started.elapsed().as_secs_f64());
         held = decision.held;
     }

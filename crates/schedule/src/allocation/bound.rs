@@ -7,7 +7,7 @@
 
 use super::problem::Problem;
 use super::request::Request;
-use super::routing::split_time;
+use super::routing::{each, split_time};
 
 /// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
 /// ports of that server.
@@ -67,16 +67,21 @@ impl Line {
         if eps == 0.0 {
             return at_least.max(shared_out(bytes, ports, problem.circuit));
         }
-        let mut time = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
+        let mut time = self.chosen_time(problem, bytes, eps, at_least);
         while time.is_finite() {
             self.choose(problem, bytes, ports, time);
-            let next = split_time(bytes, &self.counts, problem.circuit, eps, at_least);
+            let next = self.chosen_time(problem, bytes, eps, at_least);
             if next >= time {
                 break;
             }
             time = next;
         }
         time
+    }
+
+    /// The time that the line needs with the circuits chosen last.
+    fn chosen_time(&self, problem: &Problem, bytes: &[f64], eps: f64, at_least: f64) -> f64 {
+        split_time(&each(bytes, &self.counts, problem.circuit), (0.0, eps), at_least)
     }
 
     /// Sets the circuits that carry most by this time; returns how many bytes that is.

@@ -47,16 +47,18 @@ pub(super) fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
         if circuits.is_full() {
             return circuits;
         }
-        if circuits.has_room(pair.a, pair.b) {
-            circuits.add(pair.a, pair.b);
+        let (a, b) = pair.ends();
+        if circuits.has_room(a, b) {
+            circuits.add(a, b);
             first.waiting.push(pair);
         }
     }
     queues.push(first);
     while !circuits.is_full() {
         let Some((held, pair)) = neediest(&mut queues) else { break };
-        if circuits.has_room(pair.a, pair.b) {
-            circuits.add(pair.a, pair.b);
+        let (a, b) = pair.ends();
+        if circuits.has_room(a, b) {
+            circuits.add(a, b);
             if held + 1 == queues.len() {
                 queues.push(Queue::default());
             }
@@ -73,16 +75,28 @@ struct Pair {
     bytes: f64,
     /// Circuits that the pair holds now.
     held: u16,
-    a: usize,
-    b: usize,
+    a: u16,
+    b: u16,
 }
 
 impl Pair {
     /// Larger is first: need, circuits held now, lower indices.
-    fn key(&self, circuits: usize) -> (u64, u16, std::cmp::Reverse<(usize, usize)>) {
+    fn key(&self, circuits: usize) -> u128 {
         let need = self.bytes / circuits as f64;
+        let ends = !((u32::from(self.a) << 16) | u32::from(self.b));
         // The bits of positive numbers sort like these.
-        (need.to_bits(), self.held, std::cmp::Reverse((self.a, self.b)))
+        u128::from(need.to_bits()) << 48 | u128::from(self.held) << 32 | u128::from(ends)
+    }
+
+    /// The pair of a key with one circuit.
+    fn of_key(key: u128) -> Self {
+        let ends = !(key as u32);
+        let [held, a, b] = [(key >> 32) as u16, (ends >> 16) as u16, ends as u16];
+        Self { bytes: f64::from_bits((key >> 48) as u64), held, a, b }
+    }
+
+    fn ends(&self) -> (usize, usize) {
+        (usize::from(self.a), usize::from(self.b))
     }
 }
 
@@ -105,16 +119,16 @@ fn neediest(queues: &mut [Queue]) -> Option<(usize, Pair)> {
 fn by_need(problem: &Problem, previous: Option<&[u16]>) -> Vec<Pair> {
     let n = problem.n;
     let ports = problem.request.ports;
-    let mut pairs = Vec::with_capacity(n * n / 2);
+    let mut keys = Vec::with_capacity(n * n / 2);
     for a in (0..n).filter(|&a| ports[a] > 0) {
         for b in a + 1..n {
             let bytes = problem.larger(a, b);
             if bytes > 0.0 && ports[b] > 0 && problem.may_join(a, b) {
                 let held = previous.map_or(0, |count| count[a * n + b]);
-                pairs.push(Pair { bytes, held, a, b });
+                keys.push(Pair { bytes, held, a: a as u16, b: b as u16 }.key(1));
             }
         }
     }
-    pairs.sort_unstable_by_key(|pair| std::cmp::Reverse(pair.key(1)));
-    pairs
+    keys.sort_unstable();
+    keys.into_iter().rev().map(Pair::of_key).collect()
 }

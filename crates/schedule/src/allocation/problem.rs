@@ -21,7 +21,8 @@ pub(super) struct Problem<'a> {
     pub circuit: f64,
     /// Bytes per second of each server on the EPS.
     pub eps: Vec<f64>,
-    /// The bounds, once they were needed.
+    /// Bytes that each server sends and receives, and the bounds, once they were needed.
+    sums: OnceCell<Vec<[f64; 2]>>,
     port_bound: OnceCell<f64>,
     pub(super) line_bound: OnceCell<f64>,
 }
@@ -43,8 +44,17 @@ impl<'a> Problem<'a> {
         }
         let circuit = request.circuit_rate.0 as f64 / 8.0;
         let eps = (0..n).map(|server| request.eps_rates.of(server).0 as f64 / 8.0).collect();
-        let (port_bound, line_bound) = (OnceCell::new(), OnceCell::new());
-        Self { request: *request, n, tx, rx, circuit, eps, port_bound, line_bound }
+        Self {
+            request: *request,
+            n,
+            tx,
+            rx,
+            circuit,
+            eps,
+            sums: OnceCell::new(),
+            port_bound: OnceCell::new(),
+            line_bound: OnceCell::new(),
+        }
     }
 
     /// Whether this pair may have circuits.
@@ -62,6 +72,15 @@ impl<'a> Problem<'a> {
     pub(super) fn sum(&self, a: usize, b: usize) -> f64 {
         let cell = a * self.n + b;
         self.tx[cell] + self.rx[cell]
+    }
+
+    /// Bytes that each server sends, and receives.
+    pub(super) fn sums(&self) -> &[[f64; 2]] {
+        self.sums.get_or_init(|| {
+            let row = |server: usize| server * self.n..(server + 1) * self.n;
+            let sum = |bytes: &[f64], server: usize| bytes[row(server)].iter().sum();
+            (0..self.n).map(|server| [sum(&self.tx, server), sum(&self.rx, server)]).collect()
+        })
     }
 
     /// See [`super::port_bound`].

@@ -57,51 +57,88 @@ pub(super) fn finish_at(
     Allocation { circuits, eps_bytes, makespan, chosen }
 }
 
+/// Pairs of a line up to which all are looked at alike.
+const FEW: usize = 16;
+
+/// Bytes whose sums are exact in `f64`.
+const EXACT: f64 = (1_u64 << 53) as f64;
+
 /// Seconds until the last byte, at line rate.
+///
+/// In a large region few pairs of a line have circuits, and all others matter by their sum only.
 pub(super) fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
+    let (n, circuit) = (problem.n, problem.circuit);
     let mut time = 0.0;
-    for server in 0..problem.n {
-        let line = server * problem.n..(server + 1) * problem.n;
-        let counts = &circuits[line.clone()];
-        for bytes in [&problem.tx[line.clone()], &problem.rx[line.clone()]] {
-            time = line_time(problem, server, bytes, counts, time);
+    let mut joined: Vec<(usize, f64)> = Vec::with_capacity(if n > FEW { n } else { 0 });
+    for (server, &eps) in problem.eps.iter().enumerate() {
+        let cells = server * n..(server + 1) * n;
+        let counts = &circuits[cells.clone()];
+        let lines = [&problem.tx[cells.clone()], &problem.rx[cells]];
+        if n <= FEW {
+            for bytes in lines {
+                time = line_time(problem, each(bytes, counts, circuit), (0.0, eps), time);
+            }
+            continue;
+        }
+        joined.clear();
+        for (peer, &count) in counts.iter().enumerate() {
+            if count > 0 {
+                joined.push((peer, f64::from(count) * circuit));
+            }
+        }
+        for (bytes, &sum) in lines.into_iter().zip(&problem.sums()[server]) {
+            let rest = if sum <= EXACT {
+                sum - joined.iter().map(|&(peer, _)| bytes[peer]).sum::<f64>()
+            } else {
+                let others = bytes.iter().zip(counts).filter(|pair| *pair.1 == 0);
+                others.map(|pair| pair.0).sum()
+            };
+            let pairs = joined.iter().map(|&(peer, rate)| (bytes[peer], rate));
+            time = line_time(problem, pairs, (rest, eps), time);
         }
     }
     time
 }
 
-/// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
-pub(super) fn line_time(
-    problem: &Problem,
-    server: usize,
-    bytes: &[f64],
-    counts: &[u16],
-    at_least: f64,
-) -> f64 {
-    let eps = problem.eps[server];
-    if problem.request.split {
-        split_time(bytes, counts, problem.circuit, eps, at_least)
-    } else {
-        whole_time(bytes, counts, problem.circuit, eps, at_least)
-    }
-}
-
-/// Least T >= `at_least` with `sum_j max(0, bytes_j - counts_j circuit T) <= eps T`.
-///
-/// The difference of the two sides is convex and falls with T, so Newton's method from the left
-/// never overshoots, and it ends because each step drops a pair from the sum.
-pub(super) fn split_time(
+/// Bytes of each pair of a line, and the rate of its circuits.
+pub(super) fn each(
     bytes: &[f64],
     counts: &[u16],
     circuit: f64,
-    eps: f64,
+) -> impl Iterator<Item = (f64, f64)> + Clone {
+    bytes.iter().zip(counts).map(move |(&bytes, &count)| (bytes, f64::from(count) * circuit))
+}
+
+/// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
+/// The EPS carries `rest` bytes alongside the pairs.
+#[inline]
+fn line_time(
+    problem: &Problem,
+    pairs: impl Iterator<Item = (f64, f64)> + Clone,
+    (rest, eps): (f64, f64),
+    at_least: f64,
+) -> f64 {
+    if problem.request.split {
+        split_time(&pairs, (rest, eps), at_least)
+    } else {
+        whole_time(pairs, (rest, eps), at_least)
+    }
+}
+
+/// Least T >= `at_least` with `rest + sum_j max(0, bytes_j - rate_j T) <= eps T`.
+///
+/// The difference of the two sides is convex and falls with T, so Newton's method from the left
+/// never overshoots, and it ends because each step drops a pair from the sum.
+#[inline]
+pub(super) fn split_time(
+    pairs: &(impl Iterator<Item = (f64, f64)> + Clone),
+    (rest, eps): (f64, f64),
     at_least: f64,
 ) -> f64 {
     let mut time = at_least;
     loop {
-        let (mut excess, mut rate) = (0.0, eps);
-        for (&size, &count) in bytes.iter().zip(counts) {
-            let own_rate = f64::from(count) * circuit;
+        let (mut excess, mut rate) = (rest, eps);
+        for (size, own_rate) in pairs.clone() {
             if size > own_rate * time {
                 excess += size;
                 rate += own_rate;
@@ -123,11 +160,16 @@ pub(super) fn split_time(
 }
 
 /// The time of the slowest circuit and of the EPS when each pair uses one of them only.
-fn whole_time(bytes: &[f64], counts: &[u16], circuit: f64, eps: f64, at_least: f64) -> f64 {
-    let (mut time, mut rest) = (at_least, 0.0);
-    for (&size, &count) in bytes.iter().zip(counts) {
-        if count > 0 {
-            time = time.max(size / (f64::from(count) * circuit));
+#[inline]
+fn whole_time(
+    pairs: impl Iterator<Item = (f64, f64)>,
+    (mut rest, eps): (f64, f64),
+    at_least: f64,
+) -> f64 {
+    let mut time = at_least;
+    for (size, rate) in pairs {
+        if rate > 0.0 {
+            time = time.max(size / rate);
         } else {
             rest += size;
         }

@@ -9,6 +9,8 @@
 //! gives up a circuit for it, and the two servers at the far ends of these are joined if they may.
 //! The search is not exact: for budgets per server the problem is believed to be NP-hard.
 
+use std::ops::Range;
+
 use super::problem::{Circuits, Problem, ROUNDING};
 
 /// How much more a byte of excess counts each time that no move helps.
@@ -31,6 +33,7 @@ pub(super) struct Search<'p, 'r> {
     /// Servers that each server has circuits to, and the effect of one circuit less.
     joined: Vec<Vec<(u16, Change)>>,
     wishes: Vec<(f64, usize)>,
+    given_up: Vec<GivenUp>,
     sides: [Vec<Side>; 2],
 }
 
@@ -106,6 +109,17 @@ struct Side {
     far: Option<(usize, Change)>,
 }
 
+/// A circuit that may be given up.
+#[derive(Clone, Copy)]
+struct GivenUp {
+    /// The server at its far end, and what giving it up changes, seen from the near one.
+    far: usize,
+    less: Change,
+    /// What that costs the far end, and what its excess counts for.
+    suffers: f64,
+    excess: f64,
+}
+
 #[derive(Clone, Copy)]
 struct Move {
     ends: [usize; 2],
@@ -130,6 +144,7 @@ impl<'p, 'r> Search<'p, 'r> {
         };
         let loads: Vec<Load> = problem.eps.iter().map(idle).collect();
         let slack = loads.iter().map(|load| load.budget).fold(carry, f64::max) * ROUNDING;
+        let max_peers = problem.request.ports.iter().max().map_or(0, |&max| n.min(max as usize));
         let mut search = Self {
             problem,
             circuits,
@@ -138,26 +153,42 @@ impl<'p, 'r> Search<'p, 'r> {
             loads,
             joined: vec![Vec::new(); n],
             wishes: Vec::with_capacity(n),
-            sides: [Vec::new(), Vec::new()],
+            given_up: Vec::with_capacity(max_peers),
+            sides: [Vec::with_capacity(max_peers), Vec::with_capacity(max_peers)],
         };
-        for a in 0..n {
-            for b in 0..n {
-                let bytes = problem.tx[a * n + b];
-                if bytes > 0.0 {
-                    let (spill, unsplit) = search.beyond(bytes, search.circuits.of(a, b));
-                    search.loads[a].tx += spill;
-                    search.loads[b].rx += spill;
-                    search.loads[a].unsplit += unsplit;
-                    search.loads[b].unsplit += unsplit;
-                }
-            }
-            search.joined[a].reserve(problem.request.ports[a].min(n as u32) as usize);
-            search.list_joined(a);
-        }
-        for load in &mut search.loads {
-            load.add(Change::default());
+        for server in 0..n {
+            search.load(server);
+            search.joined[server].reserve(problem.request.ports[server].min(n as u32) as usize);
+            search.list_joined(server);
         }
         search
+    }
+
+    /// Sums up what a server sends and receives.
+    fn load(&mut self, server: usize) {
+        let row = server * self.problem.n..(server + 1) * self.problem.n;
+        let counts = &self.circuits.count[row.clone()];
+        let (tx, rx) = (&self.problem.tx[row.clone()], &self.problem.rx[row]);
+        let mut load = self.loads[server];
+        for ((&count, &out), &back) in counts.iter().zip(tx).zip(rx) {
+            if count == 0 {
+                load.tx += out;
+                load.rx += back;
+            } else {
+                load.tx += self.beyond(out, count).0;
+                load.rx += self.beyond(back, count).0;
+            }
+        }
+        if !self.problem.request.split {
+            let n = self.problem.n;
+            let back = |peers: Range<usize>| peers.map(|peer| (rx[peer], counts[peer]));
+            let out = tx.iter().copied().zip(counts.iter().copied());
+            let pairs = back(0..server).chain(out).chain(back(server..n));
+            let joined = pairs.filter(|&(_, count)| count > 0);
+            load.unsplit = joined.map(|(bytes, count)| self.beyond(bytes, count).1).sum();
+        }
+        load.add(Change::default());
+        self.loads[server] = load;
     }
 
     /// Moves circuits until everything ends in time, or no move helps; says whether it does.
@@ -249,14 +280,22 @@ impl<'p, 'r> Search<'p, 'r> {
     /// The effect of one circuit more, or less.
     #[inline]
     fn change(&self, a: usize, b: usize, more: bool) -> Change {
-        let old = self.circuits.of(a, b);
-        let new = if more { old + 1 } else { old - 1 };
         let cell = a * self.problem.n + b;
-        let [out, back] = [self.problem.tx[cell], self.problem.rx[cell]].map(|bytes| {
-            let (old, new) = (self.beyond(bytes, old), self.beyond(bytes, new));
-            (new.0 - old.0, new.1 - old.1)
-        });
-        Change { out: out.0, back: back.0, unsplit: out.1 + back.1 }
+        let (old, bytes) =
+            (self.circuits.count[cell], [self.problem.tx[cell], self.problem.rx[cell]]);
+        self.change_of(bytes, old, if more { old + 1 } else { old - 1 })
+    }
+
+    /// The effect of another number of circuits on a pair with these bytes, out and back.
+    #[inline]
+    fn change_of(&self, [out, back]: [f64; 2], old: u16, new: u16) -> Change {
+        let (old_out, new_out) = (self.beyond(out, old), self.beyond(out, new));
+        let (old_back, new_back) = (self.beyond(back, old), self.beyond(back, new));
+        Change {
+            out: new_out.0 - old_out.0,
+            back: new_back.0 - old_back.0,
+            unsplit: (new_out.1 - old_out.1) + (new_back.1 - old_back.1),
+        }
     }
 
     /// Change of a server's bytes over budget when these are added to its lines.
@@ -279,47 +318,72 @@ impl<'p, 'r> Search<'p, 'r> {
     fn best_move(&mut self, server: usize) -> Option<Move> {
         let mut wishes = std::mem::take(&mut self.wishes);
         let mut sides = std::mem::take(&mut self.sides);
-        wishes.clear();
-        for peer in 0..self.problem.n {
-            let carried = f64::from(self.circuits.of(server, peer)) * self.carry;
-            let wants = self.problem.larger(server, peer) > carried;
-            if wants && self.problem.may_join(server, peer) && self.problem.request.ports[peer] > 0
-            {
-                let more = self.change(server, peer, true);
-                let alone = self.cost(server, more.out, more.back)
-                    + self.cost(peer, more.back, more.out)
-                    + self.both(server, peer) * more.unsplit;
-                if alone < -self.slack {
-                    wishes.push((alone, peer));
-                }
+        self.list_wishes(server, &mut wishes);
+        wishes.sort_unstable_by(|x, y| falling(y, x));
+        let mut given_up = std::mem::take(&mut self.given_up);
+        given_up.clear();
+        if self.circuits.free[server] == 0 {
+            for circuit in &self.joined[server] {
+                given_up.push(self.give_up(circuit));
             }
         }
-        wishes.sort_unstable_by(|x, y| falling(y, x));
         let mut best = (-self.slack, None);
         for &(alone, peer) in &wishes {
             if alone >= best.0 {
                 break;
             }
-            self.try_peer(server, peer, &mut sides, &mut best);
+            self.try_peer((server, peer), &given_up, &mut sides, &mut best);
         }
+        self.given_up = given_up;
         self.wishes = wishes;
         self.sides = sides;
         best.1
+    }
+
+    /// Peers of a server, and what a circuit to each would gain if nothing had to be given up.
+    fn list_wishes(&self, server: usize, wishes: &mut Vec<(f64, usize)>) {
+        wishes.clear();
+        let row = server * self.problem.n..(server + 1) * self.problem.n;
+        let bytes = self.problem.tx[row.clone()].iter().zip(&self.problem.rx[row.clone()]);
+        let peers = self.circuits.count[row].iter().zip(bytes).zip(&self.loads);
+        let own = &self.loads[server];
+        for (peer, ((&count, (&out, &back)), load)) in peers.enumerate() {
+            let wants = out.max(back) > f64::from(count) * self.carry;
+            if wants && self.problem.may_join(server, peer) && self.problem.request.ports[peer] > 0
+            {
+                let more = self.change_of([out, back], count, count + 1);
+                let alone = own.cost(more.out, more.back)
+                    + load.cost(more.back, more.out)
+                    + (own.weight + load.weight) * more.unsplit;
+                if alone < -self.slack {
+                    wishes.push((alone, peer));
+                }
+            }
+        }
+    }
+
+    /// What giving up a circuit does to the server at its far end.
+    #[inline]
+    fn give_up(&self, &(far, less): &(u16, Change)) -> GivenUp {
+        let load = &self.loads[usize::from(far)];
+        let suffers = load.cost(less.back, less.out) + load.weight * less.unsplit;
+        GivenUp { far: usize::from(far), less, suffers, excess: load.excess() * load.weight }
     }
 
     /// All ways to join these two. What one end gives up matters to the other only if both give
     /// up a circuit to the same server, or if the far ends are joined.
     fn try_peer(
         &self,
-        a: usize,
-        b: usize,
+        (a, b): (usize, usize),
+        given_up: &[GivenUp],
         sides: &mut [Vec<Side>; 2],
         best: &mut (f64, Option<Move>),
     ) {
         let more = self.change(a, b, true);
         let [from_a, from_b] = sides;
-        self.list_sides(a, b, more, from_a);
-        self.list_sides(b, a, more.reversed(), from_b);
+        self.list_sides((a, b), more, given_up.iter().copied(), from_a);
+        let given_up = self.joined[b].iter().map(|circuit| self.give_up(circuit));
+        self.list_sides((b, a), more.reversed(), given_up, from_b);
         let unsplit = self.both(a, b) * more.unsplit;
         let min_b = from_b.iter().map(|side| side.min_cost).fold(f64::INFINITY, f64::min);
         for side_a in from_a.iter() {
@@ -348,7 +412,14 @@ impl<'p, 'r> Search<'p, 'r> {
     }
 
     /// What `server` can do to get a port for a circuit to `peer`.
-    fn list_sides(&self, server: usize, peer: usize, more: Change, sides: &mut Vec<Side>) {
+    #[inline]
+    fn list_sides(
+        &self,
+        (server, peer): (usize, usize),
+        more: Change,
+        given_up: impl Iterator<Item = GivenUp>,
+        sides: &mut Vec<Side>,
+    ) {
         sides.clear();
         if self.circuits.free[server] > 0 {
             let own = self.cost(server, more.out, more.back);
@@ -356,16 +427,13 @@ impl<'p, 'r> Search<'p, 'r> {
             return;
         }
         let own_load = &self.loads[server];
-        for &(far, less) in &self.joined[server] {
-            let far = usize::from(far);
-            if far != peer {
-                let far_load = &self.loads[far];
+        for other in given_up {
+            if other.far != peer {
+                let less = other.less;
                 let own = own_load.cost(more.out + less.out, more.back + less.back)
                     + own_load.weight * less.unsplit;
-                let suffers = far_load.cost(less.back, less.out) + far_load.weight * less.unsplit;
-                let min_cost = own - far_load.excess() * far_load.weight;
-                let far = Some((far, less.reversed()));
-                sides.push(Side { cost: own + suffers, min_cost, far });
+                let far = Some((other.far, less.reversed()));
+                sides.push(Side { cost: own + other.suffers, min_cost: own - other.excess, far });
             }
         }
     }
@@ -428,11 +496,12 @@ impl<'p, 'r> Search<'p, 'r> {
     }
 
     fn list_joined(&mut self, server: usize) {
-        let n = self.problem.n;
+        let row = server * self.problem.n..(server + 1) * self.problem.n;
+        let counts = &self.circuits.count[row];
         let mut joined = std::mem::take(&mut self.joined[server]);
         joined.clear();
-        for peer in 0..n {
-            if self.circuits.of(server, peer) > 0 {
+        for (peer, &count) in counts.iter().enumerate() {
+            if count > 0 {
                 joined.push((peer as u16, self.change(server, peer, false)));
             }
         }
