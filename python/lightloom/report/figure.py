@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 from rich.console import Console
 
@@ -18,10 +19,15 @@ from lightloom.packets import PacketRun
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
 from lightloom.report.plots import Point, pareto
+from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_packets import distribution
+from lightloom.report.plots_schedule import MAX_SOURCES, gantt
 from lightloom.report.plots_svg import fabric_styles
+from lightloom.schedule import PermutationSchedule
 from lightloom.study.compare.results import Comparison
+from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.units import show_time
 
 #: width of tables in a notebook, characters
 _WIDTH = 110
@@ -124,3 +130,18 @@ def packets_figure(run: PacketRun) -> Figure:
     if not len(done):
         raise ValueError("there is nothing to draw: no flow has finished")
     return Figure("Completion times of flows", str(distribution(done, "completion time")), 370)
+
+
+def circuits_figure(circuits: npt.NDArray[Any], title: str) -> Figure:
+    """Circuits between servers as a matrix."""
+    names = [str(index) for index in range(len(circuits))]
+    drawn = matrix_drawing(circuits, names, lambda count: f"{count:g} circuits", title, "circuits")
+    return Figure(title, str(drawn), 480)
+
+
+def permutations_figure(found: PermutationSchedule, demand: npt.NDArray[np.uint64]) -> Figure:
+    """A schedule of permutations: to whom each of the busiest rows sends when."""
+    rows = busiest(demand, MAX_SOURCES)
+    drawn = gantt(port_times(found, demand, rows), rows)
+    title = f"Schedule by {found.chosen}: {show_time(found.length_s)}"
+    return Figure(title, str(drawn.drawing(title)), round(drawn.height) + 60)

@@ -11,7 +11,7 @@ import dataclasses
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,11 @@ from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix,
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
 from lightloom.schedule.requests import CircuitRequest
+from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.units import show_bytes, show_time
+
+if TYPE_CHECKING:
+    from lightloom.report.figure import Figure
 
 _MAX_PORTS = 65_535
 _MAX_SERVERS = 4_096
@@ -30,8 +35,8 @@ _MAX_SERVERS = 4_096
 _STICKY_S = 1.0
 
 
-@dataclass(frozen=True)
-class Allocation:
+@dataclass(frozen=True, eq=False)
+class Allocation(Result):
     """Circuits, and how the demand is divided between them and the EPS.
 
     Attributes
@@ -78,9 +83,30 @@ class Allocation:
         """Makespan over the port bound; 1 is optimal (and 1 if there is nothing to send)."""
         return self.makespan_s / self.port_bound_s if self.port_bound_s > 0 else 1.0
 
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: a summary, and the circuits."""
+        return [
+            summary(
+                "Allocation",
+                allocator=self.chosen,
+                circuits=f"{self.circuit_count:,}",
+                makespan=show_time(self.makespan_s),
+                over_port_bound=f"{self.over_bound:.3f}",
+                no_circuits_beat=show_time(self.bound_s),
+                over_the_EPS=show_bytes(float(self.eps_bytes.sum(dtype=np.float64))),
+            ),
+            matrix_table("Circuits between servers", self.circuits),
+        ]
 
-@dataclass(frozen=True)
-class Region:
+    def plot(self) -> Figure:
+        """Draw the circuits as a matrix."""
+        from lightloom.report.figure import circuits_figure
+
+        return circuits_figure(self.circuits, f"Circuits by {self.chosen}")
+
+
+@dataclass(frozen=True, eq=False)
+class Region(Comparable):
     """The ports of one region and how they may be used.
 
     Attributes

@@ -15,13 +15,14 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array, whole_list, whole_number
 from lightloom.schedule.requests import FabricPaths, FabricShape
+from lightloom.schedule.results import Result, ResultTable, summary
 
 _MAX_VERTICES = 1 << 26
 _MAX_PORTS = 1 << 20
 
 
-@dataclass(frozen=True)
-class FabricRoute:
+@dataclass(frozen=True, eq=False)
+class FabricRoute(Result):
     """The route of every circuit of a permutation, and the setting of every switch.
 
     A switch's setting names the output of each input, -1 if dark. Inputs and outputs are numbered
@@ -50,6 +51,18 @@ class FabricRoute:
     spine_switches: npt.NDArray[np.int32]
     core_switches: npt.NDArray[np.int32]
     shape: FabricShape
+
+    def tables(self) -> list[ResultTable]:
+        """Return the table that is printed."""
+        hosts = len(self.spine)
+        return [
+            summary(
+                "Permutation over a fabric",
+                hosts=f"{hosts:,}",
+                circuits_over_spines=f"{int((self.spine >= 0).sum()):,}",
+                circuits_over_cores=f"{int((self.core >= 0).sum()):,}",
+            )
+        ]
 
     def check(self, permutation: npt.ArrayLike) -> None:
         """Follow the light of every host through the switches.

@@ -19,7 +19,7 @@ from lightloom.schedule.requests import EpochOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EpochRun(Served):
     """Epochs in which each switch holds one matching; the end is when the last byte is sent.
 
@@ -34,6 +34,9 @@ class EpochRun(Served):
 
     matchings: npt.NDArray[np.int32]
     turned: int
+
+    def _more(self) -> dict[str, str]:
+        return {"epochs": f"{len(self.matchings):,}", "switches_set": f"{self.turned:,}"}
 
 
 def helios_epochs(

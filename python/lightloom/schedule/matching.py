@@ -15,12 +15,13 @@ from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.schedule.arrays import as_array
 from lightloom.schedule.requests import AssignmentClaim, MatchingClaim
+from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
 _MAX_WEIGHT = 2**60
 
 
-@dataclass(frozen=True)
-class BipartiteCertificate:
+@dataclass(frozen=True, eq=False)
+class BipartiteCertificate(Comparable):
     """Duals of rows and columns, none below 0.
 
     The dual of a row and that of a column add up to at least the weight of their cell, and all
@@ -31,8 +32,8 @@ class BipartiteCertificate:
     column_duals: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class GeneralCertificate:
+@dataclass(frozen=True, eq=False)
+class GeneralCertificate(Comparable):
     """Duals of vertices and of odd sets, none below 0 (Edmonds, 1965).
 
     ``doubled_duals`` of two vertices, plus twice the duals of the sets that hold both, add up to
@@ -51,8 +52,8 @@ class GeneralCertificate:
     blossoms: tuple[tuple[tuple[int, ...], int], ...]
 
 
-@dataclass(frozen=True)
-class Matching:
+@dataclass(frozen=True, eq=False)
+class Matching(Result):
     """Pairs, their weight, and the proof that there is no heavier matching.
 
     Attributes
@@ -66,6 +67,13 @@ class Matching:
     pairs: npt.NDArray[np.int32]
     weight: int
     certificate: BipartiteCertificate | GeneralCertificate
+
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: a summary, and the first pairs."""
+        rows = [tuple(map(str, pair)) for pair in self.pairs[:MAX_SHOWN].tolist()]
+        more = len(self.pairs) - len(rows)
+        pairs = ResultTable("Pairs", ("one", "other"), rows, f"{more:,} more." if more else "")
+        return [summary("Matching", pairs=f"{len(self.pairs):,}", weight=f"{self.weight:,}"), pairs]
 
     def check(self, weights: npt.ArrayLike) -> None:
         """Verify pairs, weight and proof against weights, independently of how they were found.

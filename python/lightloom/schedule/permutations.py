@@ -13,8 +13,9 @@ reconfiguration a new circuit costs its own two ports the delay and disturbs no 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,11 @@ from lightloom import _core
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
 from lightloom.schedule.named_sets import choices
-from lightloom.units import parse_quantity
+from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
+from lightloom.units import parse_quantity, show_time
+
+if TYPE_CHECKING:
+    from lightloom.report.figure import Figure
 
 #: every method but ``auto``, cheapest first
 PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if name != "auto")
@@ -35,8 +40,8 @@ _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
 
 
-@dataclass(frozen=True)
-class PermutationSchedule:
+@dataclass(frozen=True, eq=False)
+class PermutationSchedule(Result):
     """Matchings over time.
 
     Attributes
@@ -81,7 +86,7 @@ class PermutationSchedule:
     rate_bps: int
     partial: bool
     chosen: str
-    time_spent_s: float
+    time_spent_s: float = field(compare=False)
 
     @cached_property
     def _shown(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
@@ -131,6 +136,44 @@ class PermutationSchedule:
         assert shown is not None
         return len(shown)
 
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: a summary, and the first slots."""
+        shown = min(len(self.holds_bytes), MAX_SHOWN)
+        slots = zip(self.permutations[:shown].tolist(), self.holds_s[:shown].tolist(), strict=True)
+        rows = [
+            (str(slot), show_time(hold), " ".join("-" if to < 0 else str(to) for to in row))
+            for slot, (row, hold) in enumerate(slots)
+        ]
+        more = len(self.holds_bytes) - shown
+        return [
+            summary(
+                "Permutation schedule",
+                method=self.chosen,
+                configurations=f"{self.configurations:,}",
+                length=show_time(self.length_s),
+                over_lower_bound=f"{self.over_bound:.3f}",
+                delay=show_time(self.delay_bytes * 8 / self.rate_bps),
+            ),
+            ResultTable(
+                "Slots",
+                ("slot", "held", "column of each row"),
+                rows,
+                f"{more:,} more slots." if more else "",
+            ),
+        ]
+
+    def plot(self, demand: npt.ArrayLike) -> Figure:
+        """Draw to whom each row sends when, given the demand that is served.
+
+        Raises
+        ------
+        InputError
+            If the demand is of another shape.
+        """
+        from lightloom.report.figure import permutations_figure
+
+        return permutations_figure(self, self._demand(demand))
+
     def check(self, demand: npt.ArrayLike) -> None:
         """Verify the schedule against a demand, independently of how it was found.
 
@@ -142,15 +185,18 @@ class PermutationSchedule:
         InputError
             The first thing that is wrong.
         """
+        try:
+            _core.schedule_check_decomposition(self._demand(demand), self)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def _demand(self, demand: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         matrix = whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         if matrix.shape != self.shape:
             raise InputError(
                 f"demand: expected {self.shape[0]} x {self.shape[1]}, got shape {matrix.shape}"
             )
-        try:
-            _core.schedule_check_decomposition(matrix, self)
-        except ValueError as error:
-            raise InputError(str(error)) from None
+        return matrix
 
 
 def decompose(

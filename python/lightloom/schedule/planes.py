@@ -25,14 +25,15 @@ from lightloom.schedule.circuits import (
     whole_ports,
 )
 from lightloom.schedule.failures import Failures, working_nics
+from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 
 _MAX_PLANES = 4_096
 #: steps of the search that decide in well under a second up to 64 servers of 8 NICs
 EFFORT = 20_000
 
 
-@dataclass(frozen=True)
-class PlanePlan:
+@dataclass(frozen=True, eq=False)
+class PlanePlan(Result):
     """What became of circuits on planes.
 
     Attributes
@@ -56,6 +57,15 @@ class PlanePlan:
     reason: str
     working: npt.NDArray[np.bool_]
     duplex: bool
+
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: the verdict, and the first circuits."""
+        rows = [tuple(map(str, circuit)) for circuit in self.nics[:MAX_SHOWN].tolist()]
+        more = len(self.nics) - len(rows)
+        verdict = summary("Circuits on planes", verdict=self.verdict, reason=self.reason or "-")
+        headers = ("server", "NIC", "server", "NIC")
+        nics = ResultTable("NICs", headers, rows, f"{more:,} more circuits." if more else "")
+        return [verdict, nics] if rows else [verdict]
 
     def check(self, circuits: npt.ArrayLike) -> None:
         """Check, without trusting how they were found, that the NICs build these circuits.

@@ -10,7 +10,7 @@ duplex. Times are at line rate, flow is fluid; what relaying costs is charged as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,11 @@ from lightloom.schedule.named_sets import choices
 from lightloom.schedule.relay_cost import RelayCost
 from lightloom.schedule.relay_program import solve_program
 from lightloom.schedule.requests import RoutingRequest
+from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
+from lightloom.units import show_bytes, show_time
+
+if TYPE_CHECKING:
+    from lightloom.report.figure import Figure
 
 RelayMethod = Literal["fast", "lp"]
 
@@ -34,8 +39,8 @@ _MAX_EVALUATIONS = 2**31
 _REASONS = choices("relay verdict")
 
 
-@dataclass(frozen=True)
-class RelayLoads:
+@dataclass(frozen=True, eq=False)
+class RelayLoads(Comparable):
     """Bytes over everything that limits a routing, as a check of its paths finds them.
 
     Attributes
@@ -58,8 +63,8 @@ class RelayLoads:
     makespan_s: float
 
 
-@dataclass(frozen=True)
-class Relayed:
+@dataclass(frozen=True, eq=False)
+class Relayed(Result):
     """How the bytes of every pair are divided among its one-hop and two-hop paths.
 
     Attributes
@@ -98,6 +103,21 @@ class Relayed:
     pays: bool
     reason: str
     loads: RelayLoads
+
+    def tables(self) -> list[ResultTable]:
+        """Return the table that is printed."""
+        relayed = self.size_bytes[self.relay >= 0].sum(dtype=np.float64)
+        return [
+            summary(
+                "Relaying",
+                pays="yes" if self.pays else "no",
+                why=self.reason,
+                over_one_hop=show_time(self.one_hop_s),
+                with_relays=show_time(self.with_relays_s),
+                no_routing_beats=show_time(self.lower_bound_s),
+                relayed=show_bytes(float(relayed)),
+            )
+        ]
 
     @property
     def time_s(self) -> float:
@@ -160,8 +180,8 @@ def relay(
     return _relayed(request, found)
 
 
-@dataclass(frozen=True)
-class RelayedAllocation:
+@dataclass(frozen=True, eq=False)
+class RelayedAllocation(Result):
     """Circuits for a demand that may be relayed, and the routing over them.
 
     Attributes
@@ -189,6 +209,25 @@ class RelayedAllocation:
         """Makespan over the port bound; 1 is optimal (and 1 if there is nothing to send)."""
         bound_s = self.port_bound_s
         return self.routing.makespan_s / bound_s if bound_s > 0 else 1.0
+
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: a summary, the routing, and the circuits."""
+        return [
+            summary(
+                "Circuits for relaying",
+                origin=self.origin,
+                routings_evaluated=f"{self.evaluations:,}",
+                over_port_bound=f"{self.over_bound:.3f}",
+            ),
+            *self.routing.tables(),
+            matrix_table("Circuits between servers", self.circuits),
+        ]
+
+    def plot(self) -> Figure:
+        """Draw the circuits as a matrix."""
+        from lightloom.report.figure import circuits_figure
+
+        return circuits_figure(self.circuits, f"Circuits for relaying, from {self.origin}")
 
 
 def allocate_relayed(

@@ -18,9 +18,10 @@ from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
 from lightloom.schedule.requests import RotorOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
+from lightloom.units import show_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RotorSchedule(Served):
     """Slots of a round robin, each after a delay, and every byte that is sent in them.
 
@@ -48,6 +49,9 @@ class RotorSchedule(Served):
         """Bytes that took two hops."""
         first_hops = self.moves[:, 2] != self.moves[:, 4]
         return int(self.moves[first_hops, 5].sum())
+
+    def _more(self) -> dict[str, str]:
+        return {"slots": f"{len(self.turns):,}", "relayed": show_bytes(self.relayed_bytes)}
 
     def check(self, demand: npt.ArrayLike) -> None:
         """Follow every byte, independently of how the schedule was found.

@@ -13,6 +13,7 @@ from lightloom.errors import DemandError, FabricError, echo
 from lightloom.schedule.arrays import one_of, whole_list, whole_number
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.requests import TopologyRequest
+from lightloom.schedule.results import MAX_SHOWN, Comparable, Result, ResultTable, summary
 
 _MAX_SERVERS = 1_000_000
 
@@ -28,8 +29,8 @@ class Ring:
     edge_bytes: int
 
 
-@dataclass(frozen=True)
-class Topology:
+@dataclass(frozen=True, eq=False)
+class Topology(Result):
     """Fixed circuits and the routes over them.
 
     Attributes
@@ -61,9 +62,30 @@ class Topology:
         starts, stops = self.route_offsets[:-1], self.route_offsets[1:]
         return np.stack([self.route_servers[starts], self.route_servers[stops - 1]], axis=1)
 
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: a summary, and the first bundles."""
+        hops = self.hops
+        rows = [tuple(map(str, circuit)) for circuit in self.circuits[:MAX_SHOWN].tolist()]
+        more = len(self.circuits) - len(rows)
+        return [
+            summary(
+                "Topology",
+                circuits=f"{int(self.circuits[:, 2].sum(dtype=np.int64)):,}",
+                ring_cycles=f"{len(self.cycles):,}",
+                routes=f"{len(hops):,}",
+                longest_route=f"{int(hops.max(initial=0))} hops",
+            ),
+            ResultTable(
+                "Circuits",
+                ("server", "server", "parallel"),
+                rows,
+                f"{more:,} more pairs." if more else "",
+            ),
+        ]
 
-@dataclass(frozen=True)
-class Cycles:
+
+@dataclass(frozen=True, eq=False)
+class Cycles(Comparable):
     """Rings through servers, whose hops have separate circuits.
 
     Cycle ``c`` visits ``servers[offsets[c]:offsets[c + 1]]`` and returns to the first, over

@@ -20,15 +20,17 @@ from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.arrays import as_array, one_of, square_matrix, whole_number
 from lightloom.schedule.helios import EpochRun, epoch_arguments, epoch_run
 from lightloom.schedule.named_sets import choices
+from lightloom.schedule.results import Result, ResultTable, summary
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES
+from lightloom.units import show_bytes
 
 _MAX_NODES = 1024
 
 _READINGS = tuple(choices("reading"))
 
 
-@dataclass(frozen=True)
-class XnestPlan:
+@dataclass(frozen=True, eq=False)
+class XnestPlan(Result):
     """What the switches hold next, and which of them turn.
 
     Attributes
@@ -48,6 +50,18 @@ class XnestPlan:
     counts: tuple[int, ...]
     settings: tuple[tuple[int, int], ...]
     phases: tuple[tuple[int, ...], tuple[int, ...]]
+
+    def tables(self) -> list[ResultTable]:
+        """Return the tables that are printed: the sub-matrices, and what turns when."""
+        rows = [
+            (str(index), show_bytes(size), str(count))
+            for index, (size, count) in enumerate(zip(self.weights_bytes, self.counts, strict=True))
+        ]
+        first, second = (", ".join(map(str, phase)) or "-" for phase in self.phases)
+        return [
+            ResultTable("X-NEST+ plan", ("sub-matrix", "traffic", "switches"), rows),
+            summary("Switches that turn", first=first, second=second),
+        ]
 
 
 def xnest_sub_matrices(
