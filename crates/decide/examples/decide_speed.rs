@@ -1,9 +1,9 @@
 //! How long a decision takes: regions of 8, 32 and 64 servers, demand that never repeats.
 //!
-//! `cargo run --release -p lightloom-decide --example decide_speed [ALLOCATOR [DEMAND [DECISIONS]]]`
-//!
-//! Demand is *mixtral* (rows alike), *pair*, *sparse* or *uniform*. Under callgrind only `counted`
-//! is to be collected: `benches/RESULTS.md`.
+//! `cargo run --release -p lightloom-decide --example decide_speed`, followed by an allocator, a
+//! demand and a number of decisions if these are to be others. Demand is *mixtral* (rows alike),
+//! *pair*, *sparse* or *uniform*. Under callgrind only `counted` is to be collected:
+//! `benches/RESULTS.md`.
 
 use lightloom_decide::{Decider, Decision, Held, Region, Upcoming};
 use lightloom_model::{
@@ -35,7 +35,8 @@ fn main() {
             times.sort_by(f64::total_cmp);
             let at = |part: usize| 1e3 * times[times.len() * part / 100];
             println!(
-                "{servers} servers, {kind}, {allocator}, {when}: median {:.3} ms, 99 % within {:.3} ms",
+                "{servers} servers, {kind}, {allocator}, {when}: median {:.3} ms, \
+                 99 % within {:.3} ms",
                 at(50),
                 at(99)
             );

@@ -7,7 +7,7 @@
 
 use super::problem::Problem;
 use super::request::Request;
-use super::routing::{each, split_time};
+use super::routing::{Packets, each, split_time};
 
 /// Seconds that no circuits can beat: the largest sum of a row or column over the line rate of all
 /// ports of that server.
@@ -81,7 +81,11 @@ impl Line {
 
     /// The time that the line needs with the circuits chosen last.
     fn chosen_time(&self, problem: &Problem, bytes: &[f64], eps: f64, at_least: f64) -> f64 {
-        split_time(&each(bytes, &self.counts, problem.circuit), (0.0, eps), at_least)
+        split_time(
+            &each(bytes, &self.counts, problem.circuit),
+            Packets { rest: 0.0, rate: eps },
+            at_least,
+        )
     }
 
     /// Sets the circuits that carry most by this time; returns how many bytes that is.

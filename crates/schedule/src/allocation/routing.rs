@@ -76,7 +76,12 @@ pub(super) fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
         let lines = [&problem.tx[cells.clone()], &problem.rx[cells]];
         if n <= FEW {
             for bytes in lines {
-                time = line_time(problem, each(bytes, counts, circuit), (0.0, eps), time);
+                time = line_time(
+                    problem,
+                    each(bytes, counts, circuit),
+                    Packets { rest: 0.0, rate: eps },
+                    time,
+                );
             }
             continue;
         }
@@ -94,10 +99,17 @@ pub(super) fn makespan(problem: &Problem, circuits: &[u16]) -> f64 {
                 others.map(|pair| pair.0).sum()
             };
             let pairs = joined.iter().map(|&(peer, rate)| (bytes[peer], rate));
-            time = line_time(problem, pairs, (rest, eps), time);
+            time = line_time(problem, pairs, Packets { rest, rate: eps }, time);
         }
     }
     time
+}
+
+/// What a line has on the EPS whatever its circuits, and the rate of its server there.
+#[derive(Clone, Copy)]
+pub(super) struct Packets {
+    pub rest: f64,
+    pub rate: f64,
 }
 
 /// Bytes of each pair of a line, and the rate of its circuits.
@@ -110,18 +122,17 @@ pub(super) fn each(
 }
 
 /// The time that one line (the TX or RX side of one server) needs; `at_least` if that is more.
-/// The EPS carries `rest` bytes alongside the pairs.
 #[inline]
 fn line_time(
     problem: &Problem,
     pairs: impl Iterator<Item = (f64, f64)> + Clone,
-    (rest, eps): (f64, f64),
+    packets: Packets,
     at_least: f64,
 ) -> f64 {
     if problem.request.split {
-        split_time(&pairs, (rest, eps), at_least)
+        split_time(&pairs, packets, at_least)
     } else {
-        whole_time(pairs, (rest, eps), at_least)
+        whole_time(pairs, packets, at_least)
     }
 }
 
@@ -132,12 +143,12 @@ fn line_time(
 #[inline]
 pub(super) fn split_time(
     pairs: &(impl Iterator<Item = (f64, f64)> + Clone),
-    (rest, eps): (f64, f64),
+    packets: Packets,
     at_least: f64,
 ) -> f64 {
     let mut time = at_least;
     loop {
-        let (mut excess, mut rate) = (rest, eps);
+        let (mut excess, mut rate) = (packets.rest, packets.rate);
         for (size, own_rate) in pairs.clone() {
             if size > own_rate * time {
                 excess += size;
@@ -161,12 +172,8 @@ pub(super) fn split_time(
 
 /// The time of the slowest circuit and of the EPS when each pair uses one of them only.
 #[inline]
-fn whole_time(
-    pairs: impl Iterator<Item = (f64, f64)>,
-    (mut rest, eps): (f64, f64),
-    at_least: f64,
-) -> f64 {
-    let mut time = at_least;
+fn whole_time(pairs: impl Iterator<Item = (f64, f64)>, packets: Packets, at_least: f64) -> f64 {
+    let (mut time, mut rest) = (at_least, packets.rest);
     for (size, rate) in pairs {
         if rate > 0.0 {
             time = time.max(size / rate);
@@ -174,7 +181,7 @@ fn whole_time(
             rest += size;
         }
     }
-    if rest > 0.0 { time.max(rest / eps) } else { time }
+    if rest > 0.0 { time.max(rest / packets.rate) } else { time }
 }
 
 fn spill(problem: &Problem, circuits: &[u16], makespan: f64) -> Vec<u64> {

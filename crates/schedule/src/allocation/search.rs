@@ -332,7 +332,7 @@ impl<'p, 'r> Search<'p, 'r> {
             if alone >= best.0 {
                 break;
             }
-            self.try_peer((server, peer), &given_up, &mut sides, &mut best);
+            self.try_peer(server, peer, &given_up, &mut sides, &mut best);
         }
         self.given_up = given_up;
         self.wishes = wishes;
@@ -374,16 +374,17 @@ impl<'p, 'r> Search<'p, 'r> {
     /// up a circuit to the same server, or if the far ends are joined.
     fn try_peer(
         &self,
-        (a, b): (usize, usize),
+        a: usize,
+        b: usize,
         given_up: &[GivenUp],
         sides: &mut [Vec<Side>; 2],
         best: &mut (f64, Option<Move>),
     ) {
         let more = self.change(a, b, true);
         let [from_a, from_b] = sides;
-        self.list_sides((a, b), more, given_up.iter().copied(), from_a);
+        self.list_sides(a, b, more, given_up.iter().copied(), from_a);
         let given_up = self.joined[b].iter().map(|circuit| self.give_up(circuit));
-        self.list_sides((b, a), more.reversed(), given_up, from_b);
+        self.list_sides(b, a, more.reversed(), given_up, from_b);
         let unsplit = self.both(a, b) * more.unsplit;
         let min_b = from_b.iter().map(|side| side.min_cost).fold(f64::INFINITY, f64::min);
         for side_a in from_a.iter() {
@@ -415,7 +416,8 @@ impl<'p, 'r> Search<'p, 'r> {
     #[inline]
     fn list_sides(
         &self,
-        (server, peer): (usize, usize),
+        server: usize,
+        peer: usize,
         more: Change,
         given_up: impl Iterator<Item = GivenUp>,
         sides: &mut Vec<Side>,
