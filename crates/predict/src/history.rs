@@ -81,3 +81,43 @@ pub(crate) fn find_step(kept: &Steps, step: u64) -> Option<&[f64]> {
     let found = kept.iter().rev().find(|(known, _)| *known == step);
     found.map(|(_, loads)| loads.as_slice())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_a_layer_come_in_order() {
+        let mut history = LoadHistory::new(2).unwrap();
+        history.add(3, 1, &[1.0, 3.0]).unwrap();
+        for step in [3, 2] {
+            let Invalid(text) = history.add(step, 1, &[1.0, 1.0]).unwrap_err();
+            let start = "layer 1 was observed at step 3; expected a later step, got";
+            assert_eq!(text, format!("{start} {step}"));
+        }
+        assert!(history.check_open(4, 1).is_ok() && history.check_open(0, 0).is_ok());
+        assert!(history.check_open(MAX_STEP + 1, 0).is_err());
+        assert!(history.check_open(0, MAX_LAYER + 1).is_err());
+    }
+
+    #[test]
+    fn a_layer_may_lead_the_next_one_by_so_many_steps() {
+        let mut history = LoadHistory::new(1).unwrap();
+        for step in 0..=LEAD as u64 {
+            history.add(step, 0, &[1.0]).unwrap();
+        }
+        assert_eq!(history.before(0, 1), None);
+        assert_eq!(history.before(1, 1), Some([1.0].as_slice()));
+        assert_eq!(history.before(1, 0), None);
+    }
+
+    #[test]
+    fn the_best_guess_is_the_last_step_then_the_layer_before_then_uniform() {
+        let mut history = LoadHistory::new(2).unwrap();
+        assert_eq!(history.fall_back(0, 1), [0.5, 0.5]);
+        history.add(0, 0, &[1.0, 0.0]).unwrap();
+        assert_eq!(history.fall_back(0, 1), [1.0, 0.0]);
+        history.add(0, 1, &[0.0, 1.0]).unwrap();
+        assert_eq!(history.fall_back(1, 1), [0.0, 1.0]);
+    }
+}

@@ -197,3 +197,73 @@ impl LayerState {
         self.ready = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(errors: [f64; CANDIDATES]) -> LayerState {
+        LayerState { errors, ..LayerState::first(0, vec![0.5, 0.5]) }
+    }
+
+    #[test]
+    fn a_candidate_five_percent_worse_has_an_eth_of_the_weight() {
+        let weights = state([2.0, 2.1, 4.0, 4.0, 4.0, 4.0, 2.0]).weights();
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((weights[1] / weights[0] - (-1.0_f64).exp()).abs() < 1e-12);
+        assert!((weights[6] - weights[0]).abs() < 1e-15);
+        assert!(weights[2] / weights[0] < 1e-8);
+        assert!(
+            state([0.0; CANDIDATES]).weights().iter().all(|one| (one * 7.0 - 1.0).abs() < 1e-12)
+        );
+    }
+
+    #[test]
+    fn errors_are_distances_and_older_ones_count_less() {
+        let mut layer = state([1.0; CANDIDATES]);
+        layer.candidates = vec![vec![0.75, 0.25]; CANDIDATES];
+        layer.judge(&[0.5, 0.5]);
+        assert!(layer.errors.iter().all(|error| (error - 0.97 - 0.5).abs() < 1e-12));
+    }
+
+    /// Two layers whose loads swing together, with shares of nothing now and then.
+    fn swing(step: u64) -> [[f64; 3]; 2] {
+        let high = f64::from((step * 7 % 11) as u32) / 11.0;
+        [[high, 1.0 - high, 0.0], [1.0 - high, 0.0, high]]
+    }
+
+    fn after(steps: u64) -> Ridge {
+        let mut made = Ridge::new(3, 16).unwrap();
+        for step in 0..steps {
+            for (layer, loads) in swing(step).iter().enumerate() {
+                made.observe(step, layer as u32, loads).unwrap();
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn a_layer_that_follows_another_is_predicted_from_it() {
+        let mut made = after(60);
+        for step in 60..80 {
+            let [first, second] = swing(step);
+            made.observe(step, 0, &first).unwrap();
+            let found = made.predict(step, 1).unwrap();
+            assert!(found.iter().all(|&share| share >= 0.0));
+            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            // a mean of a layer that swings by a half is off by that
+            assert!(distance(&found, &second) < 0.1, "{found:?} {second:?}");
+            made.observe(step, 1, &second).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_observed_after_a_prediction_changes_the_next_one() {
+        let (mut early, mut late) = (after(20), after(20));
+        early.predict(30, 0).unwrap();
+        for made in [&mut early, &mut late] {
+            made.observe(25, 0, &[0.0, 0.0, 1.0]).unwrap();
+        }
+        assert_eq!(early.predict(30, 0), late.predict(30, 0));
+    }
+}

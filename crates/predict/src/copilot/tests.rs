@@ -129,3 +129,17 @@ fn too_many_experts_and_odd_windows_are_refused() {
         assert_eq!(text(4, window, Effort::QUICK), expected);
     }
 }
+
+#[test]
+fn two_pairs_are_enough_for_a_fit() {
+    let mut made = Copilot::new(2, 8, Effort::QUICK).unwrap();
+    let (left, right) = ([1.0, 0.0], [0.0, 1.0]);
+    for (step, (before, after)) in [(left, right), (right, left)].into_iter().enumerate() {
+        made.observe(step as u64, 0, &before).unwrap();
+        made.observe(step as u64, 1, &after).unwrap();
+    }
+    // P swaps; the last step would say the left one, and so does the first layer
+    made.observe(2, 0, &left).unwrap();
+    assert!(made.predict(2, 1).unwrap()[1] > 0.99);
+    assert!((made.predict(3, 0).unwrap()[0] - 1.0).abs() < 1e-12);
+}
