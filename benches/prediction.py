@@ -114,7 +114,7 @@ def main() -> None:
                 cells.append("-")
                 continue
             steps = STEPS.get(name, 2000)
-            slow = name in STEPS and experts >= SLOW[name]
+            slow = name in STEPS and experts >= SLOW.get(name, experts + 1)
             found = times_ms(name, experts, FEW if slow else steps)
             cells.append(f"{min(found):.3g} ({statistics.median(found):.3g})")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

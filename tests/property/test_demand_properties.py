@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lightloom.demand import (
     REGIMES,
-    Placement,
+    MemberPlacement,
     Shape,
     combine,
     expected_distinct,
@@ -113,8 +113,8 @@ def test_deduplication_keeps_the_sum_and_its_bounds(case, limited):
     if limited:
         groups = members
         top = min(members, -(-shape.top_k // (shape.experts // members)) + 1)
-    placement = Placement(members, per_member, num_groups=groups, top_groups=top)
-    once = Placement(members, per_member, True, groups, top)
+    placement = MemberPlacement(members, per_member, num_groups=groups, top_groups=top)
+    once = MemberPlacement(members, per_member, True, groups, top)
     index = {"group": 1, "layers": [2], "micro_batches": 2, "step": 3}
     plain = member_tokens(source, placement, **index).tokens.astype(np.int64)
     fewer = member_tokens(source, once, **index).tokens.astype(np.int64)

@@ -35,5 +35,5 @@ pub use break_even::{
 pub use decide::{Case, decide_all};
 pub use decider::Decider;
 pub use decision::{Change, Compared, Decision, Held, Requested, Upcoming, Why};
-pub use predictor::{DemandPredictor, Estimate, History, LastSeen, Prediction};
+pub use predictor::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand};
 pub use region::Region;

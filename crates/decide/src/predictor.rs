@@ -46,7 +46,7 @@ pub enum Estimate {
 
 /// What a predictor takes the demand to be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Prediction {
+pub struct PredictedDemand {
     /// To judge circuits by; `None` if too little was seen.
     pub judged: Option<Estimate>,
     /// To request circuits for; `None` if too little was seen.
@@ -62,7 +62,7 @@ pub trait DemandPredictor: Send {
     ///
     /// # Errors
     /// Why there are none: it ends the run.
-    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid>;
+    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid>;
 }
 
 /// The demand repeats: circuits are judged by the last one seen and requested for the last but one.
@@ -74,9 +74,9 @@ impl DemandPredictor for LastSeen {
         history.has(0)
     }
 
-    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
+    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
         let seen = |history: &dyn History, back| history.has(back).then_some(back);
-        let predict = |history: &&dyn History| Prediction {
+        let predict = |history: &&dyn History| PredictedDemand {
             judged: seen(*history, 0).map(Estimate::Seen),
             requested: seen(*history, 1).map(Estimate::Seen),
         };

@@ -6,7 +6,7 @@
 
 use crate::choice::PredictorChoice;
 use crate::predictor::LoadPredictor;
-use lightloom_decide::{DemandPredictor, Estimate, History, Prediction};
+use lightloom_decide::{DemandPredictor, Estimate, History, PredictedDemand};
 use lightloom_model::Invalid;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -93,7 +93,7 @@ impl GroupPredictors {
         Self { choice, groups: BTreeMap::new(), unseen: Unseen::default() }
     }
 
-    fn predict_one(&mut self, history: &dyn History) -> Result<Prediction, Invalid> {
+    fn predict_one(&mut self, history: &dyn History) -> Result<PredictedDemand, Invalid> {
         let Self { choice, groups, unseen } = self;
         let (group, layer) = (history.group(), history.layer());
         unseen.hand_over(history, |layer, index, tokens| {
@@ -108,7 +108,7 @@ impl GroupPredictors {
         let state = groups.get_mut(&group);
         let demand = state.map_or(Ok(None), |state| state.predict(layer, history.seen(layer)))?;
         let estimate = demand.map(Estimate::Demand);
-        Ok(Prediction { judged: estimate.clone(), requested: estimate })
+        Ok(PredictedDemand { judged: estimate.clone(), requested: estimate })
     }
 }
 
@@ -117,7 +117,7 @@ impl DemandPredictor for GroupPredictors {
         history.has(0)
     }
 
-    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
+    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
         histories.iter().map(|history| self.predict_one(*history)).collect()
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         GroupPredictors::new(PredictorChoice { name, window: 4 })
     }
 
-    fn demand(prediction: &Prediction) -> Option<Vec<u64>> {
+    fn demand(prediction: &PredictedDemand) -> Option<Vec<u64>> {
         assert_eq!(prediction.judged, prediction.requested);
         match &prediction.judged {
             Some(Estimate::Demand(demand)) => Some(demand.clone()),

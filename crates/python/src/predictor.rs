@@ -1,6 +1,6 @@
 //! The predictor of a run, built in or a Python function: `predictor` of `lightloom.simulate`.
 
-use lightloom_decide::{DemandPredictor, Estimate, History, Prediction};
+use lightloom_decide::{DemandPredictor, Estimate, History, PredictedDemand};
 use lightloom_model::Invalid;
 use lightloom_predict::{DEFAULT_WINDOW, GroupPredictors, PredictorChoice, Unseen};
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -105,7 +105,7 @@ impl DemandPredictor for PredictorFunction {
         history.has(0)
     }
 
-    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
+    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
         let found = Python::attach(|py| {
             py.check_signals()?;
             let request = |history: &&dyn History| {
@@ -126,7 +126,7 @@ impl DemandPredictor for PredictorFunction {
         // it is trusted: circuits are requested for the demand that they are judged by
         let prediction = |demand: Option<Vec<u64>>| {
             let estimate = demand.map(Estimate::Demand);
-            Prediction { judged: estimate.clone(), requested: estimate }
+            PredictedDemand { judged: estimate.clone(), requested: estimate }
         };
         if found.len() != histories.len() {
             let (given, wanted) = (found.len(), histories.len());

@@ -18,7 +18,7 @@ from lightloom.cli.outputs import Outputs
 from lightloom.cli.settings import split_setting
 from lightloom.demand import (
     DemandSource,
-    Placement,
+    MemberPlacement,
     RoutingLog,
     Shape,
     SkewStatistics,
@@ -190,7 +190,7 @@ def _parameters(texts: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def _placement(shape: Shape, request: DemandRequest) -> Placement | None:
+def _placement(shape: Shape, request: DemandRequest) -> MemberPlacement | None:
     top_groups, num_groups = _parse_node_limit(request.node_limit)
     if request.node_limit is not None and not request.deduplicate:
         raise DemandError("--node-limit needs --deduplicate; nothing else reads it")
@@ -208,7 +208,7 @@ def _placement(shape: Shape, request: DemandRequest) -> Placement | None:
     if shape.ranks % per_server:
         raise DemandError(f"{shape.ranks} EP ranks do not fill servers of {per_server} ranks")
     servers = shape.ranks // per_server
-    return Placement(servers, per_server, request.deduplicate, num_groups, top_groups)
+    return MemberPlacement(servers, per_server, request.deduplicate, num_groups, top_groups)
 
 
 def _parse_node_limit(text: str | None) -> tuple[int, int]:
@@ -224,7 +224,7 @@ def _picture(
     source: DemandSource,
     view: str,
     matrix: npt.NDArray[np.int64],
-    placement: Placement | None,
+    placement: MemberPlacement | None,
     index: dict[str, int],
 ) -> MatrixPicture:
     if placement is not None:

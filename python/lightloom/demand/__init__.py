@@ -13,8 +13,8 @@ from lightloom.lazy import exports
 
 if TYPE_CHECKING:
     from lightloom.demand.deduplicate import (
+        MemberPlacement,
         MemberTokens,
-        Placement,
         expected_distinct,
         member_tokens,
     )
@@ -46,9 +46,9 @@ __all__ = [
     "HeatMap",
     "LoadTrace",
     "LogLayout",
+    "MemberPlacement",
     "MemberTokens",
     "PerTokenSource",
-    "Placement",
     "RoutingLog",
     "Shape",
     "Skew",

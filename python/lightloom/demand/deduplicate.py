@@ -38,7 +38,7 @@ _PRECISION = 1e-4
 
 
 @dataclass(frozen=True)
-class Placement:
+class MemberPlacement:
     """How the ranks of an EP group sit on servers, and how their tokens are sent.
 
     ``members`` servers of ``ranks_per_member`` consecutive EP ranks. ``num_groups`` and
@@ -71,7 +71,7 @@ class MemberTokens:
 
 def member_tokens(
     source: DemandSource,
-    placement: Placement,
+    placement: MemberPlacement,
     *,
     group: int,
     layers: Sequence[int],

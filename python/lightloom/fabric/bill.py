@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lightloom.fabric.options import OptionalPositive, Options, Switch
+from lightloom.fabric.options import OptionalPositive, OptionModel, Switch
 
 #: every component that a bill may name
 COMPONENTS = (
@@ -30,7 +30,7 @@ COMPONENTS = (
 )
 
 
-class Counting(Options):
+class Counting(OptionModel):
     """How parts are counted.
 
     By default what is simulated is charged. The MixNet paper charges three tiers of packet
@@ -114,7 +114,7 @@ class Bill:
 
 
 @dataclass(frozen=True)
-class Links:
+class TreeLinks:
     """Links of a packet fabric, all at one rate.
 
     ``hosts`` join NICs to ToRs; ``fabric[t]`` join tier ``t + 1`` to the tier above it.
@@ -124,7 +124,7 @@ class Links:
     fabric: tuple[int, ...]
 
 
-def eps_lines(links: Links, rate_gbps: float, counting: Counting) -> list[Line]:
+def eps_lines(links: TreeLinks, rate_gbps: float, counting: Counting) -> list[Line]:
     """Parts of a packet fabric: a port per host link, two per link above, a transceiver per end.
 
     With three tiers at 1:1 that is 5 ports, 6 transceivers and 3 fibers per NIC. Copper (``dac``)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field
 
 from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect
-from lightloom.fabric.options import Count, Label, OptionalPositive, Options, Share
+from lightloom.fabric.options import Count, Label, OptionalPositive, OptionModel, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
@@ -26,7 +26,7 @@ AllToAllChoice = Annotated[str, OneOf(["best", *ALL_TO_ALL_STRATEGIES])]
 InterconnectChoice = Annotated[str, OneOf(INTERCONNECTS)]
 
 
-class FabricOptions(Options):
+class FabricOptions(OptionModel):
     """Options that all fabrics share.
 
     Those of servers and links replace what the cluster has, so that fabrics with different servers

@@ -73,7 +73,7 @@ Label = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f
 Count = Annotated[int, Field(gt=0, le=int(MAXIMUM), strict=True)]
 
 
-class Options(Strict):
+class OptionModel(Strict):
     """Strict, frozen options: no unknown keys, no silent conversions of names."""
 
     error_class: ClassVar[type[InputError]] = FabricError

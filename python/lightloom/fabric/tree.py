@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from lightloom.errors import FabricError
-from lightloom.fabric.bill import Bill, Counting, Links, eps_lines, merged, nic_lines
+from lightloom.fabric.bill import Bill, Counting, TreeLinks, eps_lines, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 
 
@@ -121,7 +121,7 @@ def _refuse_overflow(what: str, servers: int, uplinks: int, switch_ports: int) -
         )
 
 
-def tree_links(tree: Tree, servers: int, tiers: int | str) -> Links:
+def tree_links(tree: Tree, servers: int, tiers: int | str) -> TreeLinks:
     """Links that ``servers`` servers use; a ToR filled in part uses uplinks in proportion.
 
     ``tiers`` is the number of tiers charged, or ``"fit"`` for those that are simulated.
@@ -131,7 +131,7 @@ def tree_links(tree: Tree, servers: int, tiers: int | str) -> Links:
     uplinks = full_tors * tree.uplinks_per_tor + math.ceil(rest * per_server / tree.ratio)
     uplinks *= tree.rails
     charged = tree.tiers(servers) if isinstance(tiers, str) else tiers
-    return Links(servers * tree.nics, (uplinks,) * (charged - 1))
+    return TreeLinks(servers * tree.nics, (uplinks,) * (charged - 1))
 
 
 def packet_bill(what: str, cluster: Cluster, tree: Tree, counting: Counting) -> Bill:

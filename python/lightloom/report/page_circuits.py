@@ -34,7 +34,7 @@ MAX_DECISIONS, MAX_SERVERS = 4, 128
 
 
 @dataclass(frozen=True)
-class Decision:
+class ShownDecision:
     """One allocation: what for, how good, and a small drawing."""
 
     caption: str
@@ -52,7 +52,7 @@ class CircuitView:
     matrix: Markup | None
     chords: Markup
     caption: str
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[ShownDecision, ...] = ()
     following: str = ""
     nics: tuple[tuple[str, str], ...] = ()
 
@@ -109,7 +109,7 @@ def _regional(
         names = [str(server) for server in snapshot.servers]
         small = chord_drawing(_square(snapshot.circuits, len(names)), names,
                               "Circuits between servers", style.class_, 250)  # fmt: skip
-        decisions.append(Decision(_decision(snapshot), small))
+        decisions.append(ShownDecision(_decision(snapshot), small))
     return CircuitView(
         style=style,
         heading=f"Region of servers {labels[0]} to {labels[-1]}",

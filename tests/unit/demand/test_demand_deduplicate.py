@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from lightloom.demand import Placement, Shape, expected_distinct, fold, member_tokens, synthetic
+from lightloom.demand import (
+    MemberPlacement,
+    Shape,
+    expected_distinct,
+    fold,
+    member_tokens,
+    synthetic,
+)
 from lightloom.demand.deduplicate import check_groups, fold_distinct, mean_distinct
 from lightloom.errors import DemandError
 
@@ -162,8 +169,8 @@ def test_fold_distinct_moves_copies_to_the_destination():
 def test_member_tokens_marks_what_is_expected():
     source = synthetic("mixtral", ranks=8, experts=32, tokens_per_rank=500, top_k=4, seed=1)
     index = {"group": 0, "layers": [0, 1], "micro_batches": 2, "step": 0}
-    plain = member_tokens(source, Placement(4, 2), **index)
-    once = member_tokens(source, Placement(4, 2, deduplicate=True), **index)
+    plain = member_tokens(source, MemberPlacement(4, 2), **index)
+    once = member_tokens(source, MemberPlacement(4, 2, deduplicate=True), **index)
     assert (plain.expected, once.expected) == (False, True)
     assert not plain.exact
     assert plain.tokens.shape == (2, 2, 4, 4)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lightloom.demand import (
+    MemberPlacement,
     PerTokenSource,
-    Placement,
     Shape,
     expected_distinct,
     from_routing_log,
@@ -123,7 +123,7 @@ def test_tokens_are_counted_once_per_member(log_file):
     assert distinct[0, 0].tolist() == [[2, 1], [2, 2]]
     result = member_tokens(
         source,
-        Placement(2, 1, deduplicate=True),
+        MemberPlacement(2, 1, deduplicate=True),
         group=0,
         layers=[0],
         micro_batches=1,
@@ -133,7 +133,9 @@ def test_tokens_are_counted_once_per_member(log_file):
     assert result.tokens[0, 0].tolist() == [[1, 1], [2, 1]]
     assert result.exact
     assert not result.expected
-    plain = member_tokens(source, Placement(2, 1), group=0, layers=[0], micro_batches=1, step=0)
+    plain = member_tokens(
+        source, MemberPlacement(2, 1), group=0, layers=[0], micro_batches=1, step=0
+    )
     assert plain.tokens[0, 0].tolist() == [[0, 2], [3, 0]]
     assert plain.tokens.sum() == result.tokens.sum()
     assert (result.combine()[0, 0] == result.tokens[0, 0].T).all()
@@ -149,7 +151,7 @@ def test_node_limit_is_checked_token_by_token(log_file):
     with pytest.raises(DemandError, match="reaches 2 of 4 expert groups"):
         member_tokens(
             source,
-            Placement(2, 1, num_groups=4, top_groups=1),
+            MemberPlacement(2, 1, num_groups=4, top_groups=1),
             group=0,
             layers=[0],
             micro_batches=1,

@@ -17,7 +17,7 @@ use super::streams::Waiting;
 use crate::circuits::Circuits;
 use crate::demand::{estimated_demand, member_demand};
 use lightloom_decide::{
-    DemandPredictor, Estimate, History, LastSeen, Prediction, Requested, Upcoming,
+    DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Requested, Upcoming,
 };
 use lightloom_model::{
     Duration, FamilyId, FirstAllToAll, GroupId, Invalid, Payload, Reconfigure, Task, TaskIndex,
@@ -131,7 +131,7 @@ impl<'a> Horizon<'_, 'a> {
         &self,
         region: u32,
         groups: &[u32],
-        predictions: Vec<Prediction>,
+        predictions: Vec<PredictedDemand>,
     ) -> Vec<Upcoming> {
         let size = self.circuits.region(region).size();
         let mut predictions = predictions.into_iter();
@@ -205,9 +205,9 @@ impl<'a> Horizon<'_, 'a> {
         &self,
         group: u32,
         numbers: std::ops::Range<u32>,
-        predictions: &mut impl Iterator<Item = Prediction>,
+        predictions: &mut impl Iterator<Item = PredictedDemand>,
     ) -> Vec<Source> {
-        let mut unknown: Vec<(u32, Prediction)> = Vec::new();
+        let mut unknown: Vec<(u32, PredictedDemand)> = Vec::new();
         let source = |number: u32| {
             let task = self.task(group, number);
             let own = payload(task);
@@ -217,7 +217,7 @@ impl<'a> Horizon<'_, 'a> {
                 unknown.push((block, prediction));
             }
             let seen = unknown.iter().rev().find(|(other, _)| *other == block);
-            let Some((_, Prediction { judged, requested })) = seen else {
+            let Some((_, PredictedDemand { judged, requested })) = seen else {
                 return Source::Known(own);
             };
             let basis = |estimate: &Estimate| self.basis(group, task, estimate);
@@ -260,7 +260,7 @@ impl<'a> Horizon<'_, 'a> {
         &self,
         unknown: &[(u32, u16)],
         custom: Option<&mut (dyn DemandPredictor + 'a)>,
-    ) -> Result<Vec<Prediction>, Invalid> {
+    ) -> Result<Vec<PredictedDemand>, Invalid> {
         let seen: Vec<SeenFirsts<'_, '_>> =
             unknown.iter().map(|&(group, layer)| self.seen_firsts(group, layer)).collect();
         let histories: Vec<&dyn History> = seen.iter().map(|one| one as &dyn History).collect();
@@ -275,7 +275,7 @@ impl<'a> Horizon<'_, 'a> {
     /// Refuses predictions that cannot be used.
     fn check_predictions(
         &self,
-        found: &[Prediction],
+        found: &[PredictedDemand],
         histories: &[&dyn History],
     ) -> Result<(), Invalid> {
         if found.len() != histories.len() {

@@ -29,7 +29,7 @@ use crate::index::{GroupKey, Turn};
 use crate::links::LinkUse;
 use crate::network::NetworkPart;
 use crate::timeline::Snapshot;
-use lightloom_decide::{Decision, Prediction};
+use lightloom_decide::{Decision, PredictedDemand};
 use lightloom_model::{FamilyId, FirstAllToAll, GroupId, Reconfigure, Task, Time, WorkerId};
 
 /// The circuits, and when the all-to-alls that use them may begin.
@@ -321,7 +321,7 @@ impl<'a> Gating<'a> {
     }
 
     /// Predictions for the upcoming all-to-alls of these groups whose demand is not known.
-    fn predictions(&mut self, context: &Context<'a>, groups: &[u32]) -> Vec<Prediction> {
+    fn predictions(&mut self, context: &Context<'a>, groups: &[u32]) -> Vec<PredictedDemand> {
         let unknown = self.horizon(context).unknown(groups);
         if unknown.is_empty() {
             return Vec::new();
@@ -333,7 +333,7 @@ impl<'a> Gating<'a> {
         circuits.custom.plugins.predictor = custom;
         found.unwrap_or_else(|error| {
             circuits.custom.fail(error);
-            vec![Prediction::default(); unknown.len()]
+            vec![PredictedDemand::default(); unknown.len()]
         })
     }
 

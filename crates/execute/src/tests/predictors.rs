@@ -4,7 +4,7 @@ use super::{US, compute};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
-use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, Prediction, Requested};
+use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Requested};
 use lightloom_kernel::Silent;
 use lightloom_model::{FirstAllToAll, Invalid, Payload, Reconfigure, Task, TaskGraph, TaskKind};
 
@@ -49,7 +49,7 @@ fn run(predictor: &mut dyn DemandPredictor) -> Result<Outcome, String> {
 #[derive(Default)]
 struct Oracle {
     before: bool,
-    prediction: Prediction,
+    prediction: PredictedDemand,
     /// Histories of each call.
     calls: Vec<usize>,
 }
@@ -59,7 +59,7 @@ impl DemandPredictor for Oracle {
         self.before || history.has(0)
     }
 
-    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
+    fn predict(&mut self, histories: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
         self.calls.push(histories.len());
         if histories.iter().any(|history| history.layer() != 0 || history.group() != 0) {
             return Err(Invalid::new("another layer"));
@@ -73,7 +73,7 @@ fn the_last_one_seen_is_the_built_in_prediction() {
     let options = Options { record_decisions: true, ..Options::default() };
     let built_in = execute(&graph(), &network(), &options, &mut Silent).unwrap();
     assert_eq!(run(&mut LastSeen), Ok(built_in));
-    let seen = Prediction { judged: Some(Estimate::Seen(0)), requested: None };
+    let seen = PredictedDemand { judged: Some(Estimate::Seen(0)), requested: None };
     let mut other = Oracle { prediction: seen, ..Oracle::default() };
     let outcome = run(&mut other).unwrap();
     let nothing = |record: &crate::DecisionRecord| {
@@ -88,7 +88,7 @@ fn predicted_tokens_are_demand_and_its_transpose() {
     let mut tokens = vec![0_u64; 16];
     tokens[2] = 1_000;
     let both = Some(Estimate::Demand(tokens.clone()));
-    let prediction = Prediction { judged: both.clone(), requested: both };
+    let prediction = PredictedDemand { judged: both.clone(), requested: both };
     let mut oracle = Oracle { before: true, prediction, ..Oracle::default() };
     let outcome = run(&mut oracle).unwrap();
     let first = &outcome.decisions.records[0];
@@ -99,7 +99,7 @@ fn predicted_tokens_are_demand_and_its_transpose() {
 #[test]
 fn predictions_that_cannot_be_used_end_the_run() {
     let refusal = |judged| {
-        let prediction = Prediction { judged: Some(judged), requested: None };
+        let prediction = PredictedDemand { judged: Some(judged), requested: None };
         run(&mut Oracle { prediction, ..Oracle::default() }).unwrap_err()
     };
     let start = "predictor: layer 0 of group 0 cannot be predicted by";
@@ -116,7 +116,7 @@ impl DemandPredictor for Silence {
         true
     }
 
-    fn predict(&mut self, _: &[&dyn History]) -> Result<Vec<Prediction>, Invalid> {
+    fn predict(&mut self, _: &[&dyn History]) -> Result<Vec<PredictedDemand>, Invalid> {
         Ok(Vec::new())
     }
 }

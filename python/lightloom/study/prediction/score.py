@@ -96,7 +96,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ScoringRange:
     """Which steps and layers are scored, and by what.
 
     ``first_step`` steps are observed and not scored; ``first_layer`` is 1 where there are several
@@ -108,7 +108,7 @@ class Setting:
     first_layer: int
 
     @classmethod
-    def of(cls, trace: LoadTrace, *, top_k: int | None, window: int) -> Setting:
+    def of(cls, trace: LoadTrace, *, top_k: int | None, window: int) -> ScoringRange:
         """The setting for a trace: scored once windows are full, or from its middle on.
 
         Raises
@@ -136,7 +136,7 @@ class Setting:
         return self.scored_steps(trace) * (trace.layers - self.first_layer)
 
 
-def shortcomings(trace: LoadTrace, setting: Setting) -> list[str]:
+def shortcomings(trace: LoadTrace, setting: ScoringRange) -> list[str]:
     """Why a trace is too short to judge a predictor by, in words; empty if it is not."""
     found = []
     steps = setting.scored_steps(trace)
@@ -279,7 +279,7 @@ class Evaluation:
         options: RegionOptions | None = None,
     ) -> None:
         self.trace = trace
-        self.setting = Setting.of(trace, top_k=top_k, window=window)
+        self.setting = ScoringRange.of(trace, top_k=top_k, window=window)
         self.servers = 0 if options is None else _servers(trace, options)
         self.truth = None if options is None else Truth(options)
         loads = trace.counts.sum(axis=2)

@@ -16,7 +16,7 @@ from lightloom.study.prediction.score import (
     Evaluation,
     RegionOptions,
     Score,
-    Setting,
+    ScoringRange,
     Truth,
     inputs_of,
     l1_distance,
@@ -222,19 +222,19 @@ def test_progress_ends_at_one():
 
 
 def test_setting_of_short_and_long_traces():
-    assert Setting.of(drawn(steps=100), top_k=None, window=32) == Setting(1, 33, 1)
-    assert Setting.of(drawn(steps=10, layers=1), top_k=3, window=32) == Setting(3, 5, 0)
+    assert ScoringRange.of(drawn(steps=100), top_k=None, window=32) == ScoringRange(1, 33, 1)
+    assert ScoringRange.of(drawn(steps=10, layers=1), top_k=3, window=32) == ScoringRange(3, 5, 0)
 
 
 def test_short_traces_are_named_as_such():
     few = drawn(steps=10, tokens_per_rank=8)
-    reasons = shortcomings(few, Setting.of(few, top_k=None, window=32))
+    reasons = shortcomings(few, ScoringRange.of(few, top_k=None, window=32))
     assert reasons == [
         f"5 scored steps of 10, at least {MIN_STEPS} are needed",
         f"16 token copies per expert and step, at least {MIN_COPIES_PER_EXPERT} are needed",
     ]
     enough = drawn(steps=MIN_STEPS + 33)
-    assert shortcomings(enough, Setting.of(enough, top_k=None, window=32)) == []
+    assert shortcomings(enough, ScoringRange.of(enough, top_k=None, window=32)) == []
 
 
 def test_inputs_name_the_trace():
