@@ -69,7 +69,7 @@ class FakeSwitch:
             self.is_connected = False
             raise SwitchDisconnectedError("the connection was cut")
 
-    async def read_back(self) -> Readback:
+    async def read_back(self, *, ports: bool = True) -> Readback:
         self._check()
         if self.unreadable:
             self.unreadable -= 1
@@ -80,12 +80,12 @@ class FakeSwitch:
             self._late = (reads - 1, change) if reads else None
             if not reads:
                 self._do(change)
-        ports = tuple(
+        statuses = tuple(
             PortStatus(name, side, power_dbm=self.power_dbm.get(name))
             for name, side in self.sides.items()
         )
         states = {one: self.states.get(one, CircuitState.CONNECTED) for one in self.cross_connects}
-        return Readback(frozenset(self.cross_connects), states, ports)
+        return Readback(frozenset(self.cross_connects), states, statuses if ports else ())
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         self._check()

@@ -203,9 +203,23 @@ class RegionController:
         return loss_budget(_created(change), self.statuses, self.limits, connected=False)
 
     async def check(self) -> RegionState:
-        """Read the switches back and compare with what was made."""
+        """Read the switches back and compare with what was made.
+
+        Raises
+        ------
+        SwitchError
+            If a switch cannot be read; the state is then unknown.
+        """
         async with self._lock:
-            await self._synchronize()
+            if self.state is RegionState.UNKNOWN:
+                await self._synchronize()
+                return self.state
+            try:
+                self._observe(await self._read_settled(ports=True))
+            except SwitchError:
+                self.state = RegionState.UNKNOWN
+                raise
+            self._compare()
         return self.state
 
     async def apply(
@@ -408,16 +422,16 @@ class RegionController:
                 self.state = RegionState.UNKNOWN
                 readbacks = await self.switches.resync()
             else:
-                readbacks = await self._read_settled()
+                readbacks = await self._read_settled(ports=self.region.change.verify == "light")
         except SwitchError as error:
             self.state = RegionState.UNKNOWN
             return None, error
         self._observe(readbacks)
         return readbacks, None
 
-    async def _read_settled(self) -> dict[str, Readback]:
+    async def _read_settled(self, *, ports: bool) -> dict[str, Readback]:
         try:
-            readbacks = await self.switches.read_back()
+            readbacks = await self.switches.read_back(ports=ports)
         except SwitchError as error:
             self._notify("read-back-failed", {"error": str(error)})
             return await self.switches.resync()
@@ -485,7 +499,10 @@ class RegionController:
 
     def _observe(self, readbacks: Mapping[str, Readback]) -> None:
         self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
-        self.statuses = port_statuses(readbacks)
+        statuses = port_statuses(readbacks)
+        if not statuses:
+            return  # ports were not read: what is known of them stays
+        self.statuses = statuses
         self._bright = bright_ports(self.statuses, self.port_map, self.limits)
 
     def _compare(self) -> None:

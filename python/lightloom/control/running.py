@@ -80,7 +80,14 @@ def open_region(path: Path, stream: TextIO | None = None) -> OpenRegion:
 
 @contextlib.asynccontextmanager
 async def running(region: OpenRegion) -> AsyncIterator[RegionController]:
-    """Start the controller of a region, and close it in the end."""
+    """Start the controller of a region, and close it in the end.
+
+    SIGTERM cancels the task, as Ctrl-C does: a change in flight is completed all the same.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    with contextlib.suppress(ValueError, RuntimeError):  # only the main thread has signals
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         await region.controller.start()
         yield region.controller

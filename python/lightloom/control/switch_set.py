@@ -109,8 +109,8 @@ class SwitchSet:
         self.descriptions[name] = description
         self._connected.add(name)
 
-    async def read_back(self) -> dict[str, Readback]:
-        """Read all switches back.
+    async def read_back(self, *, ports: bool = True) -> dict[str, Readback]:
+        """Read all switches back, and their ports if they are needed.
 
         Raises
         ------
@@ -118,12 +118,12 @@ class SwitchSet:
             If one does not reply; it is connected again by :meth:`connect`.
         """
         names = self.active
-        found = await _all(self._read_back(name) for name in names)
+        found = await _all(self._read_back(name, ports) for name in names)
         return dict(zip(names, found, strict=True))
 
-    async def _read_back(self, name: str) -> Readback:
+    async def _read_back(self, name: str, ports: bool) -> Readback:
         try:
-            readback = await self.drivers[name].read_back()
+            readback = await self.drivers[name].read_back(ports=ports)
         except SwitchError:
             self._connected.discard(name)
             raise

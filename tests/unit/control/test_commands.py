@@ -270,6 +270,26 @@ def test_serve_until_it_is_stopped(region, lightloom, number):
     assert lightloom("control", "apply", path, "--clear")[0] == 0  # the lease is free at once
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_change_in_flight_is_completed(tmp_path, lightloom, number):
+    with emulated(settle_s=1.0) as emulator:
+        path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12)
+        wanted = circuits_file(path, "0/0-1/0 2/0-3/0")
+        command = [sys.executable, "-m", "lightloom", "control", "apply", str(path)]
+        process = subprocess.Popen(
+            [*command, "--circuits", str(wanted)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        while not emulator.matrix.circuits:
+            time.sleep(0.02)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert len(emulator.matrix.circuits) == 4
+        _, out, _ = lightloom("control", "audit", path, "--journal-json", "-")
+        (entry,) = json.loads(out)
+        assert entry["outcome"]["result"] == "done"
+
+
 def test_a_service_that_was_killed_leaves_no_lease(region, lightloom):
     path, _ = region
     process, address = start_service(path)

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import shutil
+import ssl
 import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -389,3 +392,25 @@ def test_frames():
     assert run(through(b"")) is None
     with pytest.raises(RequestError, match="the connection was cut inside a frame"):
         run(through(encode({"a": 1}, b"xyz")[:-1]))
+
+
+def test_tls_beyond_this_machine(tmp_path):
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 "
+        "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
+    settings = {"host": "0.0.0.0", "tls_certificate": "cert.pem", "tls_key": "key.pem"}
+
+    async def scenario():
+        async with served(tmp_path, settings=settings) as (service, _, _switch):
+            address = service.address.replace("0.0.0.0", "127.0.0.1")
+            trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+            async with ControlClient(address, TOKEN, tls=trusted) as client:
+                assert (await client.circuits_for(demand((0, 7))))["result"] == "done"
+            with pytest.raises(ServiceError, match="the service refused the token"):
+                await ControlClient(address, TOKEN).__aenter__()  # without TLS
+
+    run(scenario())

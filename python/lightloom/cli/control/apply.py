@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from lightloom.cli.control.target import TargetOptions, target_panel
+from lightloom.cli.control.target import TargetOptions, run_until_complete, target_panel
 from lightloom.cli.options import Command, Given
 
 EXAMPLES = (
@@ -27,7 +25,7 @@ def command() -> Command:
 def _run(given: Given) -> None:
     options = given.build(TargetOptions)
     options.check_one()
-    asyncio.run(_apply(options))
+    run_until_complete(_apply(options))
 
 
 async def _apply(options: TargetOptions) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from pydantic import Field
 
-from lightloom.cli.control.target import RegionArgument
+from lightloom.cli.control.target import RegionArgument, run_until_complete
 from lightloom.cli.options import Command, Given, Panel, option
 from lightloom.inputs.strict import Switch
 
@@ -42,7 +41,7 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    asyncio.run(_roll_back(given.build(RollbackOptions)))
+    run_until_complete(_roll_back(given.build(RollbackOptions)))
 
 
 async def _roll_back(options: RollbackOptions) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -64,6 +66,14 @@ class TargetOptions(RegionArgument):
         if len(chosen) != 1:
             found = " and ".join(chosen) or "none"
             raise InputError(f"expected one of {', '.join(given)}; got {found}")
+
+
+def run_until_complete(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a command; SIGTERM ends it as Ctrl-C does."""
+    try:
+        asyncio.run(coroutine)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def region_argument() -> Panel:

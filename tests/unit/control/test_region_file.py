@@ -1,0 +1,112 @@
+"""Regions as files: defaults that are the simulator's, passwords, and what is refused."""
+
+import pytest
+from tests.control_regions import port_map_of
+
+from lightloom.control.example import write_example
+from lightloom.control.failure_state import shape_of
+from lightloom.control.failures import GpuPlace
+from lightloom.control.optics import published_limits
+from lightloom.control.refusals import RegionFileError
+from lightloom.control.region_file import RegionFile, SwitchSection, read_region
+from lightloom.fabric import MixNet
+from lightloom.hardware import measured_turnaround, nic_activation
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_example(tmp_path, "polatis+tl1://10.0.0.5", servers=2, nics=2, size=8)
+
+
+def test_an_example_is_a_region(path):
+    region = read_region(path)
+    port_map = region.read_port_map(path.parent)
+    assert port_map.nics_per_server == (2, 2)
+    credentials = region.switches["ocs"].credentials(path.parent)
+    assert (credentials.user, credentials.password) == ("admin", "root")
+    assert "root" not in repr(credentials)
+    assert (path.parent / "password").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_defaults_are_those_of_the_simulator():
+    values = {"name": "r", "port_map": "p.csv", "journal": "j"}
+    region = RegionFile(**values, switches={"ocs": {"url": "x://y"}})
+    simulated = MixNet()
+    assert region.policy.allocator == simulated.allocator
+    assert region.policy.reconfigure == simulated.reconfigure
+    assert region.policy.split == simulated.split
+    timing = region.timing.resolved()
+    assert timing.fixed_s == measured_turnaround(0).mean_s
+    assert timing.expected_s(16) == pytest.approx(
+        measured_turnaround(16).mean_s + nic_activation().mean_s
+    )
+    assert timing.link_up_s == simulated.bring_up_s()
+    assert timing.expected_s(0) == 0
+
+
+def test_given_times_are_used(path):
+    path.write_text(path.read_text().replace("link_up_s = 0", 'switching_s = "25 ms"'))
+    timing = read_region(path).timing.resolved()
+    assert (timing.fixed_s, timing.per_pair_s) == (0.025, 0.0)
+
+
+def test_limits_of_light_have_sources(path):
+    limits = published_limits()
+    assert limits["max_input_dbm"].value == 20
+    assert all(one.source and one.date for one in limits.values())
+    path.write_text(path.read_text() + "[optics]\nmax_input_dbm = 10.0\n")
+    resolved = read_region(path).optics.resolved()
+    assert (resolved.max_input_dbm, resolved.max_loss_db) == (10.0, 2.7)
+
+
+def test_passwords_of_files_and_variables(path, monkeypatch):
+    monkeypatch.setenv("OCS_PASSWORD", "from the environment")
+    section = SwitchSection(url="x://y", user="u", password_env="OCS_PASSWORD")
+    assert section.credentials(path.parent).password == "from the environment"
+    assert SwitchSection(url="x://y").credentials(path.parent).password == ""
+    with pytest.raises(RegionFileError, match="password_file and password_env: expected one"):
+        SwitchSection(url="x://y", password_env="A", password_file="b")
+    (path.parent / "password").write_bytes(b"\xff\xfe")
+    with pytest.raises(RegionFileError, match=r"password: not UTF-8 text$"):
+        read_region(path).switches["ocs"].credentials(path.parent)
+
+
+def test_spare_gpus(path):
+    path.write_text(path.read_text().replace("[rates]", 'spares = ["1/7"]\npool = 3\n[rates]'))
+    shape = shape_of(read_region(path), port_map_of(2, 2, 8))
+    assert (shape.spares, shape.pool) == ((GpuPlace(1, 7),), 3)
+    path.write_text(path.read_text().replace("1/7", "1/8"))
+    with pytest.raises(RegionFileError) as refusal:
+        shape_of(read_region(path), port_map_of(2, 2, 8))
+    assert str(refusal.value) == "job.spares '1/8': expected a GPU such as 3/7 (server/GPU)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("[switches.ocs]\n", "", "unknown key 'url'"),
+        ('url = "polatis+tl1://10.0.0.5"\n', "", "switches.ocs.url is missing; add it"),
+        ("gpus_per_server = 8", "gpus_per_server = 0", "job.gpus_per_server = 0: expected at"),
+        ("circuit_gbps = 400", 'circuit_gbps = "400 ms"', "rates.circuit_gbps = 400 ms: "),
+        ('name = "region"', 'name = ""', "name = '': expected"),
+        (
+            "[timing]",
+            "[change]\nretries = 99\n[timing]",
+            "change.retries = 99: expected at most 10",
+        ),
+        (
+            "[timing]",
+            '[change]\nconflicts = "saef"\n[timing]',
+            "change.conflicts = saef: expected one of safe, update, overwrite; did you mean",
+        ),
+        ("[timing]", "[serve]\nport = 70000\n[timing]", "serve.port = 70000: expected at most"),
+    ],
+)
+def test_a_wrong_key_or_value_is_one_line(path, before, after, message):
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    with pytest.raises(RegionFileError) as refusal:
+        read_region(path)
+    assert str(refusal.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(refusal.value)
