@@ -39,8 +39,8 @@ bench: .venv/installed-test
 	$(BIN)/python benches/prediction.py
 	$(BIN)/python benches/control.py
 
-# A hundred times as many hostile inputs for the core, a million for each parser of a switch's
-# protocol, and long random runs of the controller: an hour.
+# A hundred times as many hostile inputs for the core, a million for each parser of switch
+# protocols, and long random runs of the controller.
 soak: .venv/installed-test
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
 	$(BIN)/python -m tests.control_soak
