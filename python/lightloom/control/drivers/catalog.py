@@ -78,6 +78,8 @@ def _sonic_gnmi_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchD
     return SonicGnmi(address, settings, tls=True)
 
 
+#: scheme of a switch inside this process; its host is a size
+EMULATOR = "emulator"
 _SCHEMES = {
     "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
     "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
@@ -102,7 +104,8 @@ def open_driver(url: str, *, credentials: Credentials | None = None) -> SwitchDr
     Parameters
     ----------
     url
-        Such as ``polatis+tl1://10.0.0.5:3082?reply_timeout_s=2``. The query sets fields of
+        Such as ``polatis+tl1://10.0.0.5:3082?reply_timeout_s=2``, or ``emulator://48x48?seed=1``
+        for an emulated switch inside this process. The query sets fields of
         :class:`~lightloom.control.drivers.options.DriverSettings`.
     credentials
         User and password; without them the driver does not log in.
@@ -119,11 +122,16 @@ def open_driver(url: str, *, credentials: Credentials | None = None) -> SwitchDr
     >>> driver = open_driver("polatis+tl1://10.0.0.5", credentials=Credentials("admin", "secret"))
     """
     scheme, host, port, query = parse_switch_url(url)
+    if scheme == EMULATOR:
+        from lightloom.control.drivers.emulated import EmulatedDriver
+
+        own = {key: text for key, text in query.items() if key in EmulatedDriver.KEYS}
+        query = {key: text for key, text in query.items() if key not in own}
+        return EmulatedDriver.from_url(host, own, settings_from(query))
     known = _SCHEMES.get(scheme)
     if known is None:
-        raise InputError(
-            f"switch URL: unknown scheme '{scheme}': {expected_one_of(scheme, _SCHEMES)}"
-        )
+        names = [*_SCHEMES, EMULATOR]
+        raise InputError(f"switch URL: unknown scheme '{scheme}': {expected_one_of(scheme, names)}")
     address = SwitchAddress(
         host, known.port if port is None else port, credentials or Credentials()
     )
