@@ -12,29 +12,30 @@ from lightloom.control.emulator import EmulatedBehavior, Emulator, FixedTime
 
 TABLE = tomllib.loads(Path(__file__).with_name("polatis_tl1.toml").read_text())
 CASES = TABLE["case"]
-CHECKS = {"reply", "code", "rows", "row_pattern", "error", "text", "without"}
+CHECKS = {"reply", "code", "rows", "row_pattern", "error", "text", "without", "report"}
 
 
-async def converse(case) -> bytes:
-    """Send a case's commands and return the reply to the last one, byte by byte."""
+async def converse(case) -> tuple[bytes, bytes]:
+    """Send a case's commands and return the reply to the last one and all reports, as bytes."""
     behavior = EmulatedBehavior(sid=case.get("sid", "OCS"))
     async with Emulator((8, 8), timing=FixedTime(0), behavior=behavior) as emulator:
         reader, writer = await asyncio.open_connection("127.0.0.1", emulator.ports["tl1"])
         commands = ["ACT-USER::admin:1::root;"] * case.get("login", True) + case["send"]
-        reply = b""
+        reply = reports = b""
         for command in commands:
             writer.write(command.encode())
-            reply = b"\r\nA  "
-            while b"\r\nA  " in reply:  # a report
+            reply = await asyncio.wait_for(reader.readuntil(b";"), 5)
+            while b"\r\nA  " in reply:
+                reports += reply
                 reply = await asyncio.wait_for(reader.readuntil(b";"), 5)
         writer.close()
         await writer.wait_closed()
-    return reply
+    return reply, reports
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_the_emulator_agrees(case):
-    reply = asyncio.run(converse(case))
+    reply, reports = asyncio.run(converse(case))
     (message,) = Tl1Parser().feed(reply)
     if "reply" in case:
         assert re.fullmatch(case["reply"].encode(), reply), reply
@@ -50,6 +51,10 @@ def test_the_emulator_agrees(case):
     if "text" in case:
         assert message.code == "DENY"
         assert re.fullmatch(case["text"], message.text)
+    if "report" in case:
+        assert re.findall(r"Port \d+ \w+", reports.decode()) == [case["report"]] * bool(
+            case["report"]
+        )
     if "without" in case:
         assert case["without"] not in message.text
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 
 from lightloom.control.emulator.device import EmulatedSession, EmulatedSwitch
 from lightloom.control.emulator.matrix import (
-    DARK_DBM,
     MatrixRefusalError,
     OpticalMatrix,
     Refusal,
 )
+from lightloom.control.emulator.polatis_monitors import MonitorCommands
 from lightloom.control.emulator.polatis_system import SystemCommands
 from lightloom.control.emulator.tl1_commands import (
     CommandDeniedError,
@@ -48,7 +48,6 @@ class PolatisDialect:
 
     def __init__(self, switch: EmulatedSwitch) -> None:
         self._switch = switch
-        self._system = SystemCommands(switch)
         self._handlers: dict[str, Handler] = {
             "ENT-PATCH": self._connect,
             "DLT-PATCH": self._disconnect,
@@ -56,11 +55,11 @@ class PolatisDialect:
             "OPR-PORT-SHUTTER": self._close_shutters,
             "RLS-PORT-SHUTTER": self._open_shutters,
             "RTRV-PORT-SHUTTER": self._shutters,
-            "RTRV-PORT-POWER": self._powers,
             "ED-PORT-LABEL": self._set_labels,
             "DLT-PORT-LABEL": self._delete_labels,
             "RTRV-PORT-LABEL": self._labels,
-            **self._system.handlers,
+            **SystemCommands(switch).handlers,
+            **MonitorCommands(switch, self._ports).handlers,
         }
 
     @property
@@ -117,17 +116,6 @@ class PolatisDialect:
                 f"{port}:{'CLOSED' if port in closed else 'OPEN'}" for port in self._ports(command)
             )
         )
-
-    async def _powers(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
-        monitored = self._switch.monitored_ports
-        if not monitored:
-            raise CommandDeniedError("IICM", "Unknown command")
-        powers = (
-            (port, self._matrix.power_dbm(port))
-            for port in self._ports(command)
-            if port in monitored
-        )
-        return Tl1Reply(rows=tuple(f"{port}:{max(power, DARK_DBM):.2f}" for port, power in powers))
 
     async def _set_labels(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
         labels = [unquoted(label) for label in command.values.get("LABEL", "").split("&")]

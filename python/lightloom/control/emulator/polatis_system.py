@@ -49,6 +49,10 @@ class SystemCommands:
         if not user:
             raise CommandDeniedError("IIAC", "Too few parameters (0/1)")
         password = unquoted(blocks[0]) if blocks else ""
+        if len(blocks) > 1:
+            raise CommandDeniedError(
+                "IICT", f"Parse error at offset {len(command.verb)} in command"
+            )
         if not password:
             raise CommandDeniedError("IPMS", "Too few parameters (0/1) in block 1")
         if session.user:
@@ -78,6 +82,12 @@ class SystemCommands:
         return Tl1Reply(rows=(f"OCS,OCS::PN={identity.model},SN={identity.serial}",))
 
     async def _equipment(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        if command.aid.upper() == "PMON" and self._switch.monitored_ports:
+            modes = (
+                (port, "INPUT" if self._switch.matrix.is_ingress(port) else "OUTPUT")
+                for port in sorted(self._switch.monitored_ports)
+            )
+            return Tl1Reply(rows=tuple(f"PMON::PORT={port},MODE={mode}" for port, mode in modes))
         what = (command.aid.upper(), command.values.get("PARAMETER", "").upper())
         rows, columns = self._switch.matrix.size
         values = {

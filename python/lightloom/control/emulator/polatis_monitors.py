@@ -1,0 +1,86 @@
+"""The TL1 commands for the power monitors and the alarms of an emulated Polatis switch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lightloom.control.emulator.device import EmulatedSession, EmulatedSwitch
+from lightloom.control.emulator.tl1_commands import CommandDeniedError, Tl1Command, Tl1Reply
+
+if TYPE_CHECKING:
+    from lightloom.control.emulator.polatis import Handler
+
+#: wavelength in nm, offset in dB and averaging time (1 to 8 for 10 ms to 2 s) of a new monitor
+_DEFAULTS = ("1550.0", "0.0", "4")
+#: wavelengths that the optics pass
+_WAVELENGTHS_NM = (1260.0, 1675.0)
+_MAX_OFFSET_DB = 60.0
+_NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,6})?")
+
+
+class MonitorCommands:
+    """Executes the commands of monitors and alarms.
+
+    Parameters
+    ----------
+    switch
+        The switch.
+    ports_of
+        Returns the ports that a command names.
+    """
+
+    def __init__(self, switch: EmulatedSwitch, ports_of: Callable[[Tl1Command], list[int]]) -> None:
+        self._switch = switch
+        self._ports_of = ports_of
+        self._settings: dict[int, tuple[str, str, str]] = {}
+        self.handlers: dict[str, Handler] = {
+            "RTRV-PORT-POWER": self._powers,
+            "RTRV-PORT-PMON": self._monitors,
+            "SET-PORT-PMON": self._set_monitors,
+            "RTRV-ALM-ALL": self._alarms,
+            "RTRV-ALM-EQPT": self._alarms,
+            "RTRV-ALM-ENV": self._alarms,
+        }
+
+    async def _powers(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        matrix = self._switch.matrix
+        ports = self._monitored(command)
+        return Tl1Reply(rows=tuple(f"{port}:{matrix.power_dbm(port):.2f}" for port in ports))
+
+    async def _monitors(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        settings = (
+            (port, self._settings.get(port, _DEFAULTS)) for port in self._monitored(command)
+        )
+        return Tl1Reply(rows=tuple(f"{port}:{','.join(values)}" for port, values in settings))
+
+    async def _set_monitors(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        ports, values = self._monitored(command), command.values
+        if unknown := sorted(values.keys() - {"WAVE", "OFFSET", "ATIME"}):
+            raise CommandDeniedError("IPNV", f"Unexpected parameter {unknown[0][:20]} in block 2")
+        for port in ports:
+            wave, offset, averaging = self._settings.get(port, _DEFAULTS)
+            self._settings[port] = (
+                _number(values.get("WAVE", wave), *_WAVELENGTHS_NM),
+                _number(values.get("OFFSET", offset), -_MAX_OFFSET_DB, _MAX_OFFSET_DB),
+                str(int(float(_number(values.get("ATIME", averaging), 1, 8)))),
+            )
+        return Tl1Reply()
+
+    async def _alarms(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
+        return Tl1Reply()
+
+    def _monitored(self, command: Tl1Command) -> list[int]:
+        """Return those of a command's ports that have a monitor."""
+        monitored = self._switch.monitored_ports
+        if not monitored:
+            raise CommandDeniedError("IICM", "Unknown command")
+        return [port for port in self._ports_of(command) if port in monitored]
+
+
+def _number(text: str, low: float, high: float) -> str:
+    """Return a number with a decimal point."""
+    if not _NUMBER.fullmatch(text) or not low <= float(text) <= high:
+        raise CommandDeniedError("IPNV", "Parameter not valid")
+    return str(float(text))

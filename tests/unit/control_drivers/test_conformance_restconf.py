@@ -1,0 +1,59 @@
+"""What public sources state of RESTCONF on Polatis switches holds for the emulator."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.control_switches import emulate
+
+httpx = pytest.importorskip("httpx")
+
+TABLE = tomllib.loads(Path(__file__).with_name("polatis_restconf.toml").read_text())
+CASES = TABLE["case"]
+
+
+async def converse(case, auth=("admin", "root")):
+    """Send a case's request; return the response and the circuits afterwards."""
+    async with emulate(services={"restconf": 0}) as emulator:
+        emulator.matrix.change([], [(1, 9), (2, 10)])
+        base = f"http://127.0.0.1:{emulator.ports['restconf']}/api/data/"
+        async with httpx.AsyncClient(base_url=base, auth=auth, trust_env=False) as client:
+            method, path = case["request"]
+            headers = dict(case.get("headers", {}))
+            if "repeat_with_tag" in case:
+                first = await client.request(method, path)
+                headers[case["repeat_with_tag"]] = first.headers["etag"]
+            response = await client.request(method, path, json=case.get("body"), headers=headers)
+        circuits = [f"{a}-{b}" for a, b in emulator.matrix.circuits.items()]
+    return response, circuits
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_the_emulator_agrees(case):
+    response, circuits = asyncio.run(converse(case))
+    assert response.status_code == case["status"]
+    if "json" in case:
+        assert response.json() == case["json"]
+        assert response.headers["content-type"] == "application/yang-data+json"
+    if "keys" in case:
+        (content,) = response.json().values()
+        assert list(content[0] if isinstance(content, list) else content) == case["keys"]
+    if "message" in case:
+        (error,) = response.json()["ietf-restconf:errors"]["error"]
+        assert error["error-message"] == case["message"]
+    assert circuits == case.get("circuits", ["1-9", "2-10"])
+
+
+def test_every_case_names_its_source():
+    assert {case["source"] for case in CASES} == set(TABLE["sources"])
+    assert len({case["name"] for case in CASES}) == len(CASES) >= 20
+
+
+@pytest.mark.parametrize("auth", [None, ("admin", "wrong"), ("nobody", "root")])
+def test_without_login_nothing_is_told_and_nothing_changes(auth):
+    case = {"request": ["DELETE", "optical-switch:cross-connects"]}
+    response, circuits = asyncio.run(converse(case, auth))
+    assert response.status_code == 401
+    assert circuits == ["1-9", "2-10"]
+    assert "root" not in response.text
