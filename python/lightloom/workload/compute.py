@@ -40,6 +40,7 @@ from lightloom.workload.compute_kernels import (
 )
 from lightloom.workload.compute_operators import Array, Efficiencies, load_launches
 from lightloom.workload.compute_operators import load_efficiencies as _load_efficiencies
+from lightloom.workload.projections import Linear, latent_projections, projections
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 STATE_PRECISIONS: tuple[StatePrecision, ...] = get_args(StatePrecision)
@@ -201,7 +202,7 @@ class ComputeModel:
         if self.recompute == "attention":
             again = self._scores(model, tokens, seq_len, tp, cp, False)
         elif self.recompute == "selective":
-            again = self._norm(model, tokens / tp) + self._latent_up(model, tokens, tp, False)
+            again = self._norm(model, tokens / tp) + self._latent_up(model, tokens, tp)
         return self._total(
             [self._attention_layer(model, tokens, seq_len, tp, cp, back) for back in (False, True)],
             backward,
@@ -245,15 +246,17 @@ class ComputeModel:
         dims = (attention.qk_dim, attention.v_dim)
         return self.kernels.attention(seq_len, heads, dims, sequences, backward)
 
+    def _linear(self, layers: tuple[Linear, ...], backward: bool) -> Work:
+        total = NOTHING
+        for layer in layers:
+            total += self.kernels.linear(*layer.sizes, backward, quantized=layer.quantized)
+        return total
+
     def _gqa_projections(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
         attention, kernels = model.attention, self.kernels
-        query = attention.num_heads * attention.head_dim / tp
-        # Fewer key-value heads than ranks are repeated, so that each rank has one.
-        key = max(attention.num_kv_heads / tp, 1) * attention.head_dim
-        rotated = tokens * (query + key)
-        width = query + 2 * key
-        total = kernels.linear(tokens, model.hidden_size, width, backward, quantized=True)
-        total += kernels.linear(tokens, query, model.hidden_size, backward)
+        total = self._linear(projections(model, tokens, tp), backward)
+        heads = attention.num_heads / tp + max(attention.num_kv_heads / tp, 1)
+        rotated = tokens * heads * attention.head_dim
         # Rotary embedding of query and key, and the copy that splits the projection.
         total += kernels.elementwise(rotated, 4, 3)
         if attention.qk_norm:
@@ -261,33 +264,23 @@ class ComputeModel:
         return total
 
     def _mla(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
-        attention, kernels = model.attention, self.kernels
-        share, hidden = tokens / tp, model.hidden_size
-        heads = attention.num_heads / tp
-        total = self._latent_up(model, tokens, tp, backward)
-        # Down-projections are whole on every rank and work on its share of the sequence.
-        if attention.q_lora_rank:
-            rank = attention.q_lora_rank
-            total += kernels.linear(share, hidden, rank, backward, quantized=True)
-        latent = attention.kv_lora_rank + attention.qk_rope_head_dim
-        total += kernels.linear(share, hidden, latent, backward, quantized=True)
-        total += kernels.linear(tokens, heads * attention.v_head_dim, hidden, backward)
-        norms = share * (attention.q_lora_rank + attention.kv_lora_rank)
-        return total + kernels.elementwise(norms, 3 if backward else 2, 2)
+        attention = model.attention
+        total = self._linear(projections(model, tokens, tp), backward)
+        total += self._joined_heads(model, tokens, tp)
+        norms = tokens / tp * (attention.q_lora_rank + attention.kv_lora_rank)
+        return total + self.kernels.elementwise(norms, 3 if backward else 2, 2)
 
-    def _latent_up(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
-        """Up-projections of latent attention, and what makes heads of them; else nothing."""
-        attention, kernels = model.attention, self.kernels
-        if attention.kind != "mla":
+    def _latent_up(self, model: Model, tokens: float, tp: int) -> Work:
+        """Forward up-projections of latent attention, and what makes heads of them, if any."""
+        if model.attention.kind != "mla":
             return NOTHING
-        heads = attention.num_heads / tp
-        query = heads * attention.qk_dim
-        rank = attention.q_lora_rank or model.hidden_size
-        total = kernels.linear(tokens, rank, query, backward, quantized=True)
-        expanded = heads * (attention.qk_nope_head_dim + attention.v_head_dim)
-        total += kernels.linear(tokens, attention.kv_lora_rank, expanded, backward, quantized=True)
-        # Rotary embedding, and the copies that join its part to each head of query and key.
-        return total + kernels.elementwise(tokens * 2 * query, 4, 4)
+        total = self._linear(latent_projections(model, tokens, tp), False)
+        return total + self._joined_heads(model, tokens, tp)
+
+    def _joined_heads(self, model: Model, tokens: float, tp: int) -> Work:
+        """Rotary embedding, and the copies that join its part to each head of query and key."""
+        query = model.attention.num_heads / tp * model.attention.qk_dim
+        return self.kernels.elementwise(tokens * 2 * query, 4, 4)
 
     def dense_ffn(self, model: Model, tokens: float, tp: int, backward: bool) -> float:
         """Time of norm, dense feed-forward and residual of one layer, s."""

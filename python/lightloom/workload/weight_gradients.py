@@ -16,10 +16,11 @@ from lightloom.models.model import Model
 from lightloom.parallel import Plan
 from lightloom.units import to_ps
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.projections import projections
 from lightloom.workload.sizes import Times
 
 #: tokens, inputs and outputs of a linear layer on one GPU
-_Linear = tuple[float, float, float]
+_Sizes = tuple[float, float, float]
 
 
 def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) -> Times:
@@ -29,16 +30,16 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
     dense = model.num_moe_layers < model.num_layers
     routed = tokens / (tp if plan.sequence_parallel else 1)
 
-    def added(*layers: _Linear, linear: bool = True) -> int:
+    def added(*layers: _Sizes, linear: bool = True) -> int:
         seconds = sum(compute.weight_gradient(*layer, linear=linear) for layer in layers)
         return to_ps(scale * seconds)
 
-    def feed_forward(width: float) -> tuple[_Linear, ...]:
+    def feed_forward(width: float) -> tuple[_Sizes, ...]:
         up = (2 if model.gated_ffn else 1) * width
         return (tokens, hidden, up), (tokens, width, hidden)
 
     return Times(
-        attention=added(*_projections(model, tokens, tp)),
+        attention=added(*(layer.sizes for layer in projections(model, tokens, tp))),
         dense_ffn=added(*feed_forward(model.ffn_size / tp)) if dense else 0,
         gate=(
             added((routed, hidden, model.num_experts), linear=False) if model.num_moe_layers else 0
@@ -51,28 +52,6 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
         embedding=0,
         head=added((tokens, hidden, model.vocab_size / tp), linear=False),
     )
-
-
-def _projections(model: Model, tokens: float, tp: int) -> list[_Linear]:
-    """The linear layers of attention."""
-    attention, hidden = model.attention, model.hidden_size
-    if attention.kind == "gqa":
-        query = attention.num_heads * attention.head_dim / tp
-        key = max(attention.num_kv_heads / tp, 1) * attention.head_dim
-        return [(tokens, hidden, query + 2 * key), (tokens, query, hidden)]
-    heads = attention.num_heads / tp
-    query, share = heads * attention.qk_dim, tokens / tp
-    latent = attention.kv_lora_rank + attention.qk_rope_head_dim
-    expanded = heads * (attention.qk_nope_head_dim + attention.v_head_dim)
-    found = [
-        (share, hidden, latent),
-        (tokens, attention.kv_lora_rank, expanded),
-        (tokens, heads * attention.v_head_dim, hidden),
-    ]
-    if attention.q_lora_rank:
-        rank = attention.q_lora_rank
-        return [(share, hidden, rank), (tokens, rank, query), *found]
-    return [(tokens, hidden, query), *found]
 
 
 def expert_weight_seconds(
