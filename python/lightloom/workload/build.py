@@ -25,6 +25,7 @@ from lightloom.workload.categories import step_categories
 from lightloom.workload.collectives import CONTEXT, Collectives, collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expected import expected_bytes
+from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.expert_tables import add_gathered_chunks, add_variants
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.program import write_stage
@@ -203,7 +204,7 @@ def _graph(
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
-    _, plan, _ = job
+    model, plan, _ = job
     stages, replicas, members = workers.server.shape
     graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
     for ring in groups.families:
@@ -214,8 +215,10 @@ def _graph(
     tables, experts = Tables(family), ExpertTables({}, [])
     if folded is not None:
         folded = at_places(folded, plan)
-        tables = add_tables(graph, family, job, speed, folded)
-        variants = add_variants(graph, tables, job, speed, folded)
+        loads = (folded.slowest, folded.mean_load())
+        passes = ExpertPasses(model, plan, *speed, loads)
+        tables = add_tables(graph, family, job, passes, folded)
+        variants = add_variants(graph, tables, passes)
         experts = ExpertTables(variants, add_gathered_chunks(graph, job, folded))
     common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
     for stage, own in enumerate(everyone.reshape(stages, replicas * members)):

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from lightloom.errors import PlanError
 from lightloom.models.model import Model
@@ -18,6 +14,7 @@ from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import Part
 from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import (
     ExpertTimes,
@@ -25,13 +22,9 @@ from lightloom.workload.tokens import (
     Tables,
     add_expert_times,
     by_worker,
-    expert_times,
     expert_tp_bytes,
     gathers_copies,
 )
-from lightloom.workload.weight_gradients import expert_weight_seconds
-
-Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -88,44 +81,17 @@ def variants(plan: Plan) -> list[Variant]:
 def add_variants(
     graph: TaskGraphBuilder,
     tables: Tables,
-    job: tuple[Model, Plan, WorkloadOptions],
-    speed: tuple[ComputeModel, float],
-    folded: Folded,
+    passes: ExpertPasses,
 ) -> dict[Variant, ExpertTimes]:
     """Add the tables of a plan's variants; indices of all, the usual two included."""
-    (model, plan, _), (compute, scale) = job, speed
+    plan = passes.plan
     found = {Variant(None): tables.forward, Variant("whole"): tables.backward}
-    times: dict[tuple[Part | None, bool], list[Seconds]] = {}
     for one in variants(plan):
-        kind = (one.part, one.chunk)
-        if kind not in times:
-            count = plan.overlap_chunks if one.chunk else 1
-            times[kind] = [
-                _seconds(model, plan, compute, one.part, load if count == 1 else load / count)
-                for load in (folded.slowest, folded.mean_load())
-            ]
-        factor = slowdown(plan, compute) if one.slowed else 1.0
+        factor = slowdown(plan, passes.compute) if one.slowed else 1.0
         name = "_".join([one.part or "forward", *["chunk"] * one.chunk, *["slowed"] * one.slowed])
-        until, even = (seconds * (scale * factor) for seconds in times[kind])
+        until, even = (factor * part for part in passes.seconds(one.part, chunk=one.chunk))
         found[one] = add_expert_times(graph, name, until, even)
     return found
-
-
-def _seconds(
-    model: Model,
-    plan: Plan,
-    compute: ComputeModel,
-    part: Part | None,
-    tokens: npt.NDArray[Any],
-) -> Seconds:
-    if part == "weight":
-        return expert_weight_seconds(model, plan, compute, tokens)
-    forward, backward = expert_times(model, plan, compute, tokens)
-    if part is None:
-        return forward
-    if part == "input":
-        backward = backward - expert_weight_seconds(model, plan, compute, tokens)
-    return backward
 
 
 def add_gathered_chunks(

@@ -22,7 +22,7 @@ from lightloom.models.model import Model
 from lightloom.parallel import Plan, Workers
 from lightloom.units import PS_PER_S
 from lightloom.workload.builder import TaskGraphBuilder
-from lightloom.workload.compute import ComputeModel
+from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.options import WorkloadOptions
 
 
@@ -278,7 +278,7 @@ def add_tables(
     graph: TaskGraphBuilder,
     family: int,
     job: tuple[Model, Plan, WorkloadOptions],
-    speed: tuple[ComputeModel, float],
+    passes: ExpertPasses,
     folded: Folded,
 ) -> Tables:
     """Add folded counts, and the expert times and bytes that follow, to a task graph.
@@ -289,7 +289,7 @@ def add_tables(
     A worker is busy until its busiest rank is done. What that takes beyond the time at the mean
     load of the group is no computation that the group needs, but waiting for a straggler.
     """
-    (model, plan, options), (compute, scale) = job, speed
+    model, plan, options = job
     demand = graph.demand(
         "tokens",
         family,
@@ -298,13 +298,8 @@ def add_tables(
         rank_counts=folded.rank_tokens,
         deduplicated=options.deduplicate,
     )
-    until, even = (
-        expert_times(model, plan, compute, load) for load in (folded.slowest, folded.mean_load())
-    )
-    forward, backward = (
-        add_expert_times(graph, name, slow * scale, mean * scale)
-        for name, slow, mean in zip(("forward", "backward"), until, even, strict=True)
-    )
+    forward = add_expert_times(graph, "forward", *passes.seconds(None))
+    backward = add_expert_times(graph, "backward", *passes.seconds("whole"))
     if not gathers_copies(plan, options):
         return Tables(family, demand, forward, backward)
     per_gpu, total = expert_tp_bytes(model, plan, options, folded)
@@ -359,23 +354,6 @@ def expert_tp_bytes(
         np.rint(folded.slowest * (per_copy / plan.etp)).astype(np.uint64),
         np.rint(folded.received * per_copy).astype(np.uint64),
     )
-
-
-def expert_times(
-    model: Model, plan: Plan, compute: ComputeModel, tokens: npt.NDArray[Any]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Seconds of the experts, forward and backward, for token counts of the slowest GPUs.
-
-    Times grow with tokens, so the slowest GPU of a member is the one with most tokens.
-    """
-    experts = model.num_experts // plan.ep
-    forward, backward = (
-        np.asarray(compute.experts(model, tokens, experts, plan.etp, back), dtype=np.float64)
-        for back in (False, True)
-    )
-    if compute.recompute == "full":
-        backward = backward - forward
-    return forward, backward
 
 
 def to_ps_array(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:

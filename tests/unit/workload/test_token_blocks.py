@@ -12,7 +12,8 @@ from lightloom.errors import DemandError
 from lightloom.parallel import Plan, RankGrid, place_workers
 from lightloom.workload import WorkloadOptions, demand_shape
 from lightloom.workload.builder import TaskGraphBuilder
-from lightloom.workload.tokens import add_tables, expert_times, fold_demand, moe_layers
+from lightloom.workload.expert_passes import ExpertPasses, expert_seconds
+from lightloom.workload.tokens import add_tables, fold_demand, moe_layers
 
 MODEL = toy_model(moe_layers=(False, True, True, False, True, True, True))
 PLAN = Plan(gpus=64, tp=2, ep=16, dp=1, pp=2, micro_batches=3, seq_len=128)
@@ -33,7 +34,9 @@ def tables(plan, compute, scale, folded, options=None):
     family = graph.family("ep", workers.reshape(groups, members))
     graph.role("all", workers)
     job = (MODEL, plan, options or WorkloadOptions())
-    found = add_tables(graph, family, job, (compute, scale), folded)
+    loads = (folded.slowest, folded.mean_load())
+    passes = ExpertPasses(MODEL, plan, compute, scale, loads)
+    found = add_tables(graph, family, job, passes, folded)
     return graph.build(), found
 
 
@@ -161,7 +164,9 @@ def test_expert_times_are_those_of_the_slowest_rank():
     assert (excess[0] > 0).any()
     assert graph.demands[found.demand].counts is folded.tokens
     again = FakeCompute(per_copy_s=1e-6, recompute="full")
-    forward, backward = expert_times(MODEL, PLAN, again, folded.slowest)
+    forward, backward = (
+        expert_seconds(MODEL, PLAN, again, folded.slowest, backward=back) for back in (False, True)
+    )
     assert np.allclose(backward, 2 * forward)
 
 

@@ -16,9 +16,16 @@ from tests.workload_fakes import (
     with_rows,
 )
 
+from lightloom.demand.generator import synthetic
 from lightloom.errors import DemandError, InputError, PlanError
 from lightloom.parallel import Plan
-from lightloom.workload import WorkloadOptions, build, check_conservation, rebuild
+from lightloom.workload import (
+    WorkloadOptions,
+    build,
+    check_conservation,
+    demand_shape,
+    rebuild,
+)
 from lightloom.workload.traffic import sent_traffic, traffic_shares, unmatched
 
 PLAN = Plan(gpus=64, tp=2, ep=8, dp=2, pp=2, micro_batches=2, seq_len=128)
@@ -246,3 +253,21 @@ def test_lost_tokens_are_found():
     changed = dataclasses.replace(workload, traffic=sent_traffic(workload.graph))
     with pytest.raises(AssertionError, match="ep: "):
         check_conservation(changed)
+
+
+def test_every_pass_of_the_experts_is_computed_once():
+    """Split backward passes, whole and in chunks, reuse one another."""
+    calls = []
+
+    class Counted(FakeCompute):
+        def experts(self, model, tokens_per_gpu, experts_per_gpu, etp, backward):
+            calls.append((backward, np.asarray(tokens_per_gpu, dtype=float).tobytes()))
+            return super().experts(model, tokens_per_gpu, experts_per_gpu, etp, backward)
+
+    overlap = {"overlap_all_to_all": "chunks", "overlap_chunks": 2}
+    plan = Plan(gpus=16, ep=8, pp=2, seq_len=128, schedule="zero-bubble", **overlap)
+    model = toy_model(num_experts=8)
+    demand = synthetic("sparse", **vars(demand_shape(model, plan)), seed=5)
+    build(model, plan, demand=demand, compute=Counted(per_copy_s=1e-9))
+    # the busiest and the mean load, forward and backward, of all tokens and of a chunk
+    assert len(calls) == len(set(calls)) == 8
