@@ -65,7 +65,13 @@ class Step:
 
 
 def scenario(values: dict[str, str]) -> Scenario:
-    """One step as a comparison: as measured, nothing overlaps and experts are filled evenly."""
+    """One step as a comparison, with the options of the measured runs.
+
+    Nothing overlaps, heads of long sequences are divided (Ulysses), experts have a capacity of
+    their even share. Products of experts and permutations are those that were timed on the same
+    server: Transformer Engine's grouped products, and its permutation as the host issues it, which
+    takes as long as the file of B200 says of permutations by several kernels.
+    """
     is_moe = values["model"].startswith("deepseek")
     plan: dict[str, Any] = {key: int(values[key]) for key in (*DEGREES, "micro_batches", "seq_len")}
     plan |= {
@@ -83,7 +89,8 @@ def scenario(values: dict[str, str]) -> Scenario:
         gpus=8,
         cluster={"gpu": "b200", "rate_gbps": 400},
         plan=plan,
-        demand={"imbalance": "balanced"} if is_moe else {},
+        demand={"imbalance": "balanced", "capacity_factor": 1.0} if is_moe else {},
+        compute={"expert_products": "grouped", "permutation": "unfused"},
         fabrics=("fat-tree",),
         seeds=1,
         compute_spread=0.0,
