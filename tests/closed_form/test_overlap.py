@@ -145,13 +145,28 @@ def test_passes_that_alternate_hide_each_others_all_to_alls(work):
     assert both == pytest.approx(plain - saved, rel=1e-4)
 
 
-def test_communication_slows_what_overlaps_it():
-    compute = per_copy(100 * ALL_TO_ALL_S)
+@pytest.mark.parametrize("ratio", [0.1, 0.7, 0.9, 1.0, 100.0])
+def test_communication_slows_what_overlaps_it_while_it_lasts(ratio):
     plan = dataclasses.replace(PLAN, overlap_all_to_all="chunks", overlap_chunks=2)
+    plan = dataclasses.replace(plan, communication_sms=33)
+    once = ALL_TO_ALL_S / 2
+
+    def layer(expert_s):
+        # 33 of 132: a quarter of the computation that an all-to-all runs alongside is done later
+        return 2 * once + 2 * max(once, expert_s / 2 + once / 4)
+
+    expected = layer(ratio * ALL_TO_ALL_S) + layer(2 * ratio * ALL_TO_ALL_S)
+    assert run_s(plan, compute=per_copy(ratio * ALL_TO_ALL_S)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_alternating_passes_are_slowed_while_all_to_alls_last():
+    count, each = 10, 4 * ALL_TO_ALL_S
+    compute = FakeCompute(gate_s=each, per_copy_s=each / 1024)
+    plan = dataclasses.replace(PLAN, micro_batches=count, overlap_all_to_all="batch")
     free = run_s(plan, compute=compute)
-    # 33 of 132: a quarter, so that experts take 4/3 of their time
-    taken = run_s(dataclasses.replace(plan, communication_sms=33), compute=compute)
-    assert taken - free == pytest.approx(300 * ALL_TO_ALL_S / 3, rel=1e-3)
+    slowed = run_s(dataclasses.replace(plan, communication_sms=33), compute=compute)
+    # every pair of passes overlaps four
+    assert slowed - free == pytest.approx((count - 1) * 4 * ALL_TO_ALL_S / 4, rel=1e-4)
 
 
 @pytest.mark.parametrize("cp", [2, 4])

@@ -103,7 +103,7 @@ fn find_handles(role: &Role) -> Result<Vec<TaskIndex>, ExecuteError> {
             }
             open.insert(handle, position);
         }
-        if let TaskKind::Wait { handle } = task.kind {
+        if let TaskKind::Wait { handle, .. } = task.kind {
             let Some(task) = open.remove(&handle) else {
                 let known = used.contains(&handle);
                 let what = if known { "is waited for twice" } else { "belongs to no earlier task" };

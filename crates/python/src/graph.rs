@@ -230,7 +230,10 @@ impl ProgramColumns {
                 bytes: self.amount(row, self.size.0[row]),
             },
             3 => TaskKind::Receive { peer: self.peer(row), tag: Tag(self.tag.0[row]) },
-            4 => TaskKind::Wait { handle: Handle(handle) },
+            4 => TaskKind::Wait {
+                handle: Handle(handle),
+                slowed_ppm: u32::try_from(self.size.0[row]).unwrap_or(u32::MAX),
+            },
             other => return Err(format!("kind {other}: expected 0 to 4")),
         };
         let is_named = handle != NO_INDEX && !matches!(kind, TaskKind::Wait { .. });

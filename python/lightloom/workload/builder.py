@@ -207,10 +207,15 @@ class ProgramBuilder:
         category_index = self._categories.communication(category)
         self._add(Kind.RECEIVE, category_index, self._peer(peer) | {"tag": tag}, placed)
 
-    def wait(self, handle: Hashable, category: str, **placed: Any) -> None:
-        """Wait for the earlier task with this handle."""
+    def wait(self, handle: Hashable, category: str, *, slowed: float = 0.0, **placed: Any) -> None:
+        """Wait for the earlier task with this handle.
+
+        ``slowed`` is the share of the worker's speed that this task took: what was computed
+        meanwhile is done later.
+        """
         category_index = self._categories.any(category)
-        self._add(Kind.WAIT, category_index, {}, {**placed, "handle": handle})
+        values = {"size": round(slowed * 1e6)}
+        self._add(Kind.WAIT, category_index, values, {**placed, "handle": handle})
 
     def build(self) -> Program:
         """Return the columns of what was written."""

@@ -1,4 +1,4 @@
-"""Times of the experts where a plan splits their work or lets communication take part of the GPU.
+"""Times of the experts where a plan splits their work, and what communication takes of a GPU.
 
 Added to the two tables of every workload, forward and backward, only as a plan needs them.
 """
@@ -29,15 +29,14 @@ from lightloom.workload.tokens import (
 
 @dataclass(frozen=True)
 class Variant:
-    """Which work of the experts: what pass (``None`` is forward), of how much, how fast."""
+    """Which work of the experts: what pass (``None`` is forward), of how much."""
 
     part: Part | None
     chunk: bool = False
-    slowed: bool = False
 
 
-def slowdown(plan: Plan, compute: ComputeModel) -> float:
-    """Factor on compute times while communication occupies multiprocessors of the GPU.
+def taken_share(plan: Plan, compute: ComputeModel) -> float:
+    """Share of a GPU's multiprocessors that communication occupies.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def slowdown(plan: Plan, compute: ComputeModel) -> float:
     """
     taken = plan.communication_sms
     if not taken:
-        return 1.0
+        return 0.0
     there = compute.gpu.sms
     if there is None:
         raise PlanError(
@@ -58,21 +57,19 @@ def slowdown(plan: Plan, compute: ComputeModel) -> float:
             f"communication-sms = {taken}: a GPU of type {compute.gpu.name} has {there:.0f}, and "
             "computation needs some of them"
         )
-    return there / (there - taken)
+    return taken / there
 
 
 def variants(plan: Plan) -> list[Variant]:
     """What a plan needs beyond whole passes at full speed."""
-    alternates = plan.overlap_all_to_all == "batch"
     in_chunks = plan.overlap_all_to_all == "chunks"
     parts: tuple[Part | None, ...] = (None, "whole")
     if plan.schedule != "1f1b":
         parts += ("input", "weight")
-    slowed = (False, True) if plan.communication_sms and (alternates or in_chunks) else (False,)
     found = [
-        Variant(part, chunk, slow)
-        for part, chunk, slow in itertools.product(parts, (False, in_chunks), slowed)
-        if not (part == "weight" and (chunk or slow)) and not (in_chunks and slow and not chunk)
+        Variant(part, chunk)
+        for part, chunk in itertools.product(parts, (False, in_chunks))
+        if not (part == "weight" and chunk)
     ]
     known = (Variant(None), Variant("whole"))
     return [one for one in dict.fromkeys(found) if one not in known]
@@ -87,9 +84,8 @@ def add_variants(
     plan = passes.plan
     found = {Variant(None): tables.forward, Variant("whole"): tables.backward}
     for one in variants(plan):
-        factor = slowdown(plan, passes.compute) if one.slowed else 1.0
-        name = "_".join([one.part or "forward", *["chunk"] * one.chunk, *["slowed"] * one.slowed])
-        until, even = (factor * part for part in passes.seconds(one.part, chunk=one.chunk))
+        name = "_".join([one.part or "forward", *["chunk"] * one.chunk])
+        until, even = passes.seconds(one.part, chunk=one.chunk)
         found[one] = add_expert_times(graph, name, until, even)
     return found
 

@@ -58,11 +58,6 @@ class LayerWriter:
         MoE layers of the stage that a layer belongs to, numbered from 0.
     handles
         Numbers of handles that are free.
-
-    Attributes
-    ----------
-    slowed
-        Whether communication occupies a part of the GPU during what is written.
     """
 
     def __init__(
@@ -74,10 +69,9 @@ class LayerWriter:
     ) -> None:
         self.recipe, self.program = recipe, program
         self.model, self.plan = recipe.model, recipe.plan
-        self.all_to_alls = AllToAlls(program, recipe.tables.family, handles)
+        self.all_to_alls = AllToAlls(program, recipe.tables.family, handles, recipe.taken)
         self.rings = RingWriter(program, recipe.collectives, handles)
         self._context = ContextWriter(recipe, program, self.rings)
-        self.slowed = False
         self._moe_index = moe_index
         size = recipe.bytes.tp
         #: bytes of a TP collective that run alongside computation
@@ -152,21 +146,19 @@ class LayerWriter:
         away, back = (
             [self._request(one, part) for part in _split(whole, count)] for whole in self._ends(one)
         )
-        start, wait, was_slowed = self.all_to_alls.start, self.all_to_alls.wait, self.slowed
+        start, wait = self.all_to_alls.start, self.all_to_alls.wait
         pending = [start(away[0])]
         self._shared_half(one, 0)
         for index in range(count):
             for started in pending:
-                wait(*started)
+                wait(*started, slows=started is pending[-1])
             pending = [start(away[index + 1])] if index + 1 < count else []
             pending += [start(back[index - 1])] if index else []
-            self.slowed = True
             self._expert_part(one, chunk=index)
-            self.slowed = was_slowed
         if not self.plan.overlap_shared_experts:
             self._shared_experts(one)
         for started in pending:
-            wait(*started)
+            wait(*started, slows=started is pending[-1])
         started = start(back[-1])
         self._shared_half(one, 1)
         wait(*started)
@@ -199,8 +191,7 @@ class LayerWriter:
         self._expert_tp(one, chunk)
 
     def _experts(self, one: _Mixture, *, chunked: bool = False) -> None:
-        slowed = self.slowed and self.recipe.slowdown > 1
-        table = self.recipe.experts.times[Variant(one.part, chunked, slowed)]
+        table = self.recipe.experts.times[Variant(one.part, chunked)]
         block, placed = self._block(one), self._at(one.layer, one.micro_batch)
         self.program.compute("expert", Entry(table.computation, block), **placed)
         if table.stragglers is not None:
@@ -235,12 +226,10 @@ class LayerWriter:
         # forward, the products before the activation come first; backward, the one after it
         before = branches if one.part is None else 1
         first = whole * before // (branches + 1)
-        was_slowed, self.slowed = self.slowed, True
         duration = whole - first if half else first
         at, backward = (one.layer, one.micro_batch), one.part is not None
         last = bool(half)
         self._region("expert", duration, at, entry=not last, exit_=last, backward=backward and last)
-        self.slowed = was_slowed
 
     def _shared_time(self, one: _Mixture) -> int:
         times = self.recipe.forward if one.part is None else self.backward_times(one.part)
@@ -304,9 +293,7 @@ class LayerWriter:
     # Single tasks
 
     def compute(self, category: str, duration_ps: int, layer: int, micro_batch: int) -> None:
-        """Computation, which takes longer while communication occupies a part of the GPU."""
-        if self.slowed:
-            duration_ps = round(duration_ps * self.recipe.slowdown)
+        """Computation."""
         self.program.compute(category, duration_ps=duration_ps, **self._at(layer, micro_batch))
 
     def inside(

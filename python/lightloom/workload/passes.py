@@ -49,12 +49,17 @@ class AllToAlls:
         The EP groups.
     handles
         Numbers of handles that are free.
+    taken
+        Share of a GPU's speed that an all-to-all takes from what runs alongside it.
     """
 
-    def __init__(self, program: ProgramBuilder, family: int, handles: Iterator[int]) -> None:
+    def __init__(
+        self, program: ProgramBuilder, family: int, handles: Iterator[int], taken: float
+    ) -> None:
         self._program = program
         self._family = family
         self._handles = handles
+        self._taken = taken
 
     def play(self, one: Pass) -> None:
         """Write a pass alone: its stream waits for each all-to-all."""
@@ -96,6 +101,7 @@ class AllToAlls:
         )
         return handle, request
 
-    def wait(self, handle: int, request: AllToAllRequest) -> None:
-        """Write the wait for a started all-to-all."""
-        self._program.wait(handle, "ep", **request.placed)
+    def wait(self, handle: int, request: AllToAllRequest, *, slows: bool = True) -> None:
+        """Write the wait for a started all-to-all; of several at once, one slows the GPU."""
+        taken = self._taken if slows else 0.0
+        self._program.wait(handle, "ep", slowed=taken, **request.placed)

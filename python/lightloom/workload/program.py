@@ -82,9 +82,7 @@ class _Writer:
             for step in turn
         ]
         if len(passes) > 1 and self.plan.overlap_all_to_all == "batch":
-            self.layers.slowed = True
             self.layers.all_to_alls.alternate(passes[::-1])
-            self.layers.slowed = False
         else:
             for one in passes:
                 self.layers.all_to_alls.play(one)

@@ -9,7 +9,7 @@ from lightloom.models.model import Model
 from lightloom.parallel import Plan
 from lightloom.workload.collectives import Collectives
 from lightloom.workload.compute import ComputeModel
-from lightloom.workload.expert_tables import Variant, slowdown
+from lightloom.workload.expert_tables import Variant, taken_share
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
 from lightloom.workload.task_graph import NONE
@@ -36,8 +36,8 @@ class Recipe:
     """What the programs of all stages have in common.
 
     ``weights`` are the times of weight gradients and ``inputs`` those of the rest of a backward
-    pass, where the schedule splits it; ``slowdown`` is the factor on times of what runs while
-    communication occupies a part of the GPU.
+    pass, where the schedule splits it; ``taken`` is the share of a GPU that an all-to-all occupies
+    while computation overlaps it.
     """
 
     model: Model
@@ -53,7 +53,7 @@ class Recipe:
     backward: Times
     inputs: Times
     weights: Times
-    slowdown: float
+    taken: float
 
 
 def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
@@ -100,5 +100,5 @@ def recipe(
         backward,
         without(backward, weights),
         weights,
-        slowdown(plan, compute),
+        taken_share(plan, compute),
     )

@@ -81,7 +81,8 @@ class Program:
         Of a task that a later one waits for, and of that one; ``NO_INDEX`` where none.
     size
         Duration in ps of computation; bytes of a message or of a collective's buffer per worker;
-        bytes per count of a demand block.
+        bytes per count of a demand block; of a wait, parts per million of the speed of computation
+        that the awaited task takes.
     inside, peers
         Bytes that each GPU moves inside the worker for a collective, and with how many others.
     demand

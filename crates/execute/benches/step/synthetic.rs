@@ -171,7 +171,7 @@ fn program(job: &Job, stage: u32) -> Vec<Task> {
         backward(job, stage, batch, &mut tasks);
     }
     for handle in 0..2 * job.layers_per_stage {
-        tasks.push(task(TaskKind::Wait { handle: Handle(handle) }, DP, 0, 0));
+        tasks.push(task(TaskKind::Wait { handle: Handle(handle), slowed_ppm: 0 }, DP, 0, 0));
     }
     tasks.push(compute(2000 * US, 0, 0));
     tasks

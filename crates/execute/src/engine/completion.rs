@@ -4,7 +4,7 @@ use super::context::{Context, Step};
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
 use crate::index::Turn;
-use lightloom_model::{Task, TaskIndex, Time, WorkerId};
+use lightloom_model::{Duration, Task, TaskIndex, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// The end of a task.
@@ -20,18 +20,38 @@ pub(crate) struct End {
 
 /// Moves a stream's clock to the end of a task, if that is later. The span is charged to the
 /// category of the task that ended.
+///
+/// Where that task took a share of the worker's speed, what the stream has computed meanwhile is
+/// done later by this share of the task's duration. (It computed at full speed so far: exact if it
+/// began with the task, and then did nothing but compute.)
 pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, end: &End) {
     let worker = context.streams[id].worker;
     if tasks.is_alongside {
         context.accounts.record_alongside(worker, tasks.ended, (end.began, end.done));
     }
     let at = context.streams[id].at;
-    if end.done > at {
+    let lost = lost(tasks.waits, end);
+    if end.done > at + lost {
         context.spend(id, tasks.waits, tasks.ended.category, (at, end.done));
         let stream = &mut context.streams[id];
         stream.at = end.done;
         stream.path = end.path.clone();
+    } else if lost > Duration::ZERO {
+        context.spend(id, tasks.waits, tasks.ended.category, (at, at + lost));
+        let stream = &mut context.streams[id];
+        stream.at = at + lost;
+        stream.path.charge(tasks.ended.category, lost);
     }
+}
+
+/// What computation lost while a task took a share of the worker's speed.
+fn lost(waits: &Task, end: &End) -> Duration {
+    let TaskKind::Wait { slowed_ppm, .. } = waits.kind else { return Duration::ZERO };
+    if slowed_ppm == 0 {
+        return Duration::ZERO;
+    }
+    let whole = u128::from(end.done.since(end.began).0);
+    Duration((whole * u128::from(slowed_ppm) / 1_000_000) as u64)
 }
 
 /// As [`take`], for a stream that has waited: it resumes.

@@ -434,7 +434,7 @@ impl<'a> Engine<'a> {
                 let from = index.peer(graph, worker, peer).expect("checked");
                 format!("the receive of tag {tag} from worker {from}")
             }
-            TaskKind::Wait { handle } => format!("the wait for handle {handle}"),
+            TaskKind::Wait { handle, .. } => format!("the wait for handle {handle}"),
             TaskKind::Collective(Collective { kind, family: Some(family), .. }) => {
                 let (kind, family) = (kind.name(), &graph.families[family.index()].name);
                 format!("{kind} over family '{family}' that not all members reach")

@@ -79,7 +79,7 @@ fn ring(kind: CollectiveKind, handle: u32, bytes: u64, inside_per_gpu: u64) -> T
 }
 
 fn wait(handle: u32) -> Task {
-    task(TaskKind::Wait { handle: Handle(handle) }, DP)
+    task(TaskKind::Wait { handle: Handle(handle), slowed_ppm: 0 }, DP)
 }
 
 fn one_ring(workers: u32) -> GroupFamily {

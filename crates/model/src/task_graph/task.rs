@@ -155,6 +155,9 @@ pub enum TaskKind {
     Wait {
         /// The handle.
         handle: Handle,
+        /// Parts per million of the speed of the worker's computation that the awaited task takes
+        /// while it is under way.
+        slowed_ppm: u32,
     },
 }
 

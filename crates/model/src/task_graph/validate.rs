@@ -122,6 +122,9 @@ impl TaskGraph {
                 self.validate_amount("bytes", *bytes)
             }
             TaskKind::Receive { peer, .. } => self.validate_peer(workers, *peer),
+            TaskKind::Wait { slowed_ppm, .. } if *slowed_ppm > 1_000_000 => {
+                Err(Invalid(format!("slowed by {slowed_ppm} parts per million: expected 1000000")))
+            }
             TaskKind::Wait { .. } => Ok(()),
         }?;
         let completes = matches!(task.kind, TaskKind::Compute { .. } | TaskKind::Collective(_));
@@ -374,8 +377,12 @@ mod tests {
             of(TaskKind::Collective(far)),
             "role 'trainer', task 0 (all-gather): family 9 is not below 1"
         );
+        assert_eq!(
+            of(TaskKind::Wait { handle: Handle(0), slowed_ppm: 1_000_001 }),
+            "role 'trainer', task 0 (wait): slowed by 1000001 parts per million: expected 1000000"
+        );
         let category = refusal(|graph| {
-            let wait = TaskKind::Wait { handle: Handle(0) };
+            let wait = TaskKind::Wait { handle: Handle(0), slowed_ppm: 0 };
             graph.roles[0].tasks = vec![Task::new(wait, CategoryId(4))];
         });
         assert_eq!(category, "role 'trainer', task 0 (wait): category 4 is not below 4");
