@@ -14,12 +14,12 @@ from lightloom.models import Model, catalog, load_model
 from lightloom.models.parameters import active_parameters
 
 HERE = Path(__file__).parent
-#: how a run's gate is described to the demand
-IMBALANCE = {
-    "forced balance": "balanced",
-    "capacity 1": "balanced",
-    "auxiliary": "auxiliary",
-    "bias": "natural",
+#: how a run's gate is described to the demand; a balancing bias is the catalog's own of the model
+GATE: dict[str, dict[str, Any]] = {
+    "forced balance": {"imbalance": "balanced"},
+    "capacity 1": {"imbalance": "balanced", "capacity_factor": 1.0},
+    "auxiliary": {"imbalance": "auxiliary"},
+    "bias": {},
 }
 #: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric
 COMMON: dict[str, Any] = {
@@ -116,7 +116,7 @@ class Run:
         """What ``lightloom compare`` is given."""
         demand = dict(self.demand)
         if self.is_moe:
-            demand["imbalance"] = IMBALANCE[self.gate]
+            demand.update(GATE[self.gate])
         compute = {"precision": self.precision, **self.compute}
         sizes: dict[str, float] = {}
         if self.gradient_bytes is not None:

@@ -24,3 +24,9 @@ StatePrecision = Literal["fp32", "bf16"]
 Permutation = Literal["fused", "unfused"]
 #: whether one kernel multiplies for all experts of a GPU, or one after the other
 ExpertProducts = Literal["grouped", "sequential"]
+#: how copies of tokens get to the GPUs of their experts and back, by Megatron-Core's names: an
+#: all-to-all of a collective library, or kernels that send a token once to each server (DeepEP,
+#: HybridEP)
+Dispatcher = Literal["alltoall", "flex"]
+#: how evenly a gate loads the experts, as :data:`lightloom.demand.imbalance.IMBALANCES` explains
+Gate = Literal["balanced", "auxiliary", "natural", "skewed"]

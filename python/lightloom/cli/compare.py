@@ -125,6 +125,7 @@ def _demand() -> Panel:
             option(Scenario, "demand.resample"),
             option(Scenario, "demand.scale"),
             option(Scenario, "demand.capacity_factor"),
+            option(Scenario, "demand.dispatcher"),
             option(Scenario, "demand.deduplicate"),
         ),
     )

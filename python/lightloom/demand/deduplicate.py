@@ -1,9 +1,9 @@
 """Token copies between members, each token sent once per destination server if asked.
 
 Without de-duplication a token that chose two experts on one server crosses the network twice. With
-it (DeepEP's kernels do so) it crosses once and is copied on arrival over NVSwitch, so that the
-matrix keeps its sum: what leaves the network appears on the destination's diagonal. Copies inside
-a server are counted per expert.
+it (DeepEP's kernels do so) it crosses once and is copied on arrival over NVSwitch: what leaves the
+network appears on the destination's diagonal. Copies inside a server are counted per expert, so
+that the matrix keeps its sum, or where it is known how many tokens each rank gets, once per rank.
 
 Per-token logs say exactly how many tokens reach a server. Counts do not; there the expectation is
 taken under the least informative gate that has these counts: of all sets of ``top_k`` experts
@@ -98,12 +98,14 @@ def member_tokens(
     if placement.num_groups > placement.top_groups and isinstance(source, PerTokenSource):
         source.check_node_limit(placement.num_groups, placement.top_groups)
     tokens = source.tokens(**index)
-    sizes = {"members": placement.members, "ranks_per_member": placement.ranks_per_member}
+    members, each = placement.members, placement.ranks_per_member
     if not placement.deduplicate:
-        return MemberTokens(fold(tokens, **sizes), source.exact, expected=False)
+        folded = fold(tokens, members=members, ranks_per_member=each)
+        return MemberTokens(folded, source.exact, expected=False)
     if isinstance(source, PerTokenSource):
         distinct: npt.NDArray[Any] = source.distinct(**index, members=placement.members)
-        return MemberTokens(fold_distinct(tokens, distinct, **sizes), source.exact, expected=False)
+        once = fold_distinct(tokens, distinct, members=members, ranks_per_member=each)
+        return MemberTokens(once, source.exact, expected=False)
     distinct = expected_distinct(
         tokens,
         shape,
@@ -111,11 +113,17 @@ def member_tokens(
         num_groups=placement.num_groups,
         top_groups=placement.top_groups,
     )
-    return MemberTokens(fold_distinct(tokens, distinct, **sizes), exact=False, expected=True)
+    once = fold_distinct(tokens, distinct, members=members, ranks_per_member=each)
+    return MemberTokens(once, exact=False, expected=True)
 
 
 def fold_distinct(
-    tokens: Counts, distinct: npt.NDArray[Any], *, members: int, ranks_per_member: int
+    tokens: Counts,
+    distinct: npt.NDArray[Any],
+    *,
+    members: int,
+    ranks_per_member: int,
+    by_rank: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[np.uint32]:
     """Fold with each token sent once per destination member.
 
@@ -128,23 +136,38 @@ def fold_distinct(
         rounded after summing over a member's ranks.
     members, ranks_per_member
         See :func:`~lightloom.demand.placement.fold`.
+    by_rank
+        Tokens of each rank with a copy for each rank, ``(..., ranks, ranks)``, if known.
 
     Returns
     -------
     ``(..., members, members)``. Off the diagonal, tokens; on it, copies between different ranks
     of the member, those included that are made on arrival. The sum is that of
-    :func:`~lightloom.demand.placement.fold`.
+    :func:`~lightloom.demand.placement.fold` unless ``by_rank`` is given.
     """
     copies = fold(tokens, members=members, ranks_per_member=ranks_per_member).astype(np.int64)
     batch = copies.shape[:-2]
     once = distinct.reshape(*batch, members, ranks_per_member, members).sum(axis=-2)
     # a rounded expectation may not exceed the copies it stands for
     once = np.minimum(np.rint(once).astype(np.int64), copies)
+    inside = copies if by_rank is None else np.minimum(_by_member(by_rank, members), copies)
+    once = np.minimum(once, inside)
     diagonal = np.arange(members)
-    once[..., diagonal, diagonal] = copies[..., diagonal, diagonal]
-    on_arrival = (copies - once).sum(axis=-2)
+    once[..., diagonal, diagonal] = inside[..., diagonal, diagonal]
+    on_arrival = (inside - once).sum(axis=-2)
     once[..., diagonal, diagonal] += on_arrival
     return to_uint32(once)
+
+
+def _by_member(by_rank: npt.NDArray[Any], members: int) -> npt.NDArray[np.int64]:
+    """Tokens between ranks, added up by member; none from a rank to itself."""
+    ranks = by_rank.shape[-1]
+    per_member = ranks // members
+    between = np.array(by_rank, dtype=np.float64)
+    between[..., np.arange(ranks), np.arange(ranks)] = 0
+    shape = (*between.shape[:-2], members, per_member, members, per_member)
+    found: npt.NDArray[np.int64] = np.rint(between.reshape(shape).sum(axis=(-3, -1))).astype(int)
+    return found
 
 
 def check_groups(shape: Shape, num_groups: int, top_groups: int) -> None:

@@ -26,6 +26,8 @@ from lightloom.models.mapping import model_from_config
 from lightloom.models.model import Model, PublishedPlan
 from lightloom.practice import (
     AllToAllOverlap,
+    Dispatcher,
+    Gate,
     PipelineSchedule,
     Precision,
     Recompute,
@@ -89,11 +91,19 @@ class _Plan(_Sourced):
     state_precision: StatePrecision | None = None
 
 
+class _Training(_Sourced):
+    """What of its training does not depend on the plan; a key may be left out."""
+
+    gate: Gate | None = None
+    dispatcher: Dispatcher | None = None
+
+
 class _Entry(_Table):
     origin: _Sourced
     config: dict[str, Any]
     counts: _Counts | None = None
     plan: _Plan | None = None
+    training: _Training | None = None
 
 
 def parse_count(text: str) -> tuple[float, float]:
@@ -144,6 +154,9 @@ def entry_model(name: str, text: str) -> Model:
         sources["plan"] = entry.plan.text
         values = entry.plan.model_dump(exclude={"date", "source"})
         model = replace(model, plan=PublishedPlan(**values, source=entry.plan.text))
+    if (training := entry.training) is not None:
+        sources["training"] = training.text
+        model = replace(model, gate=training.gate, dispatcher=training.dispatcher)
     return replace(model, sources=sources)
 
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 from lightloom.practice import (
     AllToAllOverlap,
+    Dispatcher,
+    Gate,
     PipelineSchedule,
     Precision,
     Recompute,
@@ -114,8 +116,10 @@ class Model:
     that have a learned vector, added to the embedding (0 for rotary positions). ``router_bias`` is
     one value per expert (added to the logits, or the balance correction of DeepSeek-V3).
     ``active_embeddings`` and ``active_router`` say how the publisher counts active parameters.
+    ``gate`` is how evenly the gate loads the experts and ``dispatcher`` how copies get to them,
+    where a publication says so.
     ``notes`` says what of the configuration is left out; ``sources`` maps ``config``,
-    ``parameters`` and ``plan`` to text.
+    ``parameters``, ``plan`` and ``training`` to text.
     """
 
     name: str
@@ -140,6 +144,8 @@ class Model:
     published_parameters: float | None = None
     published_active: float | None = None
     plan: PublishedPlan | None = None
+    gate: Gate | None = None
+    dispatcher: Dispatcher | None = None
     family: str = ""
     ffn_bias: bool = False
     learned_positions: int = 0

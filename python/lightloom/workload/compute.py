@@ -28,6 +28,14 @@ from lightloom.practice import (
     Recompute,
     StatePrecision,
 )
+from lightloom.workload.compute_dispatch import (
+    ALL_TO_ALL,
+    DISPATCHERS,
+    Dispatch,
+    arrival_work,
+    dispatch_work,
+    expert_bias,
+)
 from lightloom.workload.compute_kernels import (
     BF16,
     EXPERT_PRODUCTS,
@@ -73,11 +81,14 @@ class ComputeModel:
         forward.
     state_precision
         Format of the moments of Adam.
+    dispatch
+        How copies of tokens get to the experts and back.
     """
 
     kernels: Kernels
     recompute: Recompute = "none"
     state_precision: StatePrecision = "fp32"
+    dispatch: Dispatch = ALL_TO_ALL
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -85,6 +96,7 @@ class ComputeModel:
             ("state precision", self.state_precision, STATE_PRECISIONS),
             ("permutation", self.kernels.permutation, PERMUTATIONS),
             ("expert products", self.kernels.expert_products, EXPERT_PRODUCTS),
+            ("dispatcher", self.dispatch.dispatcher, DISPATCHERS),
         ):
             if value not in known:
                 raise HardwareError(f"{name} = {echo(value)}: {expected_one_of(value, known)}")
@@ -101,6 +113,7 @@ class ComputeModel:
         cuda_graphs: bool = False,
         expert_products: ExpertProducts = "grouped",
         state_precision: StatePrecision = "fp32",
+        dispatch: Dispatch = ALL_TO_ALL,
     ) -> ComputeModel:
         """Build the model of a GPU.
 
@@ -110,7 +123,7 @@ class ComputeModel:
             Name, see :func:`lightloom.hardware.gpu_names`.
         profile
             A user's measurements, TOML or CSV (see ``docs/explanation/compute-calibration.md``).
-        recompute, state_precision
+        recompute, state_precision, dispatch
             See the class.
         precision, permutation, cuda_graphs, expert_products
             See :class:`~lightloom.workload.compute_kernels.Kernels`.
@@ -130,7 +143,7 @@ class ComputeModel:
             cuda_graphs,
             expert_products,
         )
-        return cls(kernels, recompute, state_precision)
+        return cls(kernels, recompute, state_precision, dispatch)
 
     @property
     def gpu(self) -> Gpu:
@@ -170,6 +183,7 @@ class ComputeModel:
             "cuda_graphs": str(self.kernels.cuda_graphs).lower(),
             "expert_products": self.kernels.expert_products,
             "state_precision": self.state_precision,
+            "dispatcher": self.dispatch.dispatcher,
         }
         return {
             **self.efficiencies.provenance,
@@ -315,9 +329,8 @@ class ComputeModel:
     def gate(self, model: Model, tokens: float, backward: bool, tp: int = 1) -> float:
         """Time of norm, router, permutation of tokens, its inverse, and residual, s.
 
-        The permutation before dispatch and the inverse after combine are both counted here: the
-        first reads each token and writes its copies, the second reads the copies and writes their
-        weighted sum; backward the other way round.
+        The permutation before dispatch and the inverse after combine are both counted here (see
+        :mod:`.compute_dispatch`), and the wait of the host for the numbers of tokens.
         """
         share = tokens / tp
         again = self._selective(self._norm(model, share))
@@ -326,16 +339,13 @@ class ComputeModel:
         )
 
     def _gate(self, model: Model, tokens: float, backward: bool) -> Work:
-        kernels, hidden = self.kernels, model.hidden_size
-        copies = tokens * model.experts_per_token
+        kernels = self.kernels
         total = self._norm_and_residual(model, tokens, backward)
-        total += kernels.linear_bf16(tokens, hidden, model.num_experts, backward)
+        total += kernels.linear_bf16(tokens, model.hidden_size, model.num_experts, backward)
         # Scores in FP32: soft-max, top-k, auxiliary loss, maps.
         scores = 6 * tokens * model.num_experts * FP32
         total += kernels.moved(scores, "elementwise", _ROUTER_KERNELS)
-        for _ in ("before dispatch", "after combine"):
-            total += kernels.permuted((tokens + copies) * hidden)
-        return total
+        return total + dispatch_work(kernels, self.dispatch, model, tokens, backward)
 
     def experts(
         self,
@@ -388,7 +398,8 @@ class ComputeModel:
         return total + seconds if self.recompute == "full" else total
 
     def _expert_seconds(self, tokens: Array, work: Work) -> Array:
-        seconds = self.kernels.seconds(work, captured=False)
+        # numbers of tokens that differ from pass to pass cannot be captured in a CUDA graph
+        seconds = self.kernels.seconds(work, captured=not self.dispatch.dropless)
         return np.asarray(np.where(tokens > 0, seconds, 0.0))
 
     def _experts_once(
@@ -397,24 +408,16 @@ class ComputeModel:
         kernels, hidden = self.kernels, model.hidden_size
         experts, width = sizes
         up = (2 if model.gated_ffn else 1) * width
-        each = tokens / experts
         stages: tuple[Stage, ...] = ("dgrad", "wgrad") if backward else ("forward",)
-        products = sum(
-            kernels.grouped_matmul(each, hidden, up, stage)
-            + kernels.grouped_matmul(each, width, hidden, stage)
-            for stage in stages
-        )
-        launched = experts if kernels.expert_products == "sequential" else 1
-        total = Work(np.asarray(experts * products), 2 * len(stages) * launched)
-        total += self._activation(model, tokens, width, backward)
-        # The input of the first product forward, the gradient of the last one backward; what the
-        # activation function writes is in FP8 at once.
-        quantized = kernels.quantize(tokens * hidden)
-        total += Work(quantized.kernel_s, quantized.kernels * launched)
-        if experts > 1:
-            # Sorted by expert on arrival, and back again: in and out each time.
-            for _ in ("arrival", "return"):
-                total += kernels.permuted(tokens * hidden * 2)
+        total = self._activation(model, tokens, width, backward)
+        for product in ((hidden, up), (width, hidden)):
+            # a product quantizes its input, or the gradient of its output
+            total += kernels.quantize_experts(tokens * product[1 if backward else 0], experts)
+            for stage in stages:
+                total += kernels.expert_products_of(tokens / experts, experts, product, stage)
+        total += arrival_work(kernels, self.dispatch, tokens * hidden, experts, backward)
+        if model.expert_bias:
+            total += expert_bias(kernels, tokens * hidden, experts, backward)
         return total
 
     def shared_experts(self, model: Model, tokens: float, tp: int, backward: bool) -> float:

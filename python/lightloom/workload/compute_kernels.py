@@ -5,7 +5,8 @@ part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`).
 layers quantize their operands: BF16 values are read, and values with scales are written twice,
 along rows for this product and along columns for the weight gradient. Where the kernel before
 writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
-nothing more. Weights are quantized once per step, which is left out.
+nothing more; routed experts have no such kernel before them. Weights are quantized once per step,
+which is left out.
 """
 
 from __future__ import annotations
@@ -32,19 +33,40 @@ BF16, FP32, FP8_BYTES = 2.0, 4.0, 1 + 1 / 32
 #: addition sorts, histograms, index copies and products with the probabilities
 _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 
+#: streams over which kernels of different experts are launched, as Transformer Engine does
+_EXPERT_STREAMS = 4
+
+#: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
+_QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1}
+
+#: kernels of a product: MXFP8 reorders the scales of both operands first
+_PRODUCT_KERNELS = {"bf16": 1, "fp8": 1, "mxfp8": 3}
+
 
 @dataclass(frozen=True)
 class Work:
-    """Time of kernels in s, a number or an array, and how many they are."""
+    """Time of kernels in s, a number or an array; how many they are, and gaps between them.
+
+    ``kernels`` are what the host launches; ``gaps`` how often the GPU idles between one kernel and
+    the next, which is less where kernels run on several streams.
+    """
 
     kernel_s: float | Array
-    kernels: int
+    kernels: float
+    gaps: float
+
+    @classmethod
+    def of(cls, kernel_s: float | Array, kernels: float) -> Work:
+        """Kernels of one stream."""
+        return cls(kernel_s, kernels, kernels)
 
     def __add__(self, other: Work) -> Work:
-        return Work(self.kernel_s + other.kernel_s, self.kernels + other.kernels)
+        return Work(
+            self.kernel_s + other.kernel_s, self.kernels + other.kernels, self.gaps + other.gaps
+        )
 
 
-NOTHING = Work(0.0, 0)
+NOTHING = Work(0.0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -65,8 +87,8 @@ class Kernels:
     permutation
         Whether one kernel moves the copies of tokens, or several do.
     cuda_graphs
-        Whether kernels are captured in CUDA graphs. Those of routed experts are not, since their
-        numbers of tokens differ from pass to pass.
+        Whether kernels are captured in CUDA graphs. Those of routed experts are only where their
+        numbers of tokens do not differ from pass to pass.
     expert_products
         One kernel for all experts of a GPU, or one after the other.
     """
@@ -90,7 +112,7 @@ class Kernels:
     def seconds(self, work: Work, *, captured: bool = True) -> float | Array:
         """Time of a part of a layer: of its kernels with their gaps, or of a slower host."""
         graph = self.cuda_graphs and captured
-        found = self.launches.seconds(work.kernel_s, work.kernels, graph)
+        found = self.launches.seconds(work.kernel_s, (work.kernels, work.gaps), graph)
         return float(found) if found.ndim == 0 else found
 
     def _curve(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
@@ -111,7 +133,7 @@ class Kernels:
         name = "matmul_accumulate" if accumulate else "matmul"
         size_bytes = (m * k + k * n) * element + output
         seconds = self._curve(name + FP8 if fp8 else name, 2.0 * m * k * n, size_bytes)
-        return Work(float(seconds), 1)
+        return Work.of(float(seconds), 1)
 
     def linear(
         self, tokens: float, k: float, n: float, backward: bool, *, quantized: bool = False
@@ -141,6 +163,31 @@ class Kernels:
         if not self.in_fp8:
             return NOTHING
         return self.moved(np.asarray(elements) * (BF16 + 2 * FP8_BYTES), "elementwise")
+
+    def by_expert(self, work: Work, experts: int) -> Work:
+        """Kernels that each of a GPU's experts has, whose time in all is that of ``work``.
+
+        One kernel does it for all, or one follows the other, over several streams.
+        """
+        if self.expert_products == "grouped":
+            return work
+        launched = work.kernels * experts
+        return Work(work.kernel_s, launched, launched / min(experts, _EXPERT_STREAMS))
+
+    def quantize_experts(self, elements: Array, experts: int) -> Work:
+        """The rows of each of a GPU's experts to FP8; nothing in BF16."""
+        if not self.in_fp8:
+            return NOTHING
+        seconds = self.quantize(elements).kernel_s
+        return self.by_expert(Work.of(seconds, _QUANTIZE_KERNELS[self.precision]), experts)
+
+    def expert_products_of(
+        self, tokens_per_expert: Array, experts: int, sizes: tuple[float, float], stage: Stage
+    ) -> Work:
+        """One product of every expert on a GPU, of the given input and output width."""
+        seconds = experts * self.grouped_matmul(tokens_per_expert, *sizes, stage)
+        kernels = _PRODUCT_KERNELS[self.precision]
+        return self.by_expert(Work.of(np.asarray(seconds), kernels), experts)
 
     def grouped_matmul(
         self, tokens_per_expert: npt.ArrayLike, k: float, n: float, stage: Stage = "forward"
@@ -189,7 +236,7 @@ class Kernels:
         family = "attention" if dims[0] == dims[1] else "attention_latent"
         seconds = self._curve(f"{family}_{'backward' if backward else 'forward'}", flops, 0.0)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16
-        return Work(float(seconds), 3 if backward else 1)
+        return Work.of(float(seconds), 3 if backward else 1)
 
     def moved(self, size_bytes: float | Array, kind: str, kernels: int = 1) -> Work:
         """``kernels`` kernels that move ``size_bytes`` in all.
@@ -207,13 +254,13 @@ class Kernels:
         some = np.asarray(size_bytes) > 0
         seconds = np.where(some, np.asarray(size_bytes) / rate + kernels * memory.launch_s, 0.0)
         seconds = seconds / self.efficiencies.sustained
-        return Work(float(seconds) if seconds.ndim == 0 else seconds, kernels)
+        return Work.of(float(seconds) if seconds.ndim == 0 else seconds, kernels)
 
     def elementwise(self, elements: float | Array, passes: float, kernels: int = 1) -> Work:
         """Move ``elements`` BF16 numbers ``passes`` times (a read or a write is a pass)."""
         return self.moved(elements * passes * BF16, "elementwise", kernels)
 
-    def permuted(self, elements: float | Array) -> Work:
-        """Read and write ``elements`` BF16 numbers in all, in another order."""
+    def permuted(self, elements: float | Array, element_bytes: float = BF16) -> Work:
+        """Read and write ``elements`` numbers in all, in another order."""
         kind = "permute" if self.permutation == "fused" else "permute_unfused"
-        return self.moved(elements * BF16, kind, _PERMUTE_KERNELS[self.permutation])
+        return self.moved(elements * element_bytes, kind, _PERMUTE_KERNELS[self.permutation])

@@ -119,6 +119,7 @@ class LaunchFile(Table):
     host_s: Value
     gap_s: Value
     graph_gap_s: Value
+    synchronize_s: Value
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ class Launches:
         Idle time of the GPU between two kernels that are launched one by one.
     graph_gap_s
         The same between kernels of a CUDA graph, which needs no host time per kernel.
+    synchronize_s
+        Idle time of the GPU where the host waits for a result of it before it continues.
     provenance
         Source of each.
     """
@@ -140,14 +143,15 @@ class Launches:
     host_s: float
     gap_s: float
     graph_gap_s: float
+    synchronize_s: float
     provenance: Mapping[str, str] = field(repr=False, default_factory=dict)
 
-    def seconds(self, kernel_s: npt.ArrayLike, kernels: int, graph: bool) -> Array:
-        """Time of ``kernels`` kernels that work for ``kernel_s`` in all."""
-        seconds = np.asarray(kernel_s, dtype=np.float64)
+    def seconds(self, kernel_s: npt.ArrayLike, counts: tuple[float, float], graph: bool) -> Array:
+        """Time of kernels that work for ``kernel_s`` in all: how many they are, and their gaps."""
+        (kernels, gaps), seconds = counts, np.asarray(kernel_s, dtype=np.float64)
         if graph:
-            return seconds + kernels * self.graph_gap_s
-        return np.maximum(seconds + kernels * self.gap_s, kernels * self.host_s)
+            return seconds + gaps * self.graph_gap_s
+        return np.maximum(seconds + gaps * self.gap_s, kernels * self.host_s)
 
 
 def load_launches() -> Launches:
@@ -159,6 +163,7 @@ def load_launches() -> Launches:
         file.host_s.value,
         file.gap_s.value,
         file.graph_gap_s.value,
+        file.synchronize_s.value,
         {f"launch.{name}": str(value) for name, value in resolved.items()},
     )
 

@@ -65,7 +65,8 @@ class Folded:
         ranks together, ``(groups, blocks, members)``.
     copies, stayed
         Token copies that the experts of all layers and micro-batches compute, and those of them
-        whose expert is on their own rank, which move no bytes.
+        that move no bytes: their expert is on their own rank, or the token goes to another expert
+        of that rank and is sent once.
     routed
         Token copies that the gates route; what experts have no capacity for is dropped.
     """
@@ -182,12 +183,16 @@ def _fold(
     if not options.deduplicate:
         return plain
     distinct = _distinct(model, demand, index, counts, members)
-    once = fold_distinct(counts, distinct, members=members, ranks_per_member=per_member)
+    expected = np.rint(_distinct(model, demand, index, counts, demand.shape.ranks))
+    once = fold_distinct(
+        counts, distinct, members=members, ranks_per_member=per_member, by_rank=expected
+    )
     by_ranks = None
     if plain.rank_tokens is not None:
-        expected = np.rint(_distinct(model, demand, index, counts, demand.shape.ranks))
         by_ranks = np.minimum(expected.astype(np.int64), plain.rank_tokens).astype(np.uint32)
-    return dataclasses.replace(plain, tokens=once, rank_tokens=by_ranks)
+    merged = int(plain.tokens.sum(dtype=np.int64)) - int(once.sum(dtype=np.int64))
+    stayed = plain.stayed + merged
+    return dataclasses.replace(plain, tokens=once, rank_tokens=by_ranks, stayed=stayed)
 
 
 def _distinct(

@@ -166,6 +166,22 @@ def test_fold_distinct_moves_copies_to_the_destination():
     assert folded.sum() == fold(tokens, members=2, ranks_per_member=1).sum()
 
 
+def test_fold_distinct_sends_a_token_once_to_each_rank_where_it_is_known_how_many():
+    """Two servers of two ranks, an expert each but for two on the last rank."""
+    tokens = np.zeros((4, 8), dtype=int)
+    # rank 0: 10 tokens with both experts of rank 1; 6 with both experts of rank 3, one of rank 2
+    tokens[0] = [0, 0, 10, 10, 6, 0, 6, 6]
+    by_rank = np.zeros((4, 4))
+    by_rank[0] = [0, 10, 6, 6]
+    distinct = np.zeros((4, 2))
+    distinct[0] = [10, 6]
+    folded = fold_distinct(tokens, distinct, members=2, ranks_per_member=2, by_rank=by_rank)
+    # 6 cross the network, and go to the other rank of their server in addition
+    assert folded.tolist() == [[10, 6], [0, 6]]
+    every = fold_distinct(tokens, distinct, members=2, ranks_per_member=2)
+    assert every.tolist() == [[20, 6], [0, 12]]
+
+
 def test_member_tokens_marks_what_is_expected():
     source = synthetic("mixtral", ranks=8, experts=32, tokens_per_rank=500, top_k=4, seed=1)
     index = {"group": 0, "layers": [0, 1], "micro_batches": 2, "step": 0}

@@ -73,6 +73,7 @@ def test_every_value_has_a_source_and_a_date(name: str) -> None:
     expected = {"config"}
     expected |= {"parameters"} if model.published_parameters else set()
     expected |= {"plan"} if model.plan else set()
+    expected |= {"training"} if model.gate or model.dispatcher else set()
     assert set(model.sources) == expected
     for source in model.sources.values():
         assert re.search(r"\(20\d\d-\d\d-\d\d\)$", source)

@@ -688,6 +688,8 @@ def test_published_file_has_the_shape_of_the_catalog(file: str, name: str) -> No
         published_parameters=None,
         published_active=None,
         plan=None,
+        gate=None,
+        dispatcher=None,
     )
 
 

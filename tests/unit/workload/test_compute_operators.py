@@ -111,10 +111,11 @@ def test_sustained_is_measured_on_one_generation_only():
 
 
 def test_host_bounds_many_short_kernels_unless_they_are_a_graph():
-    launches = Launches(host_s=10e-6, gap_s=2e-6, graph_gap_s=1e-6)
-    assert launches.seconds(1e-3, 10, False) == pytest.approx(1.02e-3)
-    assert launches.seconds(1e-5, 10, False) == pytest.approx(1e-4)
-    assert launches.seconds(1e-5, 10, True) == pytest.approx(2e-5)
+    launches = Launches(host_s=10e-6, gap_s=2e-6, graph_gap_s=1e-6, synchronize_s=0.0)
+    assert launches.seconds(1e-3, (10, 10), False) == pytest.approx(1.02e-3)
+    assert launches.seconds(1e-3, (10, 5), False) == pytest.approx(1.01e-3)
+    assert launches.seconds(1e-5, (10, 10), False) == pytest.approx(1e-4)
+    assert launches.seconds(1e-5, (10, 10), True) == pytest.approx(2e-5)
 
 
 @pytest.mark.parametrize("name", ["a100", "h100", "b200"])

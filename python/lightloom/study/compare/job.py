@@ -15,12 +15,14 @@ from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
 from lightloom.models.parameters import training_flops_per_token
 from lightloom.parallel import Plan, StageMemory
+from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.tokens import demand_shape
 
@@ -145,6 +147,7 @@ def prepare(scenario: Scenario) -> Job:
     """
     packet_options(scenario)
     model = load_model(scenario.model)
+    scenario = _with_published_gate(scenario, model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
@@ -164,6 +167,7 @@ def prepare(scenario: Scenario) -> Job:
         cuda_graphs=scenario.compute.cuda_graphs,
         expert_products=scenario.compute.expert_products,
         state_precision=fitted.options.state_precision,
+        dispatch=dispatch_of(scenario, model, options),
     )
     cluster = _cluster(scenario, gpu)
     costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
@@ -199,9 +203,57 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
-    limited = model.num_groups > model.top_groups
-    deduplicate = limited if demand.deduplicate is None else demand.deduplicate
-    return WorkloadOptions(**sizes, deduplicate=deduplicate)
+    return WorkloadOptions(**sizes, deduplicate=_deduplicates(scenario, model))
+
+
+def _with_published_gate(scenario: Scenario, model: Model) -> Scenario:
+    """The scenario with the balance of the model's published training, where it has none."""
+    demand = scenario.demand
+    if model.gate is None or demand.imbalance is not None or demand.source is not None:
+        return scenario
+    return scenario.with_imbalance(model.gate)
+
+
+def _dispatcher(scenario: Scenario, model: Model) -> Dispatcher:
+    """The user's dispatcher; else that of the published training, else the one that suits it."""
+    given = scenario.demand
+    if given.dispatcher is not None:
+        return given.dispatcher
+    if given.deduplicate is not None:
+        return "flex" if given.deduplicate else "alltoall"
+    return model.dispatcher or ("flex" if model.num_groups > model.top_groups else "alltoall")
+
+
+def _deduplicates(scenario: Scenario, model: Model) -> bool:
+    """Whether a token crosses the network once to each server.
+
+    Raises
+    ------
+    DemandError
+        If the dispatcher sends every copy.
+    """
+    given = scenario.demand.deduplicate
+    sends_once = _dispatcher(scenario, model) == "flex"
+    if given and not sends_once:
+        raise DemandError(
+            "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
+            "leave deduplicate out"
+        )
+    return sends_once if given is None else given
+
+
+def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> Dispatch:
+    """What sending copies of tokens takes on GPUs."""
+    return Dispatch(
+        dispatcher=_dispatcher(scenario, model),
+        dropless=scenario.demand.capacity_factor is None,
+        element_bytes=(
+            options.dispatch_element_bytes,
+            options.combine_element_bytes,
+            options.combine_gradient_element_bytes,
+            options.dispatch_gradient_element_bytes,
+        ),
+    )
 
 
 def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:

@@ -33,6 +33,7 @@ from lightloom.inputs.strict import (
 from lightloom.practice import (
     AllToAllOverlap,
     ContextParallel,
+    Dispatcher,
     ExpertProducts,
     Permutation,
     PipelineSchedule,
@@ -137,7 +138,7 @@ class DemandOptions(Strict):
     imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
         description="Balance of the gate: {choices}, the busiest EP rank over the mean, or a "
-        "file; auxiliary by default.",
+        "file; as published, or auxiliary.",
     )
     source: Annotated[Name, Choices(_regimes)] | None = Field(
         None,
@@ -155,8 +156,15 @@ class DemandOptions(Strict):
         description="Copies beyond this multiple of an expert's even share of each source rank "
         "are dropped; none by default.",
     )
+    dispatcher: Dispatcher | None = Field(
+        None,
+        description="What sends tokens to their experts: alltoall, of a collective library, or"
+        " flex, kernels that send one copy to each server (DeepEP, HybridEP); as published, or"
+        " flex where routing is limited to some servers.",
+    )
     deduplicate: Switch | None = Field(
-        None, description="Send one copy of a token to each destination server."
+        None,
+        description="Send one copy of a token to each destination server, as dispatcher flex does.",
     )
     dispatch_element_bytes: ElementBytes | None = Field(
         None,

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lightloom.errors import InputError
+from lightloom.errors import DemandError, InputError
 from lightloom.inputs.files import MAX_TEXT_BYTES
-from lightloom.study.compare import load_study
+from lightloom.models import load_model
+from lightloom.study.compare import Scenario, load_study
+from lightloom.study.compare.job import dispatch_of, prepare, workload_options
 from lightloom.study.compare.scenario import parse_study
 
 SMALL = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
@@ -175,3 +177,56 @@ def test_sizes_of_packets_may_have_units(tmp_path):
     found = load_study(study(tmp_path, f'network = "packet"\n{SMALL}{packets}'))
     assert found.packets is not None
     assert (found.packets.mtu_bytes, found.packets.queue_bytes) == (4000, 2**32 - 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "demand", "dispatcher", "deduplicates"),
+    [
+        # what was published with the model
+        ("deepseek-v3", {}, "flex", True),
+        ("qwen3-235b-a22b", {}, "alltoall", False),
+        # nothing was: routing is not limited
+        ("mixtral-8x7b", {}, "alltoall", False),
+        ("mixtral-8x7b", {"dispatcher": "flex"}, "flex", True),
+        ("deepseek-v3", {"dispatcher": "alltoall"}, "alltoall", False),
+        ("mixtral-8x7b", {"deduplicate": True}, "flex", True),
+        ("deepseek-v3", {"deduplicate": False}, "alltoall", False),
+        ("mixtral-8x7b", {"dispatcher": "flex", "deduplicate": False}, "flex", False),
+    ],
+)
+def test_the_dispatcher_is_the_users_or_the_published_one(model, demand, dispatcher, deduplicates):
+    job = Scenario(model=model, gpus=1024, cluster={"rate_gbps": 400}, demand=demand)
+    shape = load_model(model)
+    options = workload_options(job, shape)
+    dispatch = dispatch_of(job, shape, options)
+    assert (dispatch.dispatcher, options.deduplicate) == (dispatcher, deduplicates)
+    assert dispatch.dropless
+
+
+def test_dispatch_knows_bytes_and_whether_copies_are_dropped():
+    demand = {"capacity_factor": 1.0, "dispatch_element_bytes": 1.0}
+    job = Scenario(model="mixtral-8x7b", gpus=128, cluster={"rate_gbps": 400}, demand=demand)
+    model = load_model("mixtral-8x7b")
+    dispatch = dispatch_of(job, model, workload_options(job, model))
+    assert not dispatch.dropless
+    assert dispatch.element_bytes == (1.0, 2.0, 2.0, 2.0)
+
+
+def test_alltoall_does_not_deduplicate():
+    demand = {"dispatcher": "alltoall", "deduplicate": True}
+    job = Scenario(model="mixtral-8x7b", gpus=128, cluster={"rate_gbps": 400}, demand=demand)
+    with pytest.raises(DemandError) as caught:
+        workload_options(job, load_model("mixtral-8x7b"))
+    assert str(caught.value) == (
+        "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
+        "leave deduplicate out"
+    )
+
+
+def test_the_gate_is_the_users_or_the_published_one():
+    job = {"model": "deepseek-v3", "gpus": 1024, "cluster": {"gpu": "h800", "rate_gbps": 400}}
+    assert prepare(Scenario(**job)).scenario.demand.name == "natural"
+    own = Scenario(**job, demand={"imbalance": "balanced"})
+    assert prepare(own).scenario.demand.name == "balanced"
+    regime = Scenario(**job, demand={"source": "mixtral"})
+    assert prepare(regime).scenario.demand.name == "mixtral"

@@ -1,0 +1,114 @@
+"""What it takes on a GPU to send copies of tokens to their experts and to get them back.
+
+Two dispatchers, as Megatron-Core names them. ``alltoall``, an all-to-all of a collective library:
+the sender orders copies by expert, the receiver orders those of all senders by its experts, and
+both do the inverse for what comes back; in FP8 the receiver also pads each expert's rows, in a copy
+of them all. ``flex``, kernels such as those of DeepEP and HybridEP: they read tokens where they
+are, and the receiver orders and pads its copies in one pass.
+
+Where no copies are dropped, the host has to know how many arrive before it can launch what follows:
+it waits for the router's result in every forward pass, and the GPU then waits for it. The
+all-to-alls themselves are none of this module's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from lightloom.models.model import Model
+from lightloom.practice import Dispatcher
+from lightloom.workload.compute_kernels import BF16, FP32, NOTHING, Kernels, Work
+from lightloom.workload.compute_operators import Array
+
+DISPATCHERS: tuple[Dispatcher, ...] = get_args(Dispatcher)
+
+#: kernels that count tokens, tell the counts and send probabilities, forward and backward
+_COUNTING_KERNELS = {"alltoall": (12, 4), "flex": (4, 2)}
+
+#: kernels per expert that add its bias, forward and backward, and those for all together
+_BIAS_KERNELS = ((3, 2), (6, 2))
+
+#: bytes per element of what adding biases moves, forward and backward. Probabilities are FP32, so
+#: that the product with the bias (out), the sum (two in, out) and the joined copies (in, out) are,
+#: until the result is cast (in, out); backward the cast, the gradient of the sum, and the two
+#: gradients of the product with their sums
+_BIAS_BYTES = (
+    FP32 + (BF16 + FP32 + FP32) + 2 * FP32 + (FP32 + BF16),
+    (BF16 + FP32) + (FP32 + BF16) + 2 * (3 * FP32),
+)
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """How copies of tokens get to their experts and back.
+
+    Attributes
+    ----------
+    dispatcher
+        See the module.
+    dropless
+        Whether numbers of tokens differ from pass to pass; they do not where each expert takes a
+        fixed number of copies, the rest is dropped and what is missing is padded.
+    element_bytes
+        Bytes per element of dispatch and combine, and of the gradients of combine and dispatch.
+    """
+
+    dispatcher: Dispatcher = "alltoall"
+    dropless: bool = True
+    element_bytes: tuple[float, float, float, float] = (BF16, BF16, BF16, BF16)
+
+    def bytes_of(self, backward: bool) -> tuple[float, float]:
+        """Bytes per element of what goes to the experts and of what comes back, in a pass."""
+        first, second, third, fourth = self.element_bytes
+        return (third, fourth) if backward else (first, second)
+
+
+#: every copy is sent and none dropped, in BF16
+ALL_TO_ALL = Dispatch()
+
+
+def dispatch_work(
+    kernels: Kernels, dispatch: Dispatch, model: Model, tokens: float, backward: bool
+) -> Work:
+    """Kernels on the sender's side of ``tokens`` tokens, and the wait of the host.
+
+    Ordering reads each token and writes its copies; the inverse reads the copies and writes their
+    sum.
+    """
+    total = Work.of(0.0, _COUNTING_KERNELS[dispatch.dispatcher][backward])
+    if dispatch.dropless and not backward:
+        total += Work(kernels.launches.synchronize_s, 0, 0)
+    if dispatch.dispatcher == "flex":
+        return total
+    elements = (tokens + tokens * model.experts_per_token) * model.hidden_size
+    for element_bytes in dispatch.bytes_of(backward):
+        total += kernels.permuted(elements, element_bytes)
+    return total
+
+
+def arrival_work(
+    kernels: Kernels, dispatch: Dispatch, elements: Array, experts: int, backward: bool
+) -> Work:
+    """Kernels on the receiver's side: order by expert, and back; copies in and out each time."""
+    total = NOTHING
+    padded = dispatch.dispatcher == "alltoall" and kernels.in_fp8 and dispatch.dropless
+    for element_bytes in dispatch.bytes_of(backward):
+        if experts > 1 or dispatch.dispatcher == "flex":
+            total += kernels.permuted(2 * elements, element_bytes)
+        if padded:
+            total += kernels.elementwise(elements, 2)
+    return total
+
+
+def expert_bias(kernels: Kernels, elements: Array, experts: int, backward: bool) -> Work:
+    """Adding the bias of the last product, weighted by each copy's probability.
+
+    Where experts follow each other their rows are split, added one by one and joined again, in
+    FP32; a grouped product adds them itself.
+    """
+    if kernels.expert_products == "grouped":
+        return NOTHING
+    each, together = _BIAS_KERNELS[backward]
+    count = each * experts + together
+    return kernels.moved(elements * _BIAS_BYTES[backward], "elementwise", count)
