@@ -67,6 +67,8 @@ class Run:
     compute: dict[str, Any] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     not_modeled: tuple[str, ...] = ()
+    gpus_per_server: int = 8
+    collection: int = 1
     #: of the reduction of gradients, if the source says so
     gradient_bytes: float | None = None
 
@@ -126,11 +128,18 @@ class Run:
         return Scenario(
             model=self.model_name,
             gpus=self.gpus,
-            cluster={"gpu": self.gpu, "rate_gbps": self.rate_gbps},
+            cluster={
+                "gpu": self.gpu,
+                "rate_gbps": self.rate_gbps,
+                "gpus_per_server": self.gpus_per_server,
+                "nics_per_server": self.gpus_per_server,
+            },
             plan={"zero1": True, **self.plan},
             demand=demand,
             compute=compute,
             recompute=self.recompute,
+            # ports enough for a rack, as on its separate rails
+            fabric_options={"fat-tree": {"switch_ports": max(64, 2 * self.gpus_per_server)}},
             **sizes,
             **COMMON,
         )

@@ -42,8 +42,8 @@ def test_every_run_has_a_name_of_its_own_and_a_source() -> None:
 
 def test_the_split_follows_the_names_alone() -> None:
     """Within a class, sorted by hash, every second run calibrates: nobody chose which."""
-    for group in {run.group for run in RUNS}:
-        inside = [run for run in RUNS if run.group == group]
+    for group in {(run.group, run.collection) for run in RUNS}:
+        inside = [run for run in RUNS if (run.group, run.collection) == group]
         inside.sort(key=lambda run: hashlib.sha256(run.name.encode()).hexdigest())
         parts = [run.part for run in inside]
         assert parts == ["calibrate" if i % 2 == 0 else "test" for i in range(len(parts))]

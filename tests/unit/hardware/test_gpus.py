@@ -19,7 +19,7 @@ power_w = { value = 10, source = "me" }
 
 
 def test_catalog_names():
-    assert gpu_names() == ["a100", "h100", "h800", "h200", "b200"]
+    assert gpu_names() == ["a100", "h100", "h800", "h200", "b200", "gb200", "gb300"]
 
 
 @pytest.mark.parametrize(
