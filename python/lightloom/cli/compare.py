@@ -51,8 +51,7 @@ class Settings(Strict):
 
     set: tuple[str, ...] = Field(
         (),
-        description="Option of a fabric (mixnet.split=off) or key of a study "
-        "(cluster.nics_per_server=4); repeatable.",
+        description="Option of a fabric (mixnet.split=off) or of a study; repeatable.",
     )
 
 

@@ -137,8 +137,8 @@ class DemandOptions(Strict):
 
     imbalance: Annotated[Name | Number, Choices(_imbalances)] | None = Field(
         None,
-        description="Balance of the gate (by default the published one, or auxiliary): {choices}, "
-        "busiest EP rank over mean, or a file.",
+        description="Balance of the gate, as published by default: {choices}, the busiest EP rank "
+        "over the mean, or a file.",
     )
     source: Annotated[Name, Choices(_regimes)] | None = Field(
         None,
@@ -224,7 +224,7 @@ class ComputeOptions(Strict):
 class ClusterOptions(Strict):
     """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
-    gpu: Annotated[Name, Choices(gpu_names)] = Field("a100", description="Type of GPUs.")
+    gpu: Annotated[Name, Choices(gpu_names)] = Field("a100", description="Type of the GPUs.")
     gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Number of GPUs in a server."
     )
