@@ -18,11 +18,26 @@ _DOUBLE_BYTES = 8
 
 
 def as_array(values: npt.ArrayLike, name: str, error: type[InputError]) -> npt.NDArray[Any]:
-    """Return values as an array, or raise ``error`` if rows are of unequal length."""
+    """Return values as an array; raise ``error`` if rows are of unequal length, or masked."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise error(f"{name}: some entries are masked; fill them first, as by .filled(0)")
     try:
         return np.asarray(values)
     except ValueError:
         raise error(f"{name}: expected an array, got rows of unequal length") from None
+
+
+def flag(value: bool, name: str) -> bool:
+    """Return what is true or false; InputError for anything else, such as the text "no"."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}: expected True or False, got {echo(value)}")
+    return bool(value)
+
+
+def span_text(given: npt.NDArray[Any]) -> str:
+    """Return the smallest and the largest value in words."""
+    low, high = given.min(), given.max()
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def whole_matrix(
@@ -76,6 +91,7 @@ def whole_list(
         given = np.asarray(values)
     except ValueError:
         raise error(f"{name}: expected a list of whole numbers, got nested lists") from None
+    as_array(values, name, error)
     if given.size == 0 and given.ndim == 1:
         return np.zeros(0, dtype=kind)
     if given.ndim != 1 or given.dtype.kind not in "iu":
@@ -83,7 +99,7 @@ def whole_list(
             f"{name}: expected a list of whole numbers, got {given.dtype} of shape {given.shape}"
         )
     if given.min() < minimum or given.max() > maximum:
-        raise error(f"{name}: expected {minimum} to {maximum}, got {given.min()} to {given.max()}")
+        raise error(f"{name}: expected {minimum} to {maximum}, got {span_text(given)}")
     return np.ascontiguousarray(given.astype(kind))
 
 

@@ -19,7 +19,15 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import exact
-from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
+from lightloom.schedule.arrays import (
+    as_array,
+    flag,
+    one_of,
+    rate_bps,
+    span_text,
+    square_matrix,
+    whole_number,
+)
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
 from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
 from lightloom.schedule.requests import CircuitRequest
@@ -377,7 +385,9 @@ def request_of(
         before = check_circuits(previous, None)
         if len(before) != n:
             raise InputError(f"previous: expected {n} x {n} circuits, got {before.shape}")
-    return CircuitRequest(matrix, ports, allowed, before, circuit_bps, eps_bps, bool(region.split))
+    return CircuitRequest(
+        matrix, ports, allowed, before, circuit_bps, eps_bps, flag(region.split, "split")
+    )
 
 
 def allowed_pairs(region: Region, servers: int) -> npt.NDArray[np.bool_] | None:
@@ -443,5 +453,5 @@ def whole_ports(ports: int | npt.ArrayLike, servers: int) -> npt.NDArray[np.uint
     if given.size and given.dtype.kind not in "iu":
         raise InputError(f"ports: expected whole numbers, got {given.dtype}")
     if given.size and (given.min() < 0 or given.max() > _MAX_PORTS):
-        raise InputError(f"ports: expected 0 to {_MAX_PORTS}, got {given.min()} to {given.max()}")
+        raise InputError(f"ports: expected 0 to {_MAX_PORTS}, got {span_text(given)}")
     return given.astype(np.uint32)

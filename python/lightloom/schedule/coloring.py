@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.schedule.arrays import as_array, whole_list, whole_number
+from lightloom.schedule.arrays import as_array, span_text, whole_list, whole_number
 from lightloom.schedule.requests import FabricPaths, FabricShape
 from lightloom.schedule.results import Result, ResultTable, summary
 
@@ -221,6 +221,6 @@ def _edges(edges: npt.ArrayLike) -> npt.NDArray[np.uint32]:
         )
     if given.min() < 0 or given.max() >= _MAX_VERTICES:
         raise InputError(
-            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {given.min()} to {given.max()}"
+            f"edges: expected vertices 0 to {_MAX_VERTICES - 1}, got {span_text(given)}"
         )
     return np.ascontiguousarray(given.astype(np.uint32))

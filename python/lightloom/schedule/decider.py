@@ -19,7 +19,7 @@ import numpy.typing as npt
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule.allocator import AllocatorCallback, CircuitAllocator
-from lightloom.schedule.arrays import as_array, one_of, rate_bps, square_matrix, whole_number
+from lightloom.schedule.arrays import as_array, flag, one_of, rate_bps, square_matrix, whole_number
 from lightloom.schedule.circuits import (
     Region,
     allowed_pairs,
@@ -193,7 +193,7 @@ class Decider:
         )
         callback = None if allocator is None else AllocatorCallback(allocator)
         relaying = policy.relaying is not None
-        split = bool(region.split)
+        split = flag(region.split, "split")
         self._region = region
         self._callback = callback
         try:
@@ -345,7 +345,7 @@ def _timing(timing: SwitchTiming | float | str) -> _TimingValues:
         per_pair_ps=_ps(timing.per_pair_s, "per_pair_s"),
         control_ps=_ps(timing.control_s, "control_s"),
         link_up_ps=_ps(timing.link_up_s, "link_up_s"),
-        keep_unchanged=bool(timing.keep_unchanged),
+        keep_unchanged=flag(timing.keep_unchanged, "keep_unchanged"),
     )
 
 

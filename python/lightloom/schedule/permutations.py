@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
+from lightloom.schedule.arrays import flag, one_of, rate_bps, time_bytes, whole_matrix
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 from lightloom.units import parse_quantity, show_time
@@ -247,7 +247,7 @@ def decompose(
         if time_limit_s < 0:
             raise InputError(f"time_limit_s: expected 0 or more, got {time_limit_s!r}")
     matrix = _plain(demand)
-    partial = bool(partial)
+    partial = flag(partial, "partial")
     try:
         found = _core.schedule_decompose(matrix, delay_bytes, partial, method, time_limit_s)
     except ValueError as error:

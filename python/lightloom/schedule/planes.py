@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.schedule.arrays import whole_number
+from lightloom.schedule.arrays import flag, whole_number
 from lightloom.schedule.circuits import (
     Allocation,
     Region,
@@ -127,18 +127,19 @@ def assign_planes(
     """
     given = check_circuits(circuits, None)
     working = _working(len(given), planes, failed)
+    duplex = flag(duplex, "duplex")
     steps = whole_number(effort, "effort", 1, 2**32 - 1)
     try:
-        found = _core.schedule_assign_planes(given, working, bool(duplex), steps)
+        found = _core.schedule_assign_planes(given, working, duplex, steps)
     except ValueError as error:
         raise InputError(str(error)) from None
     none = np.zeros((0, 4), dtype=np.uint32)
     if found.nics is None:
-        return PlanePlan("infeasible", none, found.reason or "", working, bool(duplex))
+        return PlanePlan("infeasible", none, found.reason or "", working, duplex)
     if found.left:
         text = f"{len(found.left)} circuits left after {steps} steps"
-        return PlanePlan("not found", none, text, working, bool(duplex))
-    return PlanePlan("assigned", found.nics, "", working, bool(duplex))
+        return PlanePlan("not found", none, text, working, duplex)
+    return PlanePlan("assigned", found.nics, "", working, duplex)
 
 
 def allocate_on_planes(
@@ -173,8 +174,8 @@ def allocate_on_planes(
     if plan.verdict == "assigned":
         return found, plan.nics
     working = _working(n, planes, region.failed)
-    rows = _core.schedule_assign_to_planes(found.circuits, working, bool(duplex), EFFORT)
-    return _refill(demand, region, PlanePlan("assigned", rows, "", working, bool(duplex)))
+    rows = _core.schedule_assign_to_planes(found.circuits, working, duplex, EFFORT)
+    return _refill(demand, region, PlanePlan("assigned", rows, "", working, duplex))
 
 
 def _refill(

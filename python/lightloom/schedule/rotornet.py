@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import rate_bps, square_matrix, time_bytes, whole_number
+from lightloom.schedule.arrays import flag, rate_bps, square_matrix, time_bytes, whole_number
 from lightloom.schedule.requests import RotorOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 from lightloom.units import show_bytes
@@ -111,7 +111,7 @@ def rotornet_schedule(
     slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, minimum=1)
     delay = time_bytes(delay_s, "delay_s", bits)
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    options = RotorOptions(switches, slot, delay, bool(held), bool(relay))
+    options = RotorOptions(switches, slot, delay, flag(held, "held"), flag(relay, "relay"))
     try:
         found = _core.schedule_rotornet(matrix, options)
     except ValueError as error:

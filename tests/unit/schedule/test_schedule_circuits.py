@@ -210,7 +210,7 @@ def test_python_integers_beyond_64_bits_are_refused():
             "circuits 'bets': expected one of paper, reference, static, greedy, parametric, best, "
             "exact; did you mean 'best'?",
         ),
-        ({"ports": -1}, "ports: expected 0 to 65535, got -1 to -1"),
+        ({"ports": -1}, "ports: expected 0 to 65535, got -1"),
         ({"ports": 2.0}, "ports: expected whole numbers, got float64"),
         ({"ports": [[1], [2, 3]]}, "ports: expected an array, got rows of unequal length"),
         ({"ports": [1, 2, 3]}, "ports: expected one number or 2, got shape (3,)"),
@@ -265,3 +265,21 @@ def test_nic_arguments_that_cannot_be_used_are_refused():
     for previous in ([[0, 0, 1]], [[0, 0, 1, 0.5]], [[0, 0], [1]]):
         with pytest.raises(InputError, match="previous NICs: expected"):
             map_nics([[0, 1], [1, 0]], ports=1, previous=previous)
+
+
+def test_flags_are_true_or_false():
+    for wrong in ("no", 0, None):
+        with pytest.raises(InputError, match=r"^split: expected True or False, got "):
+            allocate([[0, 1], [1, 0]], ports=2, split=wrong, **RATES)
+    truth = allocate([[0, 1], [1, 0]], ports=2, split=np.True_, **RATES)
+    assert truth == allocate([[0, 1], [1, 0]], ports=2, split=True, **RATES)
+
+
+def test_masked_entries_are_refused():
+    demand = np.ma.masked_equal([[0, 9], [7, 0]], 9)
+    with pytest.raises(DemandError) as error:
+        allocate(demand, ports=2, **RATES)
+    text = "demand: some entries are masked; fill them first, as by .filled(0)"
+    assert str(error.value) == text
+    whole = np.ma.array([[0, 9], [7, 0]])
+    assert allocate(whole, ports=2, **RATES) == allocate([[0, 9], [7, 0]], ports=2, **RATES)

@@ -96,11 +96,11 @@ def test_the_same_job_gives_the_same_topology():
             "max_routes: expected a whole number from 1 to 1000000, got True",
         ),
         ({"strides": "two"}, FabricError, "strides 'two': expected one of geometric, one"),
-        ({"demand": ([0], [3], [1])}, DemandError, "destinations: expected 0 to 2, got 3 to 3"),
+        ({"demand": ([0], [3], [1])}, DemandError, "destinations: expected 0 to 2, got 3"),
         (
             {"demand": ([0], [1], [-1])},
             DemandError,
-            "bytes: expected 0 to 18446744073709551615, got -1 to -1",
+            "bytes: expected 0 to 18446744073709551615, got -1",
         ),
         (
             {"demand": ([0], [1], [1.5])},
@@ -129,7 +129,7 @@ def test_the_same_job_gives_the_same_topology():
         (
             {"rings": [Ring([0, 1], -5)]},
             DemandError,
-            "ring 0 edge_bytes: expected 0 to 18446744073709551615, got -5 to -5",
+            "ring 0 edge_bytes: expected 0 to 18446744073709551615, got -5",
         ),
         (
             {"degree": 1, "demand": ([0, 1], [1, 2], [6, 5])},
