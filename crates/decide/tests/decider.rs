@@ -378,3 +378,116 @@ fn a_region_that_is_not_consistent_is_refused() {
     let text = refusal(Region { eps_rates: vec![], ..region(2, 4) });
     assert_eq!(text, "eps_rates has 0 entries, expected 2");
 }
+
+/// A decider of eight servers whose circuits break even with relays.
+fn relaying(seed: u64, fixed: u64, hidden: u64) -> (Decider, Vec<Upcoming>) {
+    let policy = Policy { relaying: true, ..policy(Reconfigure::BreakEven) };
+    let timing = SwitchTiming { fixed: Duration(fixed), ..SwitchTiming::default() };
+    let decider = Decider::new(region(8, 2), policy, timing).expect("a consistent region");
+    (decider, upcoming(8, &[hidden, 0], seed))
+}
+
+/// Seconds of the upcoming all-to-alls over some circuits and relays.
+fn relayed_time(decider: &mut Decider, circuits: &[u16], upcoming: &[Upcoming]) -> f64 {
+    let mut time = |next: &Upcoming| {
+        let found = decider.relay(circuits, &next.demand).expect("servers relay");
+        found.makespan + found.latency
+    };
+    upcoming.iter().map(&mut time).sum()
+}
+
+/// With relays a switch pays by relayed times, and only if it saves more than it exposes.
+#[test]
+fn relays_are_compared_with_what_a_switch_exposes() {
+    let (mut switched, mut kept_for_delay, mut kept) = (0, 0, 0);
+    for seed in 1..60 {
+        for fixed in [0, 100 * US, 400 * US, 1_000 * US] {
+            let (mut decider, upcoming) = relaying(seed, fixed, 0);
+            let held = decider.start();
+            let decision = decider.decide(&held, &upcoming);
+            let with_held = relayed_time(&mut decider, &held.circuits, &upcoming);
+            match decision.why {
+                Why::Pays { .. } => {
+                    let taken = decision.held.circuits.clone();
+                    let with_new = relayed_time(&mut decider, &taken, &upcoming);
+                    let exposed = decision.ready_after.as_seconds();
+                    assert!(with_new + exposed < with_held, "seed {seed}, {fixed} ps");
+                    switched += 1;
+                }
+                Why::RelayingSuffices { hold, switch, exposed } => {
+                    assert!((hold - with_held).abs() <= 1e-12 * hold);
+                    assert!(switch + exposed >= hold, "seed {seed}, {fixed} ps");
+                    assert!((exposed - Duration(fixed).as_seconds()).abs() < 1e-15);
+                    assert_eq!(decision.pairs, 0);
+                    kept += 1;
+                    kept_for_delay += u32::from(switch < hold);
+                }
+                _ => assert_eq!(decision.pairs, 0),
+            }
+        }
+    }
+    let counts = format!("{switched} switched, {kept} kept, {kept_for_delay} for the delay");
+    assert!(switched > 0 && kept > kept_for_delay && kept_for_delay > 0, "{counts}");
+}
+
+/// What is hidden costs nothing with relays either.
+#[test]
+fn a_hidden_switch_is_compared_without_its_delay() {
+    for seed in 1..60 {
+        let (mut decider, upcoming) = relaying(seed, 400 * US, 400 * US);
+        let held = decider.start();
+        let decision = decider.decide(&held, &upcoming);
+        if let Why::RelayingSuffices { hold, switch, exposed } = decision.why {
+            assert_eq!((exposed.to_bits(), switch >= hold), (0, true), "seed {seed}");
+        }
+    }
+}
+
+/// A decision for a layer is one for all of its all-to-alls together.
+#[test]
+fn circuits_are_requested_for_all_that_is_upcoming() {
+    for when in [Reconfigure::Always, Reconfigure::PerLayer] {
+        let timing = SwitchTiming::default();
+        let mut decider = Decider::new(region(3, 1), policy(when), timing).unwrap();
+        // Server 0 sends to 1 at first, but more to 2 in all.
+        let first = vec![0, 500_000, 400_000, 0, 0, 0, 0, 0, 0];
+        let second = vec![0, 0, 400_000, 0, 0, 0, 0, 0, 0];
+        let upcoming = [first, second].map(|demand| Upcoming::known(demand, Duration(0)));
+        let held = decider.hold(vec![0; 9]).unwrap();
+        let decision = decider.decide(&held, &upcoming);
+        assert_eq!(decision.demand, [0, 500_000, 800_000, 0, 0, 0, 0, 0, 0], "{when}");
+        assert_eq!(decision.held.circuits[2], 1, "{when}");
+    }
+}
+
+/// The largest number of circuits between two servers.
+fn diameter(circuits: &[u16], servers: usize) -> usize {
+    let from = |start: usize| {
+        let mut distance = vec![usize::MAX; servers];
+        distance[start] = 0;
+        let mut queue = std::collections::VecDeque::from([start]);
+        while let Some(here) = queue.pop_front() {
+            for there in 0..servers {
+                if circuits[here * servers + there] > 0 && distance[there] == usize::MAX {
+                    distance[there] = distance[here] + 1;
+                    queue.push_back(there);
+                }
+            }
+        }
+        distance.into_iter().max().unwrap_or(0)
+    };
+    (0..servers).map(from).max().unwrap_or(0)
+}
+
+/// Where servers relay, circuits begin with strides that leave few hops between any two.
+#[test]
+fn a_start_for_relays_has_few_hops() {
+    let start = |relaying: bool| {
+        let policy = Policy { relaying, ..policy(Reconfigure::BreakEven) };
+        let decider = Decider::new(region(32, 4), policy, SwitchTiming::default()).unwrap();
+        decider.start().circuits
+    };
+    // Strides 1 and 2, against strides that grow geometrically.
+    assert_eq!(diameter(&start(false), 32), 8);
+    assert!(diameter(&start(true), 32) <= 6);
+}

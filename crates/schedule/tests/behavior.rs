@@ -7,7 +7,7 @@ use lightloom_model::Allocator;
 use lightloom_schedule::helios::helios_matchings;
 use lightloom_schedule::rotornet::{Rotor, rotate};
 use lightloom_schedule::topoopt::{Strides, TopoRequest, topology};
-use lightloom_schedule::{Request, allocate, changed_pairs};
+use lightloom_schedule::{Request, allocate, changed_pairs, line_bound, port_bound, route};
 
 /// A matrix with these cells and zeros elsewhere.
 fn matrix(n: usize, cells: &[(usize, usize, u64)]) -> Vec<u64> {
@@ -161,4 +161,84 @@ fn epochs_that_cannot_suffice_are_refused_at_once() {
     assert_eq!(run(40).unwrap().matchings.len(), 10);
     let text = run(1 << 53).unwrap_err().to_string();
     assert_eq!(text, "1048576 epochs of 4 bytes do not serve this demand");
+}
+
+/// Server 0 sends 80 MB and server 1 receives 60 MB; either way round the busier line decides.
+#[test]
+fn the_port_bound_is_that_of_the_busier_direction() {
+    let demand = matrix(3, &[(0, 1, 40_000_000), (0, 2, 40_000_000), (2, 1, 20_000_000)]);
+    let case = Case::new(3, demand, 2);
+    // Two circuits and two EPS NICs at the same rate.
+    let expected = 80e6 * 8.0 / (4.0 * BITS as f64);
+    let bound = port_bound(&case.request());
+    assert!((bound / expected - 1.0).abs() < 1e-12, "{bound}");
+    let transposed = (0..9).map(|cell| case.demand[cell % 3 * 3 + cell / 3]).collect();
+    let other = port_bound(&Case::new(3, transposed, 2).request());
+    assert_eq!(bound.to_bits(), other.to_bits());
+}
+
+/// One port, two EPS NICs, 30 MB to each of four peers: one circuit carries 30 MB at most, and the
+/// other 90 MB take the EPS 45 MB per NIC. The port bound would spread 120 MB over three.
+#[test]
+fn the_line_bound_knows_that_a_port_serves_one_peer() {
+    let cells: Vec<(usize, usize, u64)> = (1..5).map(|to| (0, to, 30_000_000)).collect();
+    let mut case = Case::new(5, matrix(5, &cells), 1);
+    case.eps = 2 * BITS;
+    let seconds = |bytes: f64| bytes * 8.0 / BITS as f64;
+    assert!((port_bound(&case.request()) / seconds(40e6) - 1.0).abs() < 1e-12);
+    assert!((line_bound(&case.request()) / seconds(45e6) - 1.0).abs() < 1e-12);
+}
+
+/// In a region of more than 16 servers a line's pairs without circuits matter by their sum: even
+/// 1,000 bytes alongside 2^62 on circuits.
+#[test]
+fn no_byte_is_lost_in_large_regions() {
+    let n = 20;
+    let mut case = Case::new(n, matrix(n, &[(0, 1, 1 << 62), (0, 2, 1_000)]), 1);
+    case.eps = 1;
+    case.split = false;
+    let found = route(&case.request(), &circuits(n, &[(0, 1)]));
+    let on_circuit = (1_u64 << 62) as f64 * 8.0 / BITS as f64;
+    assert!((found.makespan / on_circuit.max(8_000.0) - 1.0).abs() < 1e-12);
+    case.demand[1] = 1 << 54;
+    let on_circuit = (1_u64 << 54) as f64 * 8.0 / BITS as f64;
+    let times = |case: &Case| route(&case.request(), &circuits(n, &[(0, 1)])).makespan;
+    assert!((times(&case) / on_circuit.max(8_000.0) - 1.0).abs() < 1e-12);
+    case.demand[1] = 1 << 40;
+    assert!((times(&case) / 8_000.0 - 1.0).abs() < 1e-12);
+}
+
+/// The same demand in a region with idle servers takes the same time: 16 are summed pair by pair,
+/// 17 by what has circuits.
+#[test]
+fn idle_servers_change_no_time() {
+    let mut random = Random(5);
+    for split in [true, false] {
+        let case = Case::random(12, 3, split, &mut random);
+        let found = allocate(Allocator::Greedy, &case.request());
+        let n = 30;
+        let wide = |from: usize| from / 12 * n + from % 12;
+        let (mut demand, mut circuits) = (vec![0; n * n], vec![0; n * n]);
+        for cell in 0..144 {
+            demand[wide(cell)] = case.demand[cell];
+            circuits[wide(cell)] = found.circuits[cell];
+        }
+        let large = Case { split, ..Case::new(n, demand, 3) };
+        let time = route(&large.request(), &circuits).makespan;
+        assert!((time / found.makespan - 1.0).abs() < 1e-12, "split {split}");
+    }
+}
+
+/// Of pairs in equal need those come first that hold circuits now: only 0 - 2 is there, and 1 - 3
+/// is what it leaves room for.
+#[test]
+fn ties_go_to_the_circuits_that_are_there() {
+    let demand = (0..16).map(|cell| if cell % 5 == 0 { 0 } else { 1_000_000 }).collect();
+    let case = Case::new(4, demand, 1);
+    let previous = circuits(4, &[(0, 2)]);
+    let request = Request { previous: Some(&previous), ..case.request() };
+    for allocator in [Allocator::Greedy, Allocator::Reference, Allocator::Best] {
+        let found = allocate(allocator, &request);
+        assert_eq!(found.circuits, circuits(4, &[(0, 2), (1, 3)]), "{allocator}");
+    }
 }

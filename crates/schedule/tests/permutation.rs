@@ -431,3 +431,18 @@ fn names_lead_back_to_methods() {
     }
     assert!("birkhoff".parse::<Method>().is_err());
 }
+
+/// Two rows of two pairs each, 6 + 6 and 10 + 2 bytes, no column shared. In two slots the larger
+/// pairs are served together, and the smaller ones: 10 + 6. In three, either row is whole at 12.
+#[test]
+fn the_bound_counts_what_pairs_of_a_slot_wait_for() {
+    let bytes = [6, 6, 0, 0, 0, 0, 10, 2];
+    let of = |delay| {
+        let case = Case { rows: 2, columns: 4, bytes: bytes.to_vec(), delay };
+        let found = case.run(Method::Auto);
+        (found.lower_bound, found.length)
+    };
+    assert_eq!(of(100), (200 + 16, 200 + 16));
+    assert_eq!(of(1).0, 3 + 12);
+    assert_eq!(of(0), (12, 12));
+}
