@@ -11,6 +11,7 @@ mod properties;
 mod queues;
 mod rates;
 mod receiver_driven;
+mod replay;
 mod routes;
 mod scenarios;
 mod stall;
