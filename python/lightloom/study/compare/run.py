@@ -15,12 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lightloom.fabric import Fabric
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.failed_parts import failed_variants
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
@@ -71,8 +73,12 @@ class _Case:
                 with_timeline = self.with_timeline and is_first
                 yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
                 if is_first and not self.imbalance:
-                    for name, variant in variants(fabric, self.job.scenario.policies).items():
+                    for name, variant in self._variants(fabric).items():
                         yield Attempt(variant, sample, name)
+
+    def _variants(self, fabric: Fabric) -> dict[str, Fabric]:
+        scenario = self.job.scenario
+        return variants(fabric, scenario.policies) | failed_variants(fabric, scenario.fail)
 
     def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
         """Keep the all-to-all of the fastest trial of each fabric; its runs count as the fabric's.

@@ -346,6 +346,11 @@ class Scenario(Strict):
         True,
         description="Simulate balanced and skewed load of the experts in addition, a sample each.",
     )
+    fail: tuple[Name, ...] = Field(
+        (),
+        description="Parts whose failures are simulated on the first sample, one at a time, such as"
+        " nic:2/1 (server/NIC), eps:0/1 or server:4; for fabrics with circuits that change.",
+    )
     prices: File | None = Field(
         None, description="Price list (TOML) that replaces the built-in one."
     )

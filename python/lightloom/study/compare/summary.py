@@ -15,6 +15,7 @@ from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
 from lightloom.study.compare.compute_note import compute_line, compute_warning
+from lightloom.study.compare.failed_parts import failures_note
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
@@ -159,6 +160,8 @@ def _notes(own: Done, variants: Mapping[str, float]) -> list[str]:
         tried = ", ".join(f"with {name} {show_time(variants[name])}" for name in others)
         own_s = show_time(own.run.step_time_s)
         notes.append(f"seed {own.attempt.sample.seed}: {own_s} as it is, {tried}")
+    if failures := failures_note(own.run.step_time_s, variants):
+        notes.append(failures)
     return notes
 
 
