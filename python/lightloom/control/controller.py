@@ -37,7 +37,7 @@ from lightloom.control.optics import (
     port_statuses,
 )
 from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
-from lightloom.control.refusals import JournalError, StateError
+from lightloom.control.refusals import ControlError, JournalError, StateError
 from lightloom.control.region_file import RegionFile
 from lightloom.control.report import (
     ChangeReport,
@@ -45,6 +45,7 @@ from lightloom.control.report import (
     RegionState,
     drift_of,
     failures_of,
+    poor_light,
     with_replies,
 )
 from lightloom.control.switch import PortStatus, Readback, SwitchDriver, SwitchError
@@ -330,8 +331,8 @@ class RegionController:
             if not report.failed or self.state is RegionState.UNKNOWN:
                 break
             why = replace(reason, text=f"attempt {attempt + 2} of change {report.number}")
-            again = self.plan(change.wanted, self._mode(kind))
-            if again.is_empty:
+            again = self._possible(change.wanted, kind)
+            if again is None or again.is_empty:
                 break
             report = await self._make(again, why, "retry")
         known = self.state is not RegionState.UNKNOWN
@@ -339,11 +340,21 @@ class RegionController:
             return replace(await self._undo(snapshot, report, reason), change=change)
         return replace(report, change=change)
 
+    def _possible(self, wanted: frozenset[NicPair], kind: str) -> RegionChange | None:
+        """The change to these circuits; None if it must not be made, now that others have acted."""
+        try:
+            return self.plan(wanted, self._mode(kind))
+        except ControlError as error:
+            self._notify("not-tried-again", {"error": str(error)})
+            return None
+
     async def _undo(
         self, snapshot: frozenset[NicPair], report: ChangeReport, reason: ChangeReason
     ) -> ChangeReport:
         why = replace(reason, text=f"change {report.number} failed")
-        back = self.plan(snapshot, self._mode("roll-back"))
+        back = self._possible(snapshot, "roll-back")
+        if back is None:
+            return report
         if back.is_empty:
             return replace(report, result="rolled-back")
         undone = await self._make(back, why, "roll-back")
@@ -374,7 +385,7 @@ class RegionController:
         if readbacks is None:
             self.observed = with_replies(self.observed, change, failed)
         light = self._measure(change, readbacks)
-        failed |= self._poor(change, light)
+        failed |= poor_light(change, self.port_map, light)
         timings = {"switch": replied - sent, "verify": time.perf_counter() - replied}
         report = self._conclude(change, number, failed, timings)
         report = replace(report, light=light)
@@ -443,22 +454,6 @@ class RegionController:
         if readbacks is None or self.region.change.verify != "light":
             return ()
         return tuple(loss_budget(_created(change), self.statuses, self.limits, connected=True))
-
-    def _poor(self, change: RegionChange, light: Iterable[LossBudget]) -> dict[NicPair, str]:
-        """What is wrong with the light of circuits."""
-        problems = {
-            one.placed: f"{one.placed} is {one.verdict}: {one.loss_db:.1f} dB of loss"
-            if one.loss_db is not None
-            else f"{one.placed} is {one.verdict}"
-            for one in light
-            if one.verdict in {"lossy", "weak"}
-        }
-        return {
-            circuit: problems[placed]
-            for circuit in change.wanted - change.before
-            for placed in self.port_map.cross_connects(circuit)
-            if placed in problems
-        }
 
     async def _synchronize(self) -> None:
         """Read back, complete open intents, and compare with what is held.

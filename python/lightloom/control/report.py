@@ -195,3 +195,22 @@ def with_replies(
     circuits |= (change.wanted - change.before) - wrong
     strangers = observed.strangers - set(change.replaced)
     return ObservedCircuits(circuits, strangers, observed.crossing, observed.broken & strangers)
+
+
+def poor_light(
+    change: RegionChange, port_map: PortMap, light: Iterable[LossBudget]
+) -> dict[NicPair, str]:
+    """Return what is wrong with the light of each new circuit, where it was measured."""
+    problems = {
+        one.placed: f"{one.placed} is {one.verdict}: {one.loss_db:.1f} dB of loss"
+        if one.loss_db is not None
+        else f"{one.placed} is {one.verdict}"
+        for one in light
+        if one.verdict in {"lossy", "weak"}
+    }
+    return {
+        circuit: problems[placed]
+        for circuit in change.wanted - change.before
+        for placed in port_map.cross_connects(circuit)
+        if placed in problems
+    }

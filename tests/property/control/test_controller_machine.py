@@ -74,6 +74,13 @@ class ControllerMachine(RuleBasedStateMachine):
         if report.result in {"done", "unchanged"}:
             assert report.after == wanted
             assert self.on_switch().circuits == wanted
+        if was_ready and report.result != "unknown":
+            # also of a change that failed in part
+            assert self.controller.held == report.after
+            if self.controller.state is RegionState.READY:
+                assert report.after == self.on_switch().circuits
+            else:
+                assert self.controller.drift  # somebody else had acted
         if was_ready:
             stayed = before.circuits & wanted
             touched = {

@@ -255,6 +255,25 @@ def test_conflict_modes(tmp_path, conflicts):
     run(scenario())
 
 
+def test_others_that_act_during_a_change_are_reported_not_raised(tmp_path):
+    async def scenario():
+        for on_failure, result in (("leave", "failed"), ("roll-back", "rolled-back")):
+            switch = FakeSwitch(12)
+            folder = tmp_path / on_failure
+            folder.mkdir()
+            async with controlled(folder, switch, on_failure=on_failure) as (controller, _):
+                switch.cross_connects.add(CrossConnect("1", "24"))  # since the last reading
+                switch.faults.append("deny")
+                report = await controller.apply(RING, WHY)
+                assert report.result == result
+                assert set(report.failed) == RING
+                assert len(switch.commands) == 1
+                assert controller.state is RegionState.DRIFTED
+                assert controller.journal.unfinished() == []
+
+    run(scenario())
+
+
 def test_a_restart_understands_a_change_in_flight(tmp_path):
     async def crash(fault):
         switch = FakeSwitch(12)
