@@ -136,12 +136,12 @@ class Tl1Session:
         if message.kind is MessageKind.UNKNOWN:
             if "".join(message.words).strip("> ") != self._sent.removesuffix(";"):
                 raise SwitchProtocolError("the switch sent something that is not TL1")
-        elif reply is None or message.tag != tag:
+        elif reply is None or reply.done() or message.tag != tag:
             raise SwitchProtocolError("the switch sent a reply to no command of this session")
         elif message.kind is MessageKind.ACKNOWLEDGMENT:
             if self._deadline is not None and not self._deadline.expired():
                 self._deadline.reschedule(asyncio.get_running_loop().time() + self._reply_timeout_s)
-        elif not reply.done():
+        else:
             self.sid = message.sid
             reply.set_result(message)
 
