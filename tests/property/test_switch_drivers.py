@@ -80,7 +80,11 @@ class Drivers(RuleBasedStateMachine):
         listed = {one for one in listed if one not in self.others()}
         # what was entered and not made is deleted and made again
         deletes = (listed - goal) | (listed - before)
-        change = SwitchChange(tuple(sorted(deletes)), tuple(sorted(goal - before)))
+        # both directions of a connection can only be deleted together
+        crossed = {CrossConnect(one.egress, one.ingress) for one in deletes}
+        together = crossed & (listed - deletes) if self.model == "calient" else set()
+        creates = (goal - before) | (together & goal)
+        change = SwitchChange(tuple(sorted(deletes | together)), tuple(sorted(creates)))
         if fault is not None:
             self.emulator.faults.next_change(fault, seconds=0.0)
         try:
