@@ -67,9 +67,10 @@ class Collectives:
         operation = self.operations[kind]
         share = 1.0 if kind == "p2p" else operation["scale"] * (ranks - 1) / ranks
         fixed = operation.get("fixed_latency_us_by_comm_num") or {}
-        latency_us = operation["latency_us"] + fixed.get(
-            str(ranks), operation.get("fixed_latency_us", 0.0)
-        )
+        # SimuMax takes its latency once a step of the collective
+        steps = 1 if kind == "p2p" else operation["scale"] * (ranks - 1)
+        latency_us = operation["latency_us"] * steps
+        latency_us += fixed.get(str(ranks), operation.get("fixed_latency_us", 0.0))
         rate = self.rate * operation["efficient_factor"]
         return float(size_bytes * share / rate + latency_us * 1e-6)
 
