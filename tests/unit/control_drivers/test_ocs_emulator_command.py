@@ -1,12 +1,9 @@
 """The command that starts an emulator: what it prints, how it stops, what it refuses."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 from tests.control_switches import ADMIN, change, pairs, run
@@ -117,15 +114,3 @@ def test_settle_times(tmp_path):
     recorded.write_text("1 parsec\n")
     with pytest.raises(InputError, match="times:1"):
         parse_settle_time(str(recorded))
-
-
-def test_an_interrupt_of_this_process_is_no_error(capsys):
-    def interrupt():
-        time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    assert run_command(["ocs-emulator", "--tl1-port", "0", "--run-time", "5s"]) == 0
-    thread.join()
-    assert "Stop with Ctrl-C." in capsys.readouterr().out
