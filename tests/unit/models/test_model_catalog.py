@@ -32,6 +32,7 @@ NAMES = {
     "nemotron-4-15b",
     "nemotron-4-340b",
     "qwen2-57b-a14b",
+    "kimi-k2",
 }
 
 ENTRY = """
@@ -115,6 +116,7 @@ def test_models_without_a_published_plan_have_none() -> None:
         "gpt-3-175b",
         "gpt-oss-120b",
         "gpt-oss-20b",
+        "kimi-k2",
         "llama-3-70b",
         "llama-3-8b",
         "nemotron-4-15b",

@@ -43,6 +43,7 @@ PUBLISHED = {
     "gpt-oss-20b": ("20.9B", "3.6B"),
     "qwen2-57b-a14b": ("57.4B", "14B"),
     "deepseek-v2": ("236B", "21B"),
+    "kimi-k2": ("1.026T", "32B"),
 }
 
 _DEEPSEEK_V2: dict[str, Any] = {
