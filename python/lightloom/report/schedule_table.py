@@ -10,6 +10,7 @@ from rich.text import Text
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
 from lightloom.schedule import PlanePlan
+from lightloom.schedule.permutations import MAX_LINES
 from lightloom.study.scheduling import AllocationRow, ScheduleComparison
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.other_systems import SYSTEMS
@@ -198,6 +199,11 @@ def verdict(found: ScheduleComparison) -> list[str]:
         sentences.append(_planes(found, found.planes))
     if found.best_relayed is not None:
         sentences.append(_relaying(found, found.best_relayed))
+    if found.problem.is_large:
+        sentences.append(
+            f"Schedules of permutations and other systems have at most {MAX_LINES:,} lines: left "
+            "out."
+        )
     if found.interrupted:
         sentences.append("Interrupted: only finished results are shown.")
     return sentences

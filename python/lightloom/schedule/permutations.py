@@ -35,6 +35,8 @@ PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if na
 
 #: the whole numbers that a double holds exactly
 _MAX_BYTES = 2**53
+#: rows and columns of a demand for permutations, as the core has it
+MAX_LINES = 1_024
 _NAMES = (*PERMUTATION_METHODS, "auto")
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)

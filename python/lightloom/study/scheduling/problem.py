@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lightloom import schedule
 from lightloom.demand.unevenness import rank_one_distance, skew
 from lightloom.errors import DemandError
+from lightloom.schedule.permutations import MAX_LINES
 
 Bytes = npt.NDArray[np.uint64]
 
@@ -66,6 +67,11 @@ class Problem:
     delay_s: float
     partial: bool = False
     ports: Ports | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more lines than schedules of permutations may have."""
+        return bool(max(self.demand.shape) > MAX_LINES)
 
 
 @dataclass(frozen=True)

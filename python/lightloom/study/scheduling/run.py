@@ -18,6 +18,7 @@ from functools import partial
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.progress import Progress
+from lightloom.schedule.permutations import MAX_LINES
 from lightloom.study.scheduling.other_systems import SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
@@ -139,6 +140,11 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         if wrong is not None:
             hint = did_you_mean(wrong, known)
             raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
+    if problem.is_large and problem.ports is None:
+        raise DemandError(
+            f"{problem.name}: {rows} x {columns}: schedules of permutations have at most "
+            f"{MAX_LINES} lines; give --degree for circuits"
+        )
     if problem.ports is not None and rows != columns:
         raise DemandError(
             f"{problem.name}: circuits need a square demand, got {rows} sources and {columns} "
@@ -166,9 +172,9 @@ def _steps(
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     clock = _Clock(choice.time_limit_s)
-    for name in dict.fromkeys(names):
+    for name in () if problem.is_large else dict.fromkeys(names):
         yield f"schedule {name}", partial(_decompose, found, name, clock)
-    if problem.demand.shape[0] == problem.demand.shape[1]:
+    if problem.demand.shape[0] == problem.demand.shape[1] and not problem.is_large:
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
             yield name, partial(_try_system, found, name, clock)

@@ -1,10 +1,12 @@
 """The comparison of schedulers: what it measures, marks as best and refuses."""
 
+import io
 import itertools
 import threading
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError
@@ -131,6 +133,26 @@ def test_the_time_limit_leaves_methods_out():
     assert {"round-robin", *found.not_begun} == {*schedule.PERMUTATION_METHODS, "auto"}
     assert found.not_begun[-2:] == ["maximal", "auto"]
     assert found.winner == "round-robin"
+
+
+def test_large_demand_gets_circuits_alone():
+    large = np.zeros((1_025, 1_025), np.uint64)
+    large[np.arange(1_025), np.roll(np.arange(1_025), 1)] = 1_000_000
+    choice = MethodChoice(("auto",), ("static",), None, tuple(SYSTEMS))
+    found = compare_schedules(problem(large, ports=Ports(2, 8.0)), choice)
+    assert not found.schedules
+    assert not found.systems
+    assert found.winner is None
+    assert [row.method for row in found.allocations] == ["static"]
+    console = Console(file=io.StringIO(), width=200)
+    found.print(console)
+    assert "have at most 1,024 lines: left out." in console.file.getvalue()
+    with pytest.raises(DemandError) as caught:
+        compare_schedules(problem(large), choice)
+    assert str(caught.value) == (
+        "it: 1025 x 1025: schedules of permutations have at most 1024 lines; give --degree for "
+        "circuits"
+    )
 
 
 def test_the_time_limit_leaves_systems_out():
