@@ -238,3 +238,19 @@ fn ties_go_to_the_circuits_that_are_there() {
         assert_eq!(found.circuits, circuits(4, &[(0, 2), (1, 3)]), "{allocator}");
     }
 }
+
+/// Equal demand leaves no port dark, and is served as fast as by a circulant.
+#[test]
+fn equal_demand_takes_every_port() {
+    for (n, ports) in [(4, 1), (8, 2), (8, 3), (8, 6), (16, 6), (32, 6), (64, 6)] {
+        let demand = (0..n * n).map(|cell| u64::from(cell / n != cell % n) * 1_000_000).collect();
+        let case = Case::new(n, demand, ports);
+        let (greedy, circulant) = (
+            allocate(Allocator::Greedy, &case.request()),
+            allocate(Allocator::Static, &case.request()),
+        );
+        let made: u32 = greedy.circuits.iter().map(|&count| u32::from(count)).sum();
+        assert_eq!(made, n as u32 * ports, "{n} servers, {ports} ports");
+        assert!(greedy.makespan <= circulant.makespan * (1.0 + 1e-12), "{n} servers");
+    }
+}

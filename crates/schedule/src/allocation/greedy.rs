@@ -4,6 +4,8 @@
 //! Differs from Algorithm 1 of MixNet in that the larger direction counts, as circuits are duplex,
 //! and that a pair that finds a port taken is passed over. Every pair gets its first circuit
 //! before any gets a second one; after that a pair with demand D and c circuits needs D / c.
+//! Ties are resolved as a circulant would: all neighbors first, then all pairs two steps apart and
+//! so on, which spreads equal demand over all ports. By index, the last servers would stay dark.
 //!
 //! No heap: pairs are sorted once, and those that have c circuits are in the same order for every
 //! c. So the next pair is at the head of one of a few queues, one for each c.
@@ -37,7 +39,8 @@ pub(super) fn greedy(problem: &Problem) -> Allocation {
     finish_at(problem, settled.count, Allocator::Greedy, fresh_time)
 }
 
-/// Circuits by need; of pairs in equal need those first that hold most circuits now.
+/// Circuits by need; of pairs in equal need those first that hold most circuits now, then those
+/// of short strides.
 pub(super) fn skip(problem: &Problem, previous: Option<&[u16]>) -> Circuits {
     let pairs = by_need(problem, previous);
     let mut circuits = problem.no_circuits();
@@ -75,24 +78,30 @@ struct Pair {
     bytes: f64,
     /// Circuits that the pair holds now.
     held: u16,
+    /// Steps from one end to the other around the ring of all servers.
+    stride: u16,
     a: u16,
     b: u16,
 }
 
+/// The bits of a key below those of the circuits held.
+const MASK: u64 = (1 << 48) - 1;
+
 impl Pair {
-    /// Larger is first: need, circuits held now, lower indices.
+    /// Larger is first: need, circuits held now, short strides, lower indices.
     fn key(&self, circuits: usize) -> u128 {
         let need = self.bytes / circuits as f64;
-        let ends = !((u32::from(self.a) << 16) | u32::from(self.b));
+        let ends = (u64::from(self.a) << 16) | u64::from(self.b);
+        let rest = u64::from(self.held) << 48 | (!((u64::from(self.stride) << 32) | ends) & MASK);
         // The bits of positive numbers sort like these.
-        u128::from(need.to_bits()) << 48 | u128::from(self.held) << 32 | u128::from(ends)
+        u128::from(need.to_bits()) << 64 | u128::from(rest)
     }
 
     /// The pair of a key with one circuit.
     fn of_key(key: u128) -> Self {
-        let ends = !(key as u32);
-        let [held, a, b] = [(key >> 32) as u16, (ends >> 16) as u16, ends as u16];
-        Self { bytes: f64::from_bits((key >> 48) as u64), held, a, b }
+        let (held, rest) = ((key >> 48) as u16, !(key as u64));
+        let [stride, a, b] = [(rest >> 32) as u16, (rest >> 16) as u16, rest as u16];
+        Self { bytes: f64::from_bits((key >> 64) as u64), held, stride, a, b }
     }
 
     fn ends(&self) -> (usize, usize) {
@@ -125,7 +134,8 @@ fn by_need(problem: &Problem, previous: Option<&[u16]>) -> Vec<Pair> {
             let bytes = problem.larger(a, b);
             if bytes > 0.0 && ports[b] > 0 && problem.may_join(a, b) {
                 let held = previous.map_or(0, |count| count[a * n + b]);
-                keys.push(Pair { bytes, held, a: a as u16, b: b as u16 }.key(1));
+                let stride = (b - a).min(n - (b - a)) as u16;
+                keys.push(Pair { bytes, held, stride, a: a as u16, b: b as u16 }.key(1));
             }
         }
     }
