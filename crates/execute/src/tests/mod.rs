@@ -4,6 +4,7 @@ mod all_to_all;
 mod circuits;
 mod failures;
 mod local;
+mod lowering;
 mod packets;
 mod phases;
 mod pipeline;
