@@ -537,6 +537,15 @@ def test_what_is_wrong_with_an_attribute_is_said_after_its_name():
         _core.schedule_port_bound(request)
 
 
+def test_a_path_over_a_server_that_is_not_there_is_refused():
+    nothing = np.zeros((0, 0), np.uint64)
+    charges = requests.RelayCharges(None, 0, 0, None)
+    request = requests.RoutingRequest(nothing, nothing.astype(np.uint16), 1, 1, charges)
+    paths = np.array([[255, -1, 4, 1]], np.int32)
+    with pytest.raises(ValueError, match=r"^a path over server 255: expected 0 to below 0$"):
+        _core.schedule_relay_as(request, paths, np.ones(1), 0.0)
+
+
 def test_views_are_as_good_as_copies():
     matrix = np.arange(16, dtype=np.uint64).reshape(4, 4)
     for view in (matrix.T, matrix[::-1], matrix[::2, ::2], np.asfortranarray(matrix)):

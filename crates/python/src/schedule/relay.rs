@@ -166,7 +166,17 @@ fn schedule_relay_as(
         via: Via { kind: row.kind, relay: row.relay.unwrap_or(0) },
         bytes: row.bytes,
     };
-    let shares: Vec<PathShare> = path_rows(&paths, &size_bytes)?.into_iter().map(share).collect();
+    let rows = path_rows(&paths, &size_bytes)?;
+    let servers = request.servers as u32;
+    for PathRow { source, relay, destination, .. } in &rows {
+        if let Some(server) =
+            [*source, relay.unwrap_or(0), *destination].iter().find(|&&one| one >= servers)
+        {
+            let text = format!("a path over server {server}: expected 0 to below {servers}");
+            return Err(refuse(Invalid(text)));
+        }
+    }
+    let shares: Vec<PathShare> = rows.into_iter().map(share).collect();
     let found = py.detach(|| relay_as(&request, &shares, lower_bound_s)).map_err(refuse)?;
     Ok(RelayRouting::new(py, found))
 }
