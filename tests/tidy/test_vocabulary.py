@@ -90,24 +90,18 @@ MIRRORED = {
 
 #: names that still have several meanings; the list may only get shorter
 SEVERAL_MEANINGS = {
-    "Cycle",
     "Entry",
     "Flow",
     "FlowId",
-    "Folded",
     "LinkId",
     "Model",
     "PacketOptions",
     "Paths",
-    "PhaseBook",
     "Plan",
-    "Prices",
     "Region",
     "Run",
-    "Sample",
     "Scenario",
     "Topology",
-    "Transfer",
 }
 
 

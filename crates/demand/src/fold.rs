@@ -8,7 +8,7 @@ use lightloom_model::Invalid;
 
 /// Counts of all blocks, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folded {
+pub struct FoldedRows {
     /// `(blocks, members, members)`; the diagonal counts copies between different ranks.
     pub tokens: Vec<u32>,
     /// `(blocks, ranks, ranks)` with an empty diagonal, if asked for.
@@ -19,7 +19,7 @@ pub struct Folded {
     pub stayed: u64,
 }
 
-impl Folded {
+impl FoldedRows {
     /// Strings blocks together.
     pub(crate) fn join(blocks: Vec<Self>) -> Self {
         let mut all = Self::default();
@@ -40,7 +40,7 @@ pub(crate) struct BlockFold {
     ranks_per_member: usize,
     tokens: Vec<u64>,
     by_rank: bool,
-    folded: Folded,
+    folded: FoldedRows,
 }
 
 impl BlockFold {
@@ -51,7 +51,7 @@ impl BlockFold {
             ranks_per_member: ranks / members,
             tokens: vec![0; members * members],
             by_rank,
-            folded: Folded { received: vec![0; ranks], ..Folded::default() },
+            folded: FoldedRows { received: vec![0; ranks], ..FoldedRows::default() },
         }
     }
 
@@ -71,7 +71,7 @@ impl BlockFold {
         }
     }
 
-    pub(crate) fn finish(self) -> Result<Folded, Invalid> {
+    pub(crate) fn finish(self) -> Result<FoldedRows, Invalid> {
         let narrow = |count: u64| {
             u32::try_from(count).map_err(|_| {
                 Invalid(format!(
@@ -81,6 +81,6 @@ impl BlockFold {
             })
         };
         let tokens = self.tokens.into_iter().map(narrow).collect::<Result<_, _>>()?;
-        Ok(Folded { tokens, ..self.folded })
+        Ok(FoldedRows { tokens, ..self.folded })
     }
 }

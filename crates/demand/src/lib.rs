@@ -17,7 +17,7 @@ pub mod rows;
 pub mod stream;
 
 pub use cap::cap;
-pub use fold::Folded;
+pub use fold::FoldedRows;
 pub use gamma::Gammas;
 pub use multinomial::{Scratch, multinomial};
 pub use rows::Rows;

@@ -4,7 +4,7 @@ use lightloom_model::Invalid;
 use rayon::prelude::*;
 
 use crate::cap::cap;
-use crate::fold::{BlockFold, Folded};
+use crate::fold::{BlockFold, FoldedRows};
 use crate::gamma::Gammas;
 use crate::multinomial::{Scratch, multinomial};
 use crate::stream::{Generator, Stream};
@@ -105,11 +105,11 @@ impl Rows<'_> {
             );
     }
 
-    /// Draws all counts and folds them as they come; see [`Folded`].
+    /// Draws all counts and folds them as they come; see [`FoldedRows`].
     ///
     /// # Errors
     /// If the members do not divide the ranks, or a count between two members exceeds 32 bits.
-    pub fn fold(&self, members: usize, by_rank: bool) -> Result<Folded, Invalid> {
+    pub fn fold(&self, members: usize, by_rank: bool) -> Result<FoldedRows, Invalid> {
         if members == 0 || !self.ranks.is_multiple_of(members) {
             let ranks = self.ranks;
             return Err(Invalid(format!("{ranks} EP ranks do not fill {members} members")));
@@ -119,7 +119,7 @@ impl Rows<'_> {
             return Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")));
         }
         let gammas = self.gammas();
-        let blocks: Vec<Folded> = (0..self.layers.len() * self.micro_batches)
+        let blocks: Vec<FoldedRows> = (0..self.layers.len() * self.micro_batches)
             .into_par_iter()
             .with_min_len(COUNTS_PER_TASK.div_ceil(self.ranks * self.experts))
             .map_init(
@@ -133,7 +133,7 @@ impl Rows<'_> {
                 },
             )
             .collect::<Result<_, _>>()?;
-        Ok(Folded::join(blocks))
+        Ok(FoldedRows::join(blocks))
     }
 
     fn gammas(&self) -> Vec<Gammas> {

@@ -1,6 +1,6 @@
 //! Rows depend on their index alone: on no order, batch or number of threads.
 
-use lightloom_demand::{Folded, Rows, Stream};
+use lightloom_demand::{FoldedRows, Rows, Stream};
 
 const LAYERS: [u64; 3] = [7, 2, 1 << 47];
 
@@ -135,10 +135,10 @@ fn sizes_that_do_not_fit_are_refused() {
 }
 
 /// Sums of counts, the plain way.
-fn folded(rows: &Rows, members: usize) -> Folded {
+fn folded(rows: &Rows, members: usize) -> FoldedRows {
     let (ranks, per_rank) = (rows.ranks, rows.experts / rows.ranks);
     let blocks = rows.layers.len() * rows.micro_batches;
-    let mut sums = Folded {
+    let mut sums = FoldedRows {
         tokens: vec![0; blocks * members * members],
         rank_tokens: vec![0; blocks * ranks * ranks],
         received: vec![0; blocks * ranks],
@@ -166,7 +166,7 @@ fn folding_sums_the_counts() {
     for members in [1, 2, 4] {
         let sums = folded(&rows, members);
         assert_eq!(rows.fold(members, true).expect("members that fit"), sums);
-        let without = Folded { rank_tokens: Vec::new(), ..sums };
+        let without = FoldedRows { rank_tokens: Vec::new(), ..sums };
         assert_eq!(rows.fold(members, false).expect("members that fit"), without);
     }
 }

@@ -44,7 +44,7 @@ pub use network::core::Core;
 pub use network::engine::Simulation;
 pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use profile::{TransportKind, TransportName, profile};
-pub use report::{FlowOutcome, LinkReport, Report, Sample, Samples};
+pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
 pub use run::{Run, simulate};
 pub use sampling::Sampling;
 pub use scenario::{CircuitChange, Scenario};

@@ -36,7 +36,7 @@ pub struct LinkReport {
 
 /// One layer of links in one period.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct LayerSample {
     /// Begin of the period.
     pub begin: Time,
     /// Its end, at which queues are sampled.
@@ -71,7 +71,7 @@ pub struct Samples {
     /// Length of all periods but the last.
     pub period: Duration,
     /// One per period and layer, in this order.
-    pub rows: Vec<Sample>,
+    pub rows: Vec<LayerSample>,
 }
 
 /// A run that ended, or reached the time at which it should stop.

@@ -2,7 +2,7 @@
 
 use crate::error::PacketError;
 use crate::network::core::Core;
-use crate::report::{Sample, Samples};
+use crate::report::{LayerSample, Samples};
 use crate::topology::{LinkId, Topology};
 use lightloom_model::{Bytes, Duration, Time};
 
@@ -25,7 +25,7 @@ pub(crate) struct Sampler {
     /// Bytes that had come out of each link by `begin`.
     carried: Vec<u64>,
     /// Per period one row for each layer.
-    rows: Vec<Sample>,
+    rows: Vec<LayerSample>,
 }
 
 /// The links of a layer.
@@ -82,12 +82,12 @@ impl Sampler {
         self.begin = now;
     }
 
-    fn sample_layer(&mut self, core: &Core, layer: usize, arrivals: &[Time]) -> Sample {
+    fn sample_layer(&mut self, core: &Core, layer: usize, arrivals: &[Time]) -> LayerSample {
         let now = core.now();
         let seconds = now.since(self.begin).as_seconds();
         let Layer { links, rate } = &self.layers[layer];
         let first = links[0];
-        let mut row = Sample {
+        let mut row = LayerSample {
             begin: self.begin,
             end: now,
             layer: layer as u8,
@@ -142,13 +142,13 @@ impl Sampler {
 }
 
 /// One period of two successive ones.
-fn merge(early: &Sample, late: &Sample) -> Sample {
+fn merge(early: &LayerSample, late: &LayerSample) -> LayerSample {
     let spans = [early, late].map(|row| row.end.since(row.begin).0 as f64);
     let mean =
         |values: [f64; 2]| (values[0] * spans[0] + values[1] * spans[1]) / (spans[0] + spans[1]);
     let busy = if late.max_utilization > early.max_utilization { late } else { early };
     let long = if late.max_queue > early.max_queue { late } else { early };
-    Sample {
+    LayerSample {
         begin: early.begin,
         end: late.end,
         layer: early.layer,
@@ -165,8 +165,8 @@ fn merge(early: &Sample, late: &Sample) -> Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    fn sample(span: [u64; 2], carried: u64, utilization: [f64; 2], queue: [f64; 2]) -> Sample {
-        Sample {
+    fn sample(span: [u64; 2], carried: u64, utilization: [f64; 2], queue: [f64; 2]) -> LayerSample {
+        LayerSample {
             begin: Time(span[0]),
             end: Time(span[1]),
             layer: 3,

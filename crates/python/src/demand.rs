@@ -92,7 +92,7 @@ fn demand_draw(py: Python<'_>, request: Given<DrawRequest>) -> PyResult<Bound<'_
     Ok(counts)
 }
 
-/// Flat counts of `lightloom_demand::Folded`, and the copies that stayed on their rank.
+/// Flat counts of `lightloom_demand::FoldedRows`, and the copies that stayed on their rank.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct FoldedCounts {
     tokens: Py<PyArray1<u32>>,

@@ -97,7 +97,7 @@ impl Packets {
 
 /// The phases of steps on one network; see `lightloom.simulate.Phases`.
 #[pyclass(frozen)]
-pub struct PhaseBook {
+pub(crate) struct PhaseBook {
     book: Arc<Mutex<Book>>,
 }
 

@@ -5,8 +5,8 @@ mod regimes;
 
 use lightloom_model::{Allocator, Duration, Rate};
 use lightloom_schedule::relay::{
-    Origin, PathKind, PathShare, Prices, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed,
-    RelayedAllocation, Via, allocate_relayed, dual_bound, relay, relay_as, verify,
+    DualPrices, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, RelayVerdict,
+    Relayed, RelayedAllocation, Via, allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use lightloom_schedule::{EpsRates, Request, allocate};
 use proptest::prelude::*;
@@ -265,7 +265,7 @@ proptest! {
         };
         let n = case.n;
         let prices =
-            Prices { arcs: draw(n * n), eps_out: draw(n), eps_in: draw(n), staging: draw(n) };
+            DualPrices { arcs: draw(n * n), eps_out: draw(n), eps_in: draw(n), staging: draw(n) };
         let bound = dual_bound(&case.request(), &prices);
         prop_assert!(case.relay().makespan >= bound * (1.0 - ROUNDING));
     }

@@ -117,7 +117,8 @@ fn many_samples_are_merged_and_nothing_is_lost() {
             (coarse[0].begin, coarse.last().unwrap().end),
             (Time(0), fine.last().unwrap().end)
         );
-        let carried = |rows: &[crate::Sample]| rows.iter().map(|row| row.carried.0).sum::<u64>();
+        let carried =
+            |rows: &[crate::LayerSample]| rows.iter().map(|row| row.carried.0).sum::<u64>();
         assert_eq!(carried(&fine), carried(&coarse));
         // The first merged sample, of looks at the fine period, from the fine ones.
         let parts: Vec<_> = fine.iter().filter(|row| row.end <= coarse[0].end).collect();

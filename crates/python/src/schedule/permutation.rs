@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;
 use lightloom_schedule::permutation::{
-    Demand, MAX_LINES, Method, Plan, Schedule, Slots, Transfer, check, decompose,
+    Demand, MAX_LINES, Method, PairTransfer, Plan, Schedule, Slots, check, decompose,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -54,17 +54,17 @@ struct PermutationPlan {
     time_spent_s: f64,
 }
 
-fn transfer_rows(py: Python<'_>, transfers: &[Transfer]) -> Py<PyArray2<u64>> {
-    let cell = |t: &Transfer| [u64::from(t.row), u64::from(t.column), t.start, t.bytes];
+fn transfer_rows(py: Python<'_>, transfers: &[PairTransfer]) -> Py<PyArray2<u64>> {
+    let cell = |t: &PairTransfer| [u64::from(t.row), u64::from(t.column), t.start, t.bytes];
     let cells = transfers.iter().flat_map(cell).collect();
     let rows = Array2::from_shape_vec((transfers.len(), 4), cells).expect("four cells each");
     rows.into_pyarray(py).unbind()
 }
 
-fn parse_transfers(transfers: &Matrix<u64>) -> PyResult<Vec<Transfer>> {
+fn parse_transfers(transfers: &Matrix<u64>) -> PyResult<Vec<PairTransfer>> {
     transfers.expect_columns("transfers", 4)?;
     let line = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    let transfer = |cells: &[u64]| Transfer {
+    let transfer = |cells: &[u64]| PairTransfer {
         row: line(cells[0]),
         column: line(cells[1]),
         start: cells[2],

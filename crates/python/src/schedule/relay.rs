@@ -5,8 +5,8 @@
 use lightloom_model::{Choice, Duration, Invalid, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
-    Loads, Origin, PathKind, PathShare, Prices, RelayCost, RelayPath, RelayRequest, Relayed, Via,
-    allocate_relayed, dual_bound, relay, relay_as, verify,
+    DualPrices, Loads, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, Relayed,
+    Via, allocate_relayed, dual_bound, relay, relay_as, verify,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -218,7 +218,7 @@ fn schedule_relay_loads(
     })
 }
 
-/// Prices of arcs, and rows of (EPS out, EPS in, staging).
+/// DualPrices of arcs, and rows of (EPS out, EPS in, staging).
 #[pyfunction]
 fn schedule_relay_bound(
     py: Python<'_>,
@@ -233,7 +233,7 @@ fn schedule_relay_bound(
         return Err(refuse(Invalid(format!("prices of servers: expected 3 x {n} values"))));
     }
     let row = |index: usize| servers.values[index * n..(index + 1) * n].to_vec();
-    let prices = Prices { arcs: arcs.values, eps_out: row(0), eps_in: row(1), staging: row(2) };
+    let prices = DualPrices { arcs: arcs.values, eps_out: row(0), eps_in: row(1), staging: row(2) };
     if !prices.are_valid() {
         return Err(refuse(Invalid::new("prices: expected finite numbers from 0 on")));
     }

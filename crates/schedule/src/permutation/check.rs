@@ -4,7 +4,7 @@ use lightloom_model::Invalid;
 
 use super::demand::Demand;
 use super::schedule::Schedule;
-use super::slots::{Plan, Slots, Transfer};
+use super::slots::{PairTransfer, Plan, Slots};
 
 /// Checks that every slot is a matching, that the demand is served exactly, and that length and
 /// bound are what the schedule says.
@@ -78,7 +78,7 @@ fn all_served(left: &[u64], columns: usize) -> Result<(), Invalid> {
     }
 }
 
-fn check_transfers(demand: &Demand, transfers: &[Transfer]) -> Result<(), Invalid> {
+fn check_transfers(demand: &Demand, transfers: &[PairTransfer]) -> Result<(), Invalid> {
     let Demand { rows, columns, delay, .. } = *demand;
     if !demand.partial {
         return Err(wrong("transfers, but all ports stop"));

@@ -38,7 +38,7 @@ mod threshold;
 pub use check::check;
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
-pub use slots::{Plan, Slots, Transfer};
+pub use slots::{PairTransfer, Plan, Slots};
 
 use std::time::Instant;
 

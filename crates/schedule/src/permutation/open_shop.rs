@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 
 use super::bitset::{Bits, Lines, with_words};
 use super::demand::Demand;
-use super::slots::Transfer;
+use super::slots::PairTransfer;
 
 /// Transfers of a demand if each costs its two ports the delay, sorted by start.
-pub(super) fn transfers(demand: &Demand, delay: u64) -> Vec<Transfer> {
+pub(super) fn transfers(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
     with_words!(demand.rows.max(demand.columns), run(demand, delay))
 }
 
@@ -61,10 +61,10 @@ struct Shop<'a, const W: usize> {
     ends: Ends<W>,
     /// Column that each row sends to, if any.
     partner: Lines<u32, W>,
-    transfers: Vec<Transfer>,
+    transfers: Vec<PairTransfer>,
 }
 
-fn run<const W: usize>(demand: &Demand, delay: u64) -> Vec<Transfer> {
+fn run<const W: usize>(demand: &Demand, delay: u64) -> Vec<PairTransfer> {
     let mut shop = Shop::<W>::new(demand, delay);
     let mut freed = Vec::with_capacity(demand.rows + demand.columns);
     (0..demand.rows).for_each(|row| shop.free(ROW, row, &mut freed));
@@ -162,7 +162,12 @@ impl<'a, const W: usize> Shop<'a, W> {
         self.sides[COLUMN].lines[column].begin(row, time);
         self.partner[row] = column as u32;
         self.ends.set(row, now + time);
-        self.transfers.push(Transfer { row: row as u32, column: column as u32, start: now, bytes });
+        self.transfers.push(PairTransfer {
+            row: row as u32,
+            column: column as u32,
+            start: now,
+            bytes,
+        });
     }
 }
 

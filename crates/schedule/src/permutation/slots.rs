@@ -11,7 +11,7 @@ pub struct Slots {
 
 /// One circuit of a schedule with partial reconfiguration, used once and for one pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transfer {
+pub struct PairTransfer {
     /// Source.
     pub row: u32,
     /// Destination.
@@ -23,7 +23,7 @@ pub struct Transfer {
     pub bytes: u64,
 }
 
-impl Transfer {
+impl PairTransfer {
     /// When its last byte is sent.
     pub fn end(&self, delay: u64) -> u64 {
         self.start.saturating_add(delay).saturating_add(self.bytes)
@@ -36,7 +36,7 @@ pub enum Plan {
     /// All ports stop while the crossbar changes.
     Slots(Slots),
     /// Only the ports of a new circuit stop; sorted by start, then row.
-    Transfers(Vec<Transfer>),
+    Transfers(Vec<PairTransfer>),
 }
 
 impl Plan {
@@ -86,7 +86,7 @@ impl Slots {
     ///
     /// Without delay these slots are as long as the transfers. With delay they show what the ports
     /// do, but are no all-stop schedule.
-    pub fn of_transfers(rows: usize, transfers: &[Transfer], delay: u64) -> Self {
+    pub fn of_transfers(rows: usize, transfers: &[PairTransfer], delay: u64) -> Self {
         // Ends before beginnings: a port may go from one transfer to the next.
         let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * transfers.len());
         for (index, transfer) in transfers.iter().enumerate() {

@@ -10,9 +10,9 @@ use super::cheapest::Cheapest;
 use super::request::RelayRequest;
 use super::resources::RegionResources;
 
-/// Prices per byte of everything that limits the routing, in any unit.
+/// DualPrices per byte of everything that limits the routing, in any unit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prices {
+pub struct DualPrices {
     /// Circuits from server to server, n x n; ignored where there are none.
     pub arcs: Vec<f64>,
     /// EPS NICs, sending, n.
@@ -23,7 +23,7 @@ pub struct Prices {
     pub staging: Vec<f64>,
 }
 
-impl Prices {
+impl DualPrices {
     /// Whether these are finite numbers from 0 on.
     pub fn are_valid(&self) -> bool {
         let parts = [&self.arcs, &self.eps_out, &self.eps_in, &self.staging];
@@ -35,7 +35,7 @@ impl Prices {
 ///
 /// # Panics
 /// If the request is not consistent, or the prices do not fit it or are not valid.
-pub fn dual_bound(request: &RelayRequest, prices: &Prices) -> f64 {
+pub fn dual_bound(request: &RelayRequest, prices: &DualPrices) -> f64 {
     let resources = RegionResources::new(request);
     let parts = [&prices.arcs, &prices.eps_out, &prices.eps_in, &prices.staging];
     let n = resources.n;

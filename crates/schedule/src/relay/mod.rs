@@ -24,7 +24,7 @@ mod solve;
 mod verify;
 
 pub use allocate::{Origin, RelayedAllocation, allocate_relayed, expander};
-pub use dual::{Prices, dual_bound};
+pub use dual::{DualPrices, dual_bound};
 pub use request::{PathKind, RelayCost, RelayPath, RelayRequest, RelayVerdict, Relayed};
 pub use resources::Via;
 pub use round::PathShare;

@@ -25,7 +25,7 @@ mod request;
 mod rings;
 
 pub use paths::Routes;
-pub use request::{Cycle, RingGroup, Strides, TopoRequest};
+pub use request::{RingCycle, RingGroup, Strides, TopoRequest};
 
 use lightloom_model::{Circuit, Invalid};
 use links::Links;
@@ -36,7 +36,7 @@ pub struct Topology {
     /// Bundles of duplex circuits, `a < b`, sorted.
     pub circuits: Vec<Circuit>,
     /// Cycles that ring groups got; a group without one is routed over whatever is there.
-    pub cycles: Vec<Cycle>,
+    pub cycles: Vec<RingCycle>,
     /// Shortest paths of every ordered pair that communicates, sorted by pair. For ring groups
     /// these are the neighbors of each of its cycles, or of its ring order if it has none, both
     /// ways.
@@ -110,7 +110,7 @@ fn validate(request: &TopoRequest) -> Result<(), Invalid> {
 ///
 /// A ring's bytes are planned as divided equally among its cycles, each of which runs both ways;
 /// with one stride only they run one way. Two servers send each other everything.
-fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
+fn talking_pairs(request: &TopoRequest, cycles: &[RingCycle]) -> (Vec<(u32, u32)>, Vec<f64>) {
     let mut pairs: Vec<(u32, u32, f64)> = request
         .demand
         .iter()
@@ -122,7 +122,7 @@ fn talking_pairs(request: &TopoRequest, cycles: &[Cycle]) -> (Vec<(u32, u32)>, V
         own[cycle.group as usize] += 1;
     }
     let unserved = own.iter().enumerate().filter(|entry| *entry.1 == 0);
-    let order = unserved.map(|(group, _)| Cycle { group: group as u32, stride: 1 });
+    let order = unserved.map(|(group, _)| RingCycle { group: group as u32, stride: 1 });
     for cycle in order.chain(cycles.iter().copied()) {
         let group = &request.rings[cycle.group as usize];
         if group.edge_bytes > 0 {

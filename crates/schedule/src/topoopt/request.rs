@@ -40,7 +40,7 @@ pub struct TopoRequest<'a> {
 
 /// A cycle that serves a ring group: member `i` is joined to member `i + stride`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cycle {
+pub struct RingCycle {
     /// Index of the group.
     pub group: u32,
     /// Distance, in members of the group; coprime to their number.

@@ -6,10 +6,10 @@ use lightloom_model::Circuit;
 use rustc_hash::FxHashMap;
 
 use super::links::Links;
-use super::request::{Cycle, RingGroup, Strides, TopoRequest};
+use super::request::{RingCycle, RingGroup, Strides, TopoRequest};
 
 /// Divides the ring ports among the groups and joins their cycles.
-pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {
+pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> {
     let counts = count_cycles(request);
     let mut cycles = Vec::new();
     for (index, (group, &count)) in request.rings.iter().zip(&counts).enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<Cycle> {
             for (a, b) in edges(&group.members, stride) {
                 links.add(a, b);
             }
-            cycles.push(Cycle { group: index as u32, stride: stride as u32 });
+            cycles.push(RingCycle { group: index as u32, stride: stride as u32 });
         }
     }
     cycles
