@@ -218,7 +218,7 @@ fn schedule_relay_loads(
     })
 }
 
-/// DualPrices of arcs, and rows of (EPS out, EPS in, staging).
+/// Prices of arcs, and rows of (EPS out, EPS in, staging).
 #[pyfunction]
 fn schedule_relay_bound(
     py: Python<'_>,

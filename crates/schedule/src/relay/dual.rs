@@ -10,7 +10,7 @@ use super::cheapest::Cheapest;
 use super::request::RelayRequest;
 use super::resources::RegionResources;
 
-/// DualPrices per byte of everything that limits the routing, in any unit.
+/// Prices per byte of everything that limits the routing, in any unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DualPrices {
     /// Circuits from server to server, n x n; ignored where there are none.
