@@ -33,7 +33,8 @@ def _specific(error: Exception, context: Any, command: str) -> str | None:
         return f"{_called(parameter)} is missing{_meaning(parameter)}; {_example(context)}"
     if parameter is not None:
         return f"{_called(parameter)}: {getattr(error, 'message', error)}"
-    commands = getattr(getattr(context, "command", None), "entries", None)
+    listed = getattr(getattr(context, "command", None), "list_commands", None)
+    commands = listed(context) if listed is not None else ()
     name = _quoted(str(getattr(error, "message", "")))
     if commands and name:
         return f"no command '{name}'{did_you_mean(name, commands)}; there are {', '.join(commands)}"

@@ -18,7 +18,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "explain, schedule, predict, demand, packets, calibrate, models, fabrics"),
+         "explain, schedule, predict, demand, packets, calibrate, control, ocs-emulator, "
+         "models, fabrics"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (Number of GPUs of the job); for example: "
          "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
@@ -54,7 +55,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         ("compare mixtral-8x7 --gpus 128 --rate 400", "unknown model 'mixtral-8x7'; did you mean "
          "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),
         (f"{JOB} --gpu a101",
-         "unknown GPU 'a101'; did you mean 'a100'?; known: a100, h100, h800, h200, b200"),
+         "unknown GPU 'a101'; did you mean 'a100'?; known: a100, h100, h800, h200, b200, gb200, "
+         "gb300"),
         (f"{JOB} --fabrics mixnett", "unknown fabric 'mixnett'; did you mean 'mixnet'?; known: "
          f"{KNOWN_FABRICS}, or a .toml file"),
         (f"{JOB} --fabrics ,", "fabrics: expected at least one name, such as fat-tree,mixnet"),
