@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand.placement import check_members, combine, fold, to_uint32
+from lightloom.demand.placement import along_last, check_members, combine, fold, to_uint32
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape, whole
 from lightloom.errors import DemandError
 
@@ -242,7 +242,7 @@ def mean_distinct(
     limits = {"num_groups": num_groups, "top_groups": top_groups}
     once = expected_distinct(mean, shape, members=members, **limits)
     per_member = _per_member(tokens, shape, members)
-    copies = per_member.sum(axis=-1)
+    copies = along_last(np.add, per_member)
     share = once / np.maximum(copies.mean(axis=-2, keepdims=True), 1e-300)
     return _bounded(copies * share, per_member, shape, num_groups, top_groups)
 
@@ -258,8 +258,9 @@ def _bounded(
     expected: Floats, per_member: Counts, shape: Shape, num_groups: int, top_groups: int
 ) -> Floats:
     """Expected tokens, kept within what the counts and node-limited routing allow."""
-    low = per_member.max(axis=-1).astype(np.float64)
-    high = np.minimum(per_member.sum(axis=-1), shape.tokens_per_rank).astype(np.float64)
+    low = along_last(np.maximum, per_member).astype(np.float64)
+    copies = along_last(np.add, per_member)
+    high = np.minimum(copies, shape.tokens_per_rank).astype(np.float64)
     bounded: Floats = np.clip(expected, low, high)
     if per_member.shape[-2] == num_groups:
         # counts that no gate within the limit can have may exceed it by the lower bounds

@@ -19,6 +19,9 @@ from lightloom.errors import DemandError, echo
 #: bytes of one element by name
 ELEMENT_BYTES = {"fp8": 1, "bf16": 2, "fp16": 2, "fp32": 4}
 
+#: entries up to which an axis is reduced entry by entry
+_SHORT_AXIS = 8
+
 _SCALE_BYTES = ELEMENT_BYTES["fp32"]
 
 Tokens = npt.NDArray[Any]
@@ -44,7 +47,7 @@ def rank_matrix(tokens: Tokens) -> npt.NDArray[np.int64]:
     """
     ranks, experts = _sizes(tokens)
     grouped = tokens.reshape(*tokens.shape[:-1], ranks, experts // ranks)
-    matrix: npt.NDArray[np.int64] = grouped.sum(axis=-1, dtype=np.int64)
+    matrix = along_last(np.add, grouped).astype(np.int64, copy=False)
     diagonal = np.arange(ranks)
     matrix[..., diagonal, diagonal] = 0
     return matrix
@@ -148,6 +151,20 @@ def to_uint32(counts: Tokens) -> npt.NDArray[np.uint32]:
             "use a smaller micro-batch"
         )
     return counts.astype(np.uint32)
+
+
+def along_last(operation: np.ufunc, values: Tokens) -> Tokens:
+    """``operation.reduce`` over the last axis, where that is as short as a rank's experts.
+
+    NumPy begins a loop per result, which takes longer than a few passes over all of them.
+    """
+    if values.shape[-1] > _SHORT_AXIS:
+        return np.asarray(operation.reduce(values, axis=-1))
+    # as wide as NumPy's own sums, so that no count overflows
+    result = values[..., 0].astype(np.result_type(values.dtype, np.int64))
+    for index in range(1, values.shape[-1]):
+        operation(result, values[..., index], out=result)
+    return result
 
 
 def _sizes(tokens: Tokens) -> tuple[int, int]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.demand import bytes_per_token, combine, fold, rank_matrix, received
-from lightloom.demand.placement import fold_ranks
+from lightloom.demand.placement import along_last, fold_ranks
 from lightloom.errors import DemandError
 
 #: 4 ranks x 8 experts; rank 0 holds experts 0 and 1
@@ -51,6 +51,16 @@ def test_batches_fold_like_single_matrices():
     assert folded.shape == (2, 2, 2, 2)
     for index in np.ndindex(2, 2):
         assert (folded[index] == fold(batch[index], members=2, ranks_per_member=2)).all()
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 9])
+@pytest.mark.parametrize("operation", [np.add, np.maximum])
+def test_short_axes_are_reduced_as_numpy_does(width, operation):
+    values = np.random.default_rng(1).integers(2**31, 2**32, (5, 4, width), dtype=np.uint32)
+    wide = values.astype(np.int64)
+    assert np.array_equal(along_last(operation, values), operation.reduce(wide, axis=-1))
+    shares = values / 2**32
+    assert np.allclose(along_last(operation, shares), operation.reduce(shares, axis=-1))
 
 
 def test_combine_is_dispatch_transposed():
