@@ -3,7 +3,8 @@
 //! Decisions are taken as soon as the all-to-all before is over, so that switching hides behind the
 //! compute in between:
 //!
-//! - `never`: no decision; the circuits of the start;
+//! - `never`: always to hold the circuits of the start. All-to-alls wait for that as for any other
+//!   decision, so that policies differ by what they switch and not by the order of all-to-alls;
 //! - `always`: the allocator's circuits for each all-to-all whose demand is known;
 //! - `per-layer`: one decision for all known all-to-alls of a layer and pass, for their sum;
 //! - `break-even`: other circuits only where they pay over what is upcoming;
@@ -175,12 +176,11 @@ impl<'a> Gating<'a> {
             path: CriticalPath::default(),
         });
         let policy = circuits.ocs.policy.when;
-        if policy == Reconfigure::Never {
-            return present;
-        }
         if policy != Reconfigure::Oracle && is_first(task) {
             match circuits.ocs.policy.first {
                 FirstAllToAll::Reuse => return present,
+                // nothing depends on the demand that only the last member completes
+                FirstAllToAll::Block if policy == Reconfigure::Never => return present,
                 FirstAllToAll::Block => return Gate::AllArrived,
                 FirstAllToAll::Predict if !self.horizon(context).is_foreseen(group, task) => {
                     return present;
@@ -210,9 +210,6 @@ impl<'a> Gating<'a> {
     ) {
         let Some(circuits) = &self.circuits else { return };
         let Some(region) = circuits.of_group(group) else { return };
-        if circuits.ocs.policy.when == Reconfigure::Never {
-            return;
-        }
         let state = circuits.region(region);
         let busy = state.active > 0 || state.ready > context.now;
         let horizon = self.horizon(context);

@@ -69,7 +69,7 @@ fn the_first_one_may_block() {
 fn never_means_the_circuits_of_the_start() {
     let policy = ocs_when(4, Reconfigure::Never);
     let outcome = play(&graph(40 * MS), &with(policy));
-    assert_eq!(outcome.circuits.decisions, 0);
+    assert_eq!(outcome.circuits.reconfigurations, 0);
     // The circulant joins 0 and 1 by two or three circuits; all six serve them when chosen for
     // them.
     assert!(outcome.step > play(&graph(40 * MS), &mixnet(4)).step);

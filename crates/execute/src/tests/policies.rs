@@ -101,6 +101,17 @@ fn a_switch_is_hidden_until_the_last_member_arrives() {
 }
 
 #[test]
+fn a_policy_that_switches_nothing_takes_as_long_as_never() {
+    for between in [0, 100 * US, 10 * MS] {
+        let graph = there_and_back(3, between);
+        let (never, even) =
+            (run(&graph, Reconfigure::Never, 0), run(&graph, Reconfigure::BreakEven, 10_000 * MS));
+        assert_eq!(even.circuits.reconfigurations, 0);
+        assert_eq!((even.step, even.run_hash), (never.step, never.run_hash), "{between}");
+    }
+}
+
+#[test]
 fn the_seconds_saved_are_those_of_the_model() {
     let graph = graph(vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)]);
     for policy in [Reconfigure::Always, Reconfigure::BreakEven, Reconfigure::PerLayer] {
