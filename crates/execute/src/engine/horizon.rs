@@ -310,18 +310,23 @@ impl<'a> Horizon<'_, 'a> {
     /// Whether first all-to-alls are decided on what was seen before.
     fn predicts(&self) -> bool {
         let policy = self.circuits.ocs.policy;
-        policy.when != Reconfigure::Oracle && policy.first == FirstAllToAll::Predict
+        !matches!(policy.when, Reconfigure::Never | Reconfigure::Oracle)
+            && policy.first == FirstAllToAll::Predict
     }
 
     /// Whether something is known of an all-to-all before it is reached: its demand, or enough for
     /// a prediction.
     pub(super) fn is_foreseen(&self, group: u32, task: &Task) -> bool {
-        let predictable = || {
-            let predictor = self.circuits.custom.predictor();
-            predictor.can_predict(&self.seen_firsts(group, task.layer))
-        };
-        let known = !is_first(task) || self.circuits.ocs.policy.when == Reconfigure::Oracle;
-        known || (self.predicts() && predictable())
+        let policy = self.circuits.ocs.policy;
+        if !is_first(task) || policy.when == Reconfigure::Oracle {
+            return true;
+        }
+        let seen = self.seen_firsts(group, task.layer);
+        if policy.when == Reconfigure::Never {
+            // in the order of a policy that predicts by what was seen
+            return policy.first == FirstAllToAll::Predict && seen.has(0);
+        }
+        self.predicts() && self.circuits.custom.predictor().can_predict(&seen)
     }
 
     fn members(&self, group: u32) -> &'a [WorkerId] {
