@@ -28,7 +28,11 @@ pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> 
 }
 
 /// The cycles whose every edge has a circuit of its own, in order.
-pub(super) fn whole(cycles: &[Cycle], rings: &[RingGroup], circuits: &[Circuit]) -> Vec<Cycle> {
+pub(super) fn whole(
+    cycles: &[RingCycle],
+    rings: &[RingGroup],
+    circuits: &[Circuit],
+) -> Vec<RingCycle> {
     let counts = circuits.iter().map(|circuit| ((circuit.a, circuit.b), circuit.count));
     let mut left: FxHashMap<(u32, u32), u32> = counts.collect();
     let mut found = cycles.to_vec();
