@@ -11,8 +11,6 @@
 //! 5. every pair that communicates gets its shortest paths, over other servers where need be;
 //! 6. circuits are swapped where routes crowd.
 //!
-//! A cycle that gave up a circuit in steps 4 or 6 is one no longer: its ring is routed.
-//!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
 //! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
 
@@ -69,16 +67,8 @@ pub fn topology(request: &TopoRequest) -> Result<Topology, Invalid> {
     let (talking, bytes) = talking_pairs(request, &cycles);
     connect::connect(&talking, &pairs, &mut links)?;
     matching::join_leftovers(&mut links);
-    let max_routes = request.max_routes.max(1);
-    let (links, routes) = relieve::relieve(links, &talking, &bytes, max_routes);
-    let circuits = links.circuits();
-    let whole = rings::whole(&cycles, request.rings, &circuits);
-    if whole.len() == cycles.len() {
-        return Ok(Topology { circuits, cycles, routes });
-    }
-    let (talking, _) = talking_pairs(request, &whole);
-    let routes = paths::shortest(&links, &talking, max_routes);
-    Ok(Topology { circuits, cycles: whole, routes })
+    let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
+    Ok(Topology { circuits: links.circuits(), cycles, routes })
 }
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {

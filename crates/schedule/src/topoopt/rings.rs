@@ -2,9 +2,6 @@
 
 use std::collections::BinaryHeap;
 
-use lightloom_model::Circuit;
-use rustc_hash::FxHashMap;
-
 use super::links::Links;
 use super::request::{RingCycle, RingGroup, Strides, TopoRequest};
 
@@ -25,29 +22,6 @@ pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> 
         }
     }
     cycles
-}
-
-/// The cycles whose every edge has a circuit of its own, in order.
-pub(super) fn whole(
-    cycles: &[RingCycle],
-    rings: &[RingGroup],
-    circuits: &[Circuit],
-) -> Vec<RingCycle> {
-    let counts = circuits.iter().map(|circuit| ((circuit.a, circuit.b), circuit.count));
-    let mut left: FxHashMap<(u32, u32), u32> = counts.collect();
-    let mut found = cycles.to_vec();
-    found.retain(|cycle| {
-        let members = &rings[cycle.group as usize].members;
-        let pairs = || edges(members, cycle.stride as usize).map(|(a, b)| (a.min(b), a.max(b)));
-        let has_all = pairs().all(|pair| left.get(&pair).is_some_and(|&count| count > 0));
-        if has_all {
-            for pair in pairs() {
-                *left.get_mut(&pair).expect("a circuit") -= 1;
-            }
-        }
-        has_all
-    });
-    found
 }
 
 /// Cycles of each group: the group with most bytes per cycle gets the next one, as long as every
