@@ -16,14 +16,18 @@ pub trait History {
     fn layer(&self) -> u16;
 
     /// Whether one was seen so many before the latest, which is 0.
-    fn has(&self, back: usize) -> bool;
+    fn has(&self, back: usize) -> bool {
+        back < self.seen(self.layer())
+    }
 
     /// The demand of the one seen so many before the latest, members x members, in the caller's
     /// unit.
     ///
     /// # Panics
     /// If there was none, see [`Self::has`].
-    fn demand(&self, back: usize, demand: &mut Vec<u64>);
+    fn demand(&self, back: usize, demand: &mut Vec<u64>) {
+        self.demand_of(self.layer(), self.seen(self.layer()) - 1 - back, demand);
+    }
 
     /// How many first all-to-alls of another layer, or of this one, the group has behind it.
     fn seen(&self, layer: u16) -> usize;

@@ -30,14 +30,6 @@ impl History for Region {
         self.layer
     }
 
-    fn has(&self, back: usize) -> bool {
-        back < self.seen(self.layer)
-    }
-
-    fn demand(&self, back: usize, demand: &mut Vec<u64>) {
-        self.demand_of(self.layer, self.seen(self.layer) - 1 - back, demand);
-    }
-
     fn seen(&self, layer: u16) -> usize {
         // the layer before was passed in this step, too
         self.steps + usize::from(layer < self.layer)

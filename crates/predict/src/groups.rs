@@ -143,14 +143,6 @@ mod tests {
             self.layer
         }
 
-        fn has(&self, back: usize) -> bool {
-            back < self.seen(self.layer)
-        }
-
-        fn demand(&self, back: usize, demand: &mut Vec<u64>) {
-            self.demand_of(self.layer, self.seen(self.layer) - 1 - back, demand);
-        }
-
         fn seen(&self, layer: u16) -> usize {
             self.layers[usize::from(layer)].len()
         }

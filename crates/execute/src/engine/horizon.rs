@@ -72,16 +72,21 @@ struct SeenFirsts<'b, 'a> {
 impl SeenFirsts<'_, '_> {
     /// What the one seen so many before the latest moved.
     fn payload(&self, back: usize) -> Option<Payload> {
-        self.payloads(self.layer).rev().nth(back)
+        let index = self.seen(self.layer).checked_sub(back + 1)?;
+        Some(self.payload_of(self.layer, index))
     }
 
-    /// What those of a layer moved, the first first.
-    fn payloads(&self, layer: u16) -> impl DoubleEndedIterator<Item = Payload> {
+    /// What one of a layer moved, the first of which is 0.
+    fn payload_of(&self, layer: u16, index: usize) -> Payload {
+        payload(self.horizon.task(self.group, self.over(layer)[index].1))
+    }
+
+    /// Layer and number of those of a layer, the first first.
+    fn over(&self, layer: u16) -> &[(u16, u32)] {
         let Horizon { context, groups, .. } = self.horizon;
         let worker = self.horizon.members(self.group)[0];
         let role = &context.index.roles[context.index.role_of[worker.index()].index()];
-        (role.first_all_to_alls(layer, groups[self.group as usize].over).iter())
-            .map(|&(_, number)| payload(self.horizon.task(self.group, number)))
+        role.first_all_to_alls(layer, groups[self.group as usize].over)
     }
 
     /// The token copies of one, members x members.
@@ -105,20 +110,12 @@ impl History for SeenFirsts<'_, '_> {
         self.layer
     }
 
-    fn has(&self, back: usize) -> bool {
-        self.payload(back).is_some()
-    }
-
-    fn demand(&self, back: usize, demand: &mut Vec<u64>) {
-        self.tokens(self.payload(back).expect("as many were seen"), demand);
-    }
-
     fn seen(&self, layer: u16) -> usize {
-        self.payloads(layer).count()
+        self.over(layer).len()
     }
 
     fn demand_of(&self, layer: u16, index: usize, demand: &mut Vec<u64>) {
-        self.tokens(self.payloads(layer).nth(index).expect("as many were seen"), demand);
+        self.tokens(self.payload_of(layer, index), demand);
     }
 }
 
