@@ -1,11 +1,20 @@
-"""What the protocols of Polatis switches have in common: numbering of ports, light and loss."""
+"""What the protocols of Polatis switches share: inventory, numbering of ports, light and loss."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from lightloom.control.switch import CrossConnect, Port, PortSide, PortState, PortStatus
+from lightloom.control.switch import (
+    CrossConnect,
+    Port,
+    PortSide,
+    PortState,
+    PortStatus,
+    SwitchDescription,
+    SwitchFeature,
+)
 
 _SIZE = re.compile(r"(\d+)x(\d+)")
 
@@ -23,6 +32,35 @@ def size_of(model: str, num_ports: int) -> tuple[int, int]:
     if found is not None and int(found[1]) + int(found[2]) == num_ports:
         return int(found[1]), int(found[2])
     return num_ports - num_ports // 2, num_ports // 2
+
+
+def description_of(
+    product: Mapping[str, Any], num_ports: int, features: Iterable[SwitchFeature], *, moves: bool
+) -> SwitchDescription:
+    """Return the inventory that ``product-information`` gives, the same by RESTCONF and NETCONF.
+
+    Parameters
+    ----------
+    product
+        Its leaves by name; what is absent is empty.
+    num_ports
+        Ports on both sides.
+    features
+        What the protocol offers.
+    moves
+        Whether a circuit may be made on busy ports.
+    """
+    model = str(product.get("model-name", ""))
+    size = size_of(model, num_ports)
+    return SwitchDescription(
+        vendor=str(product.get("manufacturer", "")),
+        model=model,
+        serial=str(product.get("serial-number", "")),
+        size=size,
+        ports=sides_of(size),
+        features=frozenset({*features, *([SwitchFeature.MOVES] if moves else [])}),
+        software=str(product.get("software-version", "")),
+    )
 
 
 def port_statuses(

@@ -29,7 +29,7 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polatis import port_statuses, sides_of, size_of
+from lightloom.control.drivers.polatis import description_of, port_statuses
 from lightloom.control.drivers.streams import unreachable
 from lightloom.control.switch import (
     CircuitResult,
@@ -100,19 +100,8 @@ class PolatisNetconf:
             raise
         values = {_local(leaf): _text(leaf) for one in product for leaf in one}
         num_ports = len({_leaf(one, "port-id") for one in ports})
-        size = size_of(values.get("model-name", ""), num_ports)
         features = {SwitchFeature.LISTS, SwitchFeature.POWER}
-        if self._settings.moves:
-            features.add(SwitchFeature.MOVES)
-        self._description = SwitchDescription(
-            vendor=values.get("manufacturer", ""),
-            model=values.get("model-name", ""),
-            serial=values.get("serial-number", ""),
-            size=size,
-            ports=sides_of(size),
-            features=frozenset(features),
-            software=values.get("software-version", ""),
-        )
+        self._description = description_of(values, num_ports, features, moves=self._settings.moves)
         return self._description
 
     async def read_back(self, *, ports: bool = True) -> Readback:

@@ -27,7 +27,7 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polatis import port_statuses, sides_of, size_of
+from lightloom.control.drivers.polatis import description_of, port_statuses
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -108,18 +108,9 @@ class PolatisRestconf:
             raise
         if not isinstance(product, dict):
             raise SwitchProtocolError("product-information is no object")
-        size = size_of(str(product.get("model-name", "")), len(ports))
         features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.REPLACE_ALL}
-        if self._settings.moves:
-            features.add(SwitchFeature.MOVES)
-        self._description = SwitchDescription(
-            vendor=str(product.get("manufacturer", "")),
-            model=str(product.get("model-name", "")),
-            serial=str(product.get("serial-number", "")),
-            size=size,
-            ports=sides_of(size),
-            features=frozenset(features),
-            software=str(product.get("software-version", "")),
+        self._description = description_of(
+            product, len(ports), features, moves=self._settings.moves
         )
         return self._description
 
