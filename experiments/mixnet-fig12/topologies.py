@@ -16,14 +16,14 @@ from cells import Model
 from lightloom.fabric import load_fabric
 from lightloom.fabric.network import Direct, Network
 from lightloom.fabric.topoopt import TopoOpt, _all_pairs
-from lightloom.schedule import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
+from lightloom.schedule import Cycles, Ring, TopoOptTopology, cycles_in_order, topoopt_topology
 from lightloom.simulate import simulate
 
 #: bytes that make a ring outweigh all else
 HEAVY = 10**18
 
 
-def plan(model: Model, rings: str, demand: str, max_routes: int) -> Topology:
+def plan(model: Model, rings: str, demand: str, max_routes: int) -> TopoOptTopology:
     """Plan circuits and routes of one row of ``[[topologies]]``."""
     cluster = model.job.cluster
     weight = 1.0 if demand == "bytes" else TopoOpt().pp_weight
@@ -49,12 +49,12 @@ def _rings(model: Model, kind: str) -> Iterator[Ring]:
         yield Ring(ring.servers.tolist(), size)
 
 
-def cycles(model: Model, rings: str, topology: Topology) -> Cycles:
+def cycles(model: Model, rings: str, topology: TopoOptTopology) -> Cycles:
     """Return the cycles of a topology that was planned for these rings."""
     return cycles_in_order(topology, list(_rings(model, rings)))
 
 
-def network(model: Model, topology: Topology, cycles: Cycles, rate_gbps: float) -> Network:
+def network(model: Model, topology: TopoOptTopology, cycles: Cycles, rate_gbps: float) -> Network:
     """TopoOpt's network with these circuits, over which rings run in these cycles."""
     cluster = dataclasses.replace(model.job.cluster, nic_gbps=float(rate_gbps))
     fabric = load_fabric("topoopt", model.assumptions.options("topoopt"))

@@ -42,11 +42,11 @@ pub use collective::{ring_edge_bytes, ring_steps};
 pub use error::ExecuteError;
 pub use ledger::{Ledger, PurposeBytes};
 pub use links::LinkUse;
-pub use model::Model;
+pub use model::TransferModel;
 pub use network::Network;
 pub use options::Options;
 pub use outcome::{Outcome, RoleTimes};
-pub use packets::PacketOptions;
+pub use packets::PacketTransport;
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};
 
@@ -63,7 +63,7 @@ pub fn execute(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, ExecuteError> {
-    execute_as(Model::Flows, graph, network, options, observer, Plugins::default())
+    execute_as(TransferModel::Flows, graph, network, options, observer, Plugins::default())
 }
 
 /// Plays one step.
@@ -75,7 +75,7 @@ pub fn execute(
 /// If the input is invalid, workers wait for each other for ever, bytes are not conserved, or the
 /// observer asks to stop; also if a plug-in refuses, or its circuits cannot be.
 pub fn execute_as(
-    model: Model<'_>,
+    model: TransferModel<'_>,
     graph: &TaskGraph,
     network: &Network,
     options: &Options,

@@ -7,7 +7,7 @@
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::{FlowId, FlowSpec, NicId, presets, profile};
+use lightloom_packetsim::{FlowSpec, NicId, PacketFlowId, presets, profile};
 
 /// Fisher and Yates by a small generator (splitmix64): any order does.
 fn shuffled(count: u32, seed: u64) -> Vec<u32> {
@@ -84,7 +84,7 @@ fn main() {
     let seconds = processor_time() - begin;
 
     let core = network.core();
-    let time = |&flow: &FlowId| core.flow(flow).done_at.0 as f64 / 1e6;
+    let time = |&flow: &PacketFlowId| core.flow(flow).done_at.0 as f64 / 1e6;
     let mut times: Vec<f64> = done.iter().map(time).collect();
     times.sort_by(f64::total_cmp);
     let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];

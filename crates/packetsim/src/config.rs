@@ -48,7 +48,7 @@ pub struct Pfc {
 
 /// How a packet's path is chosen among equal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paths {
+pub enum PathChoice {
     /// One path per flow, by hash.
     Ecmp,
     /// Each packet on one of so many paths of its flow, in an order that the transport chooses.
@@ -79,7 +79,7 @@ pub struct Config {
     /// Lossless queues.
     pub pfc: Option<Pfc>,
     /// Paths.
-    pub paths: Paths,
+    pub paths: PathChoice,
     /// Seed of all random choices.
     pub seed: u64,
 }
@@ -145,7 +145,7 @@ impl Config {
                 pfc.pause_bytes, pfc.resume_bytes
             ));
         }
-        if self.paths == Paths::Spray(0) {
+        if self.paths == PathChoice::Spray(0) {
             return wrong("packets are sprayed over 0 paths; expected at least 1".into());
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Packet events: what a run can record of single packets.
 
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::packet::PacketKind;
-use crate::topology::LinkId;
+use crate::topology::PacketLinkId;
 use lightloom_model::Time;
 
 /// Which packet events are recorded.
@@ -11,7 +11,7 @@ pub struct EventLogging {
     /// Maximum number of events; the first ones are kept.
     pub max_events: usize,
     /// Only those of this flow.
-    pub flow: Option<FlowId>,
+    pub flow: Option<PacketFlowId>,
 }
 
 /// The type of a packet event.
@@ -39,9 +39,9 @@ pub struct PacketEvent {
     /// What happened.
     pub event: EventKind,
     /// Where.
-    pub link: LinkId,
+    pub link: PacketLinkId,
     /// Flow of the packet.
-    pub flow: FlowId,
+    pub flow: PacketFlowId,
     /// Sequence number of data in its flow; of other packets, defined by the transport.
     pub sequence: u32,
     /// Type of the packet.

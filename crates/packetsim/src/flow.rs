@@ -1,13 +1,13 @@
 //! Flows as their users see them.
 
-use crate::topology::{LinkId, NicId};
+use crate::topology::{NicId, PacketLinkId};
 use lightloom_model::{Bytes, Time};
 
 /// A flow; indices count from 0 in the order in which flows were added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub u32);
+pub struct PacketFlowId(pub u32);
 
-impl FlowId {
+impl PacketFlowId {
     /// Its index, for arrays.
     #[inline]
     pub(crate) fn index(self) -> usize {
@@ -28,7 +28,7 @@ pub struct FlowSpec {
     pub start: Time,
     /// The links that it takes, instead of shortest paths by hash; acknowledgements take the
     /// reverse route.
-    pub route: Option<Vec<LinkId>>,
+    pub route: Option<Vec<PacketLinkId>>,
 }
 
 /// The NICs between which a flow runs.
@@ -61,7 +61,7 @@ impl Endpoints {
 
 /// Progress of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowProgress {
     /// Payload.
     pub size: Bytes,
     /// Number of packets.
@@ -76,7 +76,7 @@ pub struct Flow {
     pub done_at: Time,
 }
 
-impl Flow {
+impl FlowProgress {
     /// A time that has not come yet.
     pub const NEVER: Time = Time(u64::MAX);
 

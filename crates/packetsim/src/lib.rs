@@ -6,8 +6,8 @@
 //! are shortest ones chosen by hash per flow or per packet, or explicit. What is sent when is up to
 //! the [`transport`].
 //!
-//! [`simulate`] plays a whole [`Scenario`]; [`Simulation`] is for those who add flows while it
-//! runs.
+//! [`simulate`] plays a whole [`PacketScenario`]; [`Simulation`] is for those who add flows
+//! during a run.
 //!
 //! Assumes switches that forward in no time and share their buffers without limit between ports,
 //! and hosts that answer at once. Leaves out corruption, cut-through, and all but two priorities.
@@ -34,21 +34,21 @@ mod stall;
 mod topology;
 pub mod transport;
 
-pub use config::{Config, Ecn, Marking, Overflow, Paths, Pfc};
+pub use config::{Config, Ecn, Marking, Overflow, PathChoice, Pfc};
 pub use counters::{Counters, LinkCounters};
 pub use error::PacketError;
 pub use events::{EventKind, EventLogging, PacketEvent};
-pub use flow::{Endpoints, Flow, FlowId, FlowSpec};
+pub use flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 pub use network::any::AnySimulation;
 pub use network::core::Core;
 pub use network::engine::Simulation;
 pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use profile::{TransportKind, TransportName, profile};
 pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
-pub use run::{Run, simulate};
+pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
-pub use scenario::{CircuitChange, Scenario};
-pub use topology::{Cable, LinkId, LinkSpec, NicId, NodeId, Topology};
+pub use scenario::{CircuitChange, PacketScenario};
+pub use topology::{Cable, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
 
 #[cfg(test)]
 mod tests;

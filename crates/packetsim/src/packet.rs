@@ -1,6 +1,6 @@
 //! Packets: 32 bytes each.
 
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use lightloom_model::Time;
 
 /// The slot of a packet that is somewhere in the network.
@@ -52,7 +52,7 @@ pub struct Packet {
     /// that the arrival of a packet need not load the next one.
     pub(crate) next_arrival: Time,
     /// Its flow.
-    pub flow: FlowId,
+    pub flow: PacketFlowId,
     /// Data: its sequence number in the flow, in packets. Control: defined by the transport.
     pub sequence: u32,
     /// Defined by the transport.
@@ -78,7 +78,7 @@ pub struct Control {
     /// Its type, anything but data.
     pub kind: PacketKind,
     /// Its flow.
-    pub flow: FlowId,
+    pub flow: PacketFlowId,
     /// [`Packet::sequence`].
     pub sequence: u32,
     /// [`Packet::value`].
@@ -92,7 +92,7 @@ pub struct Control {
 impl Control {
     /// A control packet with all other fields 0.
     #[inline]
-    pub fn new(kind: PacketKind, flow: FlowId) -> Self {
+    pub fn new(kind: PacketKind, flow: PacketFlowId) -> Self {
         Self { kind, flow, sequence: 0, value: 0, path: 0, flags: 0 }
     }
 }

@@ -1,7 +1,7 @@
 //! Topologies by name.
 
 use crate::error::PacketError;
-use crate::topology::{Cable, LinkId, NicId, NodeId, Topology};
+use crate::topology::{Cable, NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate};
 
 const HOST: [&str; 2] = ["host up", "host down"];
@@ -170,10 +170,10 @@ pub fn rail(
 /// The rail-aware route between two hosts of [`rail`]: over `NVSwitch` to the host of the same
 /// server that is on the destination's rail, which relays to the rail switch; needless links are
 /// left out.
-pub fn rail_route(per_server: u32, from: u32, to: u32) -> Vec<LinkId> {
+pub fn rail_route(per_server: u32, from: u32, to: u32) -> Vec<PacketLinkId> {
     // Each host has four links: to its rail and back, to its NVSwitch and back.
     let [to_rail, from_rail, to_nvswitch, from_nvswitch] = [0, 1, 2, 3];
-    let link = |host: u32, which: u32| LinkId(4 * host + which);
+    let link = |host: u32, which: u32| PacketLinkId(4 * host + which);
     let server = from / per_server;
     if server == to / per_server {
         return vec![link(from, to_nvswitch), link(to, from_nvswitch)];

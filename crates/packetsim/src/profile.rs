@@ -3,7 +3,7 @@
 //! A transport is added in three places of this file: a variant of [`TransportKind`] with its
 //! parameters, its profile, and a line of `TransportKind::simulation`.
 
-use crate::config::{Config, Ecn, Marking, Overflow, Paths, Pfc};
+use crate::config::{Config, Ecn, Marking, Overflow, PathChoice, Pfc};
 use crate::error::PacketError;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
@@ -77,7 +77,7 @@ const ENDLESS: Config = Config {
     overflow: Overflow::Drop,
     ecn: None,
     pfc: None,
-    paths: Paths::Ecmp,
+    paths: PathChoice::Ecmp,
     seed: 1,
 };
 
@@ -140,7 +140,7 @@ fn trimming(is_ndp: bool) -> Config {
         queue_bytes: queue - packet,
         control_queue_bytes: 2 * queue,
         overflow: Overflow::Trim,
-        paths: Paths::Spray(128),
+        paths: PathChoice::Spray(128),
         ..ENDLESS
     }
 }
@@ -256,7 +256,7 @@ mod tests {
         // 35 packets with the one that is sent; of NDP without their headers.
         for (name, queue) in [("ndp", 35 * 4096 - 4160), ("eqds", 34 * 4160)] {
             let config = config(name);
-            assert_eq!((config.queue_bytes, config.paths), (queue, Paths::Spray(128)));
+            assert_eq!((config.queue_bytes, config.paths), (queue, PathChoice::Spray(128)));
             assert!(config.overflow == Overflow::Trim && config.control_priority);
         }
         assert!(config("ndp").full_tail && !config("eqds").full_tail);

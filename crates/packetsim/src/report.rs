@@ -2,8 +2,8 @@
 
 use crate::counters::{Counters, LinkCounters};
 use crate::events::PacketEvent;
-use crate::flow::FlowId;
-use crate::topology::LinkId;
+use crate::flow::PacketFlowId;
+use crate::topology::PacketLinkId;
 use lightloom_kernel::RunHash;
 use lightloom_model::{Bytes, Duration, Time};
 
@@ -11,7 +11,7 @@ use lightloom_model::{Bytes, Duration, Time};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowOutcome {
     /// Its index in the list of flows.
-    pub flow: FlowId,
+    pub flow: PacketFlowId,
     /// When it started.
     pub start: Time,
     /// When the receiver had everything.
@@ -50,13 +50,13 @@ pub struct LayerSample {
     /// The same of the busiest link.
     pub max_utilization: f64,
     /// That link.
-    pub busiest: LinkId,
+    pub busiest: PacketLinkId,
     /// Mean over the links of the bytes in their queues.
     pub mean_queue_bytes: f64,
     /// The longest queue.
     pub max_queue: Bytes,
     /// The link of that queue.
-    pub longest: LinkId,
+    pub longest: PacketLinkId,
 }
 
 /// Queues and utilization over time.
@@ -88,7 +88,7 @@ pub struct Report {
     /// Maximum number of packets in the network at one time.
     pub peak_packets: u64,
     /// Flows that had not finished by the end.
-    pub unfinished: Vec<FlowId>,
+    pub unfinished: Vec<PacketFlowId>,
     /// Of all completions and the final counters: same input, same hash.
     pub hash: RunHash,
     /// Queues and utilization over time, if requested.

@@ -3,12 +3,12 @@
 
 use crate::counters::LinkCounters;
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::any::AnySimulation;
 use crate::network::core::Core;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
-use crate::scenario::Scenario;
+use crate::scenario::PacketScenario;
 use crate::stall::stall_error;
 use crate::topology::LinkSpec;
 use lightloom_kernel::{Observer, RunHash};
@@ -28,15 +28,15 @@ const LAST: Time = Time(1 << 62);
 /// If the scenario makes no sense, if flows are stuck for ever, or if the observer asks to stop:
 /// `finished` then has had all flows that had finished.
 pub fn simulate(
-    scenario: &Scenario,
+    scenario: &PacketScenario,
     observer: &mut dyn Observer,
     finished: &mut dyn FnMut(&[FlowOutcome]),
 ) -> Result<Report, PacketError> {
-    Run::new(scenario)?.run(observer, finished)
+    RunningScenario::new(scenario)?.run(observer, finished)
 }
 
 /// A scenario while it runs.
-pub struct Run {
+pub struct RunningScenario {
     pub(crate) simulation: Box<dyn AnySimulation>,
     until: Time,
     /// Time without a new packet at any receiver after which none is expected any more.
@@ -47,16 +47,16 @@ pub struct Run {
     received: u64,
     sampler: Option<Sampler>,
     hash: RunHash,
-    ids: Vec<FlowId>,
+    ids: Vec<PacketFlowId>,
     outcomes: Vec<FlowOutcome>,
 }
 
-impl Run {
+impl RunningScenario {
     /// A run that is about to begin.
     ///
     /// # Errors
     /// If the scenario makes no sense.
-    pub fn new(scenario: &Scenario) -> Result<Self, PacketError> {
+    pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
         let mut simulation = transport.simulation(scenario.topology.clone(), scenario.config)?;
         let links = scenario.topology.links().len();
@@ -202,14 +202,14 @@ impl Run {
 }
 
 /// When the last flow starts and the last circuit changes.
-fn last_start(scenario: &Scenario) -> Time {
+fn last_start(scenario: &PacketScenario) -> Time {
     let starts = scenario.flows.iter().map(|flow| flow.start);
     let changes = scenario.circuits.iter().map(|change| change.time);
     starts.chain(changes).max().unwrap_or(Time::ZERO)
 }
 
 /// Long compared with any round trip and any timeout: 20,000 slowest hops and two timeouts.
-fn patience(scenario: &Scenario) -> Duration {
+fn patience(scenario: &PacketScenario) -> Duration {
     let packet = Bytes(u64::from(scenario.config.packet_bytes()));
     let hop = |link: &LinkSpec| link.delay + link.rate.transmission(packet);
     let slowest = scenario.topology.links().iter().map(hop).max().unwrap_or_default();
@@ -217,7 +217,7 @@ fn patience(scenario: &Scenario) -> Duration {
     Duration(slowest.0.saturating_mul(20_000).saturating_add(timeout.0.saturating_mul(2)))
 }
 
-fn outcome(core: &Core, id: FlowId) -> FlowOutcome {
+fn outcome(core: &Core, id: PacketFlowId) -> FlowOutcome {
     let flow = core.flow(id);
     let ideal = core.ideal_time(id).expect("a flow that has finished has a path");
     FlowOutcome {

@@ -3,7 +3,7 @@
 use crate::error::PacketError;
 use crate::network::core::Core;
 use crate::report::{LayerSample, Samples};
-use crate::topology::{LinkId, Topology};
+use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::{Bytes, Duration, Time};
 
 /// Samples queues and links in regular periods.
@@ -31,7 +31,7 @@ pub(crate) struct Sampler {
 /// The links of a layer.
 #[derive(Debug, Clone)]
 struct Layer {
-    links: Vec<LinkId>,
+    links: Vec<PacketLinkId>,
     /// Bits per second, all together.
     rate: f64,
 }
@@ -47,7 +47,7 @@ impl Sampler {
         let mut layers = vec![Layer { links: Vec::new(), rate: 0.0 }; topology.layers().len()];
         for (index, link) in topology.links().iter().enumerate() {
             let layer = &mut layers[usize::from(link.layer)];
-            layer.links.push(LinkId(index as u32));
+            layer.links.push(PacketLinkId(index as u32));
             layer.rate += link.rate.0 as f64;
         }
         Ok(Self {
@@ -173,10 +173,10 @@ mod tests {
             carried: Bytes(carried),
             mean_utilization: utilization[0],
             max_utilization: utilization[1],
-            busiest: LinkId(span[0] as u32),
+            busiest: PacketLinkId(span[0] as u32),
             mean_queue_bytes: queue[0],
             max_queue: Bytes(queue[1] as u64),
-            longest: LinkId(span[1] as u32),
+            longest: PacketLinkId(span[1] as u32),
         }
     }
 
@@ -190,14 +190,14 @@ mod tests {
         assert!((merged.mean_utilization - 0.5).abs() < 1e-12);
         assert!((merged.mean_queue_bytes - 40.0).abs() < 1e-12);
         // The busiest link is that of the early period, the longest queue that of the late one.
-        assert!((merged.max_utilization - 0.9).abs() < 1e-12 && merged.busiest == LinkId(0));
-        assert_eq!((merged.max_queue, merged.longest), (Bytes(90), LinkId(400)));
+        assert!((merged.max_utilization - 0.9).abs() < 1e-12 && merged.busiest == PacketLinkId(0));
+        assert_eq!((merged.max_queue, merged.longest), (Bytes(90), PacketLinkId(400)));
     }
 
     #[test]
     fn of_equal_maxima_the_earlier_link_is_named() {
         let rows = [0, 100].map(|begin| sample([begin, begin + 100], 1, [0.5, 0.7], [1.0, 9.0]));
         let merged = merge(&rows[0], &rows[1]);
-        assert_eq!((merged.busiest, merged.longest), (LinkId(0), LinkId(100)));
+        assert_eq!((merged.busiest, merged.longest), (PacketLinkId(0), PacketLinkId(100)));
     }
 }

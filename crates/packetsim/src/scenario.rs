@@ -5,7 +5,7 @@ use crate::events::EventLogging;
 use crate::flow::FlowSpec;
 use crate::profile::TransportKind;
 use crate::sampling::Sampling;
-use crate::topology::{LinkId, Topology};
+use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::Time;
 
 /// A circuit that goes dark or comes up.
@@ -14,14 +14,14 @@ pub struct CircuitChange {
     /// When; flows that start at that time find it changed.
     pub time: Time,
     /// One direction of the circuit; packets on it still arrive, its queue waits.
-    pub link: LinkId,
+    pub link: PacketLinkId,
     /// Whether it goes dark.
     pub dark: bool,
 }
 
 /// The complete input of a run.
 #[derive(Debug, Clone)]
-pub struct Scenario {
+pub struct PacketScenario {
     /// Hosts, switches, links.
     pub topology: Topology,
     /// Packets, queues, paths.

@@ -1,9 +1,9 @@
 //! Why flows do not finish.
 
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use crate::topology::LinkId;
+use crate::topology::PacketLinkId;
 
 /// Maximum number of flows, and of dark links, in a message.
 const NAMED: usize = 3;
@@ -41,7 +41,7 @@ fn list<T>(items: &[T], text: impl Fn(&T) -> String) -> String {
 }
 
 /// The nodes along links that follow one another.
-fn route(core: &Core, links: &[LinkId]) -> String {
+fn route(core: &Core, links: &[PacketLinkId]) -> String {
     let specs = core.topology().links();
     let first = specs[links[0].index()].from;
     let nodes = links.iter().map(|&link| specs[link.index()].to);
@@ -50,20 +50,20 @@ fn route(core: &Core, links: &[LinkId]) -> String {
 }
 
 /// Dark links before which packets wait or flows begin.
-fn dark_links(core: &Core, unfinished: &[FlowId]) -> Vec<LinkId> {
+fn dark_links(core: &Core, unfinished: &[PacketFlowId]) -> Vec<PacketLinkId> {
     let mut begins = vec![false; core.topology().links().len()];
     for &flow in unfinished {
         begins[core.first_link(flow).index()] = true;
     }
-    let waits = |link: LinkId| begins[link.index()] || core.waiting_bytes(link) > 0;
+    let waits = |link: PacketLinkId| begins[link.index()] || core.waiting_bytes(link) > 0;
     core.topology().link_ids().filter(|&link| core.is_dark(link) && waits(link)).collect()
 }
 
 /// Paused links, each of which waits until the next one may send, and the last for the first.
-fn cycle(core: &Core) -> Option<Vec<LinkId>> {
-    let is_paused = |link: &LinkId| core.is_paused(*link);
-    let paused: Vec<LinkId> = core.topology().link_ids().filter(is_paused).collect();
-    let mut waits_for: Vec<Vec<LinkId>> = vec![Vec::new(); core.topology().links().len()];
+fn cycle(core: &Core) -> Option<Vec<PacketLinkId>> {
+    let is_paused = |link: &PacketLinkId| core.is_paused(*link);
+    let paused: Vec<PacketLinkId> = core.topology().link_ids().filter(is_paused).collect();
+    let mut waits_for: Vec<Vec<PacketLinkId>> = vec![Vec::new(); core.topology().links().len()];
     for &link in &paused {
         waits_for[link.index()] = core.stopped_behind(link).into_iter().filter(is_paused).collect();
     }
@@ -77,7 +77,7 @@ fn cycle(core: &Core) -> Option<Vec<LinkId>> {
         }
         for &link in &left {
             let others = std::mem::take(&mut waits_for[link.index()]);
-            let stays = |other: &LinkId| left.binary_search(other).is_ok();
+            let stays = |other: &PacketLinkId| left.binary_search(other).is_ok();
             waits_for[link.index()] = others.into_iter().filter(stays).collect();
         }
     }

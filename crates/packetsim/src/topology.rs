@@ -14,7 +14,7 @@ pub struct NodeId(pub u32);
 
 /// A directed link with the output queue at its sending end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub u32);
+pub struct PacketLinkId(pub u32);
 
 /// A host's end of a connection, where flows begin and end; indices are in the order in which hosts
 /// were connected.
@@ -37,7 +37,7 @@ impl NicId {
     }
 }
 
-impl LinkId {
+impl PacketLinkId {
     /// Its index, for arrays.
     #[inline]
     pub(crate) fn index(self) -> usize {
@@ -85,7 +85,7 @@ pub struct Topology {
     /// Names of switches that have one.
     names: FxHashMap<NodeId, String>,
     links: Vec<LinkSpec>,
-    uplinks: Vec<LinkId>,
+    uplinks: Vec<PacketLinkId>,
     layers: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ impl Topology {
         b: NodeId,
         cable: Cable,
         layers: [&str; 2],
-    ) -> Result<LinkId, PacketError> {
+    ) -> Result<PacketLinkId, PacketError> {
         let Cable { rate, delay } = cable;
         let nodes = self.is_host.len() as u32;
         if a.0 >= nodes || b.0 >= nodes || a == b {
@@ -165,11 +165,11 @@ impl Topology {
                 delay.as_seconds()
             )));
         }
-        let link = LinkId(self.links.len() as u32);
+        let link = PacketLinkId(self.links.len() as u32);
         for (from, to, layer) in [(a, b, layers[0]), (b, a, layers[1])] {
             let layer = self.layer(layer);
             if self.is_host[from.index()] {
-                self.uplinks.push(LinkId(self.links.len() as u32));
+                self.uplinks.push(PacketLinkId(self.links.len() as u32));
             }
             self.links.push(LinkSpec { from, to, rate, delay, layer });
         }
@@ -186,8 +186,8 @@ impl Topology {
     }
 
     /// All links by their ids.
-    pub fn link_ids(&self) -> impl Iterator<Item = LinkId> + use<> {
-        (0..self.links.len() as u32).map(LinkId)
+    pub fn link_ids(&self) -> impl Iterator<Item = PacketLinkId> + use<> {
+        (0..self.links.len() as u32).map(PacketLinkId)
     }
 
     /// All links.
@@ -216,7 +216,7 @@ impl Topology {
     }
 
     /// The link by which a NIC sends; it receives by the reverse one.
-    pub fn uplink(&self, nic: NicId) -> LinkId {
+    pub fn uplink(&self, nic: NicId) -> PacketLinkId {
         self.uplinks[nic.index()]
     }
 
@@ -226,9 +226,15 @@ impl Topology {
     }
 
     /// Whether links lead from one NIC to another, one after the other.
-    pub(crate) fn is_route(&self, source: NicId, destination: NicId, route: &[LinkId]) -> bool {
-        let follows =
-            |pair: &[LinkId]| self.links[pair[0].index()].to == self.links[pair[1].index()].from;
+    pub(crate) fn is_route(
+        &self,
+        source: NicId,
+        destination: NicId,
+        route: &[PacketLinkId],
+    ) -> bool {
+        let follows = |pair: &[PacketLinkId]| {
+            self.links[pair[0].index()].to == self.links[pair[1].index()].from
+        };
         route.iter().all(|link| link.index() < self.links.len())
             && route.windows(2).all(follows)
             && route.first() == Some(&self.uplink(source))
@@ -237,10 +243,10 @@ impl Topology {
     }
 
     /// The links that leave each node, in the order of creation.
-    pub(crate) fn links_out(&self) -> Vec<Vec<LinkId>> {
+    pub(crate) fn links_out(&self) -> Vec<Vec<PacketLinkId>> {
         let mut out = vec![Vec::new(); self.node_count()];
         for (index, link) in self.links.iter().enumerate() {
-            out[link.from.index()].push(LinkId(index as u32));
+            out[link.from.index()].push(PacketLinkId(index as u32));
         }
         out
     }
@@ -256,7 +262,7 @@ mod tests {
         let (host, switch) = (topology.add_host(), topology.add_switch());
         let (cable, names) = (Cable { rate: Rate(5), delay: Duration(7) }, ["up", "down"]);
         let up = topology.connect(host, switch, cable, names).unwrap();
-        assert_eq!(up, LinkId(0));
+        assert_eq!(up, PacketLinkId(0));
         assert_eq!(topology.links()[1].from, switch);
         assert_eq!((topology.nic_count(), topology.uplink(NicId(0))), (1, up));
         assert_eq!(topology.layers(), ["up", "down"]);
@@ -301,7 +307,7 @@ mod tests {
             topology.connect(pair[0], pair[1], cable, ["there", "back"]).unwrap();
         }
         let is_route = |source, destination, links: &[u32]| {
-            let links: Vec<LinkId> = links.iter().copied().map(LinkId).collect();
+            let links: Vec<PacketLinkId> = links.iter().copied().map(PacketLinkId).collect();
             topology.is_route(NicId(source), NicId(destination), &links)
         };
         // NICs in the order of connection: 0-1, 2-3, 4-5.

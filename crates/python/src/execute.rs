@@ -12,7 +12,7 @@ use crate::phases::{PacketModel, PhaseBook, PurposePhases, ReadModel};
 use crate::predictor::{PredictionRequest, RunPredictor, SeenDemand};
 use crate::watcher::Watcher;
 use lightloom_decide::CircuitAllocator;
-use lightloom_execute::{Model, Options, Plugins, execute_as, total_tasks};
+use lightloom_execute::{Options, Plugins, TransferModel, execute_as, total_tasks};
 use lightloom_model::WorkerId;
 use pyo3::prelude::*;
 
@@ -79,9 +79,9 @@ fn execute(
     let result = py.detach(|| {
         let mut book = model.as_ref().and_then(ReadModel::book);
         let model = match (&model, &mut book) {
-            (_, Some(book)) => Model::Phases(book),
-            (Some(model), None) => Model::Packets(model.options()),
-            (None, None) => Model::Flows,
+            (_, Some(book)) => TransferModel::Phases(book),
+            (Some(model), None) => TransferModel::Packets(model.options()),
+            (None, None) => TransferModel::Flows,
         };
         let allocator = caller.as_mut().map(|caller| caller as &mut dyn CircuitAllocator);
         let estimator = predictor.as_mut().map(RunPredictor::predictor);

@@ -4,7 +4,7 @@ use crate::arrays::Given;
 use crate::errors::refuse;
 use crate::network::PyNetwork;
 use crate::watcher::Watcher;
-use lightloom_execute::{Network, PacketOptions, PhaseBook as Book, PhaseCount};
+use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +42,7 @@ pub(crate) enum ReadModel {
     /// See [`PacketModel`].
     Phases(Arc<Mutex<Book>>),
     /// See [`PacketModel`].
-    Packets(PacketOptions),
+    Packets(PacketTransport),
 }
 
 impl PacketModel<'_> {
@@ -65,7 +65,7 @@ impl ReadModel {
     }
 
     /// How packets are sent, where there is no book.
-    pub(crate) fn options(&self) -> &PacketOptions {
+    pub(crate) fn options(&self) -> &PacketTransport {
         match self {
             Self::Phases(_) => unreachable!("a book has its own"),
             Self::Packets(options) => options,
@@ -81,8 +81,8 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
 
 impl Packets {
     /// For a network.
-    fn options(self, network: &Network) -> PyResult<PacketOptions> {
-        let options = PacketOptions::new(&self.transport, network.extent());
+    fn options(self, network: &Network) -> PyResult<PacketTransport> {
+        let options = PacketTransport::new(&self.transport, network.extent());
         let mut options = options.map_err(|error| refuse(error.into()))?;
         options.config.seed = self.seed;
         if let Some(mtu) = self.mtu_bytes {

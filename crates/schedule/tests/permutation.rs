@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use lightloom_schedule::permutation::{Demand, Method, Plan, Schedule, check, decompose};
+use lightloom_schedule::permutation::{Demand, Matchings, Method, Schedule, check, decompose};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ fn case(limit: usize) -> impl Strategy<Value = Case> {
 
 /// The slow but obvious way: bytes left after all slots, and whether each is a matching.
 fn play(case: &Case, schedule: &Schedule) -> Vec<u64> {
-    let Plan::Slots(slots) = &schedule.plan else { panic!("slots") };
+    let Matchings::Slots(slots) = &schedule.plan else { panic!("slots") };
     let mut left = case.bytes.clone();
     for (slot, hold) in slots.holds.iter().enumerate() {
         let joined = &slots.matchings[slot * case.rows..(slot + 1) * case.rows];
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn exact_methods_hold_for_the_longest_line(case in case(9)) {
         for method in [Method::Bvn, Method::Threshold] {
-            let Plan::Slots(slots) = case.run(method).plan else { panic!("slots") };
+            let Matchings::Slots(slots) = case.run(method).plan else { panic!("slots") };
             prop_assert_eq!(slots.holds.iter().sum::<u64>(), case.longest());
             let limit = case.pairs() + case.rows + case.columns;
             prop_assert!(slots.len() <= limit, "{} slots, {} pairs", slots.len(), case.pairs());
@@ -149,8 +149,8 @@ proptest! {
             prop_assert_eq!(one.lower_bound(), two.lower_bound());
         }
         let holds = |case: &Case, method| match case.run(method).plan {
-            Plan::Slots(slots) => slots.holds.iter().sum::<u64>(),
-            Plan::Transfers(_) => 0,
+            Matchings::Slots(slots) => slots.holds.iter().sum::<u64>(),
+            Matchings::Transfers(_) => 0,
         };
         for method in [Method::Bvn, Method::Threshold] {
             prop_assert_eq!(holds(&case, method), holds(&other, method));
@@ -178,18 +178,18 @@ proptest! {
     fn check_refuses_what_is_too_short(case in case(6), place in any::<prop::sample::Index>()) {
         let demand = case.demand(false);
         let found = case.run(Method::Bvn);
-        let Plan::Slots(slots) = &found.plan else { panic!("slots") };
+        let Matchings::Slots(slots) = &found.plan else { panic!("slots") };
         prop_assume!(!slots.is_empty());
         let slot = place.index(slots.len());
         let mut cut = slots.clone();
         cut.holds[slot] -= 1;
         let length = found.length - 1;
-        let cut = Schedule { plan: Plan::Slots(cut), length, ..found.clone() };
+        let cut = Schedule { plan: Matchings::Slots(cut), length, ..found.clone() };
         prop_assert!(check(&demand, &cut).is_err());
         let mut fewer = slots.clone();
         let length = found.length - fewer.holds.remove(slot) - case.delay;
         fewer.matchings.drain(slot * case.rows..(slot + 1) * case.rows);
-        let fewer = Schedule { plan: Plan::Slots(fewer), length, ..found.clone() };
+        let fewer = Schedule { plan: Matchings::Slots(fewer), length, ..found.clone() };
         prop_assert!(check(&demand, &fewer).is_err());
     }
 
@@ -197,15 +197,15 @@ proptest! {
     fn check_refuses_transfers_that_meet(case in case(5), place in any::<prop::sample::Index>()) {
         let demand = case.demand(true);
         let found = decompose(&demand, Method::OpenShop, None);
-        let Plan::Transfers(transfers) = &found.plan else { panic!("transfers") };
+        let Matchings::Transfers(transfers) = &found.plan else { panic!("transfers") };
         let late: Vec<usize> =
             (0..transfers.len()).filter(|&index| transfers[index].start > 0).collect();
         prop_assume!(!late.is_empty());
         let mut early = transfers.clone();
         // Every transfer that waits, waits for one of its lines.
         early[late[place.index(late.len())]].start -= 1;
-        let length = Plan::Transfers(early.clone()).length(case.delay);
-        let early = Schedule { plan: Plan::Transfers(early), length, ..found.clone() };
+        let length = Matchings::Transfers(early.clone()).length(case.delay);
+        let early = Schedule { plan: Matchings::Transfers(early), length, ..found.clone() };
         let error = check(&demand, &early).unwrap_err().to_string();
         prop_assert!(error.contains("two circuits") || error.contains("bound"), "{}", error);
     }
@@ -301,7 +301,7 @@ fn permutation_matrix_takes_one_slot() {
     let bytes = [0, 7, 0, 0, 0, 7, 7, 0, 0];
     for method in Method::ALL.iter().copied() {
         let found = Case::square(&bytes, 100).run(method);
-        let Plan::Slots(slots) = &found.plan else { panic!("slots") };
+        let Matchings::Slots(slots) = &found.plan else { panic!("slots") };
         assert_eq!((&slots.matchings[..], &slots.holds[..]), (&[1, 2, 0][..], &[7][..]));
         assert_eq!((found.length, found.lower_bound), (107, 107), "{method:?}");
     }

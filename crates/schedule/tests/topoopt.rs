@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, Topology, topology};
+use lightloom_schedule::topoopt::{RingGroup, Strides, TopoOptTopology, TopoRequest, topology};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-fn links(topology: &Topology) -> BTreeMap<(u32, u32), u32> {
+fn links(topology: &TopoOptTopology) -> BTreeMap<(u32, u32), u32> {
     topology.circuits.iter().flat_map(|c| [((c.a, c.b), c.count), ((c.b, c.a), c.count)]).collect()
 }
 

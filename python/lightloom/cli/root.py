@@ -27,7 +27,7 @@ Every command has --help, and --help-all where it has more options."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class CommandEntry:
     """A command of a group: the module that describes it, its heading, what it does."""
 
     module: str
@@ -37,70 +37,72 @@ class Entry:
 
 #: every command, in the order of the help
 COMMANDS = {
-    "compare": Entry(
+    "compare": CommandEntry(
         "compare",
         "Compare fabrics",
         "Compare fabrics for one training job: step time, cost, power, where the time goes.",
     ),
-    "run": Entry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
-    "explain": Entry(
+    "run": CommandEntry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
+    "explain": CommandEntry(
         "explain",
         "Compare fabrics",
         "Explain the difference in step time between two fabrics by their critical paths.",
     ),
-    "schedule": Entry(
+    "schedule": CommandEntry(
         "schedule",
         "Schedule circuits",
         "Compare circuit schedulers on one demand and decide whether to reconfigure.",
     ),
-    "predict": Entry(
+    "predict": CommandEntry(
         "predict",
         "Schedule circuits",
         "Score predictors of expert loads, and the circuits that are chosen by them.",
     ),
-    "demand": Entry(
+    "demand": CommandEntry(
         "demand",
         "Schedule circuits",
         "Show how skewed a demand is, and its matrix: who sends how many tokens to whom.",
     ),
-    "packets": Entry(
+    "packets": CommandEntry(
         "packets",
         "Simulate packets",
         "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
     ),
-    "calibrate": Entry(
+    "calibrate": CommandEntry(
         "calibrate",
         "Measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
     ),
-    "control plan": Entry(
+    "control plan": CommandEntry(
         "control.plan", "Control switches", "Show how the circuits of a region would change."
     ),
-    "control apply": Entry("control.apply", "Control switches", "Change the circuits of a region."),
-    "control watch": Entry(
+    "control apply": CommandEntry(
+        "control.apply", "Control switches", "Change the circuits of a region."
+    ),
+    "control watch": CommandEntry(
         "control.watch", "Control switches", "Report what the switches of a region hold."
     ),
-    "control serve": Entry(
+    "control serve": CommandEntry(
         "control.serve", "Control switches", "Serve circuits to a training job by its demand."
     ),
-    "control rollback": Entry(
+    "control rollback": CommandEntry(
         "control.rollback", "Control switches", "Return to the circuits before a change."
     ),
-    "control audit": Entry(
+    "control audit": CommandEntry(
         "control.audit", "Control switches", "List the changes of a region: who, why, what, when."
     ),
-    "control tour": Entry(
+    "control tour": CommandEntry(
         "control.tour", "Control switches", "Show all of it on an emulated switch, step by step."
     ),
-    "ocs-emulator": Entry(
+    "ocs-emulator": CommandEntry(
         "ocs_emulator",
         "Control switches",
         "Emulate an optical circuit switch, with its protocols and with faults on demand.",
     ),
-    "models": Entry(
+    "models": CommandEntry(
         "models", "Look up", "List the models known by name, or show one model's parameters."
     ),
-    "fabrics": Entry(
+    "fabrics": CommandEntry(
         "fabrics", "Look up", "List fabrics with their network cost, or the options of one."
     ),
 }
@@ -115,7 +117,7 @@ FAMILIES = {
 class CommandGroup(typer.core.TyperGroup):
     """Commands that are imported as they are called."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, CommandEntry]
     summary: str = SUMMARY
     end: str = END
 
@@ -151,13 +153,13 @@ def load_command(name: str) -> Any:
     return make_entry(name, COMMANDS[name])
 
 
-def make_entry(name: str, entry: Entry) -> Any:
+def make_entry(name: str, entry: CommandEntry) -> Any:
     """Make the command of an entry; imports its module."""
     module = importlib.import_module(f"lightloom.cli.{entry.module}")
     return make_command(name, entry.summary, module.command())
 
 
-def make_family(name: str, entries: Mapping[str, Entry]) -> Any:
+def make_family(name: str, entries: Mapping[str, CommandEntry]) -> Any:
     """Make the group of the commands whose names begin with ``name``."""
     family = CommandGroup(
         name=name, help=FAMILIES[name], context_settings={"help_option_names": ["-h", "--help"]}

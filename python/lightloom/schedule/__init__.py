@@ -75,7 +75,13 @@ if TYPE_CHECKING:
         relay_loads,
     )
     from lightloom.schedule.rotornet import RotorSchedule, rotornet_schedule
-    from lightloom.schedule.topoopt import Cycles, Ring, Topology, cycles_in_order, topoopt_topology
+    from lightloom.schedule.topoopt import (
+        Cycles,
+        Ring,
+        TopoOptTopology,
+        cycles_in_order,
+        topoopt_topology,
+    )
     from lightloom.schedule.xnest_plus import (
         XnestPlan,
         xnest_epochs,
@@ -117,7 +123,7 @@ __all__ = [
     "Ring",
     "RotorSchedule",
     "SwitchTiming",
-    "Topology",
+    "TopoOptTopology",
     "Upcoming",
     "XnestPlan",
     "allocate",

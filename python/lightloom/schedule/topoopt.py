@@ -30,7 +30,7 @@ class Ring:
 
 
 @dataclass(frozen=True, eq=False)
-class Topology(Result):
+class TopoOptTopology(Result):
     """Fixed circuits and the routes over them.
 
     Attributes
@@ -69,7 +69,7 @@ class Topology(Result):
         more = len(self.circuits) - len(rows)
         return [
             summary(
-                "Topology",
+                "TopoOptTopology",
                 circuits=f"{int(self.circuits[:, 2].sum(dtype=np.int64)):,}",
                 ring_cycles=f"{len(self.cycles):,}",
                 routes=f"{len(hops):,}",
@@ -97,7 +97,7 @@ class Cycles(Comparable):
     counts: npt.NDArray[np.uint32]
 
 
-def cycles_in_order(topology: Topology, rings: Sequence[Ring]) -> Cycles:
+def cycles_in_order(topology: TopoOptTopology, rings: Sequence[Ring]) -> Cycles:
     """Return the cycles of a topology as the servers that they visit, one after another.
 
     Parameters
@@ -127,7 +127,7 @@ def topoopt_topology(
     demand: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] = ((), (), ()),
     max_routes: int = 4,
     strides: str = "geometric",
-) -> Topology:
+) -> TopoOptTopology:
     """Find circuits for a whole job after TopoOpt (Wang et al., NSDI 2023, section 4).
 
     Parameters
@@ -166,7 +166,7 @@ def topoopt_topology(
         found = _core.schedule_topoopt(request)
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
-    return Topology(found.circuits, found.cycles, found.route_offsets, found.route_servers)
+    return TopoOptTopology(found.circuits, found.cycles, found.route_offsets, found.route_servers)
 
 
 def _checked_demand(

@@ -33,7 +33,7 @@ use crate::index::{Index, Turn};
 use crate::ledger::Ledger;
 use crate::links::Links;
 use crate::lower::Lowerer;
-use crate::model::Model;
+use crate::model::TransferModel;
 use crate::network::Network;
 use crate::options::Options;
 use crate::outcome::{Outcome, RoleTimes};
@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
         index: &'a Index,
         network: &'a Network,
         options: &Options,
-        model: Model<'a>,
+        model: TransferModel<'a>,
     ) -> Result<Self, ExecuteError> {
         let placement = network.place(graph)?;
         let links = links(graph, network, &model)?;
@@ -102,11 +102,11 @@ impl<'a> Engine<'a> {
             hash: RunHash::new(),
             queue: EventQueue::new(),
             stretching: match model {
-                Model::Phases(book) => {
+                TransferModel::Phases(book) => {
                     let purposes = book.enter_purposes(&index.purposes)?;
                     Some(Stretching { book, purposes })
                 }
-                Model::Flows | Model::Packets(_) => None,
+                TransferModel::Flows | TransferModel::Packets(_) => None,
             },
         };
         let mut engine = Self {
@@ -493,8 +493,12 @@ fn starts_something(task: &Task) -> bool {
 }
 
 /// The links of this model, without any yet.
-fn links(graph: &TaskGraph, network: &Network, model: &Model<'_>) -> Result<Links, ExecuteError> {
-    let Model::Packets(packets) = model else { return Ok(Links::flows()) };
+fn links(
+    graph: &TaskGraph,
+    network: &Network,
+    model: &TransferModel<'_>,
+) -> Result<Links, ExecuteError> {
+    let TransferModel::Packets(packets) = model else { return Ok(Links::flows()) };
     let mut tasks = graph.roles.iter().flat_map(|role| &role.tasks);
     if tasks.any(|task| task.priority != Priority(0)) {
         return Err(invalid("packets have no priorities: simulate the step as flows"));

@@ -12,7 +12,7 @@ use super::placement::Placement;
 use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::{Links, PartId};
-use crate::packets::{Graph, PacketNetwork, PacketOptions, Place};
+use crate::packets::{Graph, PacketNetwork, PacketTransport, Place};
 use lightloom_model::{
     AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, ServerId, StartUp, TaskGraph,
 };
@@ -147,7 +147,7 @@ impl Network {
     pub(crate) fn packet_links(
         &self,
         places: &[Place],
-        options: &PacketOptions,
+        options: &PacketTransport,
     ) -> Result<Links, ExecuteError> {
         options.config.validate()?;
         if self.failures().is_some_and(|failures| !failures.eps_nics.is_empty()) {

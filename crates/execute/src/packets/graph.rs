@@ -5,7 +5,7 @@
 //! inner end and back.
 
 use lightloom_model::{Duration, ServerId};
-use lightloom_packetsim::{Cable, LinkId, NicId, NodeId, PacketError, Topology};
+use lightloom_packetsim::{Cable, NicId, NodeId, PacketError, PacketLinkId, Topology};
 use rustc_hash::FxHashMap;
 
 /// Where a packet fabric has a server.
@@ -25,9 +25,9 @@ pub struct Graph {
     /// NICs of each server on the packet fabric.
     nics: Vec<Vec<NicId>>,
     /// Circuits of each pair, from the smaller server to the larger.
-    circuits: FxHashMap<(ServerId, ServerId), Vec<LinkId>>,
+    circuits: FxHashMap<(ServerId, ServerId), Vec<PacketLinkId>>,
     /// The path in and out of each server that passes bytes on.
-    relays: FxHashMap<ServerId, [LinkId; 2]>,
+    relays: FxHashMap<ServerId, [PacketLinkId; 2]>,
 }
 
 impl Graph {
@@ -96,7 +96,7 @@ impl Graph {
         (from, to): (ServerId, ServerId),
         members: u32,
         cable: Cable,
-    ) -> Result<Vec<LinkId>, PacketError> {
+    ) -> Result<Vec<PacketLinkId>, PacketError> {
         let (low, high) = (from.min(to), from.max(to));
         let [a, b] = [low, high].map(|server| self.hosts[server.index()]);
         let links = self.circuits.entry((low, high)).or_default();
@@ -112,7 +112,7 @@ impl Graph {
         &mut self,
         server: ServerId,
         cable: Cable,
-    ) -> Result<[LinkId; 2], PacketError> {
+    ) -> Result<[PacketLinkId; 2], PacketError> {
         if let Some(links) = self.relays.get(&server) {
             return Ok(*links);
         }

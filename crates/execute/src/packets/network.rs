@@ -6,15 +6,17 @@
 //! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
 use super::graph::Graph;
-use super::transport::PacketOptions;
+use super::transport::PacketTransport;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::link::{End, Link};
 use crate::links::shares::equal_shares;
 use crate::slab::Slab;
-use lightloom_flowsim::LinkId as Bundle;
+use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Time};
-use lightloom_packetsim::{AnySimulation, Cable, FlowId, FlowSpec, LinkId, NicId, PacketError};
+use lightloom_packetsim::{
+    AnySimulation, Cable, FlowSpec, NicId, PacketError, PacketFlowId, PacketLinkId,
+};
 use rustc_hash::FxHashMap;
 
 /// Simulated time without any arrival after which transfers are given up: 10 s.
@@ -30,17 +32,17 @@ enum Members {
     /// Links between switches, which these choose.
     Switches,
     /// Into a server's inner end and back.
-    Relay([LinkId; 2]),
+    Relay([PacketLinkId; 2]),
     /// Parallel circuits, the first `lit` of them lit, and how many a transfer takes that begins
     /// in the dark.
-    Circuits { links: Vec<LinkId>, lit: usize, awaited: usize },
+    Circuits { links: Vec<PacketLinkId>, lit: usize, awaited: usize },
 }
 
 /// A part of a path whose members share its bytes.
 enum Hop<'a> {
     Fabric(&'a [NicId], &'a [NicId]),
-    Relay([LinkId; 2]),
-    Circuits(&'a [LinkId]),
+    Relay([PacketLinkId; 2]),
+    Circuits(&'a [PacketLinkId]),
 }
 
 impl Hop<'_> {
@@ -58,23 +60,23 @@ struct Transfer {
     token: u64,
     bytes: u64,
     flows_left: u32,
-    path: Vec<Bundle>,
+    path: Vec<LinkId>,
 }
 
 /// A network of packets.
 pub struct PacketNetwork {
-    options: PacketOptions,
+    options: PacketTransport,
     graph: Graph,
     bundles: Vec<Members>,
     /// None until sealed.
     simulation: Option<Box<dyn AnySimulation>>,
     /// By the link that leaves it.
-    nics: FxHashMap<LinkId, NicId>,
+    nics: FxHashMap<PacketLinkId, NicId>,
     transfers: Slab<Transfer>,
     /// Transfer of each flow.
     owner: Vec<u32>,
     carried: Vec<u64>,
-    finished: Vec<FlowId>,
+    finished: Vec<PacketFlowId>,
     failure: Option<PacketError>,
 }
 
@@ -90,7 +92,7 @@ impl std::fmt::Debug for PacketNetwork {
 
 impl PacketNetwork {
     /// Over this graph, which the links of circuits and relays are added to.
-    pub(crate) fn new(graph: Graph, options: &PacketOptions) -> Self {
+    pub(crate) fn new(graph: Graph, options: &PacketTransport) -> Self {
         Self {
             options: *options,
             graph,
@@ -161,7 +163,7 @@ impl PacketNetwork {
     }
 
     /// Changes how many circuits of a bundle are lit.
-    pub fn set_lit(&mut self, now: Time, bundle: Bundle, wanted: u32) {
+    pub fn set_lit(&mut self, now: Time, bundle: LinkId, wanted: u32) {
         let Members::Circuits { links, lit, .. } = &mut self.bundles[bundle.0 as usize] else {
             unreachable!("only circuits change")
         };
@@ -176,7 +178,7 @@ impl PacketNetwork {
     }
 
     /// Starts a transfer; its token comes back when the last byte has arrived.
-    pub fn start(&mut self, now: Time, bytes: u64, path: &[Bundle], token: u64) {
+    pub fn start(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) {
         let hops = hops(&self.bundles, path);
         let width = hops.iter().map(Hop::width).fold(1, least_common_multiple);
         let parts = equal_shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
@@ -275,7 +277,7 @@ impl PacketNetwork {
     }
 
     /// Bytes of the transfers that have crossed a link.
-    pub fn carried(&self, bundle: Bundle) -> u64 {
+    pub fn carried(&self, bundle: LinkId) -> u64 {
         self.carried[bundle.0 as usize]
     }
 
@@ -289,7 +291,7 @@ impl PacketNetwork {
 }
 
 /// The parts of a path.
-fn hops<'a>(bundles: &'a [Members], path: &[Bundle]) -> Vec<Hop<'a>> {
+fn hops<'a>(bundles: &'a [Members], path: &[LinkId]) -> Vec<Hop<'a>> {
     let mut hops = Vec::with_capacity(path.len());
     let mut from: &[NicId] = &[];
     for link in path {

@@ -9,14 +9,14 @@ const QUEUED: u32 = 16;
 
 /// Transport, sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PacketOptions {
+pub struct PacketTransport {
     /// Who may send what when.
     pub transport: TransportKind,
     /// Sizes, queues, paths, seed.
     pub config: Config,
 }
 
-impl PacketOptions {
+impl PacketTransport {
     /// The transport of this name, as its reference configures it for NICs of a network of this
     /// [extent](crate::Network::extent), with two exceptions: the last packet of a transfer is no
     /// longer than what is left to send, and windows that never grow are no smaller than what the

@@ -18,7 +18,7 @@ mod phase;
 
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::network::{Links, Network};
-use crate::packets::PacketOptions;
+use crate::packets::PacketTransport;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Time};
@@ -74,7 +74,7 @@ struct Known {
 #[derive(Debug)]
 pub struct PhaseBook {
     network: Network,
-    options: PacketOptions,
+    options: PacketTransport,
     /// How many distinct phases of each purpose are simulated; all if none.
     sample: Option<usize>,
     /// The purposes that were met, by index.
@@ -101,7 +101,7 @@ impl PhaseBook {
     /// If packets cannot be as they are asked to be.
     pub fn new(
         network: &Network,
-        options: &PacketOptions,
+        options: &PacketTransport,
         sample: Option<usize>,
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
@@ -157,7 +157,7 @@ impl PhaseBook {
     }
 
     /// How packets are sent.
-    pub fn options(&self) -> &PacketOptions {
+    pub fn options(&self) -> &PacketTransport {
         &self.options
     }
 

@@ -8,7 +8,7 @@
 
 use crate::error::ExecuteError;
 use crate::network::{End, Flow, Link, Links, Network};
-use crate::packets::{PacketOptions, Place};
+use crate::packets::{PacketTransport, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{Observer, RunHash, Silent};
 use lightloom_model::{Duration, ServerId, Time};
@@ -221,7 +221,7 @@ impl Phase {
     pub(super) fn simulate(
         &self,
         network: &Network,
-        options: &PacketOptions,
+        options: &PacketTransport,
         observer: &mut dyn Observer,
     ) -> Result<Found, ExecuteError> {
         let packets = network.packet_links(&self.places, options)?;

@@ -3,7 +3,7 @@
 use super::{US, compute, play};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs, ocs_when, with_blocks, with_relays};
-use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute, execute_as};
+use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
     Allocator, Duration, Failures, Fibers, Ocs, Policy, Reconfigure, RelayChunk, TaskGraph,
@@ -87,9 +87,9 @@ fn a_server_needs_an_eps_nic_and_packets_need_them_all() {
     let text = refusal(Failures { nics: vec![(2, 0)], ..Failures::default() });
     assert_eq!(text, "failed server: 2, expected 0 to 1");
     let one = network(2, ocs(2), Failures { eps_nics: vec![(1, 0)], ..Failures::default() });
-    let packets = PacketOptions::new("dctcp", one.extent()).expect("a transport");
+    let packets = PacketTransport::new("dctcp", one.extent()).expect("a transport");
     let options = Options::default();
-    let model = Model::Packets(&packets);
+    let model = TransferModel::Packets(&packets);
     let refused = execute_as(model, &graph, &one, &options, &mut Silent, Plugins::default());
     let text = refused.unwrap_err().to_string();
     assert_eq!(text, "failed EPS NICs are simulated as flows only: leave packets out");
@@ -99,8 +99,8 @@ fn a_server_needs_an_eps_nic_and_packets_need_them_all() {
 fn packets_cross_the_circuits_that_are_left() {
     let graph = one_pair(2);
     let broken = network(2, ocs(2), Failures { nics: vec![(0, 0)], ..Failures::default() });
-    let packets = PacketOptions::new("ideal", broken.extent()).expect("a transport");
-    let model = Model::Packets(&packets);
+    let packets = PacketTransport::new("ideal", broken.extent()).expect("a transport");
+    let model = TransferModel::Packets(&packets);
     let options = Options::default();
     let played = execute_as(model, &graph, &broken, &options, &mut Silent, Plugins::default());
     let (played, fluid) = (played.expect("a valid step"), play(&graph, &broken));

@@ -6,7 +6,7 @@ use crate::parts::Eps;
 use crate::testing::{
     all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks, with_relays,
 };
-use crate::{Model, Options, Outcome, PacketOptions, Plugins, execute_as};
+use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
     AllToAll, CollectiveKind, Duration, Ocs, Rate, Reconfigure, RelayChunk, TaskGraph,
@@ -16,14 +16,14 @@ use lightloom_model::{
 const WIRE: u64 = 4160;
 const MTU: u64 = 4096;
 
-fn options(name: &str) -> PacketOptions {
-    PacketOptions::new(name, packet(1).extent()).expect("a transport")
+fn options(name: &str) -> PacketTransport {
+    PacketTransport::new(name, packet(1).extent()).expect("a transport")
 }
 
 fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
     let record = Options { share_equal_work: true, ..Options::default() };
     execute_as(
-        Model::Packets(&options(name)),
+        TransferModel::Packets(&options(name)),
         graph,
         network,
         &record,
@@ -175,7 +175,7 @@ fn as_packets_shrink_times_become_those_of_flows() {
             // What is no payload is a constant share, so that only the size of packets differs.
             (options.config.mtu, options.config.header) = (mtu, mtu / 1024);
             options.config.control_bytes = mtu / 1024;
-            let model = Model::Packets(&options);
+            let model = TransferModel::Packets(&options);
             let record = Options::default();
             let network = packet(servers);
             let outcome =
@@ -204,13 +204,13 @@ fn equal_steps_of_packets_have_equal_hashes() {
 
 #[test]
 fn what_cannot_be_sent_is_refused() {
-    let text = PacketOptions::new("tcp", packet(1).extent()).unwrap_err().to_string();
+    let text = PacketTransport::new("tcp", packet(1).extent()).unwrap_err().to_string();
     assert!(text.starts_with("transport = 'tcp': expected one of ideal, "), "{text}");
     let mut large = options("dctcp");
     large.config.mtu = 1 << 17;
     let graph = one(&[0, 1, 0, 0], 2);
     let refused = execute_as(
-        Model::Packets(&large),
+        TransferModel::Packets(&large),
         &graph,
         &packet(2),
         &Options::default(),

@@ -4,15 +4,17 @@ use super::{US, compute, one_ring, play, receive, ring, send, wait};
 use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{all_to_all, empty_graph, eps, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, PhaseCount, Plugins, execute_as};
+use crate::{
+    Options, Outcome, PacketTransport, PhaseBook, PhaseCount, Plugins, TransferModel, execute_as,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{CollectiveKind, Rate, TaskGraph};
 
-fn options(name: &str) -> PacketOptions {
-    PacketOptions::new(name, packet(1).extent()).expect("a transport")
+fn options(name: &str) -> PacketTransport {
+    PacketTransport::new(name, packet(1).extent()).expect("a transport")
 }
 
-fn run(model: Model, graph: &TaskGraph, network: &Network) -> Outcome {
+fn run(model: TransferModel, graph: &TaskGraph, network: &Network) -> Outcome {
     let options = Options { share_equal_work: true, ..Options::default() };
     execute_as(model, graph, network, &options, &mut Silent, Plugins::default())
         .expect("a valid step")
@@ -21,15 +23,15 @@ fn run(model: Model, graph: &TaskGraph, network: &Network) -> Outcome {
 /// The step with each distinct phase simulated once.
 fn substituted(graph: &TaskGraph, network: &Network, name: &str) -> (Outcome, PhaseBook) {
     let mut book = PhaseBook::new(network, &options(name), None).unwrap();
-    run(Model::Phases(&mut book), graph, network);
+    run(TransferModel::Phases(&mut book), graph, network);
     book.simulate(&mut Silent).unwrap();
-    let outcome = run(Model::Phases(&mut book), graph, network);
+    let outcome = run(TransferModel::Phases(&mut book), graph, network);
     assert_eq!(book.pending(), (0, 0));
     (outcome, book)
 }
 
 fn whole(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
-    run(Model::Packets(&options(name)), graph, network)
+    run(TransferModel::Packets(&options(name)), graph, network)
 }
 
 /// Two servers per ToR, three ToRs, uplinks for half of the NICs.
@@ -128,7 +130,7 @@ fn equal_phases_are_simulated_once_wherever_they_are() {
     };
     let distinct = |servers: &[u32]| {
         let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
-        run(Model::Phases(&mut book), &groups(servers), &network);
+        run(TransferModel::Phases(&mut book), &groups(servers), &network);
         of_all_to_alls(&book).distinct
     };
     // All under their own ToRs; one across ToRs; one across ToRs and two across pods.
@@ -175,12 +177,12 @@ fn a_sample_stands_for_the_rest() {
     graph.roles[0].tasks = (0..8).map(|block| all_to_all(block, true)).collect();
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), Some(3)).unwrap();
-    let flows = run(Model::Phases(&mut book), &graph, &network);
+    let flows = run(TransferModel::Phases(&mut book), &graph, &network);
     let (pending, hops) = book.pending();
     assert_eq!((pending, of_all_to_alls(&book).distinct), (3, 8));
     assert!(hops > 0 && hops < book.all_hops());
     book.simulate(&mut Silent).unwrap();
-    let sampled = run(Model::Phases(&mut book), &graph, &network);
+    let sampled = run(TransferModel::Phases(&mut book), &graph, &network);
     let count = of_all_to_alls(&book);
     assert_eq!((count.simulated, book.pending().0), (3, 0), "a sample is drawn once");
     assert!(count.minimum <= count.mean() && count.mean() <= count.maximum);
@@ -197,10 +199,10 @@ fn purposes_that_are_not_chosen_stay_flows() {
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
     book.choose(vec!["pp".into(), "dp".into()]);
-    let flows = run(Model::Phases(&mut book), &graph, &network);
+    let flows = run(TransferModel::Phases(&mut book), &graph, &network);
     assert_eq!((book.pending().0, of_all_to_alls(&book).distinct), (0, 1));
     book.simulate(&mut Silent).unwrap();
-    assert_eq!(run(Model::Phases(&mut book), &graph, &network).step, flows.step);
+    assert_eq!(run(TransferModel::Phases(&mut book), &graph, &network).step, flows.step);
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn predictions_are_near_what_is_simulated() {
     graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = oversubscribed();
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
-    run(Model::Phases(&mut book), &graph, &network);
+    run(TransferModel::Phases(&mut book), &graph, &network);
     let (_, predicted) = book.pending();
     let mut seen = 0;
     let mut watch = |_, done| {
@@ -231,7 +233,7 @@ fn what_was_simulated_stays_known_after_an_interrupt() {
     graph.roles[0].tasks = vec![all_to_all(0, true), all_to_all(1, true)];
     let network = packet(4);
     let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
-    run(Model::Phases(&mut book), &graph, &network);
+    run(TransferModel::Phases(&mut book), &graph, &network);
     let mut calls = 0;
     let mut stop = |_, _| {
         calls += 1;

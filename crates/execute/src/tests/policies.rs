@@ -5,7 +5,7 @@ use crate::network::Network;
 use crate::testing::{
     WORK, all_to_all, empty_graph, mixnet, ocs_when, task, with_blocks, with_first,
 };
-use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
+use crate::{Options, Outcome, Plugins, TransferModel, execute, execute_as};
 use lightloom_decide::CircuitAllocator;
 use lightloom_kernel::Silent;
 use lightloom_model::{
@@ -261,8 +261,15 @@ fn a_custom_allocator_proposes_and_is_checked() {
     let network = network(Reconfigure::Always, MS);
     let run = |stubborn: &mut Stubborn| {
         let plugins = Plugins { allocator: Some(stubborn), ..Plugins::default() };
-        execute_as(Model::Flows, &graph, &network, &Options::default(), &mut Silent, plugins)
-            .map_err(|error| error.to_string())
+        execute_as(
+            TransferModel::Flows,
+            &graph,
+            &network,
+            &Options::default(),
+            &mut Silent,
+            plugins,
+        )
+        .map_err(|error| error.to_string())
     };
     let mut stubborn = Stubborn(6, vec![]);
     // Six are what the network's allocator finds, too.

@@ -3,7 +3,7 @@
 use super::{US, compute};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
-use crate::{Model, Options, Outcome, Plugins, execute, execute_as};
+use crate::{Options, Outcome, Plugins, TransferModel, execute, execute_as};
 use lightloom_decide::{DemandPredictor, Estimate, History, LastSeen, PredictedDemand, Requested};
 use lightloom_kernel::Silent;
 use lightloom_model::{FirstAllToAll, Invalid, Payload, Reconfigure, Task, TaskGraph, TaskKind};
@@ -41,7 +41,7 @@ fn run(predictor: &mut dyn DemandPredictor) -> Result<Outcome, String> {
     let (graph, network) = (graph(), network());
     let options = Options { record_decisions: true, ..Options::default() };
     let plugins = Plugins { predictor: Some(predictor), ..Plugins::default() };
-    execute_as(Model::Flows, &graph, &network, &options, &mut Silent, plugins)
+    execute_as(TransferModel::Flows, &graph, &network, &options, &mut Silent, plugins)
         .map_err(|error| error.to_string())
 }
 

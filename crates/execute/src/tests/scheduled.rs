@@ -4,7 +4,7 @@ use super::{NIC, US, compute, play, receive, refuse, send};
 use crate::network::Network;
 use crate::parts::{Eps, ScheduledCircuits, Slot};
 use crate::testing::{GBPS, all_to_all, empty_graph, eps, packet, with_blocks};
-use crate::{Model, Options, Outcome, PacketOptions, PhaseBook, Plugins, execute_as};
+use crate::{Options, Outcome, PacketTransport, PhaseBook, Plugins, TransferModel, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{AllToAll, Circuit, Duration, Rate, TaskGraph};
 use proptest::prelude::*;
@@ -76,8 +76,8 @@ fn carried(outcome: &Outcome) -> (u64, u64) {
 }
 
 fn packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {
-    let options = PacketOptions::new(name, network.extent()).expect("a transport");
-    let model = Model::Packets(&options);
+    let options = PacketTransport::new(name, network.extent()).expect("a transport");
+    let model = TransferModel::Packets(&options);
     execute_as(model, graph, network, &Options::default(), &mut Silent, Plugins::default())
         .expect("a valid step")
 }
@@ -219,7 +219,7 @@ fn an_all_to_all_is_done_after_the_slot_of_its_last_pair() {
 #[test]
 fn phases_cannot_stand_for_circuits_that_change_by_the_clock() {
     let network = alone(rotor());
-    let options = PacketOptions::new("ideal", network.extent()).unwrap();
+    let options = PacketTransport::new("ideal", network.extent()).unwrap();
     let error = PhaseBook::new(&network, &options, None).unwrap_err().to_string();
     let text = "the circuits of scheduled change by the clock, whatever a phase finds of them: \
                 simulate the whole step as packets";

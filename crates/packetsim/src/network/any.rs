@@ -4,8 +4,8 @@ use super::core::Core;
 use super::engine::Simulation;
 use crate::error::PacketError;
 use crate::events::EventLogging;
-use crate::flow::{FlowId, FlowSpec};
-use crate::topology::LinkId;
+use crate::flow::{FlowSpec, PacketFlowId};
+use crate::topology::PacketLinkId;
 use crate::transport::Transport;
 use lightloom_kernel::Observer;
 use lightloom_model::Time;
@@ -16,10 +16,10 @@ pub trait AnySimulation {
     ///
     /// # Errors
     /// As there.
-    fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError>;
+    fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError>;
 
     /// See [`Simulation::set_dark`].
-    fn set_dark(&mut self, time: Time, link: LinkId, dark: bool);
+    fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool);
 
     /// See [`Simulation::finish_on_arrival`].
     fn finish_on_arrival(&mut self);
@@ -31,7 +31,7 @@ pub trait AnySimulation {
     fn advance(
         &mut self,
         limit: Time,
-        finished: &mut Vec<FlowId>,
+        finished: &mut Vec<PacketFlowId>,
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError>;
 
@@ -46,11 +46,11 @@ pub trait AnySimulation {
 }
 
 impl<T: Transport> AnySimulation for Simulation<T> {
-    fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+    fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
         self.add_flow(spec)
     }
 
-    fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
+    fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool) {
         self.set_dark(time, link, dark);
     }
 
@@ -61,7 +61,7 @@ impl<T: Transport> AnySimulation for Simulation<T> {
     fn advance(
         &mut self,
         limit: Time,
-        finished: &mut Vec<FlowId>,
+        finished: &mut Vec<PacketFlowId>,
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError> {
         self.advance(limit, finished, observer)

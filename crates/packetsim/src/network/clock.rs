@@ -4,8 +4,8 @@
 //! arrival of the first packet on their wire; links again, for the end of a transmission that PFC
 //! watches; and NICs. Everything else is a timer.
 
-use crate::flow::FlowId;
-use crate::topology::{LinkId, NicId};
+use crate::flow::PacketFlowId;
+use crate::topology::{NicId, PacketLinkId};
 use lightloom_kernel::{Agenda, Due, PREVIEW, SourceEvent};
 use lightloom_model::{Duration, Time};
 
@@ -13,24 +13,24 @@ use lightloom_model::{Duration, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// A flow starts.
-    Start(FlowId),
+    Start(PacketFlowId),
     /// A timer that the transport set for a flow.
-    Flow(FlowId),
+    Flow(PacketFlowId),
     /// The transport wanted to be woken for a NIC.
     Wake(NicId),
     /// PFC reaches the sending end of a link.
-    Pause(LinkId),
-    Resume(LinkId),
+    Pause(PacketLinkId),
+    Resume(PacketLinkId),
     /// A circuit goes dark.
-    Darken(LinkId),
-    Light(LinkId),
+    Darken(PacketLinkId),
+    Light(PacketLinkId),
 }
 
 /// An event other than an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The transmission of a watched link ends.
-    Departure(LinkId),
+    Departure(PacketLinkId),
     /// The event of a NIC.
     Nic(NicId),
     Timer(Timer),
@@ -65,12 +65,12 @@ impl Clock {
 
     /// Schedules the arrival of the first packet on the wire of a link.
     #[inline]
-    pub(super) fn schedule_arrival(&mut self, link: LinkId, time: Time) {
+    pub(super) fn schedule_arrival(&mut self, link: PacketLinkId, time: Time) {
         self.agenda.schedule(link.0, time);
     }
 
     /// Schedules the end of the transmission of a watched link.
-    pub(super) fn schedule_departure(&mut self, link: LinkId, time: Time) {
+    pub(super) fn schedule_departure(&mut self, link: PacketLinkId, time: Time) {
         self.agenda.schedule(self.links + link.0, time);
     }
 
@@ -97,9 +97,9 @@ impl Clock {
 
     /// The link of an event that is the arrival of the first packet on its wire.
     #[inline]
-    pub(super) fn arrival(&self, due: Due<Timer>) -> Option<LinkId> {
+    pub(super) fn arrival(&self, due: Due<Timer>) -> Option<PacketLinkId> {
         match due {
-            Due::Source(link) if link < self.links => Some(LinkId(link)),
+            Due::Source(link) if link < self.links => Some(PacketLinkId(link)),
             _ => None,
         }
     }
@@ -108,7 +108,7 @@ impl Clock {
     pub(super) fn other(&self, due: Due<Timer>) -> Event {
         match due {
             Due::Source(source) if source < 2 * self.links => {
-                Event::Departure(LinkId(source - self.links))
+                Event::Departure(PacketLinkId(source - self.links))
             }
             Due::Source(source) => Event::Nic(NicId(source - 2 * self.links)),
             Due::Timer(timer) => Event::Timer(timer),
@@ -128,10 +128,10 @@ impl Clock {
     }
 
     /// The links with packets on their wire, and when the first of these arrives.
-    pub(super) fn arrivals(&self) -> impl Iterator<Item = (LinkId, Time)> {
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = (PacketLinkId, Time)> {
         let is_arrival = |event: &SourceEvent| event.source < self.links;
         let pending = self.agenda.pending().filter(is_arrival);
-        pending.map(|event| (LinkId(event.source), event.time))
+        pending.map(|event| (PacketLinkId(event.source), event.time))
     }
 
     /// Whether no event is pending.
@@ -147,19 +147,19 @@ mod tests {
     fn sources_of_one_index_are_different_events() {
         let mut clock = Clock::new(4, 4, Duration(1_000));
         clock.schedule_nic(NicId(2), Time(30));
-        clock.schedule_departure(LinkId(2), Time(20));
-        clock.schedule_arrival(LinkId(2), Time(10));
+        clock.schedule_departure(PacketLinkId(2), Time(20));
+        clock.schedule_arrival(PacketLinkId(2), Time(10));
         clock.set_timer(Time(40), Timer::Wake(NicId(2)));
         let forever = Time(u64::MAX);
         let due = clock.next(forever).unwrap();
-        assert_eq!((clock.arrival(due), clock.now()), (Some(LinkId(2)), Time(10)));
+        assert_eq!((clock.arrival(due), clock.now()), (Some(PacketLinkId(2)), Time(10)));
         let mut others = Vec::new();
         while let Some(due) = clock.next(forever) {
             assert_eq!(clock.arrival(due), None);
             others.push((clock.now().0, clock.other(due)));
         }
         let expected = [
-            (20, Event::Departure(LinkId(2))),
+            (20, Event::Departure(PacketLinkId(2))),
             (30, Event::Nic(NicId(2))),
             (40, Event::Timer(Timer::Wake(NicId(2)))),
         ];
@@ -173,7 +173,7 @@ mod tests {
         clock.advance_to(Time(500));
         clock.advance_to(Time(400));
         assert_eq!(clock.now(), Time(500), "time does not run backwards");
-        clock.set_timer(Time(3), Timer::Start(FlowId(0)));
+        clock.set_timer(Time(3), Timer::Start(PacketFlowId(0)));
         assert!(clock.next(Time(499)).is_none());
         assert!(clock.next(Time(500)).is_some());
         assert_eq!(clock.now(), Time(500));
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn arrivals_are_those_of_links() {
         let mut clock = Clock::new(3, 2, Duration(1_000));
-        clock.schedule_arrival(LinkId(2), Time(70));
-        clock.schedule_arrival(LinkId(0), Time(90));
-        clock.schedule_departure(LinkId(1), Time(10));
+        clock.schedule_arrival(PacketLinkId(2), Time(70));
+        clock.schedule_arrival(PacketLinkId(0), Time(90));
+        clock.schedule_departure(PacketLinkId(1), Time(10));
         clock.schedule_nic(NicId(0), Time(20));
         let mut arrivals: Vec<_> = clock.arrivals().collect();
         arrivals.sort_unstable();
-        assert_eq!(arrivals, [(LinkId(0), Time(90)), (LinkId(2), Time(70))]);
+        assert_eq!(arrivals, [(PacketLinkId(0), Time(90)), (PacketLinkId(2), Time(70))]);
     }
 }

@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
-use crate::flow::{Endpoints, Flow, FlowId, FlowSpec};
+use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
 use crate::packet::{Control, Packet, PacketId, PacketKind};
-use crate::topology::{LinkId, NicId, NodeId, Topology};
+use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
 /// The state of the network, but for that of the transport.
@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// Adds a flow; it starts by a timer.
-    pub(super) fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+    pub(super) fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
         self.check_flow(spec)?;
         let index = self.flows.len() as u64;
         let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
@@ -99,7 +99,7 @@ impl Core {
 
     /// The link that a packet takes from a switch, if its flow has no explicit route.
     #[inline(always)]
-    pub(super) fn route(&self, node: NodeId, key: RouteKey, packet: &Packet) -> LinkId {
+    pub(super) fn route(&self, node: NodeId, key: RouteKey, packet: &Packet) -> PacketLinkId {
         let is_forward = packet.kind.is_forward();
         let entropy = key.entropy(packet.path, is_forward);
         let next = self.routing.next(node, key.endpoints.target(is_forward), entropy);
@@ -108,7 +108,7 @@ impl Core {
 
     /// Records that the first packet on the wire of a link has arrived.
     #[cold]
-    pub(super) fn record_arrival(&mut self, link: LinkId) {
+    pub(super) fn record_arrival(&mut self, link: PacketLinkId) {
         let Some((arriving, packet)) = self.fabric.arriving(link) else { return };
         let key = self.flows.key(packet.flow);
         let is_delivered = if key.is_explicit() {
@@ -123,7 +123,7 @@ impl Core {
     /// Packets on explicit routes count the links that they have crossed, whatever path a transport
     /// chose.
     #[inline]
-    fn initial_path(&self, flow: FlowId, path: u16) -> u16 {
+    fn initial_path(&self, flow: PacketFlowId, path: u16) -> u16 {
         if self.flows.key(flow).is_explicit() { 0 } else { path }
     }
 }
@@ -154,25 +154,25 @@ impl Core {
 
     /// Progress of a flow.
     #[inline]
-    pub fn flow(&self, flow: FlowId) -> &Flow {
+    pub fn flow(&self, flow: PacketFlowId) -> &FlowProgress {
         self.flows.get(flow)
     }
 
     /// Sending and receiving NIC of a flow.
     #[inline]
-    pub fn endpoints(&self, flow: FlowId) -> Endpoints {
+    pub fn endpoints(&self, flow: PacketFlowId) -> Endpoints {
         self.flows.key(flow).endpoints
     }
 
     /// Payload of a data packet of a flow, in bytes.
-    pub fn payload(&self, flow: FlowId, sequence: u32) -> u32 {
+    pub fn payload(&self, flow: PacketFlowId, sequence: u32) -> u32 {
         let mtu = u64::from(self.config.mtu);
         (self.flow(flow).size.0 - u64::from(sequence) * mtu).min(mtu) as u32
     }
 
     /// Size of a data packet of a flow on the wire, in bytes.
     #[inline]
-    pub fn packet_size(&self, flow: FlowId, sequence: u32) -> u32 {
+    pub fn packet_size(&self, flow: PacketFlowId, sequence: u32) -> u32 {
         if !self.config.full_tail && sequence + 1 == self.flow(flow).packets {
             self.payload(flow, sequence) + self.config.header
         } else {
@@ -182,7 +182,7 @@ impl Core {
 
     /// Makes a data packet, for [`crate::transport::Transport::next`] to return.
     #[inline]
-    pub fn new_data(&mut self, flow: FlowId, sequence: u32, path: u16) -> PacketId {
+    pub fn new_data(&mut self, flow: PacketFlowId, sequence: u32, path: u16) -> PacketId {
         let size = self.packet_size(flow, sequence);
         let path = self.initial_path(flow, path);
         self.fabric.insert(Packet {
@@ -233,18 +233,18 @@ impl Core {
     }
 
     /// Calls [`crate::transport::Transport::timer`] for a flow at this time.
-    pub fn set_timer(&mut self, flow: FlowId, time: Time) {
+    pub fn set_timer(&mut self, flow: PacketFlowId, time: Time) {
         self.clock.set_timer(time, Timer::Flow(flow));
     }
 
     /// The receiver has one more packet of a flow; returns whether that was the last.
     #[inline]
-    pub fn receive(&mut self, flow: FlowId) -> bool {
+    pub fn receive(&mut self, flow: PacketFlowId) -> bool {
         self.flows.receive(flow, self.clock.now())
     }
 
     /// The sender knows that the receiver has all packets of a flow.
-    pub fn complete(&mut self, flow: FlowId) {
+    pub fn complete(&mut self, flow: PacketFlowId) {
         self.flows.complete(flow, self.clock.now());
     }
 }
@@ -267,7 +267,7 @@ impl Core {
     }
 
     /// Flows whose senders do not know yet that everything has arrived.
-    pub fn unfinished(&self) -> Vec<FlowId> {
+    pub fn unfinished(&self) -> Vec<PacketFlowId> {
         self.flows.ids().filter(|&flow| !self.flow(flow).is_done()).collect()
     }
 
@@ -282,22 +282,22 @@ impl Core {
     }
 
     /// Counters of a link until now.
-    pub fn link_counters(&self, link: LinkId) -> LinkCounters {
+    pub fn link_counters(&self, link: PacketLinkId) -> LinkCounters {
         self.fabric.link_counters(link, self.clock.now())
     }
 
     /// Bytes of the packets that a link has sent or is sending, as far as it is settled.
-    pub fn sent_bytes(&self, link: LinkId) -> u64 {
+    pub fn sent_bytes(&self, link: PacketLinkId) -> u64 {
         self.fabric.links().sent_bytes(link)
     }
 
     /// Bytes that wait for a link, without the packet that it is sending.
-    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+    pub fn waiting_bytes(&self, link: PacketLinkId) -> u64 {
         self.fabric.waiting_bytes(link, self.clock.now())
     }
 
     /// Maximum number of bytes of data that waited for a link.
-    pub fn peak_bytes(&self, link: LinkId) -> u32 {
+    pub fn peak_bytes(&self, link: PacketLinkId) -> u32 {
         self.fabric.links().peak_bytes(link)
     }
 
@@ -307,17 +307,17 @@ impl Core {
     }
 
     /// Whether a link is a dark circuit.
-    pub fn is_dark(&self, link: LinkId) -> bool {
+    pub fn is_dark(&self, link: PacketLinkId) -> bool {
         self.fabric.has(link, DARK)
     }
 
     /// Whether a link is paused by PFC.
-    pub fn is_paused(&self, link: LinkId) -> bool {
+    pub fn is_paused(&self, link: PacketLinkId) -> bool {
         self.fabric.has(link, PAUSED)
     }
 
     /// Links that may not send, and before which packets wait that came over a paused one.
-    pub(crate) fn stopped_behind(&self, over: LinkId) -> Vec<LinkId> {
+    pub(crate) fn stopped_behind(&self, over: PacketLinkId) -> Vec<PacketLinkId> {
         self.fabric.stopped_behind(over)
     }
 
@@ -342,23 +342,28 @@ impl Core {
 
     /// Bytes that have come out of the far end of a link, including the arrived part of a packet;
     /// the first packet on it has arrived at `arrival`, see [`Self::arrivals`].
-    pub(crate) fn carried_bytes(&self, link: LinkId, arrival: Time) -> u64 {
+    pub(crate) fn carried_bytes(&self, link: PacketLinkId, arrival: Time) -> u64 {
         self.fabric.carried_bytes(link, arrival, self.clock.now())
     }
 
     /// The link over which a flow leaves its source.
-    pub fn first_link(&self, flow: FlowId) -> LinkId {
+    pub fn first_link(&self, flow: PacketFlowId) -> PacketLinkId {
         self.nics.uplink(self.endpoints(flow).source())
     }
 
     /// The links of one of the shortest paths from NIC to NIC, chosen by `entropy`; `None` if
     /// there is none.
-    pub fn path(&self, source: NicId, destination: NicId, entropy: u64) -> Option<Vec<LinkId>> {
+    pub fn path(
+        &self,
+        source: NicId,
+        destination: NicId,
+        entropy: u64,
+    ) -> Option<Vec<PacketLinkId>> {
         self.routing.path(&self.topology, Endpoints::new(source, destination), mix(entropy))
     }
 
     /// The links that a flow's packets take (the first path, if it has several).
-    fn path_of(&self, flow: FlowId) -> Option<Vec<LinkId>> {
+    fn path_of(&self, flow: PacketFlowId) -> Option<Vec<PacketLinkId>> {
         let key = self.flows.key(flow);
         if key.is_explicit() {
             let link = |crossed| self.flows.route_link(key, true, crossed);
@@ -369,7 +374,7 @@ impl Core {
 
     /// Packet-hops of data if no packet is sent twice.
     pub fn expected_hops(&self) -> u64 {
-        let hops = |flow: FlowId| {
+        let hops = |flow: PacketFlowId| {
             let links = self.path_of(flow).map_or(0, |links| links.len() as u64);
             u64::from(self.flow(flow).packets) * links
         };
@@ -378,7 +383,7 @@ impl Core {
 
     /// Time that a flow takes on an idle network until its last byte is received: the closed form
     /// of store-and-forward along its path (the first one, if it has several).
-    pub fn ideal_time(&self, flow: FlowId) -> Option<Duration> {
+    pub fn ideal_time(&self, flow: PacketFlowId) -> Option<Duration> {
         let path = self.path_of(flow)?;
         let state = self.flow(flow);
         let full = self.config.packet_bytes() as u16;
@@ -434,14 +439,14 @@ impl Core {
     }
 
     /// The packets on the wire and in the queues of a link.
-    pub(crate) fn packets_on(&self, link: LinkId) -> Vec<Packet> {
+    pub(crate) fn packets_on(&self, link: PacketLinkId) -> Vec<Packet> {
         let packets = self.fabric.packets();
         let on_wire = packets.chain(self.fabric.links().wire(link)).map(|id| packets[id]);
         on_wire.chain(self.packets_in_queues(link)).collect()
     }
 
     /// The packets in the queues of a link.
-    pub(crate) fn packets_in_queues(&self, link: LinkId) -> Vec<Packet> {
+    pub(crate) fn packets_in_queues(&self, link: PacketLinkId) -> Vec<Packet> {
         let packets = self.fabric.packets();
         let queues = self.fabric.links().queues(link).into_iter();
         queues.flat_map(|queue| packets.chain(queue)).map(|id| packets[id]).collect()

@@ -9,9 +9,9 @@ use super::links::NO_LINK;
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::events::EventLogging;
-use crate::flow::{FlowId, FlowSpec};
+use crate::flow::{FlowSpec, PacketFlowId};
 use crate::packet::{Packet, PacketId};
-use crate::topology::{LinkId, NicId, Topology};
+use crate::topology::{NicId, PacketLinkId, Topology};
 use crate::transport::{Next, Transport};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Time};
@@ -48,7 +48,7 @@ impl<T: Transport> Simulation<T> {
     ///
     /// # Errors
     /// If its ends do not exist or no path joins them.
-    pub fn add_flow(&mut self, spec: &FlowSpec) -> Result<FlowId, PacketError> {
+    pub fn add_flow(&mut self, spec: &FlowSpec) -> Result<PacketFlowId, PacketError> {
         self.core.add_flow(spec)
     }
 
@@ -59,7 +59,7 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// A link goes dark, or comes up, at this time: packets on it arrive, its queue waits.
-    pub fn set_dark(&mut self, time: Time, link: LinkId, dark: bool) {
+    pub fn set_dark(&mut self, time: Time, link: PacketLinkId, dark: bool) {
         let timer = if dark { Timer::Darken(link) } else { Timer::Light(link) };
         self.core.clock.set_timer(time, timer);
     }
@@ -94,7 +94,7 @@ impl<T: Transport> Simulation<T> {
     pub fn advance(
         &mut self,
         limit: Time,
-        finished: &mut Vec<FlowId>,
+        finished: &mut Vec<PacketFlowId>,
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError> {
         loop {
@@ -130,7 +130,7 @@ impl<T: Transport> Simulation<T> {
         let core = &self.core;
         let Some(upcoming) = core.clock.upcoming() else { return };
         // Sources other than arrivals are no links, and nothing is prefetched for them.
-        let link = |position: usize| LinkId(upcoming[position].source);
+        let link = |position: usize| PacketLinkId(upcoming[position].source);
         core.fabric.prefetch_link(link(11));
         core.fabric.prefetch_fronts(link(8));
         if let Some(packet) = core.fabric.prefetch_next_hop(link(1)) {
@@ -141,7 +141,7 @@ impl<T: Transport> Simulation<T> {
 
     /// Finds out where the first packet on the wire of a link goes next.
     #[inline]
-    fn look_up_next_hop(&mut self, link: LinkId) {
+    fn look_up_next_hop(&mut self, link: PacketLinkId) {
         let core = &mut self.core;
         let Some((arriving, packet)) = core.fabric.arriving(link) else { return };
         let key = core.flows.key(packet.flow);
@@ -222,21 +222,21 @@ impl<T: Transport> Simulation<T> {
 
     /// Works out the transmissions of a link that began until now.
     #[inline]
-    fn settle(&mut self, link: LinkId) {
+    fn settle(&mut self, link: PacketLinkId) {
         if self.core.fabric.links().is_behind(link, self.core.clock.now()) {
             self.serve(link);
         }
     }
 
     /// As [`Self::settle`]; also counts what has left the switch if nothing follows.
-    fn settle_switch(&mut self, link: LinkId) {
+    fn settle_switch(&mut self, link: PacketLinkId) {
         if self.core.fabric.links().is_free(link, self.core.clock.now()) {
             self.serve(link);
         }
     }
 
     /// Sends from a link whose transmitter is free until it is busy or has nothing to send.
-    fn serve(&mut self, link: LinkId) {
+    fn serve(&mut self, link: PacketLinkId) {
         loop {
             let core = &mut self.core;
             let free_at = match core.fabric.send_next(link, &mut core.clock) {
@@ -258,7 +258,7 @@ impl<T: Transport> Simulation<T> {
     /// Pulls a packet from the transport that a NIC sends from `begin` on, or from a later time
     /// until now.
     #[inline]
-    fn pull(&mut self, link: LinkId, begin: &mut Time) -> Option<PacketId> {
+    fn pull(&mut self, link: PacketLinkId, begin: &mut Time) -> Option<PacketId> {
         let nic = self.core.nics.sender(link);
         loop {
             match self.transport.next(&mut self.core, nic, *begin) {
@@ -277,7 +277,7 @@ impl<T: Transport> Simulation<T> {
 
     /// A settled link has something new: an idle transmitter begins now.
     #[inline]
-    fn kick(&mut self, link: LinkId) {
+    fn kick(&mut self, link: PacketLinkId) {
         if self.core.fabric.catch_up(link, self.core.clock.now()) {
             self.serve(link);
         }
@@ -285,7 +285,7 @@ impl<T: Transport> Simulation<T> {
 
     /// The first packet on a wire has arrived.
     #[inline]
-    fn arrive(&mut self, link: LinkId) {
+    fn arrive(&mut self, link: PacketLinkId) {
         if self.core.fabric.is_recording() {
             self.core.record_arrival(link);
         }
@@ -308,7 +308,7 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// A packet has crossed one more link of its explicit route.
-    fn follow_route(&mut self, key: RouteKey, over: LinkId, id: PacketId) {
+    fn follow_route(&mut self, key: RouteKey, over: PacketLinkId, id: PacketId) {
         let core = &mut self.core;
         let packet = core.fabric.packet_mut(id);
         packet.path += 1;
@@ -333,7 +333,7 @@ impl<T: Transport> Simulation<T> {
 
     /// A packet that came over `over` goes to `link`.
     #[inline]
-    fn enqueue(&mut self, link: LinkId, over: LinkId, id: PacketId, packet: &Packet) {
+    fn enqueue(&mut self, link: PacketLinkId, over: PacketLinkId, id: PacketId, packet: &Packet) {
         self.settle(link);
         let core = &mut self.core;
         if core.fabric.enqueue(link, over, id, packet, &mut core.clock) {
@@ -343,7 +343,7 @@ impl<T: Transport> Simulation<T> {
 
     /// Pauses a link if too much is buffered of what came over it, once all that left is counted.
     #[cold]
-    fn pause(&mut self, over: LinkId) {
+    fn pause(&mut self, over: PacketLinkId) {
         for index in 0..self.core.fabric.out_count(over) {
             self.settle_switch(self.core.fabric.out(over, index));
         }

@@ -5,7 +5,7 @@
 
 use crate::events::{EventKind, EventLogging, PacketEvent};
 use crate::packet::Packet;
-use crate::topology::LinkId;
+use crate::topology::PacketLinkId;
 use lightloom_model::Time;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -55,7 +55,13 @@ impl EventLog {
         Self { logging, earliest: BinaryHeap::new(), recorded: 0 }
     }
 
-    pub(super) fn record(&mut self, time: Time, event: EventKind, link: LinkId, packet: &Packet) {
+    pub(super) fn record(
+        &mut self,
+        time: Time,
+        event: EventKind,
+        link: PacketLinkId,
+        packet: &Packet,
+    ) {
         if self.logging.flow.is_some_and(|flow| flow != packet.flow) {
             return;
         }
@@ -80,14 +86,14 @@ impl EventLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::FlowId;
+    use crate::flow::PacketFlowId;
     use crate::network::slab::NO_PACKET;
     use crate::packet::PacketKind;
 
     fn packet(flow: u32) -> Packet {
         Packet {
             next_arrival: Time::ZERO,
-            flow: FlowId(flow),
+            flow: PacketFlowId(flow),
             sequence: 7,
             value: 0,
             next: NO_PACKET,
@@ -101,17 +107,17 @@ mod tests {
 
     #[test]
     fn the_earliest_are_kept_in_order_of_time() {
-        let logging = EventLogging { max_events: 3, flow: Some(FlowId(2)) };
+        let logging = EventLogging { max_events: 3, flow: Some(PacketFlowId(2)) };
         let mut log = EventLog::new(logging);
         for (time, flow) in [(50, 2), (40, 2), (1, 3), (60, 2), (40, 2), (30, 2), (50, 2)] {
-            log.record(Time(time), EventKind::Sent, LinkId(time as u32), &packet(flow));
+            log.record(Time(time), EventKind::Sent, PacketLinkId(time as u32), &packet(flow));
         }
         let events = log.into_events();
         let times: Vec<u64> = events.iter().map(|event| event.time.0).collect();
         assert_eq!(times, [30, 40, 40]);
-        assert!(events.iter().all(|event| event.flow == FlowId(2) && event.sequence == 7));
+        assert!(events.iter().all(|event| event.flow == PacketFlowId(2) && event.sequence == 7));
         let mut none = EventLog::new(EventLogging { max_events: 0, flow: None });
-        none.record(Time(1), EventKind::Sent, LinkId(0), &packet(2));
+        none.record(Time(1), EventKind::Sent, PacketLinkId(0), &packet(2));
         assert!(none.into_events().is_empty());
     }
 
@@ -120,9 +126,9 @@ mod tests {
         let mut log = EventLog::new(EventLogging { max_events: 4, flow: None });
         let kinds = [EventKind::Arrived, EventKind::Trimmed, EventKind::Dropped];
         for (index, &kind) in kinds.iter().cycle().take(9).enumerate() {
-            log.record(Time(5), kind, LinkId(index as u32), &packet(1));
+            log.record(Time(5), kind, PacketLinkId(index as u32), &packet(1));
         }
-        log.record(Time(4), EventKind::Sent, LinkId(99), &packet(1));
+        log.record(Time(4), EventKind::Sent, PacketLinkId(99), &packet(1));
         let links: Vec<u32> = log.into_events().iter().map(|event| event.link.0).collect();
         assert_eq!(links, [99, 0, 1, 2]);
     }
@@ -131,12 +137,12 @@ mod tests {
     fn an_event_describes_its_packet() {
         let mut log = EventLog::new(EventLogging { max_events: 1, flow: None });
         let nack = Packet { kind: PacketKind::Nack, sequence: 12, ..packet(8) };
-        log.record(Time(3), EventKind::Delivered, LinkId(4), &nack);
+        log.record(Time(3), EventKind::Delivered, PacketLinkId(4), &nack);
         let expected = PacketEvent {
             time: Time(3),
             event: EventKind::Delivered,
-            link: LinkId(4),
-            flow: FlowId(8),
+            link: PacketLinkId(4),
+            flow: PacketFlowId(8),
             sequence: 12,
             packet_kind: PacketKind::Nack,
         };

@@ -19,7 +19,7 @@ use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::{EventKind, EventLogging, PacketEvent};
 use crate::packet::{MARKED, Packet, PacketId, PacketKind};
-use crate::topology::{LinkId, Topology};
+use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::{Duration, Time};
 
 /// What a transmitter that is free does next.
@@ -97,7 +97,7 @@ impl Fabric {
 
     /// Queues a packet other than data at a settled link.
     #[inline]
-    pub(super) fn push_control(&mut self, link: LinkId, id: PacketId) {
+    pub(super) fn push_control(&mut self, link: PacketLinkId, id: PacketId) {
         let queue = if self.queueing.has_control_queue() { Queue::Control } else { Queue::Data };
         self.links.push(link, queue, id, &mut self.packets);
     }
@@ -107,7 +107,7 @@ impl Fabric {
     #[inline(always)]
     pub(super) fn transmit(
         &mut self,
-        link: LinkId,
+        link: PacketLinkId,
         id: PacketId,
         packet: &Packet,
         begin: Time,
@@ -132,7 +132,7 @@ impl Fabric {
     #[inline(always)]
     pub(super) fn transmit_pulled(
         &mut self,
-        link: LinkId,
+        link: PacketLinkId,
         id: PacketId,
         begin: Time,
         clock: &mut Clock,
@@ -143,7 +143,7 @@ impl Fabric {
 
     /// The next transmission of a link whose transmitter is free.
     #[inline(always)]
-    pub(super) fn send_next(&mut self, link: LinkId, clock: &mut Clock) -> Next {
+    pub(super) fn send_next(&mut self, link: PacketLinkId, clock: &mut Clock) -> Next {
         if self.pfc.is_some() {
             self.release(link, clock);
         }
@@ -164,7 +164,7 @@ impl Fabric {
 
     /// Removes the packet that has arrived from the wire of a link.
     #[inline(always)]
-    pub(super) fn take_arrived(&mut self, link: LinkId, clock: &mut Clock) -> Arrived {
+    pub(super) fn take_arrived(&mut self, link: PacketLinkId, clock: &mut Clock) -> Arrived {
         let arrived = self.links.take_arrived(link, &mut self.packets);
         if arrived.is_followed {
             clock.schedule_arrival(link, arrived.packet.next_arrival);
@@ -177,8 +177,8 @@ impl Fabric {
     #[inline(always)]
     pub(super) fn enqueue(
         &mut self,
-        link: LinkId,
-        over: LinkId,
+        link: PacketLinkId,
+        over: PacketLinkId,
         id: PacketId,
         packet: &Packet,
         clock: &mut Clock,
@@ -199,7 +199,7 @@ impl Fabric {
 
     /// Queues a packet at a busy link; returns whether it is there.
     #[inline(always)]
-    fn join(&mut self, link: LinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
+    fn join(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
         let size = u32::from(packet.size);
         if packet.kind == PacketKind::Data {
             if !self.admit(link, id, size, now) {
@@ -220,7 +220,7 @@ impl Fabric {
 
     /// Whether a data packet may join the queue of a link; marks it, or trims or drops one.
     #[inline]
-    fn admit(&mut self, link: LinkId, id: PacketId, size: u32, now: Time) -> bool {
+    fn admit(&mut self, link: PacketLinkId, id: PacketId, size: u32, now: Time) -> bool {
         let queued = self.links.queued_bytes(link, Queue::Data);
         if self.queueing.may_mark_arrival(queued) {
             self.mark(link, id, queued, now);
@@ -238,7 +238,7 @@ impl Fabric {
     }
 
     /// Marks a packet, certainly or perhaps, at a link where more than Kmin is queued.
-    fn mark(&mut self, link: LinkId, id: PacketId, queued: u32, now: Time) {
+    fn mark(&mut self, link: PacketLinkId, id: PacketId, queued: u32, now: Time) {
         if self.packets[id].kind == PacketKind::Data && self.queueing.marks(queued) {
             self.packets[id].flags |= MARKED;
             self.links.count(link).marks += 1;
@@ -247,7 +247,7 @@ impl Fabric {
     }
 
     /// Trims a packet that finds a full queue, or the last one there.
-    fn trim(&mut self, link: LinkId, id: PacketId, now: Time) {
+    fn trim(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
         self.links.count(link).trims += 1;
         let last = self.links.last_data(link);
         if last != NO_PACKET
@@ -271,7 +271,7 @@ impl Fabric {
         self.push_control(link, id);
     }
 
-    fn drop_packet(&mut self, link: LinkId, id: PacketId, now: Time) {
+    fn drop_packet(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
         self.record(now, EventKind::Dropped, link, id);
         self.packets.free(id);
     }
@@ -279,17 +279,17 @@ impl Fabric {
     /// If the transmitter of a settled link is free, its next transmission begins now or later;
     /// returns whether it is.
     #[inline]
-    pub(super) fn catch_up(&mut self, link: LinkId, now: Time) -> bool {
+    pub(super) fn catch_up(&mut self, link: PacketLinkId, now: Time) -> bool {
         self.links.catch_up(link, now)
     }
 
     /// A circuit goes dark.
-    pub(super) fn darken(&mut self, link: LinkId) {
+    pub(super) fn darken(&mut self, link: PacketLinkId) {
         self.links.set(link, DARK);
     }
 
     /// A circuit is there again.
-    pub(super) fn light(&mut self, link: LinkId) {
+    pub(super) fn light(&mut self, link: PacketLinkId) {
         self.links.clear(link, DARK);
     }
 }
@@ -298,20 +298,26 @@ impl Fabric {
 impl Fabric {
     /// Whether what arrives over a link is buffered by a switch.
     #[inline]
-    fn is_buffered(&self, over: LinkId) -> bool {
+    fn is_buffered(&self, over: PacketLinkId) -> bool {
         self.pfc.is_some() && !self.links.has(over, TO_HOST)
     }
 
     /// See [`Pfc::buffer`].
     #[inline]
-    fn buffer(&mut self, over: LinkId, id: PacketId) -> bool {
+    fn buffer(&mut self, over: PacketLinkId, id: PacketId) -> bool {
         let Some(pfc) = &mut self.pfc else { return false };
         pfc.buffer(over, &mut self.packets[id])
     }
 
     /// See [`Pfc::pass`].
     #[inline(always)]
-    fn pass(&mut self, link: LinkId, over: LinkId, size: u16, clock: &mut Clock) -> bool {
+    fn pass(
+        &mut self,
+        link: PacketLinkId,
+        over: PacketLinkId,
+        size: u16,
+        clock: &mut Clock,
+    ) -> bool {
         self.release(link, clock);
         let Some(pfc) = &mut self.pfc else { return false };
         pfc.pass(link, over, size)
@@ -319,7 +325,7 @@ impl Fabric {
 
     /// What a link was sending has left the switch.
     #[inline(always)]
-    fn release(&mut self, link: LinkId, clock: &mut Clock) {
+    fn release(&mut self, link: PacketLinkId, clock: &mut Clock) {
         if let Some(pfc) = &mut self.pfc
             && let Some(over) = pfc.release(link)
         {
@@ -328,7 +334,7 @@ impl Fabric {
     }
 
     /// Tells the sending end of a link to resume.
-    fn resume(&mut self, over: LinkId, time: Time, clock: &mut Clock) {
+    fn resume(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
         clock.set_timer(time + self.links.delay(over), Timer::Resume(over));
         let Some(pfc) = &mut self.pfc else { return };
         for &out in pfc.resume(self.links.to(over)) {
@@ -338,13 +344,13 @@ impl Fabric {
 
     /// Schedules the event of a watched link, if it matters when its transmission ends.
     #[inline]
-    pub(super) fn watch(&mut self, link: LinkId, clock: &mut Clock) {
+    pub(super) fn watch(&mut self, link: PacketLinkId, clock: &mut Clock) {
         if self.links.has(link, WATCHED) && !self.links.is_free(link, clock.now()) {
             self.watch_departure(link, clock);
         }
     }
 
-    fn watch_departure(&mut self, link: LinkId, clock: &mut Clock) {
+    fn watch_departure(&mut self, link: PacketLinkId, clock: &mut Clock) {
         let is_last = self.links.is_empty(link);
         if let Some(pfc) = &mut self.pfc
             && pfc.needs_departure(link, is_last)
@@ -354,25 +360,25 @@ impl Fabric {
     }
 
     /// The event of a watched link is no longer pending.
-    pub(super) fn clear_departure(&mut self, link: LinkId) {
+    pub(super) fn clear_departure(&mut self, link: PacketLinkId) {
         if let Some(pfc) = &mut self.pfc {
             pfc.clear_departure(link);
         }
     }
 
     /// Number of links out of the node to which a link leads; 0 without PFC.
-    pub(super) fn out_count(&self, over: LinkId) -> usize {
+    pub(super) fn out_count(&self, over: PacketLinkId) -> usize {
         self.pfc.as_ref().map_or(0, |pfc| pfc.out(self.links.to(over)).len())
     }
 
     /// One of the links that [`Self::out_count`] counts.
-    pub(super) fn out(&self, over: LinkId, index: usize) -> LinkId {
+    pub(super) fn out(&self, over: PacketLinkId, index: usize) -> PacketLinkId {
         self.pfc.as_ref().expect("links are counted with PFC").out(self.links.to(over))[index]
     }
 
     /// Tells the sending end of a link to pause, if too much is buffered now that all links out of
     /// the switch are settled.
-    pub(super) fn pause(&mut self, over: LinkId, clock: &mut Clock) {
+    pub(super) fn pause(&mut self, over: PacketLinkId, clock: &mut Clock) {
         let node = self.links.to(over);
         let Some(pfc) = &mut self.pfc else { return };
         if !pfc.pause(over, node) {
@@ -387,7 +393,7 @@ impl Fabric {
     }
 
     /// A pause reaches the sending end of a link.
-    pub(super) fn begin_pause(&mut self, link: LinkId, now: Time) {
+    pub(super) fn begin_pause(&mut self, link: PacketLinkId, now: Time) {
         if let Some(pfc) = &mut self.pfc {
             pfc.begin_pause(link, now);
             self.links.count(link).pauses += 1;
@@ -396,14 +402,14 @@ impl Fabric {
     }
 
     /// It may send again.
-    pub(super) fn end_pause(&mut self, link: LinkId, now: Time) {
+    pub(super) fn end_pause(&mut self, link: PacketLinkId, now: Time) {
         let span = self.current_pause(link, now);
         self.links.count(link).paused += span;
         self.links.clear(link, PAUSED);
     }
 
     /// For how long a link has been paused.
-    fn current_pause(&self, link: LinkId, now: Time) -> Duration {
+    fn current_pause(&self, link: PacketLinkId, now: Time) -> Duration {
         match &self.pfc {
             Some(pfc) if self.links.has(link, PAUSED) => pfc.paused_for(link, now),
             _ => Duration::ZERO,
@@ -412,10 +418,10 @@ impl Fabric {
 
     /// The links out of a switch that may not send and before which packets wait that came over a
     /// link.
-    pub(super) fn stopped_behind(&self, over: LinkId) -> Vec<LinkId> {
+    pub(super) fn stopped_behind(&self, over: PacketLinkId) -> Vec<PacketLinkId> {
         let Some(pfc) = &self.pfc else { return Vec::new() };
         let came_over = |id| pfc.came_over(&self.packets[id], over);
-        let holds = |link: &LinkId| {
+        let holds = |link: &PacketLinkId| {
             let queues = self.links.queues(*link);
             self.links.is_stopped(*link)
                 && queues.into_iter().any(|queue| self.packets.chain(queue).any(came_over))
@@ -427,32 +433,32 @@ impl Fabric {
 /// Prefetching: what is known of the next events is loaded before it is needed.
 impl Fabric {
     #[inline]
-    pub(super) fn prefetch_link(&self, link: LinkId) {
+    pub(super) fn prefetch_link(&self, link: PacketLinkId) {
         self.links.prefetch(link);
     }
 
     /// See [`Links::prefetch_fronts`].
     #[inline]
-    pub(super) fn prefetch_fronts(&self, link: LinkId) {
+    pub(super) fn prefetch_fronts(&self, link: PacketLinkId) {
         self.links.prefetch_fronts(link, &self.packets);
     }
 
     /// See [`Links::prefetch_next_hop`].
     #[inline]
-    pub(super) fn prefetch_next_hop(&self, link: LinkId) -> Option<&Packet> {
+    pub(super) fn prefetch_next_hop(&self, link: PacketLinkId) -> Option<&Packet> {
         self.links.prefetch_next_hop(link, &self.packets)
     }
 
     /// The first packet on the wire of a link, if there is such a link and a packet on it.
     #[inline]
-    pub(super) fn arriving(&self, link: LinkId) -> Option<(Arriving, &Packet)> {
+    pub(super) fn arriving(&self, link: PacketLinkId) -> Option<(Arriving, &Packet)> {
         let arriving = self.links.arriving(link)?;
         Some((arriving, self.packets.get(arriving.id)?))
     }
 
     /// Notes where the first packet on the wire of a link goes next, and prefetches that.
     #[inline]
-    pub(super) fn set_next_hop(&mut self, link: LinkId, next: LinkId) {
+    pub(super) fn set_next_hop(&mut self, link: PacketLinkId, next: PacketLinkId) {
         self.links.set_next_hop(link, next);
         self.links.prefetch(next);
         if let Some(pfc) = &self.pfc {
@@ -474,7 +480,7 @@ impl Fabric {
     }
 
     #[inline]
-    fn record(&mut self, time: Time, event: EventKind, link: LinkId, id: PacketId) {
+    fn record(&mut self, time: Time, event: EventKind, link: PacketLinkId, id: PacketId) {
         if let Some(log) = &mut self.log {
             log.record(time, event, link, &self.packets[id]);
         }
@@ -483,7 +489,7 @@ impl Fabric {
     /// Records that the first packet on a wire has arrived, and when it was sent: together, so that
     /// one place per hop tests whether events are recorded.
     #[cold]
-    pub(super) fn record_arrival(&mut self, link: LinkId, now: Time, is_delivered: bool) {
+    pub(super) fn record_arrival(&mut self, link: PacketLinkId, now: Time, is_delivered: bool) {
         let Some(mut log) = self.log.take() else { return };
         let packet = &self.packets[self.links.wire(link).head()];
         self.record_departure(&mut log, link, packet, now);
@@ -493,7 +499,13 @@ impl Fabric {
     }
 
     /// Records when a packet on a wire was sent, from when it arrives.
-    fn record_departure(&self, log: &mut EventLog, link: LinkId, packet: &Packet, arrival: Time) {
+    fn record_departure(
+        &self,
+        log: &mut EventLog,
+        link: PacketLinkId,
+        packet: &Packet,
+        arrival: Time,
+    ) {
         let span = self.links.delay(link).0 + self.links.transmission(link, packet.size).0;
         log.record(Time(arrival.0 - span), EventKind::Sent, link, packet);
     }
@@ -502,11 +514,11 @@ impl Fabric {
     /// on wires.
     pub(super) fn events(
         &self,
-        arrivals: impl Iterator<Item = (LinkId, Time)>,
+        arrivals: impl Iterator<Item = (PacketLinkId, Time)>,
     ) -> Vec<PacketEvent> {
         let Some(log) = &self.log else { return Vec::new() };
         let mut log = EventLog::clone(log);
-        let mut arrivals: Vec<(LinkId, Time)> = arrivals.collect();
+        let mut arrivals: Vec<(PacketLinkId, Time)> = arrivals.collect();
         arrivals.sort_unstable();
         for (link, mut arrival) in arrivals {
             for id in self.packets.chain(self.links.wire(link)) {
@@ -519,7 +531,7 @@ impl Fabric {
     }
 
     /// Events of a link until now.
-    pub(super) fn link_counters(&self, link: LinkId, now: Time) -> LinkCounters {
+    pub(super) fn link_counters(&self, link: PacketLinkId, now: Time) -> LinkCounters {
         let mut counters = self.links.counters(link);
         counters.paused += self.current_pause(link, now);
         counters
@@ -527,7 +539,7 @@ impl Fabric {
 
     /// Bytes that have come out of the far end of a link, including the arrived part of a packet;
     /// the first packet on it has arrived at `arrival`.
-    pub(super) fn carried_bytes(&self, link: LinkId, arrival: Time, now: Time) -> u64 {
+    pub(super) fn carried_bytes(&self, link: PacketLinkId, arrival: Time, now: Time) -> u64 {
         let wire = self.links.wire(link);
         let sizes = self.packets.chain(wire).map(|id| u64::from(self.packets[id].size));
         let mut left: u64 = sizes.sum();
@@ -542,7 +554,7 @@ impl Fabric {
     }
 
     /// Bytes that wait for a link, without the packet that it is sending.
-    pub(super) fn waiting_bytes(&self, link: LinkId, now: Time) -> u64 {
+    pub(super) fn waiting_bytes(&self, link: PacketLinkId, now: Time) -> u64 {
         let queued = |queue| u64::from(self.links.queued_bytes(link, queue));
         let mut waiting = queued(Queue::Data) + queued(Queue::Control);
         if self.links.is_stopped(link) {
@@ -563,7 +575,7 @@ impl Fabric {
     }
 
     /// Whether a link is in a state.
-    pub(super) fn has(&self, link: LinkId, flag: Flag) -> bool {
+    pub(super) fn has(&self, link: PacketLinkId, flag: Flag) -> bool {
         self.links.has(link, flag)
     }
 }
@@ -572,7 +584,7 @@ impl Fabric {
 #[cfg(test)]
 impl Fabric {
     /// Takes the first packet out of the queues of a link.
-    pub(super) fn take_queued(&mut self, link: LinkId) -> Option<Packet> {
+    pub(super) fn take_queued(&mut self, link: PacketLinkId) -> Option<Packet> {
         let Turn::Packet(waiting) = self.links.take_turn(link, &mut self.packets) else {
             return None;
         };

@@ -1,10 +1,10 @@
 //! Flows as the network sees them; the state of a flow that only a transport understands is in the
 //! transport.
 
-use crate::flow::{Endpoints, Flow, FlowId, FlowSpec};
+use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
 use crate::memory::prefetch;
-use crate::topology::LinkId;
+use crate::topology::PacketLinkId;
 use lightloom_model::Time;
 
 /// Of every flow, what routing its packets takes.
@@ -44,18 +44,18 @@ struct Span {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flows {
     keys: Vec<RouteKey>,
-    state: Vec<Flow>,
+    state: Vec<FlowProgress>,
     routes: Vec<Span>,
-    route_links: Vec<LinkId>,
+    route_links: Vec<PacketLinkId>,
     /// Number of flows that are done.
     done: usize,
     /// Flows that have finished and were not collected yet.
-    finished: Vec<FlowId>,
+    finished: Vec<PacketFlowId>,
     finish_on_arrival: bool,
 }
 
 impl Flows {
-    pub(super) fn add(&mut self, spec: &FlowSpec, mtu: u32, hash: u32) -> FlowId {
+    pub(super) fn add(&mut self, spec: &FlowSpec, mtu: u32, hash: u32) -> PacketFlowId {
         let route = spec.route.as_ref().map_or(NO_ROUTE, |links| {
             let start = self.route_links.len() as u32;
             self.routes.push(Span { start, length: links.len() as u32 });
@@ -64,23 +64,23 @@ impl Flows {
         });
         let endpoints = Endpoints::new(spec.source, spec.destination);
         self.keys.push(RouteKey { endpoints, hash, route });
-        self.state.push(Flow {
+        self.state.push(FlowProgress {
             size: spec.size,
             packets: spec.size.0.div_ceil(u64::from(mtu)).max(1) as u32,
             received: 0,
             start: spec.start,
-            received_at: Flow::NEVER,
-            done_at: Flow::NEVER,
+            received_at: FlowProgress::NEVER,
+            done_at: FlowProgress::NEVER,
         });
-        FlowId(self.keys.len() as u32 - 1)
+        PacketFlowId(self.keys.len() as u32 - 1)
     }
 
     pub(super) fn len(&self) -> usize {
         self.state.len()
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = FlowId> + use<> {
-        (0..self.state.len() as u32).map(FlowId)
+    pub(super) fn ids(&self) -> impl Iterator<Item = PacketFlowId> + use<> {
+        (0..self.state.len() as u32).map(PacketFlowId)
     }
 
     /// Number of flows whose senders know that everything has arrived.
@@ -89,18 +89,18 @@ impl Flows {
     }
 
     #[inline]
-    pub(super) fn get(&self, flow: FlowId) -> &Flow {
+    pub(super) fn get(&self, flow: PacketFlowId) -> &FlowProgress {
         &self.state[flow.index()]
     }
 
     #[inline]
-    pub(super) fn key(&self, flow: FlowId) -> RouteKey {
+    pub(super) fn key(&self, flow: PacketFlowId) -> RouteKey {
         self.keys[flow.index()]
     }
 
     /// Prefetches the progress of a flow.
     #[inline]
-    pub(super) fn prefetch(&self, flow: FlowId) {
+    pub(super) fn prefetch(&self, flow: PacketFlowId) {
         prefetch(&self.state, flow.index());
     }
 
@@ -111,7 +111,7 @@ impl Flows {
         key: RouteKey,
         is_forward: bool,
         crossed: u16,
-    ) -> Option<LinkId> {
+    ) -> Option<PacketLinkId> {
         let Span { start, length } = self.routes[key.route as usize];
         let crossed = u32::from(crossed);
         if crossed >= length {
@@ -130,7 +130,7 @@ impl Flows {
 
     /// The receiver has one more packet; returns whether that was the last.
     #[inline]
-    pub(super) fn receive(&mut self, flow: FlowId, now: Time) -> bool {
+    pub(super) fn receive(&mut self, flow: PacketFlowId, now: Time) -> bool {
         let state = &mut self.state[flow.index()];
         state.received += 1;
         debug_assert!(state.received <= state.packets, "each packet is counted once");
@@ -145,7 +145,7 @@ impl Flows {
     }
 
     /// The sender knows that everything has arrived.
-    pub(super) fn complete(&mut self, flow: FlowId, now: Time) {
+    pub(super) fn complete(&mut self, flow: PacketFlowId, now: Time) {
         let state = &mut self.state[flow.index()];
         debug_assert_eq!(state.received, state.packets, "nothing is acknowledged unseen");
         if !state.is_done() {
@@ -164,7 +164,7 @@ impl Flows {
     }
 
     /// Moves the flows that have finished to `finished`.
-    pub(super) fn collect_finished(&mut self, finished: &mut Vec<FlowId>) {
+    pub(super) fn collect_finished(&mut self, finished: &mut Vec<PacketFlowId>) {
         finished.append(&mut self.finished);
     }
 }
@@ -181,7 +181,7 @@ mod tests {
             destination: NicId(9),
             size: Bytes(bytes),
             start: Time(77),
-            route: route.map(|links| links.iter().copied().map(LinkId).collect()),
+            route: route.map(|links| links.iter().copied().map(PacketLinkId).collect()),
         }
     }
 

@@ -9,11 +9,11 @@ use crate::counters::LinkCounters;
 use crate::error::PacketError;
 use crate::memory::{prefetch, with_large_pages};
 use crate::packet::{Packet, PacketId};
-use crate::topology::{LinkId, NodeId, Topology};
+use crate::topology::{NodeId, PacketLinkId, Topology};
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
 /// No link.
-pub(super) const NO_LINK: LinkId = LinkId(u32::MAX);
+pub(super) const NO_LINK: PacketLinkId = PacketLinkId(u32::MAX);
 
 /// A property or state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ struct Link {
     peak_bytes: u32,
     to: NodeId,
     /// The next link of the first packet on the wire, once that has been looked up, or [`NO_LINK`].
-    next_hop: LinkId,
+    next_hop: PacketLinkId,
     class: u16,
     flags: u8,
 }
@@ -177,7 +177,7 @@ pub(super) struct Arrived {
     /// Whether that is a host.
     pub(super) is_to_host: bool,
     /// Its next link if that has been looked up, or [`NO_LINK`].
-    pub(super) next_hop: LinkId,
+    pub(super) next_hop: PacketLinkId,
     /// Whether another packet follows on the wire.
     pub(super) is_followed: bool,
 }
@@ -229,8 +229,8 @@ impl Links {
         self.all.len()
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> + use<> {
-        (0..self.all.len() as u32).map(LinkId)
+    pub(super) fn ids(&self) -> impl Iterator<Item = PacketLinkId> + use<> {
+        (0..self.all.len() as u32).map(PacketLinkId)
     }
 
     /// The longest time from the begin of a full packet's transmission until its arrival.
@@ -239,65 +239,65 @@ impl Links {
     }
 
     #[inline]
-    fn class(&self, link: LinkId) -> &Class {
+    fn class(&self, link: PacketLinkId) -> &Class {
         &self.classes[usize::from(self.all[link.index()].class)]
     }
 
-    pub(super) fn rate(&self, link: LinkId) -> Rate {
+    pub(super) fn rate(&self, link: PacketLinkId) -> Rate {
         self.class(link).rate
     }
 
-    pub(super) fn delay(&self, link: LinkId) -> Duration {
+    pub(super) fn delay(&self, link: PacketLinkId) -> Duration {
         self.class(link).delay
     }
 
     /// Time to send a packet of a size.
-    pub(super) fn transmission(&self, link: LinkId, size: u16) -> Duration {
+    pub(super) fn transmission(&self, link: PacketLinkId, size: u16) -> Duration {
         self.class(link).transmission(size)
     }
 
     /// The node at the far end of a link.
     #[inline]
-    pub(super) fn to(&self, link: LinkId) -> NodeId {
+    pub(super) fn to(&self, link: PacketLinkId) -> NodeId {
         self.all[link.index()].to
     }
 
     #[inline]
-    pub(super) fn has(&self, link: LinkId, flag: Flag) -> bool {
+    pub(super) fn has(&self, link: PacketLinkId, flag: Flag) -> bool {
         self.all[link.index()].has(flag)
     }
 
     #[inline]
-    pub(super) fn set(&mut self, link: LinkId, flag: Flag) {
+    pub(super) fn set(&mut self, link: PacketLinkId, flag: Flag) {
         self.all[link.index()].flags |= flag.0;
     }
 
     #[inline]
-    pub(super) fn clear(&mut self, link: LinkId, flag: Flag) {
+    pub(super) fn clear(&mut self, link: PacketLinkId, flag: Flag) {
         self.all[link.index()].flags &= !flag.0;
     }
 
     /// Whether it may not send.
     #[inline]
-    pub(super) fn is_stopped(&self, link: LinkId) -> bool {
+    pub(super) fn is_stopped(&self, link: PacketLinkId) -> bool {
         self.all[link.index()].is_stopped()
     }
 
     /// When the transmitter is free, as far as the link is settled.
     #[inline]
-    pub(super) fn free_at(&self, link: LinkId) -> Time {
+    pub(super) fn free_at(&self, link: PacketLinkId) -> Time {
         self.all[link.index()].free_at
     }
 
     /// Whether the transmitter is free.
     #[inline]
-    pub(super) fn is_free(&self, link: LinkId, now: Time) -> bool {
+    pub(super) fn is_free(&self, link: PacketLinkId, now: Time) -> bool {
         self.all[link.index()].free_at <= now
     }
 
     /// Whether transmissions may have begun that were not worked out yet.
     #[inline]
-    pub(super) fn is_behind(&self, link: LinkId, now: Time) -> bool {
+    pub(super) fn is_behind(&self, link: PacketLinkId, now: Time) -> bool {
         let link = &self.all[link.index()];
         link.free_at <= now && link.may_send()
     }
@@ -305,7 +305,7 @@ impl Links {
     /// If the transmitter of a settled link is free, its next transmission begins now or later;
     /// returns whether it is.
     #[inline]
-    pub(super) fn catch_up(&mut self, link: LinkId, now: Time) -> bool {
+    pub(super) fn catch_up(&mut self, link: PacketLinkId, now: Time) -> bool {
         let link = &mut self.all[link.index()];
         let is_free = link.free_at <= now;
         if is_free {
@@ -316,7 +316,7 @@ impl Links {
 
     /// As [`Self::catch_up`], unless the link is stopped.
     #[inline]
-    pub(super) fn catch_up_to_send(&mut self, link: LinkId, now: Time) -> bool {
+    pub(super) fn catch_up_to_send(&mut self, link: PacketLinkId, now: Time) -> bool {
         let link = &mut self.all[link.index()];
         let is_ready = link.free_at <= now && !link.is_stopped();
         if is_ready {
@@ -327,7 +327,7 @@ impl Links {
 
     /// The turn of a transmitter that is free; a packet is removed from its queue.
     #[inline(always)]
-    pub(super) fn take_turn(&mut self, link: LinkId, packets: &mut PacketSlab) -> Turn {
+    pub(super) fn take_turn(&mut self, link: PacketLinkId, packets: &mut PacketSlab) -> Turn {
         let link = &mut self.all[link.index()];
         let begin = link.free_at;
         if link.is_stopped() {
@@ -352,7 +352,7 @@ impl Links {
     #[inline(always)]
     pub(super) fn transmit(
         &mut self,
-        link: LinkId,
+        link: PacketLinkId,
         id: PacketId,
         size: u16,
         begin: Time,
@@ -371,7 +371,7 @@ impl Links {
 
     /// Removes the first packet from the wire of a link.
     #[inline(always)]
-    pub(super) fn take_arrived(&mut self, link: LinkId, packets: &mut PacketSlab) -> Arrived {
+    pub(super) fn take_arrived(&mut self, link: PacketLinkId, packets: &mut PacketSlab) -> Arrived {
         let link = &mut self.all[link.index()];
         let next_hop = std::mem::replace(&mut link.next_hop, NO_LINK);
         let (id, packet) = packets.pop(&mut link.wire);
@@ -389,7 +389,7 @@ impl Links {
     #[inline]
     pub(super) fn push(
         &mut self,
-        link: LinkId,
+        link: PacketLinkId,
         queue: Queue,
         id: PacketId,
         packets: &mut PacketSlab,
@@ -408,7 +408,7 @@ impl Links {
     #[inline]
     pub(super) fn push_data(
         &mut self,
-        link: LinkId,
+        link: PacketLinkId,
         id: PacketId,
         size: u32,
         packets: &mut PacketSlab,
@@ -421,7 +421,7 @@ impl Links {
 
     /// Bytes in a queue.
     #[inline]
-    pub(super) fn queued_bytes(&self, link: LinkId, queue: Queue) -> u32 {
+    pub(super) fn queued_bytes(&self, link: PacketLinkId, queue: Queue) -> u32 {
         let link = &self.all[link.index()];
         match queue {
             Queue::Data => link.data_bytes,
@@ -431,17 +431,17 @@ impl Links {
 
     /// Whether nothing is queued.
     #[inline]
-    pub(super) fn is_empty(&self, link: LinkId) -> bool {
+    pub(super) fn is_empty(&self, link: PacketLinkId) -> bool {
         self.all[link.index()].is_empty()
     }
 
     /// The last packet in the data queue, or [`NO_PACKET`].
-    pub(super) fn last_data(&self, link: LinkId) -> PacketId {
+    pub(super) fn last_data(&self, link: PacketLinkId) -> PacketId {
         self.all[link.index()].data.tail()
     }
 
     /// A packet in the data queue has been replaced by one of another size.
-    pub(super) fn resize_queued(&mut self, link: LinkId, old: u16, new: u16) {
+    pub(super) fn resize_queued(&mut self, link: PacketLinkId, old: u16, new: u16) {
         let link = &mut self.all[link.index()];
         link.data_bytes = link.data_bytes - u32::from(old) + u32::from(new);
     }
@@ -449,56 +449,56 @@ impl Links {
     /// The first packet on the wire of a link, if there is such a link; its id may be
     /// [`NO_PACKET`].
     #[inline]
-    pub(super) fn arriving(&self, link: LinkId) -> Option<Arriving> {
+    pub(super) fn arriving(&self, link: PacketLinkId) -> Option<Arriving> {
         let link = self.all.get(link.index())?;
         Some(Arriving { id: link.wire.head(), node: link.to, is_to_host: link.has(TO_HOST) })
     }
 
     /// The packets on the wire in order.
-    pub(super) fn wire(&self, link: LinkId) -> Chain {
+    pub(super) fn wire(&self, link: PacketLinkId) -> Chain {
         self.all[link.index()].wire
     }
 
     /// The queues in the order of service.
-    pub(super) fn queues(&self, link: LinkId) -> [Chain; 2] {
+    pub(super) fn queues(&self, link: PacketLinkId) -> [Chain; 2] {
         let link = &self.all[link.index()];
         [link.control, link.data]
     }
 
     /// Bytes of the packets that it has sent or is sending.
-    pub(super) fn sent_bytes(&self, link: LinkId) -> u64 {
+    pub(super) fn sent_bytes(&self, link: PacketLinkId) -> u64 {
         self.all[link.index()].sent_bytes
     }
 
     /// Maximum number of bytes of data in its queue.
-    pub(super) fn peak_bytes(&self, link: LinkId) -> u32 {
+    pub(super) fn peak_bytes(&self, link: PacketLinkId) -> u32 {
         self.all[link.index()].peak_bytes
     }
 
-    pub(super) fn counters(&self, link: LinkId) -> LinkCounters {
+    pub(super) fn counters(&self, link: PacketLinkId) -> LinkCounters {
         self.counters[link.index()]
     }
 
     #[inline]
-    pub(super) fn count(&mut self, link: LinkId) -> &mut LinkCounters {
+    pub(super) fn count(&mut self, link: PacketLinkId) -> &mut LinkCounters {
         &mut self.counters[link.index()]
     }
 
     /// Notes the next link of the first packet on the wire.
     #[inline]
-    pub(super) fn set_next_hop(&mut self, link: LinkId, next: LinkId) {
+    pub(super) fn set_next_hop(&mut self, link: PacketLinkId, next: PacketLinkId) {
         self.all[link.index()].next_hop = next;
     }
 
     /// Prefetches a link.
     #[inline]
-    pub(super) fn prefetch(&self, link: LinkId) {
+    pub(super) fn prefetch(&self, link: PacketLinkId) {
         prefetch(&self.all, link.index());
     }
 
     /// Prefetches the packets at the front of the wire and the queues of a link, if it exists.
     #[inline]
-    pub(super) fn prefetch_fronts(&self, link: LinkId, packets: &PacketSlab) {
+    pub(super) fn prefetch_fronts(&self, link: PacketLinkId, packets: &PacketSlab) {
         if let Some(link) = self.all.get(link.index()) {
             packets.prefetch(link.wire.head());
             packets.prefetch(link.control.head());
@@ -511,7 +511,7 @@ impl Links {
     #[inline]
     pub(super) fn prefetch_next_hop<'a>(
         &self,
-        link: LinkId,
+        link: PacketLinkId,
         packets: &'a PacketSlab,
     ) -> Option<&'a Packet> {
         let link = self.all.get(link.index())?;
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(size_of::<Link>(), 64);
     }
 
-    use crate::flow::FlowId;
+    use crate::flow::PacketFlowId;
     use crate::packet::PacketKind;
     use crate::presets::star;
     use crate::tests::plain;
@@ -543,13 +543,13 @@ mod tests {
         let topology = star(1, Rate(1_000_000_000_000), Duration(100)).unwrap();
         (Links::new(&topology, &plain()).unwrap(), PacketSlab::new())
     }
-    const UP: LinkId = LinkId(0);
-    const DOWN: LinkId = LinkId(1);
+    const UP: PacketLinkId = PacketLinkId(0);
+    const DOWN: PacketLinkId = PacketLinkId(1);
 
     fn packet(slab: &mut PacketSlab, sequence: u32, size: u16) -> PacketId {
         slab.insert(Packet {
             next_arrival: Time::ZERO,
-            flow: FlowId(0),
+            flow: PacketFlowId(0),
             sequence,
             value: 0,
             next: crate::network::slab::NO_PACKET,

@@ -1,7 +1,7 @@
 //! NICs: the links by which they send, and when the transport is woken for them.
 
 use super::clock::{Clock, Timer};
-use crate::topology::{LinkId, NicId, Topology};
+use crate::topology::{NicId, PacketLinkId, Topology};
 use lightloom_model::Time;
 
 const NO_NIC: NicId = NicId(u32::MAX);
@@ -19,7 +19,7 @@ struct Wake {
 /// All NICs.
 #[derive(Debug, Clone)]
 pub(super) struct Nics {
-    uplinks: Vec<LinkId>,
+    uplinks: Vec<PacketLinkId>,
     /// Per link the NIC that sends by it.
     senders: Vec<NicId>,
     wakes: Vec<Wake>,
@@ -28,7 +28,7 @@ pub(super) struct Nics {
 impl Nics {
     pub(super) fn new(topology: &Topology) -> Self {
         let nics = (0..topology.nic_count() as u32).map(NicId);
-        let uplinks: Vec<LinkId> = nics.map(|nic| topology.uplink(nic)).collect();
+        let uplinks: Vec<PacketLinkId> = nics.map(|nic| topology.uplink(nic)).collect();
         let mut senders = vec![NO_NIC; topology.links().len()];
         for (nic, uplink) in uplinks.iter().enumerate() {
             senders[uplink.index()] = NicId(nic as u32);
@@ -43,13 +43,13 @@ impl Nics {
 
     /// The link by which a NIC sends.
     #[inline]
-    pub(super) fn uplink(&self, nic: NicId) -> LinkId {
+    pub(super) fn uplink(&self, nic: NicId) -> PacketLinkId {
         self.uplinks[nic.index()]
     }
 
     /// The NIC that sends by a link out of a host.
     #[inline]
-    pub(super) fn sender(&self, link: LinkId) -> NicId {
+    pub(super) fn sender(&self, link: PacketLinkId) -> NicId {
         self.senders[link.index()]
     }
 
@@ -120,10 +120,10 @@ mod tests {
         let (nics, _) = three();
         assert_eq!(nics.len(), 3);
         for nic in (0..3).map(NicId) {
-            assert_eq!(nics.uplink(nic), LinkId(2 * nic.0));
+            assert_eq!(nics.uplink(nic), PacketLinkId(2 * nic.0));
             assert_eq!(nics.sender(nics.uplink(nic)), nic);
         }
-        assert_eq!(nics.sender(LinkId(1)), NO_NIC);
+        assert_eq!(nics.sender(PacketLinkId(1)), NO_NIC);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use crate::config::Pfc as Thresholds;
 use crate::memory::prefetch;
 use crate::packet::Packet;
-use crate::topology::{LinkId, LinkSpec, NodeId, Topology};
+use crate::topology::{LinkSpec, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Time};
 
 /// One link as PFC sees it: at its receiving end what is buffered of it, at its sending end what it
@@ -21,7 +21,7 @@ struct Port {
     /// Bytes buffered of what came over the link.
     buffered: u32,
     /// The packet that it is sending: over which link that came, and its size; 0 if none.
-    serving_over: LinkId,
+    serving_over: PacketLinkId,
     serving_size: u16,
     /// Where in `into` the links begin that lead to the node that it leaves.
     first_into: u32,
@@ -39,9 +39,9 @@ pub(super) struct Pfc {
     thresholds: Thresholds,
     ports: Vec<Port>,
     /// Links into each node, node by node.
-    into: Vec<LinkId>,
+    into: Vec<PacketLinkId>,
     /// Links out of each node.
-    out: Vec<Vec<LinkId>>,
+    out: Vec<Vec<PacketLinkId>>,
     /// Number of paused links into each node.
     paused_count: Vec<u32>,
     /// When each link was last paused.
@@ -53,12 +53,12 @@ impl Pfc {
         let nodes = topology.node_count();
         let (mut into, mut out) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (index, spec) in topology.links().iter().enumerate() {
-            into[spec.to.index()].push(LinkId(index as u32));
-            out[spec.from.index()].push(LinkId(index as u32));
+            into[spec.to.index()].push(PacketLinkId(index as u32));
+            out[spec.from.index()].push(PacketLinkId(index as u32));
         }
         let starts: Vec<u32> = into
             .iter()
-            .scan(0, |sum, list: &Vec<LinkId>| {
+            .scan(0, |sum, list: &Vec<PacketLinkId>| {
                 *sum += list.len() as u32;
                 Some(*sum - list.len() as u32)
             })
@@ -68,7 +68,7 @@ impl Pfc {
             let index = others.iter().position(|&other| other.index() == index);
             Port {
                 buffered: 0,
-                serving_over: LinkId(0),
+                serving_over: PacketLinkId(0),
                 serving_size: 0,
                 first_into: starts[spec.from.index()],
                 index: index.expect("a link leads to its node") as u16,
@@ -88,18 +88,18 @@ impl Pfc {
 
     /// Prefetches the state of a link.
     #[inline]
-    pub(super) fn prefetch(&self, link: LinkId) {
+    pub(super) fn prefetch(&self, link: PacketLinkId) {
         prefetch(&self.ports, link.index());
     }
 
     /// The links out of a switch.
-    pub(super) fn out(&self, node: NodeId) -> &[LinkId] {
+    pub(super) fn out(&self, node: NodeId) -> &[PacketLinkId] {
         &self.out[node.index()]
     }
 
     /// A packet that came over a link waits in the switch; returns whether that is too much.
     #[inline]
-    pub(super) fn buffer(&mut self, over: LinkId, packet: &mut Packet) -> bool {
+    pub(super) fn buffer(&mut self, over: PacketLinkId, packet: &mut Packet) -> bool {
         packet.ingress = self.ports[over.index()].index;
         self.add(over, packet.size)
     }
@@ -107,7 +107,7 @@ impl Pfc {
     /// A packet that came over a link leaves the switch at once over an idle one; returns whether
     /// too much is buffered.
     #[inline(always)]
-    pub(super) fn pass(&mut self, link: LinkId, over: LinkId, size: u16) -> bool {
+    pub(super) fn pass(&mut self, link: PacketLinkId, over: PacketLinkId, size: u16) -> bool {
         let port = &mut self.ports[link.index()];
         (port.serving_over, port.serving_size) = (over, size);
         self.add(over, size)
@@ -115,7 +115,7 @@ impl Pfc {
 
     /// Counts what came over a link; returns whether that is too much.
     #[inline]
-    fn add(&mut self, over: LinkId, size: u16) -> bool {
+    fn add(&mut self, over: PacketLinkId, size: u16) -> bool {
         let port = &mut self.ports[over.index()];
         port.buffered += u32::from(size);
         port.buffered > self.thresholds.pause_bytes && !port.is_pausing
@@ -123,7 +123,7 @@ impl Pfc {
 
     /// A link out of a switch begins to send a packet that waited there.
     #[inline]
-    pub(super) fn serve(&mut self, link: LinkId, packet: &Packet) {
+    pub(super) fn serve(&mut self, link: PacketLinkId, packet: &Packet) {
         let port = &mut self.ports[link.index()];
         port.serving_over = self.into[(port.first_into + u32::from(packet.ingress)) as usize];
         port.serving_size = packet.size;
@@ -132,7 +132,7 @@ impl Pfc {
     /// What a link was sending has left the switch; returns the link whose sending end is to be
     /// told to resume.
     #[inline(always)]
-    pub(super) fn release(&mut self, link: LinkId) -> Option<LinkId> {
+    pub(super) fn release(&mut self, link: PacketLinkId) -> Option<PacketLinkId> {
         let port = &mut self.ports[link.index()];
         let size = u32::from(std::mem::take(&mut port.serving_size));
         if size == 0 {
@@ -149,7 +149,7 @@ impl Pfc {
     }
 
     /// One link into a switch resumes; returns the links that need not be watched any more.
-    pub(super) fn resume(&mut self, node: NodeId) -> &[LinkId] {
+    pub(super) fn resume(&mut self, node: NodeId) -> &[PacketLinkId] {
         let count = &mut self.paused_count[node.index()];
         *count -= 1;
         if *count == 0 { &self.out[node.index()] } else { &[] }
@@ -157,7 +157,7 @@ impl Pfc {
 
     /// Pauses a link into a switch whose links out are settled, if too much is buffered still;
     /// returns whether it does. All links out are watched then.
-    pub(super) fn pause(&mut self, over: LinkId, node: NodeId) -> bool {
+    pub(super) fn pause(&mut self, over: PacketLinkId, node: NodeId) -> bool {
         let port = &mut self.ports[over.index()];
         if port.buffered <= self.thresholds.pause_bytes {
             return false;
@@ -169,7 +169,7 @@ impl Pfc {
 
     /// Whether a watched link that is sending needs an event at the end of the transmission: what
     /// it sends came over a paused link, or what follows may have. If so, that is pending now.
-    pub(super) fn needs_departure(&mut self, link: LinkId, is_last: bool) -> bool {
+    pub(super) fn needs_departure(&mut self, link: PacketLinkId, is_last: bool) -> bool {
         let port = self.ports[link.index()];
         let over = &self.ports[port.serving_over.index()];
         let is_needed = !port.is_pending && (!is_last || over.is_pausing);
@@ -180,22 +180,22 @@ impl Pfc {
     }
 
     /// The event of a watched link is no longer pending.
-    pub(super) fn clear_departure(&mut self, link: LinkId) {
+    pub(super) fn clear_departure(&mut self, link: PacketLinkId) {
         self.ports[link.index()].is_pending = false;
     }
 
     /// The pause reaches the sending end of a link.
-    pub(super) fn begin_pause(&mut self, link: LinkId, now: Time) {
+    pub(super) fn begin_pause(&mut self, link: PacketLinkId, now: Time) {
         self.paused_since[link.index()] = now;
     }
 
     /// For how long a paused link has been paused.
-    pub(super) fn paused_for(&self, link: LinkId, now: Time) -> Duration {
+    pub(super) fn paused_for(&self, link: PacketLinkId, now: Time) -> Duration {
         now.since(self.paused_since[link.index()])
     }
 
     /// Whether a packet that waits in a switch came over a link.
-    pub(super) fn came_over(&self, packet: &Packet, over: LinkId) -> bool {
+    pub(super) fn came_over(&self, packet: &Packet, over: PacketLinkId) -> bool {
         packet.ingress == self.ports[over.index()].index
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         let thresholds = Thresholds { pause_bytes: 300, resume_bytes: 200 };
         let mut pfc = Pfc::new(&topology, thresholds);
         // Links 0 and 3 lead to the switch and from it to the other host.
-        let (over, out, switch) = (LinkId(0), LinkId(3), topology.links()[0].to);
+        let (over, out, switch) = (PacketLinkId(0), PacketLinkId(3), topology.links()[0].to);
         assert!(![100, 100, 100].into_iter().any(|size| pfc.add(over, size)), "at the threshold");
         assert!(!pfc.pause(over, switch));
         assert!(pfc.add(over, 1) && pfc.pause(over, switch));
@@ -229,6 +229,6 @@ mod tests {
         };
         assert_eq!((leave(100), leave(101)), (None, None), "200 B are not below the threshold");
         assert_eq!((leave(1), leave(199)), (Some(over), None));
-        assert_eq!(pfc.resume(switch), [LinkId(1), LinkId(3)]);
+        assert_eq!(pfc.resume(switch), [PacketLinkId(1), PacketLinkId(3)]);
     }
 }

@@ -10,7 +10,7 @@
 use crate::error::PacketError;
 use crate::flow::Endpoints;
 use crate::hash::mix;
-use crate::topology::{LinkId, NicId, NodeId, Topology};
+use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
 use rustc_hash::FxHashMap;
 
 const UNREACHABLE: u32 = u32::MAX;
@@ -44,7 +44,7 @@ struct Place {
     /// Its group.
     group: u32,
     /// The link to it.
-    downlink: LinkId,
+    downlink: PacketLinkId,
 }
 
 /// Routing tables of a topology.
@@ -55,7 +55,7 @@ pub(crate) struct Routing {
     /// Per group the index of a choice among those of the switch.
     rows: Vec<u16>,
     choices: Vec<Choice>,
-    candidates: Vec<LinkId>,
+    candidates: Vec<PacketLinkId>,
 }
 
 impl Routing {
@@ -103,7 +103,7 @@ impl Routing {
         let mut table = vec![0_u16; switches.len() * roots.len()];
         // Per switch, first of all no link at all.
         let mut choices = vec![vec![Choice::default()]; switches.len()];
-        let mut known: FxHashMap<Vec<LinkId>, u16> = FxHashMap::default();
+        let mut known: FxHashMap<Vec<PacketLinkId>, u16> = FxHashMap::default();
         let mut links = Vec::new();
         for (group, &root) in roots.iter().enumerate() {
             let distance = distances(topology, &out, root);
@@ -143,7 +143,7 @@ impl Routing {
         }
     }
 
-    fn choice(&mut self, links: &[LinkId]) -> Choice {
+    fn choice(&mut self, links: &[PacketLinkId]) -> Choice {
         let count = links.len() as u32;
         if let &[link] = links {
             return Choice { first: link.0, count };
@@ -157,7 +157,7 @@ impl Routing {
     ///
     /// `entropy` is the hash of the packet's flow and path.
     #[inline]
-    pub(crate) fn next(&self, node: NodeId, to: NicId, entropy: u64) -> Option<LinkId> {
+    pub(crate) fn next(&self, node: NodeId, to: NicId, entropy: u64) -> Option<PacketLinkId> {
         let place = self.places[to.index()];
         let node = self.nodes[node.index()];
         if node.group == place.group {
@@ -169,7 +169,7 @@ impl Routing {
         let choice = u32::from(self.rows[(node.row + place.group) as usize]);
         let choice = self.choices[(node.first_choice + choice) as usize];
         if choice.count <= 1 {
-            return (choice.count == 1).then_some(LinkId(choice.first));
+            return (choice.count == 1).then_some(PacketLinkId(choice.first));
         }
         let hash = (entropy ^ node.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let index = (hash * u64::from(choice.count)) >> 32;
@@ -182,7 +182,7 @@ impl Routing {
         topology: &Topology,
         endpoints: Endpoints,
         entropy: u64,
-    ) -> Option<Vec<LinkId>> {
+    ) -> Option<Vec<PacketLinkId>> {
         let mut link = topology.uplink(endpoints.source());
         let target = topology.host_of(endpoints.destination());
         let mut path = vec![link];
@@ -201,7 +201,7 @@ impl Routing {
 }
 
 /// Links from every node to the root, not through hosts.
-fn distances(topology: &Topology, out: &[Vec<LinkId>], root: NodeId) -> Vec<u32> {
+fn distances(topology: &Topology, out: &[Vec<PacketLinkId>], root: NodeId) -> Vec<u32> {
     let mut distance = vec![UNREACHABLE; topology.node_count()];
     distance[root.index()] = 0;
     let mut reached = vec![root];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     /// Nodes along a path.
-    fn nodes(topology: &Topology, path: &[LinkId]) -> Vec<u32> {
+    fn nodes(topology: &Topology, path: &[PacketLinkId]) -> Vec<u32> {
         path.iter().map(|link| topology.links()[link.index()].to.0).collect()
     }
 

@@ -178,13 +178,13 @@ impl std::ops::IndexMut<PacketId> for PacketSlab {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::FlowId;
+    use crate::flow::PacketFlowId;
     use crate::packet::PacketKind;
 
     fn packet(sequence: u32) -> Packet {
         Packet {
             next_arrival: Time::ZERO,
-            flow: FlowId(0),
+            flow: PacketFlowId(0),
             sequence,
             value: 0,
             next: NO_PACKET,

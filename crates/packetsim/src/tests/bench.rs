@@ -1,7 +1,7 @@
 //! A transport on a bench: its calls one by one, without a network between its ends.
 
 use crate::transport::{Next, Transport};
-use crate::{Config, Core, FlowId, FlowSpec, MARKED, NicId, Packet, PacketKind, Topology};
+use crate::{Config, Core, FlowSpec, MARKED, NicId, Packet, PacketFlowId, PacketKind, Topology};
 use lightloom_model::Time;
 
 /// A transport and the state of a network in which nothing moves by itself.
@@ -24,7 +24,7 @@ impl<T: Transport> Bench<T> {
 
     /// Starts a flow.
     pub(crate) fn start(&mut self, flow: u32) {
-        self.transport.start(&mut self.core, FlowId(flow));
+        self.transport.start(&mut self.core, PacketFlowId(flow));
     }
 
     /// What a NIC sends now.
@@ -78,8 +78,8 @@ impl<T: Transport> Bench<T> {
 
     /// A flow's timer expires; returns the control packets that it causes at the sender.
     pub(crate) fn timer(&mut self, flow: u32) -> Vec<Packet> {
-        self.transport.timer(&mut self.core, FlowId(flow));
-        let source = self.core.endpoints(FlowId(flow)).source();
+        self.transport.timer(&mut self.core, PacketFlowId(flow));
+        let source = self.core.endpoints(PacketFlowId(flow)).source();
         self.core.take_queued(source)
     }
 }

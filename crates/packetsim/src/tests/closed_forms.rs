@@ -3,7 +3,7 @@
 use super::{flow, ideal, lossless, plain, run};
 use crate::presets::{fat_tree, star};
 use crate::transport::line_rate::LineRate;
-use crate::{Cable, Config, Ecn, FlowSpec, LinkId, Marking, Topology};
+use crate::{Cable, Config, Ecn, FlowSpec, Marking, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -58,7 +58,7 @@ fn an_incast_is_serialised_at_the_receivers_link() {
         let last = flows.iter().map(|flow| flow.received_at).max().unwrap();
         let packets = 30 * u64::from(senders);
         assert_eq!(last, 5 * (packet + US) + packets * packet + US);
-        assert_eq!(simulation.core().sent_bytes(LinkId(1)), packets * 4160);
+        assert_eq!(simulation.core().sent_bytes(PacketLinkId(1)), packets * 4160);
     }
 }
 
@@ -116,7 +116,7 @@ fn pauses_bound_what_waits_and_nothing_is_sent_twice() {
         let core = simulation.core();
         // Until a pause works, what was on the way arrives: two delays and two packets.
         let headroom = 2 * 12_500 + 2 * 4160;
-        let peak = core.peak_bytes(LinkId(1));
+        let peak = core.peak_bytes(PacketLinkId(1));
         assert!(peak > senders * pause / 2 && peak <= senders * (pause + headroom), "{peak}");
         assert_eq!(core.counters().data_hops, 2 * 300 * u64::from(senders));
         let last = flows.iter().map(|flow| flow.received_at).max().unwrap();
@@ -150,7 +150,7 @@ fn marks_come_with_the_stated_probability() {
         let topology = star(3, Rate(100_000_000_000), Duration(US)).unwrap();
         let specs = [0, 1].map(|host| flow((host, 2), u64::from(PAIRS) * 4096));
         let (simulation, _) = run(topology, config, LineRate::new, &specs);
-        let marks = simulation.core().link_counters(LinkId(5)).marks;
+        let marks = simulation.core().link_counters(PacketLinkId(5)).marks;
         // The queue is known to one packet, which is worth 4 marks, and 2 at Kmax.
         let off = (marks as f64 - expected).abs();
         assert!(off < 4.0 * deviation + 6.0, "{marks} marks against {expected}");

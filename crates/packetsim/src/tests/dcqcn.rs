@@ -3,7 +3,9 @@
 use super::{flow, ideal, lossless, plain, run, total};
 use crate::presets::{fat_tree, star};
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
-use crate::{Config, Core, Ecn, FlowId, FlowSpec, LinkId, Marking, Simulation, profile};
+use crate::{
+    Config, Core, Ecn, FlowSpec, Marking, PacketFlowId, PacketLinkId, Simulation, profile,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
 use proptest::prelude::*;
@@ -63,7 +65,7 @@ fn notifications_arrive_after_a_round_trip_and_halve_the_rate() {
     let marked = span + US + 5 * span + US;
     let notified = marked + 2 * (notification + US);
     simulation.advance(Time(notified - 1), &mut Vec::new(), silent).unwrap();
-    let rate = |simulation: &Simulation<Dcqcn>| simulation.transport().rate(FlowId(0)) as u64;
+    let rate = |simulation: &Simulation<Dcqcn>| simulation.transport().rate(PacketFlowId(0)) as u64;
     assert_eq!(rate(&simulation), 100_000_000_000);
     simulation.advance(Time(notified), &mut Vec::new(), silent).unwrap();
     assert_eq!(rate(&simulation), 50_000_000_000);
@@ -86,7 +88,7 @@ proptest! {
             simulation.add_flow(&spec).unwrap();
         }
         let count = |simulation: &Simulation<Dcqcn>| {
-            [0, 1].map(|flow: u32| f64::from(simulation.core().flow(FlowId(flow)).received))
+            [0, 1].map(|flow: u32| f64::from(simulation.core().flow(PacketFlowId(flow)).received))
         };
         // The first 2 ms are theirs to converge, the next 10 are looked at.
         simulation.advance(Time(2000 * US), &mut Vec::new(), &mut Silent).unwrap();
@@ -113,7 +115,7 @@ fn pauses_keep_an_incast_lossless() {
         let (simulation, flows) = run(topology, config, dcqcn(parameters), &specs);
         let drops = total(&simulation, |link| link.drops);
         let pauses = total(&simulation, |link| link.pauses);
-        let sent = simulation.core().sent_bytes(LinkId(2 * 16 + 1)) / 4160;
+        let sent = simulation.core().sent_bytes(PacketLinkId(2 * 16 + 1)) / 4160;
         let packets = 16 * 98;
         let last = flows.iter().map(|flow| flow.received_at).max().unwrap();
         if pfc.is_some() {

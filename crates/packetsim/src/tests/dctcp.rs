@@ -5,7 +5,8 @@ use crate::presets::{fat_tree, star};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::line_rate::LineRate;
 use crate::{
-    Cable, Config, Core, Ecn, FlowId, FlowSpec, LinkId, Marking, NicId, Simulation, Topology,
+    Cable, Config, Core, Ecn, FlowSpec, Marking, NicId, PacketFlowId, PacketLinkId, Simulation,
+    Topology,
 };
 use lightloom_model::{Duration, Rate};
 
@@ -38,7 +39,7 @@ fn dctcp(parameters: DctcpParameters) -> impl FnOnce(&Core) -> Dctcp {
 }
 
 fn total_marks<T: crate::transport::Transport>(simulation: &Simulation<T>, links: u32) -> u64 {
-    (0..links).map(|link| simulation.core().link_counters(LinkId(link)).marks).sum()
+    (0..links).map(|link| simulation.core().link_counters(PacketLinkId(link)).marks).sum()
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn a_lost_tail_is_sent_again_after_the_timeout() {
         let last = SPAN + 12 * 10 * SPAN + 2 * US + back;
         let resent = (last + 10_000 * US).next_multiple_of(tick);
         assert_eq!(flows[0].done_at, resent + 11 * SPAN + 2 * US + back);
-        assert_eq!(simulation.core().link_counters(LinkId(3)).drops, 1);
+        assert_eq!(simulation.core().link_counters(PacketLinkId(3)).drops, 1);
     }
 }
 
@@ -131,12 +132,12 @@ fn three_duplicates_bring_a_packet_back_at_once() {
     let topology = funnel(Rate(50_000_000_000));
     let (simulation, flows) = run(topology, config, dctcp(parameters), &specs);
     let core = simulation.core();
-    assert_eq!(core.link_counters(LinkId(3)).drops, 1);
+    assert_eq!(core.link_counters(PacketLinkId(3)).drops, 1);
     // The slow link is never idle, and nothing is sent twice but what was lost.
     let busy = packets * 2 * SPAN;
-    assert_eq!(core.sent_bytes(LinkId(3)), packets * u64::from(PACKET));
+    assert_eq!(core.sent_bytes(PacketLinkId(3)), packets * u64::from(PACKET));
     assert_eq!(flows[0].received_at, SPAN + US + busy + US);
-    let window = simulation.transport().window(FlowId(0));
+    let window = simulation.transport().window(PacketFlowId(0));
     assert!((22.0..40.0).contains(&window), "{window} packets");
 }
 
@@ -170,7 +171,7 @@ fn long_flows_share_a_link_without_filling_its_queue() {
     let topology = star(3, FAST, Duration(US)).unwrap();
     let parameters = DctcpParameters { initial_window: 10, ..DctcpParameters::default() };
     let (simulation, flows) = run(topology, config(1000), dctcp(parameters), &specs);
-    let down = LinkId(5);
+    let down = PacketLinkId(5);
     let ideal = 2 * bytes.div_ceil(u64::from(PACKET)) * SPAN;
     let last = flows.iter().map(|flow| flow.done_at).max().unwrap();
     let first = flows.iter().map(|flow| flow.done_at).min().unwrap();

@@ -5,7 +5,9 @@ use crate::presets::star;
 use crate::transport::Next;
 use crate::transport::Transport;
 use crate::transport::line_rate::{LineRate, TIMEOUT};
-use crate::{Config, Core, FlowId, FlowSpec, LinkId, NicId, Packet, PacketKind, Simulation};
+use crate::{
+    Config, Core, FlowSpec, NicId, Packet, PacketFlowId, PacketKind, PacketLinkId, Simulation,
+};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -16,11 +18,11 @@ const ACK: u64 = 5_120;
 
 /// Data packets that crossed the link to a host of a star.
 fn delivered<T: Transport>(simulation: &Simulation<T>, host: u32) -> u64 {
-    simulation.core().sent_bytes(LinkId(2 * host + 1)) / 4160
+    simulation.core().sent_bytes(PacketLinkId(2 * host + 1)) / 4160
 }
 
 fn drops<T: Transport>(simulation: &Simulation<T>, hosts: u32) -> u64 {
-    (0..2 * hosts).map(|link| simulation.core().link_counters(LinkId(link)).drops).sum()
+    (0..2 * hosts).map(|link| simulation.core().link_counters(PacketLinkId(link)).drops).sum()
 }
 
 /// Two flows of five packets to one host, whose port holds one packet in addition to the one in
@@ -58,12 +60,12 @@ fn a_lost_tail_comes_after_the_timeout() {
 /// Sends the packets of each flow at a distance of its own, in us: its size in packets.
 #[derive(Debug, Clone, Default)]
 struct Paced {
-    flows: Vec<(FlowId, Time)>,
-    sent: Vec<(FlowId, Time)>,
+    flows: Vec<(PacketFlowId, Time)>,
+    sent: Vec<(PacketFlowId, Time)>,
 }
 
 impl Transport for Paced {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.flows.push((flow, core.now()));
     }
 
@@ -102,7 +104,10 @@ fn nics_wake_for_the_earliest_of_their_flows() {
     assert!(!simulation.advance(Time(u64::MAX), &mut Vec::new(), silent).unwrap());
     let times = [(0, 0), (1, 30), (1, 45), (1, 60), (1, 75), (1, 90), (0, 100), (1, 105)];
     let rest = [(1, 120), (1, 135), (1, 150), (1, 165)];
-    let expected: Vec<(FlowId, Time)> =
-        times.iter().chain(&rest).map(|&(flow, time)| (FlowId(flow), Time(time * US))).collect();
+    let expected: Vec<(PacketFlowId, Time)> = times
+        .iter()
+        .chain(&rest)
+        .map(|&(flow, time)| (PacketFlowId(flow), Time(time * US)))
+        .collect();
     assert_eq!(simulation.transport().sent, expected);
 }

@@ -9,7 +9,7 @@ use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
-use crate::{Config, Core, ECHO, FlowId, Overflow, Packet, Paths, Topology};
+use crate::{Config, Core, ECHO, Overflow, Packet, PacketFlowId, PathChoice, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -27,7 +27,7 @@ fn lossy() -> Config {
 }
 
 fn trimming(paths: u16) -> Config {
-    Config { overflow: Overflow::Trim, paths: Paths::Spray(paths), ..lossy() }
+    Config { overflow: Overflow::Trim, paths: PathChoice::Spray(paths), ..lossy() }
 }
 
 fn go_back_n(packets: u64) -> Bench<LineRate> {
@@ -61,7 +61,11 @@ fn go_back_n_reports_a_gap_once_until_it_is_filled() {
     for &packet in &sent[3..7] {
         assert!(bench.deliver(packet).is_empty(), "the gap is reported");
     }
-    assert_eq!(bench.core.flow(FlowId(0)).received, 1, "packets behind a gap are not accepted");
+    assert_eq!(
+        bench.core.flow(PacketFlowId(0)).received,
+        1,
+        "packets behind a gap are not accepted"
+    );
     // Once it is filled, the next gap is reported.
     assert_eq!(brief(&bench.deliver(sent[1])), [(Ack, 2)]);
     assert_eq!(brief(&bench.deliver(sent[7])), [(Nack, 2)]);

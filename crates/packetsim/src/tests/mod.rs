@@ -19,8 +19,8 @@ mod wrong_input;
 
 use crate::transport::Transport;
 use crate::{
-    Config, Core, Flow, FlowId, FlowSpec, LinkCounters, NicId, Overflow, Paths, Pfc, Simulation,
-    Topology,
+    Config, Core, FlowProgress, FlowSpec, LinkCounters, NicId, Overflow, PacketFlowId, PathChoice,
+    Pfc, Simulation, Topology,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Time};
@@ -38,7 +38,7 @@ pub(crate) fn plain() -> Config {
         overflow: Overflow::Drop,
         ecn: None,
         pfc: None,
-        paths: Paths::Ecmp,
+        paths: PathChoice::Ecmp,
         seed: 1,
     }
 }
@@ -82,8 +82,8 @@ pub(crate) fn run<T: Transport>(
     while simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap() {}
     assert_eq!(done.len(), flows.len(), "all flows finish");
     let finished = |flow: u32| {
-        let Flow { packets, received, start, received_at, done_at, .. } =
-            *simulation.core().flow(FlowId(flow));
+        let FlowProgress { packets, received, start, received_at, done_at, .. } =
+            *simulation.core().flow(PacketFlowId(flow));
         let [start, received_at, done_at] = [start, received_at, done_at].map(|time| time.0);
         Finished { packets, received, start, received_at, done_at }
     };
@@ -93,7 +93,7 @@ pub(crate) fn run<T: Transport>(
 
 /// The ideal time of a flow, in ps.
 pub(crate) fn ideal<T: Transport>(simulation: &Simulation<T>, flow: u32) -> Option<u64> {
-    simulation.core().ideal_time(FlowId(flow)).map(|time| time.0)
+    simulation.core().ideal_time(PacketFlowId(flow)).map(|time| time.0)
 }
 
 /// The sum of a counter over all links.

@@ -4,7 +4,9 @@ use super::scenarios::{play, scenario};
 use super::{flow, lossless, plain};
 use crate::presets::{fat_tree, star};
 use crate::transport::line_rate::LineRate;
-use crate::{Config, Ecn, FlowId, FlowSpec, LinkId, Marking, Overflow, PacketEvent, PacketKind};
+use crate::{
+    Config, Ecn, FlowSpec, Marking, Overflow, PacketEvent, PacketFlowId, PacketKind, PacketLinkId,
+};
 use crate::{EventKind, EventLogging, Sampling, Simulation, TransportName};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -56,7 +58,7 @@ fn a_lazy_link_looks_as_if_it_were_settled() {
             settled.settle_all();
             let arrivals = [simulation.core().arrivals(), settled.core().arrivals()];
             for index in 0..96 {
-                let link = LinkId(index);
+                let link = PacketLinkId(index);
                 let packets = settled.core().packets_in_queues(link);
                 let waiting = packets.iter().map(|packet| u64::from(packet.size)).sum();
                 assert_eq!(simulation.core().waiting_bytes(link), waiting);
@@ -82,7 +84,7 @@ fn samples_are_what_a_flow_does() {
     let up = &samples.rows[0];
     assert_eq!((up.begin, up.end, up.layer), (Time(0), Time(US + 5 * PACKET / 2), 0));
     // Two and a half packets one way, one the other way.
-    assert_eq!((up.carried, up.busiest), (Bytes(2 * 4160 + 2080 + 4160), LinkId(0)));
+    assert_eq!((up.carried, up.busiest), (Bytes(2 * 4160 + 2080 + 4160), PacketLinkId(0)));
     let possible = (US + 5 * PACKET / 2) as f64 / 80.0;
     assert!((up.max_utilization - 2.5 * 4160.0 / possible).abs() < 1e-12);
     assert!((up.mean_utilization - 3.5 * 4160.0 / (2.0 * possible)).abs() < 1e-12);
@@ -137,7 +139,7 @@ fn brief(event: &PacketEvent) -> (u64, EventKind, u32, PacketKind) {
 fn a_trace_tells_the_life_of_a_packet() {
     let mut scenario = scenario("ideal", star(3, FAST, Duration(US)).unwrap(), vec![]);
     scenario.flows = vec![flow((0, 2), 4096), flow((1, 2), 4096)];
-    scenario.event_logging = Some(EventLogging { max_events: 100, flow: Some(FlowId(1)) });
+    scenario.event_logging = Some(EventLogging { max_events: 100, flow: Some(PacketFlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
     let (arrival, begin) = (PACKET + US, 2 * PACKET + US);
     let received = begin + PACKET + US;
@@ -152,13 +154,13 @@ fn a_trace_tells_the_life_of_a_packet() {
         (received + 2 * (ACK + US), EventKind::Delivered, 3, PacketKind::Ack),
     ];
     assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected);
-    assert!(report.events.iter().all(|event| event.flow == FlowId(1)));
-    scenario.event_logging = Some(EventLogging { max_events: 3, flow: Some(FlowId(1)) });
+    assert!(report.events.iter().all(|event| event.flow == PacketFlowId(1)));
+    scenario.event_logging = Some(EventLogging { max_events: 3, flow: Some(PacketFlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
     assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
     // What is still in flight was sent, too.
     scenario.until = Time(begin);
-    scenario.event_logging = Some(EventLogging { max_events: 9, flow: Some(FlowId(1)) });
+    scenario.event_logging = Some(EventLogging { max_events: 9, flow: Some(PacketFlowId(1)) });
     let (report, _) = play(&scenario).unwrap();
     assert_eq!(report.events.iter().map(brief).collect::<Vec<_>>(), expected[..3]);
 }
@@ -217,7 +219,7 @@ fn a_mean_queue_is_that_of_all_links_of_its_layer() {
     let samples = report.samples.unwrap();
     let down: Vec<_> = samples.rows.iter().filter(|row| row.layer == 1).collect();
     // Nine packets of each flow have come before the first period ends, one pair just then.
-    assert_eq!(down[0].longest, LinkId(5));
+    assert_eq!(down[0].longest, PacketLinkId(5));
     assert!(down[0].max_queue.0 >= 9 * 4160);
     assert!((down[0].mean_queue_bytes - down[0].max_queue.0 as f64 / 3.0).abs() < 1e-9);
 }

@@ -6,11 +6,11 @@
 
 use super::plain;
 use crate::presets::{fat_tree, leaf_spine, star};
-use crate::run::Run;
+use crate::run::RunningScenario;
 use crate::{
-    Cable, CircuitChange, Config, Core, Ecn, EventKind, EventLogging, FlowId, FlowOutcome,
-    FlowSpec, LinkId, Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketKind, Paths,
-    Pfc, Sampling, Scenario, Topology, TransportName, profile,
+    Cable, CircuitChange, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome, FlowSpec,
+    Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId, PacketKind, PacketLinkId,
+    PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName, profile,
 };
 use lightloom_kernel::{RunHash, Silent};
 use lightloom_model::{Bytes, Duration, Rate, Time};
@@ -86,7 +86,7 @@ fn config() -> impl Strategy<Value = Config> {
             overflow: if is_trimming { Overflow::Trim } else { Overflow::Drop },
             ecn,
             pfc,
-            paths: if paths == 0 { Paths::Ecmp } else { Paths::Spray(paths) },
+            paths: if paths == 0 { PathChoice::Ecmp } else { PathChoice::Spray(paths) },
             seed,
         }
     })
@@ -148,7 +148,7 @@ fn topology(case: &Case) -> Topology {
 }
 
 /// The case as a scenario, without flows that are refused.
-fn scenario(case: &Case) -> Scenario {
+fn scenario(case: &Case) -> PacketScenario {
     let topology = topology(case);
     let transport =
         profile(TransportName::ALL[case.transport].name(), Rate(RATES[case.rates[0]])).unwrap().1;
@@ -168,10 +168,10 @@ fn scenario(case: &Case) -> Scenario {
     });
     let change = |&(time, link, dark): &(u64, u32, bool)| CircuitChange {
         time: Time(time),
-        link: LinkId(link % links),
+        link: PacketLinkId(link % links),
         dark,
     };
-    Scenario {
+    PacketScenario {
         flows: flows.collect(),
         circuits: case.changes.iter().map(change).collect(),
         topology,
@@ -204,7 +204,7 @@ fn audit(core: &Core) -> Result<(), TestCaseError> {
     prop_assert_eq!(hops.count() as u64, counters.data_hops + counters.control_hops);
     let in_flight = in_flight(core);
     prop_assert_eq!(in_flight.len(), core.live_packets() as usize);
-    for flow in (0..core.flow_count() as u32).map(FlowId) {
+    for flow in (0..core.flow_count() as u32).map(PacketFlowId) {
         let (mut sent, mut ended, mut came) = (0, 0, BTreeSet::new());
         for event in trace.iter().filter(|event| event.flow == flow) {
             let has_payload = event.packet_kind == PacketKind::Data;
@@ -243,8 +243,8 @@ fn audit(core: &Core) -> Result<(), TestCaseError> {
 }
 
 /// Plays a scenario; returns what finished, and the hash if it came to its end.
-fn play(scenario: &Scenario) -> Result<(Vec<FlowOutcome>, Option<RunHash>), TestCaseError> {
-    let mut run = Run::new(scenario).unwrap();
+fn play(scenario: &PacketScenario) -> Result<(Vec<FlowOutcome>, Option<RunHash>), TestCaseError> {
+    let mut run = RunningScenario::new(scenario).unwrap();
     let mut outcomes = Vec::new();
     let end = loop {
         let more = run.advance(&mut Silent, &mut |some| outcomes.extend_from_slice(some));
@@ -282,7 +282,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let name = scenario.transport.name().name();
     let is_plain = scenario.config.pfc.is_none() && scenario.config.queue_bytes == u32::MAX;
     for outcome in &outcomes {
-        if scenario.config.paths == Paths::Ecmp {
+        if scenario.config.paths == PathChoice::Ecmp {
             prop_assert!(outcome.slowdown >= 1.0, "nothing is faster than ideal");
         }
         let is_alone = scenario.flows.len() == 1 && scenario.circuits.is_empty();

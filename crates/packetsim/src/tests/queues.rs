@@ -6,8 +6,8 @@ use crate::transport::line_rate::LineRate;
 use crate::transport::ndp::{Ndp, NdpParameters};
 use crate::transport::{Next, Transport};
 use crate::{
-    Cable, Config, Control, Core, Ecn, FlowId, FlowSpec, LinkId, Marking, NicId, Overflow, Packet,
-    PacketKind, Paths, Pfc, Simulation, Topology, profile,
+    Cable, Config, Control, Core, Ecn, FlowSpec, Marking, NicId, Overflow, Packet, PacketFlowId,
+    PacketKind, PacketLinkId, PathChoice, Pfc, Simulation, Topology, profile,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
@@ -25,7 +25,7 @@ fn three_hosts() -> Topology {
 fn pairs(packets: u64) -> [FlowSpec; 2] {
     [0, 1].map(|host| flow((host, 2), packets * 4096))
 }
-const PORT: LinkId = LinkId(5);
+const PORT: PacketLinkId = PacketLinkId(5);
 
 /// Sends control packets at the start of each flow, as many as it has data packets, and nothing
 /// else.
@@ -35,7 +35,7 @@ struct Signals {
 }
 
 impl Transport for Signals {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         let source = core.endpoints(flow).source();
         for _ in 0..core.flow(flow).packets {
             core.send_control(source, Control::new(PacketKind::Request, flow));
@@ -100,7 +100,7 @@ fn a_full_data_queue_trims_where_it_would_drop() {
         control_queue_bytes: 100 * 64,
         control_priority: true,
         overflow: Overflow::Trim,
-        paths: Paths::Spray(1),
+        paths: PathChoice::Spray(1),
         ..plain()
     };
     let parameters = NdpParameters { window: n, ..NdpParameters::default() };

@@ -5,7 +5,7 @@ use super::{Finished, flow, plain, run};
 use crate::presets::{leaf_spine, star};
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::line_rate::LineRate;
-use crate::{Config, Core, FlowSpec, LinkId, TransportName, profile};
+use crate::{Config, Core, FlowSpec, PacketLinkId, TransportName, profile};
 use lightloom_model::{Duration, Rate, Time};
 
 const US: u64 = 1_000_000;
@@ -82,7 +82,7 @@ fn oversubscription_divides_the_rate() {
         let topology = leaf_spine(4, 2, 1, FAST, spine, Duration(US)).unwrap();
         let specs = [flow((0, 2), 200 * 4096), flow((1, 3), 200 * 4096)];
         let (simulation, flows) = run(topology, plain(), LineRate::new, &specs);
-        let peak = simulation.core().peak_bytes(LinkId(8));
+        let peak = simulation.core().peak_bytes(PacketLinkId(8));
         (flows.iter().map(|flow| flow.received_at).max().unwrap(), peak)
     };
     let (full, none) = time(200);

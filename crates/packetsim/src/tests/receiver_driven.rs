@@ -4,7 +4,7 @@ use super::{Finished, flow, plain, run, total};
 use crate::transport::Transport;
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::ndp::{Ndp, NdpParameters};
-use crate::{Config, Core, FlowSpec, Overflow, Paths, Simulation, Topology, presets};
+use crate::{Config, Core, FlowSpec, Overflow, PathChoice, Simulation, Topology, presets};
 use lightloom_model::{Duration, Rate};
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn trimming(packets: u32) -> Config {
         queue_bytes,
         control_queue_bytes: 2 * queue_bytes,
         overflow: Overflow::Trim,
-        paths: Paths::Spray(128),
+        paths: PathChoice::Spray(128),
         ..plain()
     }
 }
@@ -197,7 +197,7 @@ proptest! {
         let config = Config {
             full_tail,
             seed,
-            paths: Paths::Spray(paths),
+            paths: PathChoice::Spray(paths),
             control_queue_bytes: control * 64,
             overflow: if trims { Overflow::Trim } else { Overflow::Drop },
             ..trimming(queue)

@@ -4,7 +4,8 @@ use super::{flow, plain};
 use crate::transport::line_rate::LineRate;
 use crate::transport::{Next, Transport};
 use crate::{
-    Cable, Control, Core, FlowId, FlowSpec, LinkId, NicId, Packet, PacketKind, Simulation, Topology,
+    Cable, Control, Core, FlowSpec, NicId, Packet, PacketFlowId, PacketKind, PacketLinkId,
+    Simulation, Topology,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
@@ -14,10 +15,10 @@ const US: u64 = 1_000_000;
 const PACKET: u64 = 4160 * 80;
 
 /// One packet per flow, on whatever path, acknowledged on another.
-struct Stray(Vec<FlowId>);
+struct Stray(Vec<PacketFlowId>);
 
 impl Transport for Stray {
-    fn start(&mut self, _core: &mut Core, flow: FlowId) {
+    fn start(&mut self, _core: &mut Core, flow: PacketFlowId) {
         self.0.push(flow);
     }
 
@@ -41,7 +42,7 @@ impl Transport for Stray {
 fn line() -> (Topology, FlowSpec) {
     let mut topology = Topology::new();
     let hosts: Vec<_> = (0..3).map(|_| topology.add_host()).collect();
-    let mut route: Vec<LinkId> = Vec::new();
+    let mut route: Vec<PacketLinkId> = Vec::new();
     for pair in hosts.windows(2) {
         let rate = Rate(100_000_000_000);
         route.push(
@@ -65,7 +66,7 @@ fn first_finish<T: Transport>(
     simulation.add_flow(spec).unwrap();
     let mut done = Vec::new();
     assert!(simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap());
-    assert_eq!(done, [FlowId(0)]);
+    assert_eq!(done, [PacketFlowId(0)]);
     let now = simulation.core().now().0;
     assert!(!simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap(), "once only");
     now

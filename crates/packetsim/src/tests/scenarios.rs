@@ -3,7 +3,8 @@
 use super::flow;
 use crate::presets::star;
 use crate::{
-    CircuitChange, FlowId, FlowOutcome, FlowSpec, LinkId, Report, Scenario, profile, simulate,
+    CircuitChange, FlowOutcome, FlowSpec, PacketFlowId, PacketLinkId, PacketScenario, Report,
+    profile, simulate,
 };
 use crate::{PacketError, Topology};
 use lightloom_kernel::Silent;
@@ -13,9 +14,9 @@ const GBPS: u64 = 1_000_000_000;
 const US: u64 = 1_000_000;
 
 /// A scenario with all defaults of a transport.
-pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> Scenario {
+pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> PacketScenario {
     let (config, transport) = profile(name, Rate(100 * GBPS)).unwrap();
-    Scenario {
+    PacketScenario {
         topology,
         config,
         transport,
@@ -28,7 +29,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
 }
 
 /// Its report, and what finished.
-pub(super) fn play(scenario: &Scenario) -> Result<(Report, Vec<FlowOutcome>), PacketError> {
+pub(super) fn play(scenario: &PacketScenario) -> Result<(Report, Vec<FlowOutcome>), PacketError> {
     let mut outcomes = Vec::new();
     let report =
         simulate(scenario, &mut Silent, &mut |finished| outcomes.extend_from_slice(finished))?;
@@ -71,8 +72,8 @@ fn a_run_stops_when_it_should_and_names_what_is_unfinished() {
     scenario.until = Time(5 * US);
     let (report, outcomes) = play(&scenario).unwrap();
     assert_eq!(report.end, Time(5 * US));
-    assert_eq!(outcomes.iter().map(|outcome| outcome.flow).collect::<Vec<_>>(), [FlowId(1)]);
-    assert_eq!(report.unfinished, [FlowId(0)]);
+    assert_eq!(outcomes.iter().map(|outcome| outcome.flow).collect::<Vec<_>>(), [PacketFlowId(1)]);
+    assert_eq!(report.unfinished, [PacketFlowId(0)]);
 }
 
 #[test]
@@ -82,7 +83,8 @@ fn what_never_ends_is_noticed() {
     for queue_bytes in [u32::MAX, 4 * 4160] {
         let mut scenario = scenario("ideal", small_star(), vec![flow((0, 3), 40_960)]);
         scenario.config.queue_bytes = queue_bytes;
-        scenario.circuits = vec![CircuitChange { time: Time(US), link: LinkId(7), dark: true }];
+        scenario.circuits =
+            vec![CircuitChange { time: Time(US), link: PacketLinkId(7), dark: true }];
         let error = play(&scenario).unwrap_err();
         assert!(matches!(error, PacketError::Stuck(_)), "{error}");
     }

@@ -3,7 +3,10 @@
 use super::flow;
 use super::scenarios::{play, scenario};
 use crate::presets::{fat_tree, star};
-use crate::{Cable, CircuitChange, FlowSpec, LinkId, NicId, PacketError, Run, Topology, simulate};
+use crate::{
+    Cable, CircuitChange, FlowSpec, NicId, PacketError, PacketLinkId, RunningScenario, Topology,
+    simulate,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use std::ops::ControlFlow;
@@ -23,7 +26,7 @@ fn ring(switches: u32, hops: u32) -> (Topology, Vec<FlowSpec>) {
         topology.connect(host, node, Cable { rate: FAST, delay: Duration(US) }, names).unwrap();
     }
     let next = |index: usize| nodes[(index + 1) % nodes.len()];
-    let along: Vec<LinkId> = (0..nodes.len())
+    let along: Vec<PacketLinkId> = (0..nodes.len())
         .map(|index| {
             topology.connect(
                 nodes[index],
@@ -85,7 +88,7 @@ fn circuit() -> Topology {
 }
 
 fn change(time: u64, link: u32, dark: bool) -> CircuitChange {
-    CircuitChange { time: Time(time), link: LinkId(link), dark }
+    CircuitChange { time: Time(time), link: PacketLinkId(link), dark }
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn silence_ends_a_run_after_one_period_without_a_packet() {
         scenario.circuits = vec![change(dark_at, 3, true)];
         let hop = US + u64::from(scenario.config.packet_bytes()) * 80;
         let period = 20_000 * hop + 2 * scenario.transport.longest_timeout().0;
-        let mut run = Run::new(&scenario).unwrap();
+        let mut run = RunningScenario::new(&scenario).unwrap();
         let error = loop {
             match run.advance(&mut Silent, &mut |_| {}) {
                 Ok(more) => assert!(more),

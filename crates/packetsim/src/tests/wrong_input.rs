@@ -3,7 +3,9 @@
 use super::scenarios::{play, scenario};
 use super::{flow, plain};
 use crate::presets::star;
-use crate::{Cable, Config, Ecn, FlowSpec, LinkId, Marking, Overflow, Paths, Pfc, Topology};
+use crate::{
+    Cable, Config, Ecn, FlowSpec, Marking, Overflow, PacketLinkId, PathChoice, Pfc, Topology,
+};
 use lightloom_model::{Duration, Rate};
 
 const FAST: Rate = Rate(100_000_000_000);
@@ -45,7 +47,7 @@ fn wrong_settings_are_refused() {
             "PFC pauses above 5 B and resumes below 6 B; expected 0 < resume <= pause",
         ),
         (
-            Config { paths: Paths::Spray(0), ..plain() },
+            Config { paths: PathChoice::Spray(0), ..plain() },
             "packets are sprayed over 0 paths; expected at least 1",
         ),
     ];
@@ -73,7 +75,7 @@ fn parts() -> Topology {
 
 #[test]
 fn wrong_flows_are_refused() {
-    let route = |links: &[u32]| Some(links.iter().copied().map(LinkId).collect::<Vec<_>>());
+    let route = |links: &[u32]| Some(links.iter().copied().map(PacketLinkId).collect::<Vec<_>>());
     let between = |ends: &str, reason: &str| format!("flow from {ends}: {reason}");
     let to_host_2 = |reason: &str| between("NIC 2 of host 0 to host 2", reason);
     let unreachable = |ends: &str| {

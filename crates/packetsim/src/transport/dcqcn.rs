@@ -26,7 +26,7 @@ use super::go_back_n::GoBackN;
 use super::table::{PerFlow, PerNic};
 use super::{Next, Transport};
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, MARKED, Packet, PacketKind};
 use crate::topology::NicId;
@@ -50,7 +50,7 @@ pub struct Dcqcn {
     /// Whether a flow is in `waiting`.
     is_waiting: PerFlow<bool>,
     /// Per NIC the flows with something to send, by the time from which on they may.
-    waiting: PerNic<BinaryHeap<Reverse<(Time, FlowId)>>>,
+    waiting: PerNic<BinaryHeap<Reverse<(Time, PacketFlowId)>>>,
     /// Rate of each NIC.
     lines: PerNic<f64>,
 }
@@ -75,18 +75,18 @@ impl Dcqcn {
     }
 
     /// Rate of a flow that has started, in bits per second, as of its last packet or notification.
-    pub fn rate(&self, flow: FlowId) -> f64 {
+    pub fn rate(&self, flow: PacketFlowId) -> f64 {
         self.reactions[flow].current
     }
 
-    fn add(&mut self, nic: NicId, flow: FlowId, time: Time) {
+    fn add(&mut self, nic: NicId, flow: PacketFlowId, time: Time) {
         if !std::mem::replace(&mut self.is_waiting[flow], true) {
             self.waiting[nic].push(Reverse((time, flow)));
         }
     }
 
     /// The receiver gets a marked packet.
-    fn mark(&mut self, core: &mut Core, nic: NicId, flow: FlowId) {
+    fn mark(&mut self, core: &mut Core, nic: NicId, flow: PacketFlowId) {
         let from = &mut self.notify_from[flow];
         if core.now() >= *from {
             *from = core.now() + self.parameters.cnp_interval;
@@ -96,7 +96,7 @@ impl Dcqcn {
 }
 
 impl Transport for Dcqcn {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         let nic = core.endpoints(flow).source();
         self.packets.start(core, flow);
         self.reactions.make_room(flow, Reaction::new(0.0));
@@ -157,7 +157,7 @@ impl Transport for Dcqcn {
         }
     }
 
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
             self.add(core.endpoints(flow).source(), flow, core.now());
         }

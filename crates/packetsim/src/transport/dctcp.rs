@@ -15,7 +15,7 @@ use super::round_robin::RoundRobin;
 use super::table::{PerFlow, PerNic};
 use super::{Next, Transport, prefetch_end};
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, ECHO, MARKED, Packet, PacketKind};
 use crate::topology::NicId;
@@ -313,16 +313,16 @@ impl Dctcp {
     }
 
     /// The estimated share of marked packets of a flow.
-    pub fn alpha(&self, flow: FlowId) -> f32 {
+    pub fn alpha(&self, flow: PacketFlowId) -> f32 {
         self.senders[flow].alpha
     }
 
     /// The window of a flow, in packets.
-    pub fn window(&self, flow: FlowId) -> f64 {
+    pub fn window(&self, flow: PacketFlowId) -> f64 {
         self.senders[flow].window
     }
 
-    fn start_deadline(&mut self, core: &mut Core, flow: FlowId, now: Time) {
+    fn start_deadline(&mut self, core: &mut Core, flow: PacketFlowId, now: Time) {
         let sender = &mut self.senders[flow];
         let estimate = 1000 * (u64::from(sender.rtt) + 4 * u64::from(sender.rtt_deviation));
         let timeout = estimate.max(self.parameters.min_timeout.0) << sender.doublings;
@@ -331,7 +331,7 @@ impl Dctcp {
     }
 
     /// Makes sure that a timer is pending, before the deadline or any that may replace it.
-    fn watch(&mut self, core: &mut Core, flow: FlowId) {
+    fn watch(&mut self, core: &mut Core, flow: PacketFlowId) {
         let sender = &mut self.senders[flow];
         if sender.flags & TIMER == 0 {
             sender.flags |= TIMER;
@@ -342,7 +342,7 @@ impl Dctcp {
     }
 
     /// The flow of a NIC whose turn it is; those that finished meanwhile leave.
-    fn turn(&mut self, nic: NicId) -> Option<FlowId> {
+    fn turn(&mut self, nic: NicId) -> Option<PacketFlowId> {
         loop {
             let flow = self.active.first(nic)?;
             if self.senders[flow].may_send() {
@@ -438,7 +438,7 @@ fn nanoseconds(time: Time) -> u32 {
 }
 
 impl Transport for Dctcp {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.senders.make_room(flow, Sender::new(&self.parameters));
         self.receivers.make_room(flow, Receiver::default());
         self.arrived.make_room(flow, Vec::new());
@@ -489,7 +489,7 @@ impl Transport for Dctcp {
         }
     }
 
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         let sender = &mut self.senders[flow];
         sender.flags &= !TIMER;
         if sender.deadline == NEVER {

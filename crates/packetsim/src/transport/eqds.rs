@@ -21,7 +21,7 @@ use super::spray::{Spray, Walk};
 use super::table::{PerFlow, PerNic};
 use super::{Next, Transport, prefetch_end};
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketId, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
@@ -189,7 +189,7 @@ impl Eqds {
 
     /// A flow has its turn at the NIC: its packet, if it has the credit for one.
     #[inline]
-    fn take_turn(&mut self, core: &mut Core, flow: FlowId) -> Option<PacketId> {
+    fn take_turn(&mut self, core: &mut Core, flow: PacketFlowId) -> Option<PacketId> {
         let sending = self.ledger.next(flow)?;
         let sender = &mut self.senders[flow];
         let size = core.packet_size(flow, sending.sequence).cast_signed();
@@ -209,7 +209,7 @@ impl Eqds {
     }
 
     #[inline]
-    fn make_packet(&mut self, core: &mut Core, flow: FlowId, sending: Sending) -> PacketId {
+    fn make_packet(&mut self, core: &mut Core, flow: PacketFlowId, sending: Sending) -> PacketId {
         let backlog = self.backlog(core, flow);
         let sender = &mut self.senders[flow];
         if sending.is_new {
@@ -230,7 +230,7 @@ impl Eqds {
 
     /// What is left to be sent for the first time, in bytes, at most a window.
     #[inline]
-    fn backlog(&self, core: &Core, flow: FlowId) -> u32 {
+    fn backlog(&self, core: &Core, flow: PacketFlowId) -> u32 {
         match self.ledger.unsent(flow) {
             0 => 0,
             unsent if unsent > self.parameters.window => self.window,
@@ -243,7 +243,7 @@ impl Eqds {
 
     /// The next path that is not to be skipped.
     #[inline]
-    fn next_path(&mut self, flow: FlowId) -> u16 {
+    fn next_path(&mut self, flow: PacketFlowId) -> u16 {
         let start = flow.index() * self.spray.paths().div_ceil(64);
         loop {
             let path = self.spray.step(&mut self.senders[flow].walk);
@@ -258,7 +258,7 @@ impl Eqds {
 
     /// Feedback reached the sender: it no longer speculates, and sends if it may.
     #[inline]
-    fn hear(&mut self, core: &Core, flow: FlowId) {
+    fn hear(&mut self, core: &Core, flow: PacketFlowId) {
         let sender = &mut self.senders[flow];
         sender.is_speculating = false;
         sender.is_heard = true;
@@ -266,7 +266,7 @@ impl Eqds {
     }
 
     #[inline]
-    fn try_to_send(&mut self, core: &Core, flow: FlowId) {
+    fn try_to_send(&mut self, core: &Core, flow: PacketFlowId) {
         let sender = &self.senders[flow];
         let has_credit = sender.credit + sender.speculative > 0;
         if has_credit && (self.ledger.unsent(flow) > 0 || self.ledger.lost(flow) > 0) {
@@ -327,7 +327,7 @@ impl Eqds {
 
     /// The receiver learns what the sender wants.
     #[inline]
-    fn aim(&mut self, core: &mut Core, nic: NicId, flow: FlowId, target: u32) {
+    fn aim(&mut self, core: &mut Core, nic: NicId, flow: PacketFlowId, target: u32) {
         let receiver = &mut self.receivers[flow];
         if target > receiver.target {
             receiver.target = target;
@@ -358,7 +358,7 @@ impl Eqds {
 }
 
 impl Transport for Eqds {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.ledger.open(flow, core.flow(flow).packets);
         self.senders.make_room(flow, Sender::default());
         self.receivers.make_room(flow, Receiver::default());
@@ -472,7 +472,7 @@ impl Transport for Eqds {
     }
 
     /// Time to check for overdue packets.
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if core.flow(flow).is_done() {
             return;
         }

@@ -7,7 +7,7 @@
 
 use super::prefetch_end;
 use super::table::PerFlow;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketId, PacketKind};
 use crate::topology::NicId;
@@ -55,7 +55,7 @@ impl GoBackN {
         }
     }
 
-    pub(super) fn start(&mut self, core: &Core, flow: FlowId) {
+    pub(super) fn start(&mut self, core: &Core, flow: PacketFlowId) {
         self.senders.make_room(flow, Sender::default());
         self.receivers.make_room(flow, Receiver::default());
         self.senders[flow].packets = core.flow(flow).packets;
@@ -69,14 +69,14 @@ impl GoBackN {
 
     /// Whether a flow has something to send.
     #[inline]
-    pub(super) fn has_more(&self, flow: FlowId) -> bool {
+    pub(super) fn has_more(&self, flow: PacketFlowId) -> bool {
         let sender = &self.senders[flow];
         sender.next < sender.packets
     }
 
     /// The next packet of a flow that has more.
     #[inline]
-    pub(super) fn send(&mut self, core: &mut Core, flow: FlowId) -> PacketId {
+    pub(super) fn send(&mut self, core: &mut Core, flow: PacketFlowId) -> PacketId {
         let sender = &mut self.senders[flow];
         let sequence = sender.next;
         sender.next += 1;
@@ -117,7 +117,7 @@ impl GoBackN {
     }
 
     /// A flow's timer expires; returns whether it has to go back.
-    pub(super) fn timer(&mut self, core: &mut Core, flow: FlowId) -> bool {
+    pub(super) fn timer(&mut self, core: &mut Core, flow: PacketFlowId) -> bool {
         let timeout = self.timeout.expect("timers are set where packets are lost");
         let sender = &mut self.senders[flow];
         sender.has_timer = false;

@@ -5,7 +5,7 @@
 //! 32 bytes per flow.
 
 use super::table::PerFlow;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::memory::prefetch;
 
 /// Bits of 64 packets.
@@ -54,7 +54,7 @@ const HISTORY: u32 = 16;
 
 impl Ledger {
     /// Makes room for a flow that starts.
-    pub(super) fn open(&mut self, flow: FlowId, packets: u32) {
+    pub(super) fn open(&mut self, flow: PacketFlowId, packets: u32) {
         self.flows.make_room(flow, Entry::default());
         let start = self.blocks.len() as u32;
         self.flows[flow] = Entry { start, packets, ..Entry::default() };
@@ -65,13 +65,13 @@ impl Ledger {
 
     /// Prefetches the state of a flow.
     #[inline]
-    pub(super) fn prefetch(&self, flow: FlowId) {
+    pub(super) fn prefetch(&self, flow: PacketFlowId) {
         self.flows.prefetch(flow);
     }
 
     /// Prefetches the state of a packet.
     #[inline]
-    pub(super) fn prefetch_packet(&self, flow: FlowId, sequence: u32) {
+    pub(super) fn prefetch_packet(&self, flow: PacketFlowId, sequence: u32) {
         if let Some(entry) = self.flows.get(flow) {
             prefetch(&self.blocks, (entry.start + sequence / 64) as usize);
         }
@@ -79,7 +79,7 @@ impl Ledger {
 
     /// The receiver gets a packet; returns whether it is new.
     #[inline]
-    pub(super) fn receive(&mut self, flow: FlowId, sequence: u32) -> bool {
+    pub(super) fn receive(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &mut self.flows[flow];
         let bit = 1 << (sequence % 64);
         let block = &mut self.blocks[(entry.start + sequence / 64) as usize];
@@ -105,14 +105,14 @@ impl Ledger {
 
     /// Whether the receiver has a packet.
     #[inline]
-    pub(super) fn has(&self, flow: FlowId, sequence: u32) -> bool {
+    pub(super) fn has(&self, flow: PacketFlowId, sequence: u32) -> bool {
         let block = self.flows[flow].start + sequence / 64;
         self.blocks[block as usize].received >> (sequence % 64) & 1 == 1
     }
 
     /// The receiver has all packets before this one.
     #[inline]
-    pub(super) fn expected(&self, flow: FlowId) -> u32 {
+    pub(super) fn expected(&self, flow: PacketFlowId) -> u32 {
         self.flows[flow].expected
     }
 
@@ -120,7 +120,7 @@ impl Ledger {
     /// that the packet is, and which of the 16 packets before it the receiver has; 0 if it is not
     /// ahead.
     #[inline]
-    pub(super) fn selection(&self, flow: FlowId, sequence: u32) -> u32 {
+    pub(super) fn selection(&self, flow: PacketFlowId, sequence: u32) -> u32 {
         let entry = &self.flows[flow];
         let lead = sequence.saturating_sub(entry.expected);
         if lead == 0 || lead > u32::from(u16::MAX) {
@@ -138,7 +138,7 @@ impl Ledger {
 
     /// The sender learns that all before `expected` have arrived, and some others.
     #[inline]
-    pub(super) fn acknowledge(&mut self, flow: FlowId, expected: u32, selection: u32) {
+    pub(super) fn acknowledge(&mut self, flow: PacketFlowId, expected: u32, selection: u32) {
         let entry = &mut self.flows[flow];
         entry.settled = entry.settled.max(expected);
         if selection == 0 {
@@ -162,13 +162,13 @@ impl Ledger {
 
     /// The sender learns that one packet has arrived.
     #[inline]
-    pub(super) fn acknowledge_one(&mut self, flow: FlowId, sequence: u32) {
+    pub(super) fn acknowledge_one(&mut self, flow: PacketFlowId, sequence: u32) {
         let block = self.flows[flow].start + sequence / 64;
         self.blocks[block as usize].acknowledged |= 1 << (sequence % 64);
     }
 
     /// The sender learns that a packet was lost; returns whether that is new.
-    pub(super) fn lose(&mut self, flow: FlowId, sequence: u32) -> bool {
+    pub(super) fn lose(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &mut self.flows[flow];
         let bit = 1 << (sequence % 64);
         let block = &mut self.blocks[(entry.start + sequence / 64) as usize];
@@ -184,13 +184,13 @@ impl Ledger {
 
     /// Packets to send again, some of which may have been acknowledged since.
     #[inline]
-    pub(super) fn lost(&self, flow: FlowId) -> u32 {
+    pub(super) fn lost(&self, flow: PacketFlowId) -> u32 {
         self.flows[flow].lost
     }
 
     /// The next packet to send: the first lost one, else the next new one.
     #[inline]
-    pub(super) fn next(&mut self, flow: FlowId) -> Option<Sending> {
+    pub(super) fn next(&mut self, flow: PacketFlowId) -> Option<Sending> {
         if self.flows[flow].lost > 0
             && let Some(sequence) = self.first_lost(flow)
         {
@@ -201,7 +201,7 @@ impl Ledger {
     }
 
     #[cold]
-    fn first_lost(&mut self, flow: FlowId) -> Option<u32> {
+    fn first_lost(&mut self, flow: PacketFlowId) -> Option<u32> {
         let entry = &mut self.flows[flow];
         while entry.lost > 0 {
             let block = &mut self.blocks[(entry.start + entry.first_lost) as usize];
@@ -222,7 +222,7 @@ impl Ledger {
 
     /// The sender sends the packet that [`Self::next`] returned.
     #[inline]
-    pub(super) fn send(&mut self, flow: FlowId, sending: Sending) {
+    pub(super) fn send(&mut self, flow: PacketFlowId, sending: Sending) {
         let entry = &mut self.flows[flow];
         if sending.is_new {
             entry.next += 1;
@@ -237,14 +237,14 @@ impl Ledger {
 
     /// Packets of the flow that are yet to be sent for the first time.
     #[inline]
-    pub(super) fn unsent(&self, flow: FlowId) -> u32 {
+    pub(super) fn unsent(&self, flow: PacketFlowId) -> u32 {
         let entry = &self.flows[flow];
         entry.packets - entry.next
     }
 
     /// Considers packets lost that were sent before the last call of this function and are neither
     /// acknowledged nor known to be lost; returns their number.
-    pub(super) fn expire(&mut self, flow: FlowId) -> u32 {
+    pub(super) fn expire(&mut self, flow: PacketFlowId) -> u32 {
         let entry = &mut self.flows[flow];
         let mut expired = 0;
         let mut is_settled = true;
@@ -290,7 +290,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    const FLOW: FlowId = FlowId(0);
+    const FLOW: PacketFlowId = PacketFlowId(0);
     const PACKETS: u32 = 200;
 
     fn send(ledger: &mut Ledger) -> Option<Sending> {

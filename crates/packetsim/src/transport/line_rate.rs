@@ -4,7 +4,7 @@
 use super::go_back_n::GoBackN;
 use super::round_robin::RoundRobin;
 use super::{Next, Transport};
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::Packet;
 use crate::topology::NicId;
@@ -29,7 +29,7 @@ impl LineRate {
 }
 
 impl Transport for LineRate {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.packets.start(core, flow);
         self.active.add(core.endpoints(flow).source(), flow);
     }
@@ -57,7 +57,7 @@ impl Transport for LineRate {
         self.packets.prefetch(packet);
     }
 
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
             self.active.add(core.endpoints(flow).source(), flow);
         }

@@ -15,7 +15,7 @@ mod round_robin;
 mod spray;
 mod table;
 
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Packet, PacketId};
 use crate::topology::NicId;
@@ -45,8 +45,8 @@ fn prefetch_end<S: Clone, R: Clone>(packet: &Packet, senders: &PerFlow<S>, recei
 
 /// One transport, for all flows of a run.
 pub trait Transport {
-    /// A flow starts. Called in the order of [`FlowId`]s at equal times, not overall.
-    fn start(&mut self, core: &mut Core, flow: FlowId);
+    /// A flow starts. Called in the order of [`PacketFlowId`]s at equal times, not overall.
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId);
 
     /// The NIC's transmitter is free at `at` (which may be shortly before [`Core::now`]) and
     /// nothing waits in its queues.
@@ -73,7 +73,7 @@ pub trait Transport {
     }
 
     /// A timer set by [`Core::set_timer`] for a flow expires.
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         let _ = (core, flow);
     }
 }

@@ -18,7 +18,7 @@ use super::spray::{Spray, Walk};
 use super::table::{PerFlow, PerNic};
 use super::{Next, Transport, prefetch_end};
 use crate::error::PacketError;
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
@@ -180,7 +180,7 @@ impl Ndp {
     }
 
     /// The sender learns how many pulls were sent; 0 for none.
-    fn pull(&mut self, core: &Core, flow: FlowId, pulls: u32) {
+    fn pull(&mut self, core: &Core, flow: PacketFlowId, pulls: u32) {
         let sender = &mut self.senders[flow];
         sender.is_heard = true;
         if pulls > sender.pulled {
@@ -194,7 +194,7 @@ impl Ndp {
 }
 
 impl Transport for Ndp {
-    fn start(&mut self, core: &mut Core, flow: FlowId) {
+    fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         let packets = core.flow(flow).packets;
         self.ledger.open(flow, packets);
         self.senders.make_room(flow, Sender::default());
@@ -302,7 +302,7 @@ impl Transport for Ndp {
     }
 
     /// Time to check for overdue packets.
-    fn timer(&mut self, core: &mut Core, flow: FlowId) {
+    fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if core.flow(flow).is_done() {
             return;
         }

@@ -1,24 +1,24 @@
 //! Round robin among the flows of a NIC.
 
 use super::table::{PerFlow, PerNic};
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::topology::NicId;
 
-const NONE: FlowId = FlowId(u32::MAX);
-const OUT: FlowId = FlowId(u32::MAX - 1);
+const NONE: PacketFlowId = PacketFlowId(u32::MAX);
+const OUT: PacketFlowId = PacketFlowId(u32::MAX - 1);
 
 /// First and last flow of a circle.
 #[derive(Debug, Clone, Copy)]
 struct Circle {
-    first: FlowId,
-    last: FlowId,
+    first: PacketFlowId,
+    last: PacketFlowId,
 }
 
 /// Per NIC a circle of flows that take turns.
 #[derive(Debug, Clone)]
 pub(super) struct RoundRobin {
     circles: PerNic<Circle>,
-    next: PerFlow<FlowId>,
+    next: PerFlow<PacketFlowId>,
 }
 
 impl RoundRobin {
@@ -30,14 +30,14 @@ impl RoundRobin {
 
     /// The flow whose turn it is.
     #[inline]
-    pub(super) fn first(&self, nic: NicId) -> Option<FlowId> {
+    pub(super) fn first(&self, nic: NicId) -> Option<PacketFlowId> {
         let first = self.circles[nic].first;
         (first != NONE).then_some(first)
     }
 
     /// Appends a flow, unless it is in the circle already.
     #[inline]
-    pub(super) fn add(&mut self, nic: NicId, flow: FlowId) {
+    pub(super) fn add(&mut self, nic: NicId, flow: PacketFlowId) {
         self.next.make_room(flow, OUT);
         if self.next[flow] != OUT {
             return;
@@ -54,7 +54,7 @@ impl RoundRobin {
 
     /// Removes the first flow.
     #[inline]
-    pub(super) fn remove_first(&mut self, nic: NicId) -> Option<FlowId> {
+    pub(super) fn remove_first(&mut self, nic: NicId) -> Option<PacketFlowId> {
         let circle = &mut self.circles[nic];
         let flow = circle.first;
         if flow == NONE {
@@ -87,7 +87,7 @@ mod tests {
     fn flows_take_turns() {
         let (idle, busy) = (NicId(0), NicId(1));
         let mut circle = RoundRobin::new(2);
-        for flow in [4, 2, 4, 7].map(FlowId) {
+        for flow in [4, 2, 4, 7].map(PacketFlowId) {
             circle.add(busy, flow);
         }
         assert_eq!(circle.first(idle), None);
@@ -96,11 +96,11 @@ mod tests {
             order.push(circle.first(busy).unwrap());
             circle.rotate(busy);
         }
-        assert_eq!(order, [4, 2, 7, 4].map(FlowId));
-        assert_eq!(circle.remove_first(busy), Some(FlowId(2)));
-        circle.add(busy, FlowId(2));
-        let rest: Vec<FlowId> = std::iter::from_fn(|| circle.remove_first(busy)).collect();
-        assert_eq!(rest, [7, 4, 2].map(FlowId));
+        assert_eq!(order, [4, 2, 7, 4].map(PacketFlowId));
+        assert_eq!(circle.remove_first(busy), Some(PacketFlowId(2)));
+        circle.add(busy, PacketFlowId(2));
+        let rest: Vec<PacketFlowId> = std::iter::from_fn(|| circle.remove_first(busy)).collect();
+        assert_eq!(rest, [7, 4, 2].map(PacketFlowId));
         circle.rotate(busy);
         assert_eq!(circle.first(busy), None);
     }

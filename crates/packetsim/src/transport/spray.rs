@@ -1,6 +1,6 @@
 //! The order in which a flow's packets take its paths.
 
-use crate::config::{Config, Paths};
+use crate::config::{Config, PathChoice};
 use crate::hash::mix;
 
 /// Per flow a walk over all paths, each once per round, in an order that differs from round to
@@ -25,8 +25,8 @@ impl Spray {
     /// Over the paths that a flow may take.
     pub(super) fn new(config: &Config) -> Self {
         let paths = match config.paths {
-            Paths::Ecmp => 1,
-            Paths::Spray(paths) => u32::from(paths),
+            PathChoice::Ecmp => 1,
+            PathChoice::Spray(paths) => u32::from(paths),
         };
         let bits = (paths.next_power_of_two() - 1) as u16;
         Self { paths, bits, rounds: mix(config.seed ^ 0x7370_7261_7973) }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn every_round_takes_every_path_once() {
         for paths in [1, 2, 5, 128, 1000, u16::MAX] {
-            let mut spray = Spray::new(&Config { paths: Paths::Spray(paths), ..plain() });
+            let mut spray = Spray::new(&Config { paths: PathChoice::Spray(paths), ..plain() });
             let mut walk = spray.begin();
             let mut rounds = Vec::new();
             for _ in 0..3 {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn walks_of_different_flows_and_seeds_differ() {
         let first = |seed, walks: usize| {
-            let config = Config { paths: Paths::Spray(64), seed, ..plain() };
+            let config = Config { paths: PathChoice::Spray(64), seed, ..plain() };
             let mut spray = Spray::new(&config);
             (0..walks)
                 .map(|_| {

@@ -1,6 +1,6 @@
 //! Arrays with an item per flow or NIC.
 
-use crate::flow::FlowId;
+use crate::flow::PacketFlowId;
 use crate::memory::prefetch;
 use crate::topology::NicId;
 use std::ops::{Index, IndexMut};
@@ -17,7 +17,7 @@ impl<T> Default for PerFlow<T> {
 
 impl<T: Clone> PerFlow<T> {
     /// Makes room for a flow; `item` is that of all new ones.
-    pub(super) fn make_room(&mut self, flow: FlowId, item: T) {
+    pub(super) fn make_room(&mut self, flow: PacketFlowId, item: T) {
         if flow.index() >= self.0.len() {
             self.0.resize(flow.index() + 1, item);
         }
@@ -25,29 +25,29 @@ impl<T: Clone> PerFlow<T> {
 
     /// Prefetches the item of a flow.
     #[inline]
-    pub(super) fn prefetch(&self, flow: FlowId) {
+    pub(super) fn prefetch(&self, flow: PacketFlowId) {
         prefetch(&self.0, flow.index());
     }
 
     /// The item of a flow, if there is room for it.
     #[inline]
-    pub(super) fn get(&self, flow: FlowId) -> Option<&T> {
+    pub(super) fn get(&self, flow: PacketFlowId) -> Option<&T> {
         self.0.get(flow.index())
     }
 }
 
-impl<T> Index<FlowId> for PerFlow<T> {
+impl<T> Index<PacketFlowId> for PerFlow<T> {
     type Output = T;
 
     #[inline]
-    fn index(&self, flow: FlowId) -> &T {
+    fn index(&self, flow: PacketFlowId) -> &T {
         &self.0[flow.index()]
     }
 }
 
-impl<T> IndexMut<FlowId> for PerFlow<T> {
+impl<T> IndexMut<PacketFlowId> for PerFlow<T> {
     #[inline]
-    fn index_mut(&mut self, flow: FlowId) -> &mut T {
+    fn index_mut(&mut self, flow: PacketFlowId) -> &mut T {
         &mut self.0[flow.index()]
     }
 }
@@ -85,14 +85,14 @@ mod tests {
     #[test]
     fn flows_get_room_once_and_keep_their_items() {
         let mut table: PerFlow<u32> = PerFlow::default();
-        table.make_room(FlowId(3), 7);
-        table[FlowId(1)] = 9;
-        table.make_room(FlowId(2), 8);
-        table.make_room(FlowId(5), 8);
-        let items: Vec<u32> = (0..6).map(|flow| table[FlowId(flow)]).collect();
+        table.make_room(PacketFlowId(3), 7);
+        table[PacketFlowId(1)] = 9;
+        table.make_room(PacketFlowId(2), 8);
+        table.make_room(PacketFlowId(5), 8);
+        let items: Vec<u32> = (0..6).map(|flow| table[PacketFlowId(flow)]).collect();
         assert_eq!(items, [7, 9, 7, 7, 8, 8]);
-        assert_eq!((table.get(FlowId(5)), table.get(FlowId(6))), (Some(&8), None));
-        table.prefetch(FlowId(1_000));
+        assert_eq!((table.get(PacketFlowId(5)), table.get(PacketFlowId(6))), (Some(&8), None));
+        table.prefetch(PacketFlowId(1_000));
     }
 
     #[test]

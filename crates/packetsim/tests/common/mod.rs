@@ -6,7 +6,7 @@
 
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
-use lightloom_packetsim::{FlowSpec, NicId, Paths, TransportKind, presets, profile};
+use lightloom_packetsim::{FlowSpec, NicId, PathChoice, TransportKind, presets, profile};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,8 +101,8 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     let rate = Rate(100_000_000_000);
     let (mut config, mut kind) = profile(reference.transport(), rate).expect("a transport");
     config.seed = seed;
-    if config.paths != Paths::Ecmp {
-        config.paths = Paths::Spray(reference.last_number());
+    if config.paths != PathChoice::Ecmp {
+        config.paths = PathChoice::Spray(reference.last_number());
     }
     if let TransportKind::Dctcp(parameters) = &mut kind {
         parameters.bursts = true;

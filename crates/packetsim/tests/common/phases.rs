@@ -4,7 +4,7 @@ use lightloom_flowsim::FlowNetwork;
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::transport::line_rate::LineRate;
-use lightloom_packetsim::{Config, FlowSpec, NicId, Overflow, Paths, Simulation, presets};
+use lightloom_packetsim::{Config, FlowSpec, NicId, Overflow, PathChoice, Simulation, presets};
 
 const HOSTS: u32 = 16;
 const RATE: Rate = Rate(400_000_000_000);
@@ -63,7 +63,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         overflow: Overflow::Drop,
         ecn: None,
         pfc: None,
-        paths: Paths::Ecmp,
+        paths: PathChoice::Ecmp,
         seed: 1,
     };
     let topology = presets::star(HOSTS, RATE, DELAY).unwrap();

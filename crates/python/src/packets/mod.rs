@@ -11,8 +11,8 @@ use errors::{PacketsStuck, refuse};
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    EventKind, EventLogging, FlowId, FlowOutcome, PacketError, PacketEvent, PacketKind, Report,
-    Run, Samples, Sampling, Scenario, Topology, profile,
+    EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId, PacketKind,
+    PacketScenario, Report, RunningScenario, Samples, Sampling, Topology, profile,
 };
 use network::{CircuitColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
@@ -92,8 +92,8 @@ fn packet_simulate(
     config.seed = options.seed;
     let topology = network.build()?;
     let (period, max_periods) = (Duration(options.sample_every_ps), options.max_samples);
-    let (max_events, flow) = (options.max_events, options.traced_flow.map(FlowId));
-    let scenario = Scenario {
+    let (max_events, flow) = (options.max_events, options.traced_flow.map(PacketFlowId));
+    let scenario = PacketScenario {
         config,
         transport,
         flows: flows.0.specs(&network, &topology)?,
@@ -112,10 +112,10 @@ fn packet_simulate(
 
 /// Simulates without the interpreter; returns what a signal or the function raised as well.
 fn simulate(
-    scenario: &Scenario,
+    scenario: &PacketScenario,
     progress: Option<Py<PyAny>>,
 ) -> (Result<Report, PacketError>, Option<PyErr>) {
-    let run = match Run::new(scenario) {
+    let run = match RunningScenario::new(scenario) {
         Ok(run) => run,
         Err(error) => return (Err(error), None),
     };

@@ -4,7 +4,7 @@ use super::errors::refuse;
 use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{
-    Cable, CircuitChange, FlowSpec, LinkId, NicId, NodeId, PacketError, Topology, presets,
+    Cable, CircuitChange, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology, presets,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -167,10 +167,10 @@ impl FlowColumns {
     }
 
     /// The links of the route of a flow, if it has one of its own.
-    fn route(&self, flow: usize) -> Option<Vec<LinkId>> {
+    fn route(&self, flow: usize) -> Option<Vec<PacketLinkId>> {
         let Some(&[from, to]) = self.route_starts.0.get(flow..flow + 2) else { return None };
         let links = &self.route_links.0[from as usize..to as usize];
-        (!links.is_empty()).then(|| links.iter().copied().map(LinkId).collect())
+        (!links.is_empty()).then(|| links.iter().copied().map(PacketLinkId).collect())
     }
 
     /// Flows from host to host: along the links of their route, if they have one; else, over rails,
@@ -224,7 +224,7 @@ impl Nics {
         found.ok_or_else(|| PyValueError::new_err(format!("no link joins host {host} to others")))
     }
 
-    fn sending_by(&self, link: LinkId) -> PyResult<NicId> {
+    fn sending_by(&self, link: PacketLinkId) -> PyResult<NicId> {
         let found = self.by_link.get(link.0 as usize).copied().flatten();
         found.ok_or_else(|| PyValueError::new_err(format!("link {} leaves no host", link.0)))
     }
@@ -245,8 +245,11 @@ impl CircuitColumns {
             return Err(PyValueError::new_err("the columns of the circuits differ in length"));
         }
         let rows = times.into_iter().zip(links).zip(dark);
-        let change =
-            |((time, link), dark)| CircuitChange { time: Time(time), link: LinkId(link), dark };
+        let change = |((time, link), dark)| CircuitChange {
+            time: Time(time),
+            link: PacketLinkId(link),
+            dark,
+        };
         Ok(rows.map(change).collect())
     }
 }

@@ -9,7 +9,7 @@ use lightloom_packetsim::transport::dcqcn::DcqcnParameters;
 use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::transport::eqds::EqdsParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
-use lightloom_packetsim::{Config, Ecn, Marking, Overflow, Paths, Pfc, TransportKind};
+use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -150,14 +150,14 @@ impl<'py> PacketTables<'py> {
             TransportKind::Ndp(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
-                config.paths = Paths::Spray(paths);
+                config.paths = PathChoice::Spray(paths);
                 let timeout = Duration(timeout_ps);
                 TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
             }
             TransportKind::Eqds(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
-                config.paths = Paths::Spray(paths);
+                config.paths = PathChoice::Spray(paths);
                 let timeout = Duration(timeout_ps);
                 TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout })
             }
@@ -173,8 +173,8 @@ fn transport_table<'py>(
     transport: TransportKind,
 ) -> PyResult<Bound<'py, PyAny>> {
     let paths = match config.paths {
-        Paths::Ecmp => 1,
-        Paths::Spray(paths) => paths,
+        PathChoice::Ecmp => 1,
+        PathChoice::Spray(paths) => paths,
     };
     let table = match transport {
         TransportKind::Ideal | TransportKind::Roce => PyDict::new(py),

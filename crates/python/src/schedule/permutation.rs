@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;
 use lightloom_schedule::permutation::{
-    Demand, MAX_LINES, Method, PairTransfer, Plan, Schedule, Slots, check, decompose,
+    Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, check, decompose,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -91,8 +91,10 @@ fn schedule_decompose(
     let Schedule { method, plan, length, lower_bound } =
         py.detach(|| decompose(&demand, method, until));
     let (slots, transfers) = match plan {
-        Plan::Slots(slots) => (Some(Py::new(py, PermutationSlots::new(py, rows, slots))?), None),
-        Plan::Transfers(transfers) => (None, Some(transfer_rows(py, &transfers))),
+        Matchings::Slots(slots) => {
+            (Some(Py::new(py, PermutationSlots::new(py, rows, slots))?), None)
+        }
+        Matchings::Transfers(transfers) => (None, Some(transfer_rows(py, &transfers))),
     };
     Ok(PermutationPlan {
         slots,
@@ -145,9 +147,9 @@ fn schedule_check_decomposition(
     let plan = match (claim.slots, &claim.transfers) {
         (Some((matchings, Column(holds))), None) => {
             matchings.expect_columns("slots", rows)?;
-            Plan::Slots(Slots { matchings: matchings.values, holds })
+            Matchings::Slots(Slots { matchings: matchings.values, holds })
         }
-        (None, Some(transfers)) => Plan::Transfers(parse_transfers(transfers)?),
+        (None, Some(transfers)) => Matchings::Transfers(parse_transfers(transfers)?),
         _ => return Err(refuse(Invalid::new("a schedule has either slots or transfers"))),
     };
     let ScheduleClaim { length_bytes: length, lower_bound_bytes: lower_bound, .. } = claim;

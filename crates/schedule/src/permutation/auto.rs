@@ -14,7 +14,7 @@ use super::improve::improve;
 use super::methods::plan_by;
 use super::rebuild::rebuild;
 use super::schedule::{Method, Schedule};
-use super::slots::{Plan, Slots};
+use super::slots::{Matchings, Slots};
 
 /// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
@@ -57,15 +57,15 @@ impl Search<'_> {
             self.offer(Method::Bvn, plan_by(demand, Method::Bvn));
         }
         if self.may_continue()
-            && let Plan::Slots(slots) = plan_by(demand, Method::RoundRobin)
+            && let Matchings::Slots(slots) = plan_by(demand, Method::RoundRobin)
         {
-            self.offer(Method::RoundRobin, Plan::Slots(improve(demand, &slots, self.until)));
+            self.offer(Method::RoundRobin, Matchings::Slots(improve(demand, &slots, self.until)));
         }
         // Like the critical-line method it takes the delay into account, and that alone; with 16
         // lines and more it hardly ever helped.
         if self.may_continue() && lines <= TINY {
             let slots = improve(demand, &fewest::decompose(demand), self.until);
-            self.offer(Method::Critical, Plan::Slots(slots));
+            self.offer(Method::Critical, Matchings::Slots(slots));
         }
         for rule in RULES {
             if self.may_continue()
@@ -74,7 +74,7 @@ impl Search<'_> {
                 if lines <= TINY {
                     self.others.push(slots.clone());
                 }
-                self.offer(Method::Critical, Plan::Slots(slots));
+                self.offer(Method::Critical, Matchings::Slots(slots));
             }
         }
         for method in LAST {
@@ -85,15 +85,15 @@ impl Search<'_> {
         // Worth its time where it is short, or where the caller has time.
         if self.may_continue()
             && (lines <= SMALL || self.until.is_some())
-            && let Plan::Slots(slots) = &self.best.plan
+            && let Matchings::Slots(slots) = &self.best.plan
         {
             let slots = rebuild(demand, slots, self.until);
-            self.offer(self.best.method, Plan::Slots(slots));
+            self.offer(self.best.method, Matchings::Slots(slots));
         }
         for slots in std::mem::take(&mut self.others) {
             if self.may_continue() {
                 let slots = rebuild(demand, &slots, self.until);
-                self.offer(Method::Critical, Plan::Slots(slots));
+                self.offer(Method::Critical, Matchings::Slots(slots));
             }
         }
     }
@@ -103,7 +103,7 @@ impl Search<'_> {
         in_time && self.best.length > self.best.lower_bound
     }
 
-    fn offer(&mut self, method: Method, plan: Plan) {
+    fn offer(&mut self, method: Method, plan: Matchings) {
         let found = Schedule::of(method, plan, self.demand, self.best.lower_bound);
         if found.length < self.best.length {
             self.best = found;

@@ -4,7 +4,7 @@ use lightloom_model::Invalid;
 
 use super::demand::Demand;
 use super::schedule::Schedule;
-use super::slots::{PairTransfer, Plan, Slots};
+use super::slots::{Matchings, PairTransfer, Slots};
 
 /// Checks that every slot is a matching, that the demand is served exactly, and that length and
 /// bound are what the schedule says.
@@ -13,8 +13,8 @@ use super::slots::{PairTransfer, Plan, Slots};
 /// The first thing that is wrong.
 pub fn check(demand: &Demand, schedule: &Schedule) -> Result<(), Invalid> {
     match &schedule.plan {
-        Plan::Slots(slots) => check_slots(demand, slots)?,
-        Plan::Transfers(transfers) => check_transfers(demand, transfers)?,
+        Matchings::Slots(slots) => check_slots(demand, slots)?,
+        Matchings::Transfers(transfers) => check_transfers(demand, transfers)?,
     }
     let length = schedule.plan.length(demand.delay);
     if length != schedule.length {

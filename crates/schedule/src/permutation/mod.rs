@@ -38,7 +38,7 @@ mod threshold;
 pub use check::check;
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
-pub use slots::{PairTransfer, Plan, Slots};
+pub use slots::{Matchings, PairTransfer, Slots};
 
 use std::time::Instant;
 

@@ -3,7 +3,7 @@
 use lightloom_model::choices;
 
 use super::demand::Demand;
-use super::slots::Plan;
+use super::slots::Matchings;
 
 choices! {
     /// How demand becomes matchings.
@@ -33,7 +33,7 @@ pub struct Schedule {
     /// The method whose matchings these are, never `Auto`.
     pub method: Method,
     /// The matchings or transfers.
-    pub plan: Plan,
+    pub plan: Matchings,
     /// Bytes that a port could send from the first reconfiguration to the last byte.
     pub length: u64,
     /// Bytes that no schedule can beat.
@@ -41,7 +41,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn of(method: Method, plan: Plan, demand: &Demand, lower_bound: u64) -> Self {
+    pub(super) fn of(method: Method, plan: Matchings, demand: &Demand, lower_bound: u64) -> Self {
         let length = plan.length(demand.delay);
         debug_assert!(length >= lower_bound, "{length} is below the bound {lower_bound}");
         Self { method, plan, length, lower_bound }

@@ -32,14 +32,14 @@ impl PairTransfer {
 
 /// The matchings of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum Matchings {
     /// All ports stop while the crossbar changes.
     Slots(Slots),
     /// Only the ports of a new circuit stop; sorted by start, then row.
     Transfers(Vec<PairTransfer>),
 }
 
-impl Plan {
+impl Matchings {
     /// Bytes that a port could send from start to end.
     pub fn length(&self, delay: u64) -> u64 {
         match self {

@@ -30,7 +30,7 @@ use links::Links;
 
 /// Circuits and routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Topology {
+pub struct TopoOptTopology {
     /// Bundles of duplex circuits, `a < b`, sorted.
     pub circuits: Vec<Circuit>,
     /// Cycles that ring groups got; a group without one is routed over whatever is there.
@@ -45,7 +45,7 @@ pub struct Topology {
 ///
 /// # Errors
 /// If the request is not consistent, or one port per server cannot connect those that talk.
-pub fn topology(request: &TopoRequest) -> Result<Topology, Invalid> {
+pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     validate(request)?;
     let mut links = Links::new(request.servers, request.degree);
     let cycles = rings::place(request, &mut links);
@@ -68,7 +68,7 @@ pub fn topology(request: &TopoRequest) -> Result<Topology, Invalid> {
     connect::connect(&talking, &pairs, &mut links)?;
     matching::join_leftovers(&mut links);
     let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
-    Ok(Topology { circuits: links.circuits(), cycles, routes })
+    Ok(TopoOptTopology { circuits: links.circuits(), cycles, routes })
 }
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {
