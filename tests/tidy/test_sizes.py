@@ -28,15 +28,7 @@ NESTED = {
     ("crates/schedule/src/permutation/improve.rs", "find_paths"),
 }
 #: parameters that are tuples, by crate; may only become fewer
-TUPLES = {
-    "decide": 5,
-    "demand": 2,
-    "execute": 45,
-    "flowsim": 1,
-    "packetsim": 13,
-    "python": 14,
-    "schedule": 12,
-}
+TUPLES = {"demand": 2, "python": 2, "schedule": 12}
 BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.Match)
 
 

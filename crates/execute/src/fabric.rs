@@ -69,7 +69,7 @@ impl Fabric {
     pub(crate) fn divide(
         &self,
         placement: &Placement,
-        ends: (WorkerId, WorkerId),
+        ends: Pair<WorkerId>,
         bytes: u64,
         division: &mut Division,
     ) {
@@ -83,7 +83,7 @@ impl Fabric {
     pub(crate) fn divide_edge(
         &self,
         placement: &Placement,
-        ends: (WorkerId, WorkerId),
+        ends: Pair<WorkerId>,
         order: &RingOrder,
         division: &mut Division,
     ) {
@@ -212,7 +212,7 @@ impl Fabric {
 /// The path of bytes between two workers of one server; false if they are on two.
 fn push_inside(
     placement: &Placement,
-    ends: (WorkerId, WorkerId),
+    ends: Pair<WorkerId>,
     bytes: u64,
     division: &mut Division,
 ) -> bool {

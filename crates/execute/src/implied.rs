@@ -6,7 +6,7 @@ use crate::demand::{member_demand, remote_bytes};
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::fabric::Fabric;
 use crate::index::{GroupKey, Index};
-use crate::network::Placement;
+use crate::network::{Pair, Placement};
 use lightloom_model::{
     AllToAll, Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind,
     WorkerId,
@@ -91,8 +91,8 @@ impl Step<'_> {
             total += u128::from(circulation.edge_bytes) * u128::from(circulation.edges);
             for (place, &worker) in members.iter().enumerate() {
                 let next = members[(place + 1) % members.len()];
-                self.need_route((worker, next), "a ring")?;
-                self.need_route((next, worker), "a ring, which goes both ways,")?;
+                self.need_route(worker, next, "a ring")?;
+                self.need_route(next, worker, "a ring, which goes both ways,")?;
             }
         }
         Ok(total)
@@ -101,7 +101,7 @@ impl Step<'_> {
     fn need_send_routes(&self, role: &Role, peer: Peer) -> Result<(), ExecuteError> {
         for &worker in &role.workers {
             let other = self.index.peer(self.graph, worker, peer).expect("checked");
-            self.need_route((worker, other), "a pipeline send")?;
+            self.need_route(worker, other, "a pipeline send")?;
         }
         Ok(())
     }
@@ -120,14 +120,14 @@ impl Step<'_> {
         for (cell, &bytes) in demand.iter().enumerate() {
             let (from, to) = (cell / members.len(), cell % members.len());
             if bytes > 0 && from != to {
-                self.need_route((members[from], members[to]), "an all-to-all")?;
+                self.need_route(members[from], members[to], "an all-to-all")?;
             }
         }
         Ok(())
     }
 
-    fn need_route(&self, (from, to): (WorkerId, WorkerId), what: &str) -> Result<(), ExecuteError> {
-        let (source, target) = self.placement.servers((from, to));
+    fn need_route(&self, from: WorkerId, to: WorkerId, what: &str) -> Result<(), ExecuteError> {
+        let (source, target) = self.placement.servers(Pair::new(from, to));
         if !self.fabric.joins(source, target) {
             return Err(unfit(format!(
                 "no route from server {source} to server {target}, which {what} needs: add it to \

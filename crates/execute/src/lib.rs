@@ -46,7 +46,7 @@ pub use model::TransferModel;
 pub use network::Network;
 pub use options::Options;
 pub use outcome::{Outcome, RoleTimes};
-pub use packets::PacketTransport;
+pub use packets::{Extent, PacketTransport};
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, Snapshot, Timeline};
 

@@ -4,7 +4,7 @@ use lightloom_execute::network::{
     Below, Division, End, Link, Links, Network, NetworkPart, Pair, PartConfig, PartId, Path,
     Setting,
 };
-use lightloom_execute::{ExecuteError, LinkUse, Options, Outcome, execute};
+use lightloom_execute::{ExecuteError, Extent, LinkUse, Options, Outcome, execute};
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Silent;
 use lightloom_model::{
@@ -30,8 +30,8 @@ impl PartConfig for Bus {
         if self.rate.0 > 0 { Ok(()) } else { Err(Invalid::new("a bus of 0 b/s carries nothing")) }
     }
 
-    fn extent(&self, _network: &Network, _below: Duration) -> (Rate, Duration) {
-        (self.rate, self.delay)
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+        Extent { rate: self.rate, delay: self.delay }
     }
 
     fn build(

@@ -220,9 +220,9 @@ impl<'a> Circuits<'a> {
                 if kept[cell] == old && old == new {
                     continue;
                 }
-                self.close(index, (a, b), now);
+                self.close(index, a, b, now);
                 let region = &mut self.regions[index as usize];
-                set_pair(region, (a, b), kept[cell], now, links);
+                set_pair(region, a, b, kept[cell], now, links);
                 region.switching.push((a as u32, b as u32));
             }
         }
@@ -235,13 +235,13 @@ impl<'a> Circuits<'a> {
         for (a, b) in std::mem::take(&mut region.switching) {
             let cell = a as usize * size + b as usize;
             let count = region.held.circuits[cell];
-            set_pair(region, (a as usize, b as usize), count, now, links);
+            set_pair(region, a as usize, b as usize, count, now, links);
             region.up_since[cell] = now;
         }
     }
 
     /// Ends the time in which a pair had its present circuits.
-    fn close(&mut self, index: u32, (a, b): (usize, usize), now: Time) {
+    fn close(&mut self, index: u32, a: usize, b: usize, now: Time) {
         let region = &mut self.regions[index as usize];
         let cell = a * region.size() + b;
         let (count, up) = (region.held.circuits[cell], region.up_since[cell]);
@@ -267,7 +267,7 @@ impl<'a> Circuits<'a> {
         for index in 0..self.regions.len() {
             let size = self.regions[index].size();
             for (a, b) in (0..size).flat_map(|a| (a + 1..size).map(move |b| (a, b))) {
-                self.close(index as u32, (a, b), now);
+                self.close(index as u32, a, b, now);
                 let region = &self.regions[index];
                 let bytes = region.capacity[a * size + b] as f64 / 8.0 / PS_PER_S as f64;
                 for link in [region.links[a * size + b], region.links[b * size + a]] {
@@ -327,7 +327,7 @@ fn held(decider: &mut Decider, region: &Region, upcoming: &[Upcoming]) -> Decisi
     decider.decide_among(&region.held, upcoming, &[]).expect("no circuits to refuse")
 }
 
-fn set_pair(region: &Region, (a, b): (usize, usize), lit: u16, now: Time, links: &mut Links) {
+fn set_pair(region: &Region, a: usize, b: usize, lit: u16, now: Time, links: &mut Links) {
     let size = region.size();
     for cell in [a * size + b, b * size + a] {
         if let Some(link) = region.links[cell] {

@@ -323,7 +323,7 @@ impl<'a> AllToAlls<'a> {
         let demand = demand.as_slice();
         let all_to_all = AllToAllDemand { group, members, demand, rank_demand, copies, placement };
         let lowering = &mut entry.lowering;
-        self.lowerer.lower(&all_to_all, (&mut context.fabric, circuits), lowering);
+        self.lowerer.lower(&all_to_all, &mut context.fabric, circuits, lowering);
         let purpose = context.purpose(task);
         context.ledger.inside(purpose, lowering.nvswitch_bytes);
         let transfers = lowering.transfers.iter().map(|transfer| {

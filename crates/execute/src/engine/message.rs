@@ -8,7 +8,7 @@ use super::context::{Context, Step, record};
 use super::owner::Owner;
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
-use crate::network::{Division, PartId, Share};
+use crate::network::{Division, Pair, PartId, Share};
 use crate::slab::Slab;
 use lightloom_model::{Duration, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
@@ -61,7 +61,7 @@ impl<'a> Messages<'a> {
         message.latency = Duration::ZERO;
         message.pieces_left = 0;
         let mut division = Division::default();
-        context.fabric.divide(&context.placement, (from, to), bytes, &mut division);
+        context.fabric.divide(&context.placement, Pair::new(from, to), bytes, &mut division);
         let stretch = phase_stretch(context, task, &division);
         self.start_pieces(context, number, &division, stretch);
         if self.entries[number].pieces_left == 0 {

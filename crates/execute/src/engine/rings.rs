@@ -20,7 +20,7 @@ use super::streams::StreamId;
 use crate::collective::Circulation;
 use crate::critical_path::CriticalPath;
 use crate::index::Turn;
-use crate::network::{Division, PartId, RingOrder, Share};
+use crate::network::{Division, Pair, PartId, RingOrder, Share};
 use crate::slab::Slab;
 use lightloom_model::{
     Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
@@ -215,7 +215,8 @@ impl<'a> Rings<'a> {
             let (mut latencies, mut of_software) = (0, 0);
             for place in 0..circulation.edges as usize {
                 let next = order.order[(place + 1) % order.order.len()];
-                let ends = (members[order.order[place] as usize], members[next as usize]);
+                let from = members[order.order[place] as usize];
+                let ends = Pair::new(from, members[next as usize]);
                 let (latency, start_up) = self.take_edge(context, number, &order, ends, &mut edges);
                 latencies = u64::saturating_add(latencies, latency.0);
                 of_software = u64::saturating_add(of_software, start_up.0);
@@ -261,7 +262,7 @@ impl<'a> Rings<'a> {
         context: &mut Context<'a>,
         number: u32,
         order: &RingOrder,
-        ends: (WorkerId, WorkerId),
+        ends: Pair<WorkerId>,
         edges: &mut Division,
     ) -> (Duration, Duration) {
         let ring = &mut self.entries[number];

@@ -45,7 +45,8 @@ impl Lowerer {
     pub(crate) fn lower(
         &mut self,
         all_to_all: &AllToAllDemand,
-        (fabric, circuits): (&mut Fabric, Option<&mut Circuits<'_>>),
+        fabric: &mut Fabric,
+        circuits: Option<&mut Circuits<'_>>,
         lowering: &mut Lowering,
     ) {
         lowering.reset(all_to_all.members.len());
@@ -81,17 +82,18 @@ impl Lowerer {
         let groups = placement.groups as usize;
         self.inside.reset(members as usize, groups);
         for from in 0..members {
-            for (sending, receiving, bytes) in all_to_all.between_ranks((from, from)) {
-                let ends = all_to_all.groups_of((from, sending), (from, receiving));
-                self.inside.add(from, ends, bytes);
+            for (sending, receiving, bytes) in all_to_all.between_ranks(from, from) {
+                let (own, target) =
+                    all_to_all.groups_of(Pair::new(from, from), Pair::new(sending, receiving));
+                self.inside.add(from, own, target, bytes);
             }
             for to in (0..members).filter(|&to| to != from) {
                 self.group_bytes.clear();
                 self.group_bytes.resize(groups * groups, 0);
                 if self.mode == AllToAll::Rail && all_to_all.copies != Copies::Each {
-                    self.add_tokens(all_to_all, (from, to));
+                    self.add_tokens(all_to_all, from, to);
                 } else {
-                    self.add_copies(all_to_all, (from, to));
+                    self.add_copies(all_to_all, from, to);
                 }
                 let pair = all_to_all.pair(from, to);
                 for (cell, &bytes) in self.group_bytes.iter().enumerate() {
@@ -104,7 +106,7 @@ impl Lowerer {
                         let (from_group, to_group) = (cell / groups, cell % groups);
                         let pair =
                             Pair { from: one(pair.from, from_group), to: one(pair.to, to_group) };
-                        lowering.divide((from, to), |division| {
+                        lowering.divide(from, to, |division| {
                             fabric.divide_pair(&pair, bytes, division);
                         });
                     }
@@ -117,14 +119,15 @@ impl Lowerer {
 
     /// Bytes of a pair by (sending group, receiving group), every copy from rank to rank; over the
     /// rail of its destination where that is the strategy.
-    fn add_copies(&mut self, all_to_all: &AllToAllDemand, (from, to): (u32, u32)) {
+    fn add_copies(&mut self, all_to_all: &AllToAllDemand, from: u32, to: u32) {
         let groups = all_to_all.placement.groups;
-        for (sending, receiving, bytes) in all_to_all.between_ranks((from, to)) {
-            let (own, target) = all_to_all.groups_of((from, sending), (to, receiving));
+        for (sending, receiving, bytes) in all_to_all.between_ranks(from, to) {
+            let (own, target) =
+                all_to_all.groups_of(Pair::new(from, to), Pair::new(sending, receiving));
             let mut group = own;
             if self.mode == AllToAll::Rail && own != target {
                 group = target;
-                self.inside.add(from, (own, target), bytes);
+                self.inside.add(from, own, target, bytes);
             }
             self.group_bytes[(group * groups + target) as usize] += bytes;
         }
@@ -132,17 +135,18 @@ impl Lowerer {
 
     /// Bytes of a pair by (sending group, receiving group), every token once: along the rail of the
     /// rank that it comes from and returns to, and inside the member that copies or adds up.
-    fn add_tokens(&mut self, all_to_all: &AllToAllDemand, (from, to): (u32, u32)) {
+    fn add_tokens(&mut self, all_to_all: &AllToAllDemand, from: u32, to: u32) {
         let placement = all_to_all.placement;
         let is_returning = all_to_all.copies == Copies::BeforeLeaving;
         let mut of_home = vec![0_u64; placement.ranks as usize];
         let copier = if is_returning { from } else { to };
-        for (sending, receiving, bytes) in all_to_all.between_ranks((from, to)) {
+        for (sending, receiving, bytes) in all_to_all.between_ranks(from, to) {
             let home = if is_returning { receiving } else { sending };
             of_home[home as usize] += bytes;
             if sending != receiving {
-                let ends = all_to_all.groups_of((copier, sending), (copier, receiving));
-                self.inside.add(copier, ends, bytes);
+                let (own, target) =
+                    all_to_all.groups_of(Pair::new(copier, copier), Pair::new(sending, receiving));
+                self.inside.add(copier, own, target, bytes);
             }
         }
         if of_home.iter().all(|&bytes| bytes == 0) {
@@ -150,7 +154,8 @@ impl Lowerer {
         }
         let shares = weighted_shares(all_to_all.bytes(from, to), of_home.iter().copied());
         for (home, bytes) in (0..).zip(shares) {
-            let (sending, receiving) = all_to_all.groups_of((from, home), (to, home));
+            let (sending, receiving) =
+                all_to_all.groups_of(Pair::new(from, to), Pair::new(home, home));
             self.group_bytes[(sending * placement.groups + receiving) as usize] += bytes;
         }
     }

@@ -24,7 +24,7 @@ impl Inside {
     }
 
     /// Adds bytes from one group of a member's server to another, or between GPUs of one group.
-    pub(super) fn add(&mut self, member: u32, (from, to): (u32, u32), bytes: u64) {
+    pub(super) fn add(&mut self, member: u32, from: u32, to: u32, bytes: u64) {
         let first = member as usize * self.groups;
         self.sent[first + from as usize] += bytes;
         self.received[first + to as usize] += bytes;
@@ -50,9 +50,9 @@ mod tests {
     fn the_busiest_group_of_each_member_counts() {
         let mut inside = Inside::default();
         inside.reset(2, 2);
-        inside.add(0, (0, 1), 60);
-        inside.add(0, (1, 1), 41);
-        inside.add(1, (1, 0), 7);
+        inside.add(0, 0, 1, 60);
+        inside.add(0, 1, 1, 41);
+        inside.add(1, 1, 0, 7);
         let mut lowering = Lowering::default();
         lowering.reset(2);
         inside.assign(&mut lowering, 4);

@@ -12,7 +12,7 @@ use super::placement::Placement;
 use crate::demand::ranks_per_worker;
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::{Links, PartId};
-use crate::packets::{Graph, PacketNetwork, PacketTransport, Place};
+use crate::packets::{Extent, Graph, PacketNetwork, PacketTransport, Place};
 use lightloom_model::{
     AllToAll, Duration, Failures, Invalid, NvSwitch, Ocs, Rate, ServerId, StartUp, TaskGraph,
 };
@@ -92,11 +92,12 @@ impl Network {
         Rate(self.nvswitch.all_to_all.gpu_rate.0.saturating_mul(u64::from(self.gpus_per_server)))
     }
 
-    /// The fastest single link of all parts, and the longest propagation and forwarding one way.
-    pub fn extent(&self) -> (Rate, Duration) {
-        self.parts.iter().fold((Rate(1), Duration::ZERO), |(rate, delay), part| {
-            let (own_rate, own_delay) = part.extent(self, delay);
-            (rate.max(own_rate), delay.max(own_delay))
+    /// That of all parts together.
+    pub fn extent(&self) -> Extent {
+        let nothing = Extent { rate: Rate(1), delay: Duration::ZERO };
+        self.parts.iter().fold(nothing, |Extent { rate, delay }, part| {
+            let own = part.extent(self, delay);
+            Extent { rate: rate.max(own.rate), delay: delay.max(own.delay) }
         })
     }
 
@@ -172,9 +173,8 @@ pub trait PartConfig: fmt::Debug + Send + Sync {
     /// Names the first field that is wrong.
     fn validate(&self, network: &Network, below: &[Arc<dyn PartConfig>]) -> Result<(), Invalid>;
 
-    /// The fastest single link, and the longest propagation and forwarding one way: what packet
-    /// transports are configured for. `below` is the longest of the parts below.
-    fn extent(&self, network: &Network, below: Duration) -> (Rate, Duration);
+    /// What packet transports are configured for; `below` is the longest delay of the parts below.
+    fn extent(&self, network: &Network, below: Duration) -> Extent;
 
     /// The packet fabric, where the part is one.
     fn packet_fabric(&self) -> Option<&dyn PacketFabric> {

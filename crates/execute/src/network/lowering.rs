@@ -40,8 +40,8 @@ impl<'a> AllToAllDemand<'a> {
     }
 
     /// Two members as workers.
-    pub fn ends(&self, from: u32, to: u32) -> (WorkerId, WorkerId) {
-        (self.members[from as usize], self.members[to as usize])
+    pub fn ends(&self, from: u32, to: u32) -> Pair<WorkerId> {
+        Pair::new(self.members[from as usize], self.members[to as usize])
     }
 
     /// Bytes from one member to another.
@@ -52,7 +52,8 @@ impl<'a> AllToAllDemand<'a> {
     /// Bytes from each rank of a member to each rank of another, or of itself, but none.
     pub(crate) fn between_ranks(
         &self,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
     ) -> impl Iterator<Item = (u32, u32, u64)> + use<'a> {
         let ranks = self.placement.ranks;
         let (demand, length) = (self.rank_demand, self.members.len() * ranks as usize);
@@ -64,12 +65,11 @@ impl<'a> AllToAllDemand<'a> {
         })
     }
 
-    /// The NIC groups of ranks of two members.
-    pub(crate) fn groups_of(&self, from: (u32, u32), to: (u32, u32)) -> (u32, u32) {
-        let group = |(member, rank): (u32, u32)| {
-            self.placement.group_of_rank(self.members[member as usize], rank)
-        };
-        (group(from), group(to))
+    /// The NIC groups of a rank of one member and of a rank of another.
+    pub(crate) fn groups_of(&self, members: Pair<u32>, ranks: Pair<u32>) -> (u32, u32) {
+        let group =
+            |member: u32, rank| self.placement.group_of_rank(self.members[member as usize], rank);
+        (group(members.from, ranks.from), group(members.to, ranks.to))
     }
 
     /// The servers of two members.
@@ -130,7 +130,7 @@ impl Lowering {
 
     /// Adds the transfers of one member to another: the shares, but empty ones, into which
     /// `divide` divides their bytes.
-    pub fn divide(&mut self, (from, to): (u32, u32), divide: impl FnOnce(&mut Division)) {
+    pub fn divide(&mut self, from: u32, to: u32, divide: impl FnOnce(&mut Division)) {
         divide(&mut self.division);
         for &Share { path, bytes } in &self.division.shares {
             if bytes > 0 {
@@ -149,7 +149,7 @@ impl Lowering {
         for from in 0..all_to_all.size() {
             for (to, bytes) in all_to_all.remote(from) {
                 let pair = all_to_all.pair(from, to);
-                self.divide((from, to), |division| divide(&pair, bytes, division));
+                self.divide(from, to, |division| divide(&pair, bytes, division));
             }
             self.end_sender();
         }
@@ -197,11 +197,11 @@ mod tests {
     fn transfers_are_found_by_sender() {
         let mut lowering = Lowering::default();
         lowering.reset(3);
-        lowering.divide((0, 1), |division| division.push(PATH, &[LinkId(4)], 1));
+        lowering.divide(0, 1, |division| division.push(PATH, &[LinkId(4)], 1));
         lowering.end_sender();
         lowering.end_sender();
         for (to, links) in [(0, [LinkId(5)]), (1, [LinkId(6)])] {
-            lowering.divide((2, to), |division| {
+            lowering.divide(2, to, |division| {
                 division.push(PATH, &[], 0);
                 division.push(PATH, &links, 1);
             });
@@ -218,7 +218,7 @@ mod tests {
     fn a_reset_lowering_remembers_nothing() {
         let mut lowering =
             Lowering { gather: vec![7; 9], nvswitch_bytes: 3, ..Lowering::default() };
-        lowering.divide((0, 1), |division| division.push(PATH, &[LinkId(4)], 1));
+        lowering.divide(0, 1, |division| division.push(PATH, &[LinkId(4)], 1));
         lowering.reset(2);
         assert_eq!(lowering.gather, [0, 0]);
         assert_eq!((lowering.nvswitch_bytes, lowering.first.as_slice()), (0, &[0][..]));

@@ -19,13 +19,20 @@ pub struct NicGroups {
     pub count: u16,
 }
 
-/// The ends of a transfer between two servers.
+/// The ends of a transfer: NIC groups, workers, servers, or members by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
+pub struct Pair<T = NicGroups> {
     /// Where bytes leave.
-    pub from: NicGroups,
+    pub from: T,
     /// Where they arrive.
-    pub to: NicGroups,
+    pub to: T,
+}
+
+impl<T> Pair<T> {
+    /// From one end to the other.
+    pub fn new(from: T, to: T) -> Self {
+        Self { from, to }
+    }
 }
 
 impl Pair {
@@ -104,8 +111,8 @@ impl Placement {
     }
 
     /// The servers of two workers.
-    pub fn servers(&self, (from, to): (WorkerId, WorkerId)) -> (ServerId, ServerId) {
-        (self.server(from), self.server(to))
+    pub fn servers(&self, workers: Pair<WorkerId>) -> (ServerId, ServerId) {
+        (self.server(workers.from), self.server(workers.to))
     }
 
     /// The NIC group of a rank of a worker.
@@ -120,8 +127,8 @@ impl Placement {
     }
 
     /// The ends of a transfer between two workers.
-    pub fn pair(&self, (from, to): (WorkerId, WorkerId)) -> Pair {
-        Pair { from: self.nics(from), to: self.nics(to) }
+    pub fn pair(&self, workers: Pair<WorkerId>) -> Pair {
+        Pair::new(self.nics(workers.from), self.nics(workers.to))
     }
 
     /// GPUs that share a NIC group.

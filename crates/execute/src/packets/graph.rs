@@ -93,7 +93,8 @@ impl Graph {
     /// The links of all circuits that may ever lead from one server to another.
     pub(super) fn circuits(
         &mut self,
-        (from, to): (ServerId, ServerId),
+        from: ServerId,
+        to: ServerId,
         members: u32,
         cable: Cable,
     ) -> Result<Vec<PacketLinkId>, PacketError> {

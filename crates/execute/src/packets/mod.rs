@@ -6,7 +6,7 @@ mod transport;
 
 pub use graph::{Graph, Place};
 pub(crate) use network::PacketNetwork;
-pub use transport::PacketTransport;
+pub use transport::{Extent, PacketTransport};
 
 use crate::error::{ExecuteError, network as unfit};
 use lightloom_packetsim::PacketError;

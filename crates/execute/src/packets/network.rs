@@ -130,7 +130,7 @@ impl PacketNetwork {
                 Members::Relay(self.graph.relay(server, each)?)
             }
             (End::Server(from), End::Server(to)) => {
-                let links = self.graph.circuits((from, to), link.members, each)?;
+                let links = self.graph.circuits(from, to, link.members, each)?;
                 Members::Circuits { links, lit, awaited: link.awaited as usize }
             }
             (End::Switches, _) | (_, End::Switches) => Members::Switches,

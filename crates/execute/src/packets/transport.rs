@@ -7,6 +7,15 @@ use lightloom_packetsim::{Config, PacketError, TransportKind, profile};
 /// Packets of a window for the queues on the path.
 const QUEUED: u32 = 16;
 
+/// What packet transports are configured for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Of the fastest single link.
+    pub rate: Rate,
+    /// Of the longest path: propagation and forwarding one way.
+    pub delay: Duration,
+}
+
 /// Transport, sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PacketTransport {
@@ -24,9 +33,10 @@ impl PacketTransport {
     ///
     /// # Errors
     /// If there is none of this name; says which there are.
-    pub fn new(name: &str, (rate, longest): (Rate, Duration)) -> Result<Self, PacketError> {
+    pub fn new(name: &str, extent: Extent) -> Result<Self, PacketError> {
+        let Extent { rate, delay } = extent;
         let (config, mut transport) = profile(name, rate)?;
-        let bits = u128::from(rate.0) * u128::from(2 * longest.0);
+        let bits = u128::from(rate.0) * u128::from(2 * delay.0);
         let packet = u128::from(PS_PER_S) * 8 * u128::from(config.mtu);
         let window = u32::try_from(bits / packet).unwrap_or(u32::MAX).saturating_add(QUEUED);
         match &mut transport {

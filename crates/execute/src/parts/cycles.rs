@@ -9,7 +9,7 @@
 //! A ring may go around in any order of its members, as its collectives are commutative. Workers of
 //! one server follow each other, so a cycle crosses circuits once per server.
 
-use crate::network::{RingOrder, weighted_shares};
+use crate::network::{Pair, RingOrder, weighted_shares};
 use lightloom_model::{Invalid, ServerId};
 use rustc_hash::FxHashMap;
 
@@ -27,9 +27,9 @@ pub struct Cycle {
 
 impl Cycle {
     /// Each server and the next one.
-    pub fn hops(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub fn hops(&self) -> impl Iterator<Item = Pair<u32>> {
         let next = self.servers.iter().cycle().skip(1);
-        self.servers.iter().copied().zip(next.copied())
+        self.servers.iter().copied().zip(next.copied()).map(|(from, to)| Pair::new(from, to))
     }
 
     /// Checks that it is a ring of some of so many servers.
@@ -75,7 +75,7 @@ impl Cycles {
         &self,
         members: &[ServerId],
         bytes: u64,
-        capacity: impl Fn((u32, u32), u64) -> u64,
+        capacity: impl Fn(Pair<u32>, u64) -> u64,
     ) -> Vec<RingOrder> {
         let mut by_server: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for (member, server) in (0..).zip(members) {
@@ -100,16 +100,16 @@ impl Cycles {
 
     /// What the narrowest hop of each cycle carries. Cycles that share a hop share its circuits by
     /// their own numbers of circuits.
-    fn capacities(&self, cycles: &[u32], capacity: impl Fn((u32, u32), u64) -> u64) -> Vec<u64> {
+    fn capacities(&self, cycles: &[u32], capacity: impl Fn(Pair<u32>, u64) -> u64) -> Vec<u64> {
         let mut wanted: FxHashMap<(u32, u32), u64> = FxHashMap::default();
         for &cycle in cycles {
             let cycle = &self.cycles[cycle as usize];
-            for (from, to) in cycle.hops() {
+            for Pair { from, to } in cycle.hops() {
                 *wanted.entry((from.min(to), from.max(to))).or_default() += u64::from(cycle.count);
             }
         }
-        let of_hop = |hop: (u32, u32), count: u32| {
-            let wanted = wanted[&(hop.0.min(hop.1), hop.0.max(hop.1))];
+        let of_hop = |hop: Pair<u32>, count: u32| {
+            let wanted = wanted[&(hop.from.min(hop.to), hop.from.max(hop.to))];
             capacity(hop, FINE) * u64::from(count) / wanted
         };
         cycles
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// Every hop has circuits enough for what its cycles want of it.
-    fn plenty(_: (u32, u32), fine: u64) -> u64 {
+    fn plenty(_: Pair<u32>, fine: u64) -> u64 {
         fine
     }
 
@@ -175,7 +175,7 @@ mod tests {
     fn cycles_share_a_ring_by_their_circuits() {
         // Strides 1 and 2 of five servers share no hop: three circuits and one.
         let both = cycles(&[(&[0, 1, 2, 3, 4], 3), (&[0, 2, 4, 1, 3], 1)]);
-        let capacity = |(a, b): (u32, u32), fine: u64| {
+        let capacity = |Pair { from: a, to: b }: Pair<u32>, fine: u64| {
             let stride = a.abs_diff(b).min(5 - a.abs_diff(b));
             if stride == 1 { 3 * fine } else { fine }
         };

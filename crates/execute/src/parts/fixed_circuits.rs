@@ -14,6 +14,7 @@ use crate::network::{
     Below, Division, Link, Links, Network, NetworkPart, Pair, PartConfig, Path, RingOrder, Setting,
     positive, weighted_shares,
 };
+use crate::packets::Extent;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
@@ -72,11 +73,11 @@ impl PartConfig for Direct {
         }
     }
 
-    fn extent(&self, _network: &Network, _below: Duration) -> (Rate, Duration) {
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
         let hops = self.routes.iter().map(|route| route.servers.len() as u64 - 1);
         let hops = hops.max().unwrap_or(1);
         let delay = hops * self.link_delay.0 + (hops - 1) * self.relay_delay.0;
-        (self.link_rate, Duration(delay))
+        Extent { rate: self.link_rate, delay: Duration(delay) }
     }
 
     fn build(
@@ -214,7 +215,8 @@ impl FixedCircuits {
 
     fn check_cycles(&self, cycles: &[Cycle]) -> Result<(), ExecuteError> {
         for cycle in cycles {
-            for (from, to) in cycle.hops().flat_map(|(a, b)| [(a, b), (b, a)]) {
+            for (from, to) in cycle.hops().flat_map(|hop| [(hop.from, hop.to), (hop.to, hop.from)])
+            {
                 if self.routes(from, to).next().is_none() {
                     return Err(unfit(format!(
                         "cycle {:?} has no route from server {from} to server {to}",
@@ -240,7 +242,7 @@ impl FixedCircuits {
 
     /// What a hop of a cycle can carry, in units of `fine` per circuit: its own circuits, or what
     /// its routes have, divided by the circuits that these take.
-    fn hop_capacity(&self, (from, to): (u32, u32), fine: u64) -> u64 {
+    fn hop_capacity(&self, Pair { from, to }: Pair<u32>, fine: u64) -> u64 {
         match self.own_route(from, to) {
             Some(route) => fine * u64::from(route.circuits),
             None => self
@@ -352,6 +354,7 @@ mod tests {
         let (link_delay, relay_delay) = (Duration(5), Duration(100));
         let long = Direct { link_delay, relay_delay, routes, ..config() };
         let network = direct(4, long.clone());
-        assert_eq!(long.extent(&network, Duration::ZERO), (Rate(1), Duration(3 * 5 + 2 * 100)));
+        let delay = Duration(3 * 5 + 2 * 100);
+        assert_eq!(long.extent(&network, Duration::ZERO), Extent { rate: Rate(1), delay });
     }
 }

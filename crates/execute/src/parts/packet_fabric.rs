@@ -16,7 +16,7 @@ use crate::network::{
     Below, Division, End, Link, Links, Network, NetworkPart, NicGroups, PacketFabric, Pair,
     PartConfig, PartId, Path, Setting, equal_shares, positive,
 };
-use crate::packets::{Graph, Place};
+use crate::packets::{Extent, Graph, Place};
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Failures, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::{Cable, PacketError};
@@ -46,8 +46,8 @@ impl PartConfig for Eps {
         }
     }
 
-    fn extent(&self, _network: &Network, _below: Duration) -> (Rate, Duration) {
-        (self.nic_rate, Duration(6 * self.link_delay.0))
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+        Extent { rate: self.nic_rate, delay: Duration(6 * self.link_delay.0) }
     }
 
     fn packet_fabric(&self) -> Option<&dyn PacketFabric> {
@@ -93,6 +93,13 @@ impl PacketFabric for Eps {
     ) -> Result<(), PacketError> {
         Tree::new(self, network.servers).connect(graph, places)
     }
+}
+
+/// A group of NICs of one server.
+#[derive(Debug, Clone, Copy)]
+struct NicGroup {
+    server: ServerId,
+    group: u16,
 }
 
 /// The links of a packet fabric.
@@ -142,26 +149,20 @@ impl PacketLinks {
         Self { id: setting.id, config: config.clone(), groups, up, down, tor_up, tor_down }
     }
 
-    fn tor(&self, (server, group): (ServerId, u16)) -> u32 {
+    fn tor(&self, NicGroup { server, group }: NicGroup) -> u32 {
         let set = server.0 / self.config.servers_per_tor;
         if self.config.rail { set * self.groups + u32::from(group) } else { set }
     }
 
     /// Adds the path from one NIC group to another.
-    fn push(
-        &self,
-        from: (ServerId, u16),
-        to: (ServerId, u16),
-        bytes: u64,
-        division: &mut Division,
-    ) {
-        let port = |(server, group): (ServerId, u16)| server.0 * self.groups + u32::from(group);
+    fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, division: &mut Division) {
+        let port = |NicGroup { server, group }: NicGroup| server.0 * self.groups + u32::from(group);
         let (up, down) = (self.up[port(from) as usize], self.down[port(to) as usize]);
         let (source, destination) = (self.tor(from), self.tor(to));
         let pod = |server: ServerId| server.0 / self.config.servers_per_pod;
         let hops = if source == destination {
             2
-        } else if pod(from.0) == pod(to.0) {
+        } else if pod(from.server) == pod(to.server) {
             4
         } else {
             6
@@ -216,11 +217,13 @@ impl NetworkPart for PacketLinks {
     fn divide(&self, pair: &Pair, bytes: u64, _below: Below<'_>, division: &mut Division) {
         let count = usize::from(pair.from.count.max(pair.to.count));
         if count == 1 {
-            let ends = [pair.from, pair.to].map(|nics| (nics.server, nics.first));
+            let ends = [pair.from, pair.to]
+                .map(|nics| NicGroup { server: nics.server, group: nics.first });
             return self.push(ends[0], ends[1], bytes, division);
         }
-        let port = |nics: NicGroups, index: usize| {
-            (nics.server, nics.first + (index % usize::from(nics.count)) as u16)
+        let port = |nics: NicGroups, index: usize| NicGroup {
+            server: nics.server,
+            group: nics.first + (index % usize::from(nics.count)) as u16,
         };
         for (index, bytes) in equal_shares(bytes, count).enumerate() {
             self.push(port(pair.from, index), port(pair.to, index), bytes, division);

@@ -14,6 +14,7 @@ use crate::network::{
     AllToAllDemand, Below, Division, Links, Lowering, Network, NetworkPart, NicGroups, Pair,
     PartConfig, Path, Setting, positive,
 };
+use crate::packets::Extent;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Failures, Invalid, Ocs, Rate, ServerId, Time};
 use std::sync::Arc;
@@ -44,10 +45,10 @@ impl PartConfig for Ocs {
         Ok(())
     }
 
-    fn extent(&self, network: &Network, below: Duration) -> (Rate, Duration) {
+    fn extent(&self, network: &Network, below: Duration) -> Extent {
         let relayed = 2 * self.circuit_delay.0.max(below.0) + relay_delay(network, self).0;
         let delay = if self.policy.relaying { relayed } else { self.circuit_delay.0 };
-        (self.nic_rate, Duration(delay))
+        Extent { rate: self.nic_rate, delay: Duration(delay) }
     }
 
     fn decided_circuits(&self) -> Option<&Ocs> {
@@ -93,7 +94,7 @@ impl Circuits<'_> {
         for from in 0..members {
             for (to, bytes) in all_to_all.remote(from) {
                 let cell = (from * members + to) as usize;
-                lowering.divide((from, to), |division| {
+                lowering.divide(from, to, |division| {
                     let over_eps = eps_bytes[cell];
                     if bytes > over_eps {
                         let link = self.link(group, from, to);
@@ -134,7 +135,7 @@ impl Circuits<'_> {
                     hop.path.relays = 1;
                     hop.path.receiving_nics = last.path.receiving_nics;
                 }
-                lowering.divide((from, *to), |division| {
+                lowering.divide(from, *to, |division| {
                     division.push(hop.path, &hop.links, *bytes);
                 });
             }

@@ -18,6 +18,7 @@ use crate::network::{
     Below, Division, Link, Links, Network, NetworkPart, Pair, PartConfig, PartId, Path, Setting,
     positive,
 };
+use crate::packets::Extent;
 use lightloom_flowsim::LinkId;
 use lightloom_model::units::PS_PER_S;
 use lightloom_model::{Circuit, Duration, Invalid, Rate, ServerId, Time};
@@ -85,8 +86,8 @@ impl PartConfig for ScheduledCircuits {
         Ok(())
     }
 
-    fn extent(&self, _network: &Network, _below: Duration) -> (Rate, Duration) {
-        (self.link_rate, self.link_delay)
+    fn extent(&self, _network: &Network, _below: Duration) -> Extent {
+        Extent { rate: self.link_rate, delay: self.link_delay }
     }
 
     fn follows_clock(&self) -> bool {

@@ -209,14 +209,13 @@ impl PhaseBook {
         let is_chosen =
             (self.chosen.as_ref()).is_none_or(|chosen| chosen.contains(&self.purposes[kind]));
         if self.is_open && is_chosen && !self.is_full() {
-            self.keep((kind, digest), phase, hops);
+            self.keep(kind, digest, phase, hops);
         }
         mean
     }
 
     /// Keeps a phase for simulation, if it is among the chosen.
-    fn keep(&mut self, key: (usize, u128), phase: Phase, hops: u64) {
-        let (kind, digest) = key;
+    fn keep(&mut self, kind: usize, digest: u128, phase: Phase, hops: u64) {
         if let Some(max_count) = self.sample {
             let range = (kind, 0)..(kind + 1, 0);
             if self.pending.range(range.clone()).count() >= max_count {
@@ -229,7 +228,7 @@ impl PhaseBook {
             }
         }
         self.pending_bytes += phase.size_bytes();
-        self.pending.insert(key, (phase, hops));
+        self.pending.insert((kind, digest), (phase, hops));
     }
 
     /// Simulates what is pending; the observer is told how many packet-hops of `pending` are done.

@@ -86,7 +86,7 @@ impl Canon<'_> {
         }
     }
 
-    fn link(&mut self, (link, lit): (Link, u32)) -> Link {
+    fn link(&mut self, link: Link, lit: u32) -> Link {
         let (from, to) = (self.end(link.from), self.end(link.to));
         Link { from, to, members: lit, awaited: lit, ..link }
     }
@@ -112,7 +112,8 @@ impl Phase {
             for &link in path {
                 let (number, is_new) = numbers.of(link.0);
                 if is_new {
-                    own.push(canon.link(links.link(link)));
+                    let (link, lit) = links.link(link);
+                    own.push(canon.link(link, lit));
                 }
                 paths.push(number);
             }

@@ -185,7 +185,7 @@ fn class(outcome: &Outcome, name: &str) -> u64 {
 fn one_tor(network: &Network, servers: u32) -> Network {
     let network = Network { servers, ..network.clone() };
     let (_, rate) = network.packet_fabric().expect("a packet fabric").nics();
-    let delay = network.extent().1.0 / 6;
+    let delay = network.extent().delay.0 / 6;
     network.with(Eps { nic_rate: rate, link_delay: Duration(delay), ..eps(servers) })
 }
 
