@@ -1,4 +1,4 @@
-# make demo | test | check | docs | bench | soak | golden
+# make demo | test | check | docs | bench | soak | mutants | golden
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-.PHONY: demo test check docs bench soak golden clean
+.PHONY: demo test check docs bench soak mutants golden clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -44,6 +44,10 @@ bench: .venv/installed-test
 soak: .venv/installed-test
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/property/test_core_hostile.py tests/fuzz -n auto
 	$(BIN)/python -m tests.control_soak
+
+# Injects faults one at a time and says which no test notices: make mutants ROOMS="execute flowsim"
+mutants: .venv/installed-test
+	$(BIN)/python benches/mutants/run.py $(ROOMS)
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden

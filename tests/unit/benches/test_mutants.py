@@ -1,0 +1,121 @@
+"""Fault lists that fit the code, and a runner that leaves no trace."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _runner():
+    spec = importlib.util.spec_from_file_location(
+        "mutants_run", ROOT / "benches" / "mutants" / "run.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutants_run"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+mutants = _runner()
+FAULTS = [(room, fault) for room in mutants.room_names() for fault in mutants.load(room).faults]
+
+
+@pytest.mark.parametrize(
+    ("room", "fault"), FAULTS, ids=[f"{room}-{fault.name}" for room, fault in FAULTS]
+)
+def test_each_fault_fits_its_file(room, fault):
+    text = (ROOT / fault.file).read_text()
+    assert fault.inject(text) != text, room
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A repository of one file, and a test that it says yes."""
+    (tmp_path / "said.txt").write_bytes(b"yes\r\nyes again\r\n")
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, "commit", "-qm", "a"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def _room(test, build=(), limit_s=60.0):
+    return mutants.Room("toy", ["bash", "-c", test], list(build), limit_s, [])
+
+
+def _fault(find, replace, count=1):
+    return mutants.Fault("a fault", "said.txt", find, replace, count)
+
+
+@pytest.mark.parametrize(
+    ("fault", "result"),
+    [
+        (_fault("yes\r", "no\r"), "noticed"),
+        (_fault("again", "always"), "missed"),
+        (_fault("yes", "no", count=2), "noticed"),
+    ],
+)
+def test_faults_are_noticed_by_tests_that_fail(tree, fault, result):
+    room = _room("head -1 said.txt | grep -q yes")
+    assert mutants.try_fault(room, fault, tree) == result
+    assert (tree / "said.txt").read_bytes() == b"yes\r\nyes again\r\n"
+
+
+def test_what_does_not_build_is_invalid_and_what_never_ends_is_noticed(tree):
+    fault = _fault("again", "always")
+    broken = _room("true", build=["grep", "-q", "again", "said.txt"])
+    assert mutants.try_fault(broken, fault, tree) == "invalid"
+    assert mutants.try_fault(_room("sleep 60", limit_s=0.1), fault, tree) == "noticed"
+
+
+def test_a_file_is_restored_when_a_run_is_interrupted(tree, monkeypatch):
+    seen = []
+
+    def interrupt(*_):
+        seen.append((tree / "said.txt").read_bytes())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mutants, "succeeds", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        mutants.try_fault(_room("true"), _fault("again", "always"), tree)
+    assert seen == [b"yes\r\nyes always\r\n"]
+    assert (tree / "said.txt").read_bytes() == b"yes\r\nyes again\r\n"
+
+
+def test_a_changed_tree_is_refused(tree):
+    mutants.require_clean_tree(tree)
+    (tree / "said.txt").write_text("maybe")
+    with pytest.raises(mutants.MutantsError, match=r"uncommitted changes.*\n.*said\.txt"):
+        mutants.require_clean_tree(tree)
+
+
+def test_a_text_that_does_not_fit_is_refused():
+    with pytest.raises(mutants.MutantsError, match=r"occurs 2 times in said.txt, expected 1"):
+        _fault("yes", "no").inject("yes yes")
+    with pytest.raises(mutants.MutantsError, match="by the same"):
+        _fault("yes", "yes").inject("yes")
+
+
+def test_tests_that_fail_by_themselves_are_refused(tree):
+    with pytest.raises(mutants.MutantsError, match="fail without any fault"):
+        mutants.run_room(_room("false"), [], tree)
+
+
+def test_a_row_replaces_that_of_its_room():
+    report = "# Title\n\n| a | b | c | d | e |\n|---|---|---|---|---|\n\nEnd.\n"
+    once = mutants.with_row(report, "b", {"x": "noticed", "y": "missed"})
+    twice = mutants.with_row(once, "a", {"x": "noticed"})
+    again = mutants.with_row(twice, "b", {"x": "noticed", "y": "noticed"})
+    assert "| `b` | 2 | 1 | 50% | y |\n\nEnd." in once
+    assert again.splitlines()[4:] == [
+        "| `a` | 1 | 1 | 100% | none |",
+        "| `b` | 2 | 2 | 100% | none |",
+        "",
+        "End.",
+    ]
