@@ -49,6 +49,11 @@ pub(crate) fn exposed_seconds(delay: Duration, hidden: Duration) -> f64 {
     Duration(delay.0.saturating_sub(hidden.0)).as_seconds()
 }
 
+/// What circuits save over those held; nothing where neither ever gets all bytes through.
+pub(crate) fn saved_seconds(hold: f64, switch: f64) -> f64 {
+    if hold.is_infinite() && switch.is_infinite() { 0.0 } else { hold - switch }
+}
+
 /// What [`break_even`] finds. All times are in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -127,7 +132,7 @@ pub(crate) fn max_gain(
     let mut saved = 0.0;
     for next in upcoming {
         let evaluated = Request { demand: &next.demand, previous: None, ..*request };
-        saved += makespans(&evaluated, &[held])[0] - port_bound(&evaluated);
+        saved += saved_seconds(makespans(&evaluated, &[held])[0], port_bound(&evaluated));
         if saved > min_exposed {
             return None;
         }

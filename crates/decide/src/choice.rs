@@ -1,7 +1,7 @@
 //! From proposals to a decision: follow them, or compare them with what is held; then relays; then
 //! what the switch has to do.
 
-use crate::break_even::{compare, exposed_seconds, switched_pairs};
+use crate::break_even::{compare, exposed_seconds, saved_seconds, switched_pairs};
 use crate::decider::Decider;
 use crate::decision::{Change, Decision, Held, Upcoming, Why};
 use lightloom_model::{Allocator, Duration};
@@ -135,7 +135,7 @@ impl Decider {
         for next in draft.upcoming {
             let sets = [held, &*candidate.circuits];
             let times = makespans(&self.request(&next.demand, None), &sets);
-            choice.saved += times[0] - times[1];
+            choice.saved += saved_seconds(times[0], times[1]);
             hold += times[0];
             switch += times[1];
         }
@@ -187,7 +187,7 @@ impl Decider {
             demand: Cow::Borrowed(first),
             candidate: taken.map(|best| candidates.swap_remove(best)),
             makespan,
-            saved: hold - switched,
+            saved: saved_seconds(hold, switched),
             why,
         }
     }
