@@ -80,7 +80,8 @@ impl Decider {
         let n = self.region.servers();
         let demand = vec![0; n * n];
         let request = self.request(&demand, None);
-        let wide = n > self.region.width() + 1;
+        let ports = self.layout.ports.iter().max();
+        let wide = ports.is_some_and(|&ports| n > ports as usize + 1);
         let circuits = if self.policy.relaying && wide && self.region.allowed.is_none() {
             expander(&request)
         } else {

@@ -228,18 +228,20 @@ fn most_on_planes(circuits: &[u16], servers: usize, planes: usize) -> usize {
             list.extend(vec![(a, b); usize::from(circuits[a * servers + b])]);
         }
     }
-    fn place(list: &[(usize, usize)], taken: &mut [Vec<bool>]) -> usize {
-        let Some((&(a, b), rest)) = list.split_first() else { return 0 };
-        let mut best = place(rest, taken);
-        for plane in 0..taken.len() {
-            if taken[plane][a] || taken[plane][b] {
-                continue;
-            }
-            (taken[plane][a], taken[plane][b]) = (true, true);
-            best = best.max(1 + place(rest, taken));
-            (taken[plane][a], taken[plane][b]) = (false, false);
-        }
-        best
-    }
     place(&list, &mut vec![vec![false; servers]; planes])
+}
+
+/// The same of the circuits left, on planes of which some servers are taken.
+fn place(list: &[(usize, usize)], taken: &mut [Vec<bool>]) -> usize {
+    let Some((&(a, b), rest)) = list.split_first() else { return 0 };
+    let mut best = place(rest, taken);
+    for plane in 0..taken.len() {
+        if taken[plane][a] || taken[plane][b] {
+            continue;
+        }
+        (taken[plane][a], taken[plane][b]) = (true, true);
+        best = best.max(1 + place(rest, taken));
+        (taken[plane][a], taken[plane][b]) = (false, false);
+    }
+    best
 }
