@@ -3,8 +3,9 @@
     python experiments/compute-calibration/run.py [--shared ../shared] [--write | --check]
 
 Fits one number, the sustained factor, on the dense rows, predicts all rows, and prints the
-table. ``--write`` puts the factor into ``lightloom/hardware/data/sustained.toml`` and the tables
-into ``docs/explanation/compute-calibration.md``; ``--check`` says whether both are up to date.
+tables. ``--write`` puts the factor into ``lightloom/hardware/data/sustained.toml``, the steps into
+``table.md``, MixNet's figures into ``mixnet-figures.md`` and the other tables into
+``docs/explanation/compute-calibration.md``; ``--check`` says whether all are up to date.
 """
 
 from __future__ import annotations
@@ -30,6 +31,15 @@ from lightloom.workload.compute_operators import OPERATORS
 sys.path.insert(0, str(ROOT / "experiments"))
 from results import replace_between, write_or_check
 
+TABLE = Path(__file__).parent / "table.md"
+TABLE_HEAD = """<!-- written by experiments/compute-calibration/run.py --write -->
+
+Steps on 8 B200 (MooreThreads/SimuMax, Apache-2.0), measured and predicted with one fitted number
+([How compute times are calibrated](../../docs/explanation/compute-calibration.md)). "Of it compute" is
+the compute time of the busiest stage, without collectives, bubbles and the end of the step.
+
+"""
+FIGURES = Path(__file__).parent / "mixnet-figures.md"
 DOCUMENT = ROOT / "docs" / "explanation" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
 SUSTAINED = DATA / "sustained.toml"
@@ -196,16 +206,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = {
         "operators": operator_table(),
         "summary": summary(calibration, sustained),
-        "cases": case_table(calibration, sustained),
-        **mixnet_figures.parts(options.shared, sustained),
     }
-    for part in parts.values():
+    figures = mixnet_figures.parts(options.shared, sustained)
+    steps = case_table(calibration, sustained)
+    for part in (*parts.values(), steps, *figures.values()):
         print(part, end="\n\n")
     wanted = {SUSTAINED: sustained_toml(sustained)}
-    document = DOCUMENT.read_text(encoding="utf-8")
-    for name, body in parts.items():
-        document = replace_between(document, name, body)
-    wanted[DOCUMENT] = document
+    for path, tables in ((DOCUMENT, parts), (FIGURES, figures)):
+        text = path.read_text(encoding="utf-8")
+        for name, body in tables.items():
+            text = replace_between(text, name, body)
+        wanted[path] = text
+    wanted[TABLE] = f"{TABLE_HEAD}{steps}\n"
     return write_or_check(wanted, options.write, options.check)
 
 
