@@ -1,5 +1,5 @@
-//! Tables of `docs/explanation/validation.md`: the reference simulators' completion times and ours,
-//! packets and fluid flows.
+//! Tables of `experiments/packet-validation/table.md`: the reference simulators' completion times
+//! and ours, packets and fluid flows.
 //!
 //! `validation [--write|--check] [FOLDER]`: prints the tables, writes them into the page, or says
 //! whether it has them. FOLDER holds the reference set, `../shared/ref` next to the repository
@@ -18,7 +18,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/validation.md");
+const PAGE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/packet-validation/table.md");
 
 /// Seeds where packets of each flow take all paths, so that draws matter little.
 const SPRAYED_SEEDS: u64 = 5;
