@@ -1,6 +1,6 @@
 //! Completion time over port bound of `RotorNet`, Helios, X-NEST+ and our own schedules.
 //!
-//! Prints the tables of `docs/explanation/other-schedulers.md`. The argument is the number of
+//! Prints the tables of `experiments/schedule-methods/systems.md`. The argument is the number of
 //! draws.
 
 #[path = "../tests/common/regimes.rs"]
