@@ -66,6 +66,7 @@ def parse_quantity(value: float | str, unit: str, name: str = "value") -> float:
     return number
 
 
+@functools.lru_cache(maxsize=1024)  # a controller gives the same text at every decision
 def _parse_text(text: str, unit: str, name: str) -> float:
     stripped = text.strip()
     if len(stripped) > 40:
