@@ -86,6 +86,33 @@ fn a_change_of_rate_reaches_every_class() {
     assert_eq!(finish(&mut network), [(0, 2000 * BYTE), (1, 3000 * BYTE)]);
 }
 
+#[test]
+fn completions_of_classes_that_nobody_asked_for_are_due_from_the_first_on() {
+    let mut network = links(&[8, 8]);
+    network.start(Time(0), Bytes(1000), 1, &[LinkId(0)], 0);
+    network.start(Time(0), Bytes(2000), 0, &[LinkId(1)], 1);
+    network.start(Time(5000 * BYTE), Bytes(1000), 1, &[LinkId(0)], 2);
+    assert_eq!(network.next_completion(), Some(Time(1000 * BYTE)));
+    let mut done = Vec::new();
+    network.advance(Time(5000 * BYTE), &mut done);
+    assert_eq!(done, [0, 1]);
+    assert_eq!(network.next_completion(), Some(Time(6000 * BYTE)));
+}
+
+/// Whatever the rounding errors of shares that fill a link, nothing is left of it.
+#[test]
+fn a_full_link_leaves_nothing_for_the_lower_class() {
+    for count in 1..=49 {
+        let mut network = links(&[7, 11]);
+        for token in 0..count {
+            network.start(Time(0), Bytes(1000), 1, &[LinkId(0)], token);
+        }
+        let other = network.start(Time(0), Bytes(1000), 0, &[LinkId(0), LinkId(1)], count);
+        network.next_completion();
+        assert_eq!(network.rate_of(other).to_bits(), 0, "{count} urgent flows");
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Start {
     at: u64,
