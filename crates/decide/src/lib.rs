@@ -8,7 +8,7 @@
 //!
 //! It contains everything between the demand and the switch: which demand circuits are requested
 //! for, whether any could pay, the allocator's calls and the cache of equal requests
-//! (`cache`), break-even ([`break_even`](mod@break_even)), relaying, the circuits at the start,
+//! (`cache`), break-even (`break_even`), relaying, the circuits at the start,
 //! and the NICs (`layout`), where failed ones are avoided.
 //!
 //! It assumes that its caller knows when to decide, what is upcoming and how much time hides a

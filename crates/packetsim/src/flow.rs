@@ -70,9 +70,9 @@ pub struct FlowProgress {
     pub received: u32,
     /// Start time.
     pub start: Time,
-    /// When the receiver had all packets; [`Flow::NEVER`] until then.
+    /// When the receiver had all packets; [`FlowProgress::NEVER`] until then.
     pub received_at: Time,
-    /// When the sender knew that; [`Flow::NEVER`] until then.
+    /// When the sender knew that; [`FlowProgress::NEVER`] until then.
     pub done_at: Time,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Network`] is a list of parts ([`PartConfig`]); for a job, each of them adds its [`Link`]s to
 //! the [`Links`] of the run and becomes a [`NetworkPart`]. All of them together are
-//! [`crate::fabric`].
+//! `crate::fabric`.
 
 mod config;
 mod lowering;

@@ -54,7 +54,7 @@ const BETTER: f64 = 0.999;
 
 /// Finds circuits that serve a demand fast when servers may relay.
 ///
-/// The result is at least as fast as every candidate but for rounding ([`BETTER`]); `evaluations`
+/// The result is at least as fast as every candidate but for rounding (`BETTER`); `evaluations`
 /// limits the number of routings that are looked at beyond those of the candidates.
 ///
 /// # Panics
