@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 from lightloom import _core
+from lightloom.cli.root import COMMANDS
+from lightloom.fabric import FABRICS
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,14 +39,16 @@ def output_of(*arguments: str) -> str:
     return "\n".join(["```text", *lines, "```"])
 
 
-def command(name: str) -> str:
-    """The complete help of a command."""
-    return output_of(*name.split(), "--help-all")
+def commands() -> str:
+    """The complete help of every command."""
+    return "\n\n".join(
+        f"## {name}\n\n{output_of(*name.split(), '--help-all')}" for name in COMMANDS
+    )
 
 
-def fabric(kind: str) -> str:
-    """All options of a fabric."""
-    return output_of("fabrics", kind)
+def fabrics() -> str:
+    """All options of every fabric."""
+    return "\n\n".join(f"## {kind}\n\n{output_of('fabrics', kind)}" for kind in FABRICS)
 
 
 def choices(key: str) -> str:
