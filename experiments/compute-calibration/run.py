@@ -35,8 +35,8 @@ TABLE = Path(__file__).parent / "table.md"
 TABLE_HEAD = """<!-- written by experiments/compute-calibration/run.py --write -->
 
 Steps on 8 B200 (MooreThreads/SimuMax, Apache-2.0), measured and predicted with one fitted number
-([How compute times are calibrated](../../docs/explanation/compute-calibration.md)). "Of it compute" is
-the compute time of the busiest stage, without collectives, bubbles and the end of the step.
+([How compute times are calibrated](../../docs/explanation/compute-calibration.md)). "Of it compute"
+is the compute time of the busiest stage, without collectives, bubbles and the end of the step.
 
 """
 FIGURES = Path(__file__).parent / "mixnet-figures.md"
