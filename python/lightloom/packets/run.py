@@ -17,6 +17,7 @@ import numpy as np
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
 from lightloom.packets.flows import Flows, check_flows
+from lightloom.packets.forecast import forecast
 from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
 from lightloom.packets.requests import (
     CircuitColumns,
@@ -81,13 +82,15 @@ def simulate_flows(
     record
         What is kept in addition to completions.
     monitor
-        Takes progress some times per second, and at the end, and the flows that have finished
-        since; the run stops if ``progress`` returns ``False``.
+        Takes progress before the run, some times per second, and at the end, and the flows that
+        have finished since; the run stops if ``progress`` returns ``False``. Takes a remark on how
+        long the run will take if that is over a minute.
 
     Raises
     ------
     InputError
-        If the network, the parameters or the flows make no sense; nothing is simulated then.
+        If the network, the parameters or the flows make no sense, or would take days without
+        ``until_s``: nothing is simulated then. If packets pile up in the network beyond all bounds.
     StuckError
         If flows will never finish; says which, or which links wait for one another.
     KeyboardInterrupt
@@ -97,7 +100,7 @@ def simulate_flows(
     settings, topology = resolve(scenario), topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
     _check_record(record, len(flows))
-    collect = _Collect(flows, scenario.until_s, monitor or Monitor())
+    collect = _Collect(flows, scenario, settings, monitor or Monitor())
     columns, circuits = _of_graph(flows, scenario.network, topology)
     request = RunRequest(
         transport=settings.transport,
@@ -158,11 +161,18 @@ def _of_graph(
 class _Collect:
     """Keeps what finishes, and hands it to a monitor."""
 
-    def __init__(self, flows: Flows, until_s: float | None, monitor: Monitor[Finished]) -> None:
+    def __init__(
+        self,
+        flows: Flows,
+        scenario: PacketScenario,
+        settings: PacketSettings,
+        monitor: Monitor[Finished],
+    ) -> None:
         self.flows = flows
+        self._scenario, self._settings = scenario, settings
         self._start = flows.start_ps
-        self._until_s = until_s
         self._monitor = monitor
+        self._has_begun = False
         self._begin = time.monotonic()
         self.fct_s = np.full(len(flows), np.nan)
         self.slowdown = np.full(len(flows), np.nan)
@@ -170,6 +180,9 @@ class _Collect:
     def __call__(
         self, now_ps: int, hops: int, expected: int, raw: Mapping[str, Any]
     ) -> bool | None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._announce(expected)
         flow = raw["flow"]
         fct_s = (raw["done_ps"] - self._start[flow]) / PS_PER_S
         self.fct_s[flow] = fct_s
@@ -178,9 +191,17 @@ class _Collect:
             self._monitor.finished(Finished(flow, fct_s, raw["slowdown"]))
         time_s = now_ps / PS_PER_S
         shares = [hops / max(1, expected)]
-        if self._until_s is not None:
-            shares.append(time_s / self._until_s)
+        if self._scenario.until_s is not None:
+            shares.append(time_s / self._scenario.until_s)
         return self._monitor.progress(min(1.0, max(shares)), self._text(time_s, hops))
+
+    def _announce(self, expected_hops: int) -> None:
+        """Say what the run will cost before it begins, or refuse it."""
+        work = forecast(expected_hops, self.flows, self._scenario, self._settings)
+        work.check()
+        remark = work.remark()
+        if remark is not None:
+            self._monitor.remark(remark)
 
     def _text(self, time_s: float, hops: int) -> str:
         rate = hops / max(1e-9, time.monotonic() - self._begin)

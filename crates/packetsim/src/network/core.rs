@@ -30,7 +30,12 @@ pub struct Core {
     pub(super) fabric: Fabric,
     pub(super) flows: Flows,
     pub(super) nics: Nics,
+    /// Maximum number of packets in the network at one time.
+    max_packets: u64,
 }
+
+/// Default of [`Core::max_packets`]: below 2^26, of which the slots take 2 GB.
+const MAX_PACKETS: u64 = 60_000_000;
 
 /// Set-up and routing, for the engine.
 impl Core {
@@ -47,6 +52,7 @@ impl Core {
             nics,
             topology,
             config,
+            max_packets: MAX_PACKETS,
         })
     }
 
@@ -58,6 +64,24 @@ impl Core {
         let flow = self.flows.add(spec, self.config.mtu, hash);
         self.clock.set_timer(spec.start, Timer::Start(flow));
         Ok(flow)
+    }
+
+    pub(super) fn limit_packets(&mut self, packets: u64) {
+        self.max_packets = packets;
+    }
+
+    /// Fails where packets pile up in the network beyond all bounds, as they do in queues without
+    /// a limit.
+    pub(super) fn check_packets(&self) -> Result<(), PacketError> {
+        if self.peak_packets() <= self.max_packets {
+            return Ok(());
+        }
+        Err(PacketError::invalid(format!(
+            "more than {} packets are in the network at once, {} us after the start; limit the \
+             queues, make flows smaller or packets larger",
+            self.max_packets,
+            self.now().0 / 1_000_000
+        )))
     }
 
     fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
@@ -379,6 +403,20 @@ impl Core {
             u64::from(self.flow(flow).packets) * links
         };
         self.flows.ids().map(hops).fold(0, u64::saturating_add)
+    }
+
+    /// Time from when a flow begins to send a full packet until its acknowledgement is there, on
+    /// an idle network; zero if there is no path.
+    pub fn round_trip(&self, flow: PacketFlowId) -> Duration {
+        let links = self.fabric.links();
+        let (full, control) = (self.config.packet_bytes(), self.config.control_bytes);
+        let there_and_back = |link: PacketLinkId| {
+            let there = links.delay(link) + links.transmission(link, full as u16);
+            let back = links.delay(link.reverse());
+            there + back + links.transmission(link.reverse(), control as u16)
+        };
+        let path = self.path_of(flow).unwrap_or_default();
+        path.into_iter().map(there_and_back).fold(Duration::ZERO, |sum, span| sum + span)
     }
 
     /// Time that a flow takes on an idle network until its last byte is received: the closed form

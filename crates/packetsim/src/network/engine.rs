@@ -76,6 +76,12 @@ impl<T: Transport> Simulation<T> {
         self.core.fabric.record_events(logging);
     }
 
+    /// A run ends with an error once there are more packets in the network than this at a time; by
+    /// default 60 million, which take 2 GB.
+    pub fn limit_packets(&mut self, packets: u64) {
+        self.core.limit_packets(packets);
+    }
+
     /// The state of the network.
     pub fn core(&self) -> &Core {
         &self.core
@@ -90,7 +96,8 @@ impl<T: Transport> Simulation<T> {
     /// `limit`, or until no event is pending. Returns whether any finished.
     ///
     /// # Errors
-    /// If the observer asks to stop; what had finished is in `finished`.
+    /// If the observer asks to stop, or if more packets are in the network than
+    /// [`Self::limit_packets`] allows; what had finished is in `finished`.
     pub fn advance(
         &mut self,
         limit: Time,
@@ -113,6 +120,10 @@ impl<T: Transport> Simulation<T> {
                 if observer.progress(now, done).is_break() {
                     self.core.flows.collect_finished(finished);
                     return Err(Interrupted { now, done }.into());
+                }
+                if let Err(error) = self.core.check_packets() {
+                    self.core.flows.collect_finished(finished);
+                    return Err(error);
                 }
             }
         }

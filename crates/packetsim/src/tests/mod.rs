@@ -5,6 +5,7 @@ mod closed_forms;
 mod dcqcn;
 mod dctcp;
 mod go_back_n;
+mod long_links;
 mod loss_recovery;
 mod observing;
 mod properties;

@@ -20,6 +20,7 @@ use crate::network::core::Core;
 use crate::packet::{Control, ECHO, MARKED, Packet, PacketKind};
 use crate::topology::NicId;
 use lightloom_model::{Duration, Time};
+use std::collections::VecDeque;
 
 /// No deadline.
 const NEVER: Time = Time(u64::MAX);
@@ -282,6 +283,15 @@ struct Receiver {
     end: u32,
 }
 
+/// Which packets have arrived from the first missing one on, one bit each; empty unless one is
+/// missing before another.
+#[derive(Debug, Clone, Default)]
+struct Arrived {
+    /// The word of packet 0 would be so many before the first one kept.
+    left_out: usize,
+    words: VecDeque<u64>,
+}
+
 /// State of the flows.
 #[derive(Debug, Clone)]
 pub struct Dctcp {
@@ -291,8 +301,7 @@ pub struct Dctcp {
     left: PerNic<u32>,
     senders: PerFlow<Sender>,
     receivers: PerFlow<Receiver>,
-    /// Which packets have arrived, one bit each; empty unless one is missing before another.
-    arrived: PerFlow<Vec<u64>>,
+    arrived: PerFlow<Arrived>,
 }
 
 impl Dctcp {
@@ -408,27 +417,47 @@ impl Dctcp {
 impl Receiver {
     /// Accepts a packet behind a gap, or one that fills a gap; returns whether it is new.
     #[cold]
-    fn insert(&mut self, arrived: &mut Vec<u64>, sequence: u32) -> bool {
-        let (word, bit) = (sequence as usize / 64, 1_u64 << (sequence % 64));
-        if word >= arrived.len() {
-            arrived.resize(word + 1, 0);
-        }
-        if arrived[word] & bit != 0 {
+    fn insert(&mut self, arrived: &mut Arrived, sequence: u32) -> bool {
+        arrived.forget_before(self.expected);
+        if !arrived.insert(sequence) {
             return false;
         }
-        arrived[word] |= bit;
         self.end = self.end.max(sequence + 1);
-        while self.expected < self.end {
-            let next = self.expected as usize;
-            if arrived.get(next / 64).is_none_or(|word| word & (1 << (next % 64)) == 0) {
-                break;
-            }
+        while self.expected < self.end && arrived.has(self.expected) {
             self.expected += 1;
         }
         if self.expected == self.end {
-            *arrived = Vec::new();
+            *arrived = Arrived::default();
         }
         true
+    }
+}
+
+impl Arrived {
+    /// Drops words all of whose packets are before this one.
+    fn forget_before(&mut self, sequence: u32) {
+        let word = sequence as usize / 64;
+        if self.words.is_empty() {
+            self.left_out = word;
+        }
+        self.words.drain(..(word - self.left_out).min(self.words.len()));
+        self.left_out = word;
+    }
+
+    /// Adds a packet that is not before those kept; returns whether it is new.
+    fn insert(&mut self, sequence: u32) -> bool {
+        let (word, bit) = (sequence as usize / 64 - self.left_out, 1_u64 << (sequence % 64));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        is_new
+    }
+
+    fn has(&self, sequence: u32) -> bool {
+        let word = self.words.get(sequence as usize / 64 - self.left_out);
+        word.is_some_and(|word| word & (1 << (sequence % 64)) != 0)
     }
 }
 
@@ -441,7 +470,7 @@ impl Transport for Dctcp {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.senders.make_room(flow, Sender::new(&self.parameters));
         self.receivers.make_room(flow, Receiver::default());
-        self.arrived.make_room(flow, Vec::new());
+        self.arrived.make_room(flow, Arrived::default());
         self.senders[flow].hand_over(core.flow(flow).packets);
         self.active.add(core.endpoints(flow).source(), flow);
     }
@@ -616,7 +645,7 @@ mod tests {
 
     #[test]
     fn packets_behind_a_gap_are_remembered() {
-        let (mut receiver, mut arrived) = (Receiver::default(), Vec::new());
+        let (mut receiver, mut arrived) = (Receiver::default(), Arrived::default());
         assert!(receiver.insert(&mut arrived, 70));
         assert!(receiver.insert(&mut arrived, 2) && !receiver.insert(&mut arrived, 2));
         assert_eq!((receiver.expected, receiver.end), (0, 71));
@@ -624,6 +653,21 @@ mod tests {
             assert!(receiver.insert(&mut arrived, number));
         }
         assert_eq!((receiver.expected, receiver.end), (71, 71));
-        assert!(arrived.is_empty());
+        assert!(arrived.words.is_empty());
+    }
+
+    /// Every second packet arrives a thousand packets late: those thousand are remembered, and
+    /// not all before.
+    #[test]
+    fn memory_of_a_receiver_follows_what_is_behind_a_gap() {
+        let (mut receiver, mut arrived) = (Receiver::default(), Arrived::default());
+        for number in (0..200_000).step_by(2) {
+            assert!(receiver.insert(&mut arrived, number));
+            if let Some(late) = (number + 1_u32).checked_sub(1_000) {
+                assert!(receiver.insert(&mut arrived, late));
+                assert_eq!(receiver.expected, late + 2);
+            }
+            assert!(arrived.words.len() <= 1_000 / 64 + 2, "{}", arrived.words.len());
+        }
     }
 }

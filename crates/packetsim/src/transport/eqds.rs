@@ -46,8 +46,8 @@ pub struct EqdsParameters {
     pub window: u32,
     /// Time between pulls of a NIC, in percent of that of a full packet with Ethernet framing.
     pub pull_percent: u32,
-    /// Time after which an unacknowledged packet is sent again; up to 64 times as long while
-    /// nothing is heard from the receiver.
+    /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
+    /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
     pub timeout: Duration,
 }
 
@@ -109,6 +109,8 @@ struct Sender {
     target: u32,
     /// Current time between two checks for overdue packets.
     timeout: Duration,
+    /// Whether that is known to be at least [`Core::round_trip`] twice.
+    is_timed: bool,
     walk: Walk,
     /// Whether nothing has come from the receiver yet.
     is_speculating: bool,
@@ -406,6 +408,7 @@ impl Transport for Eqds {
             PacketKind::Ack => {
                 self.ledger.acknowledge(flow, sequence, packet.value);
                 if sequence == core.flow(flow).packets {
+                    self.ledger.close(flow);
                     core.complete(flow);
                 } else {
                     self.hear(core, flow);
@@ -476,11 +479,21 @@ impl Transport for Eqds {
         if core.flow(flow).is_done() {
             return;
         }
-        let expired = self.ledger.expire(flow);
         let sender = &mut self.senders[flow];
+        if !std::mem::replace(&mut sender.is_timed, true) {
+            let shortest = Duration(2 * core.round_trip(flow).0);
+            if sender.timeout < shortest {
+                // Nothing can have been acknowledged yet.
+                core.set_timer(flow, core.now() + (shortest - sender.timeout));
+                sender.timeout = shortest;
+                return;
+            }
+        }
+        let expired = self.ledger.expire(flow);
         if expired == 0 && !sender.is_heard {
             let doubled = sender.timeout + sender.timeout;
-            sender.timeout = doubled.min(self.parameters.longest_timeout());
+            let longest = self.parameters.longest_timeout().max(sender.timeout);
+            sender.timeout = doubled.min(longest);
         }
         core.set_timer(flow, core.now() + sender.timeout);
         let is_silent = !std::mem::replace(&mut sender.is_heard, false);

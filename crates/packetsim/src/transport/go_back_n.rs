@@ -124,7 +124,11 @@ impl GoBackN {
         if sender.next == sender.first {
             return false;
         }
-        let deadline = sender.progress + timeout;
+        let mut deadline = sender.progress + timeout;
+        if core.now() >= deadline {
+            // Over a long link an acknowledgement may take longer than NICs wait by default.
+            deadline = sender.progress + timeout.max(Duration(2 * core.round_trip(flow).0));
+        }
         if core.now() < deadline {
             sender.has_timer = true;
             core.set_timer(flow, deadline);

@@ -3,10 +3,18 @@
 //! The receiver records what it has; the sender what was acknowledged, what is known to be lost,
 //! and what is overdue. 32 bytes of bits per 64 packets, so that a packet's bits are together, and
 //! 32 bytes per flow.
+//!
+//! Bits are kept for a window of packets alone: from the first that the sender does not know to
+//! have arrived to the last that it has sent. All before are done, all behind are untouched. The
+//! window slides over a ring of blocks, which grows where more is in flight than it holds, so
+//! memory follows the packets in flight and not the size of flows.
 
 use super::table::PerFlow;
 use crate::flow::PacketFlowId;
 use crate::memory::prefetch;
+
+/// Packets of a block.
+const BLOCK: u32 = u64::BITS;
 
 /// Bits of 64 packets.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,11 +29,13 @@ struct Block {
     again: u64,
 }
 
-/// State of a flow.
+/// State of a flow that every packet uses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// Its first block.
+    /// The first block of its ring.
     start: u32,
+    /// Blocks of the ring, a power of two, less one.
+    mask: u32,
     /// Packets.
     packets: u32,
     /// Receiver: all before this are here.
@@ -34,35 +44,143 @@ struct Entry {
     settled: u32,
     /// Sender: the next new one.
     next: u32,
-    /// Sender: `next` at the last check for overdue packets.
-    checked: u32,
     /// Bits in `lost`.
     lost: u32,
     /// No block of the flow before this has any of them.
     first_lost: u32,
 }
 
+impl Entry {
+    /// Where the block of a packet is.
+    #[inline]
+    fn place(&self, sequence: u32) -> usize {
+        (self.start + ((sequence / BLOCK) & self.mask)) as usize
+    }
+}
+
+/// State of a flow that is used now and then.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    /// First block in use.
+    first: u32,
+    /// `Entry::next` at the last check for overdue packets.
+    checked: u32,
+    /// Whether the flow has a ring.
+    is_open: bool,
+}
+
 /// The packets of all flows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
     flows: PerFlow<Entry>,
+    windows: PerFlow<Window>,
     blocks: Vec<Block>,
+    /// Rings that no flow uses, by the logarithm of their length.
+    unused: [Vec<u32>; 32],
 }
 
 /// Number of packets before an acknowledged one that its acknowledgement covers, too.
 const HISTORY: u32 = 16;
 
+/// Blocks of the ring of a flow that starts, at most.
+const FIRST_RING: u32 = 4;
+
+/// Opening, sliding, closing.
 impl Ledger {
     /// Makes room for a flow that starts.
     pub(super) fn open(&mut self, flow: PacketFlowId, packets: u32) {
         self.flows.make_room(flow, Entry::default());
-        let start = self.blocks.len() as u32;
-        self.flows[flow] = Entry { start, packets, ..Entry::default() };
-        // One more, so that bits may be read past the end.
-        let blocks = self.blocks.len() + packets.div_ceil(64) as usize + 1;
-        self.blocks.resize(blocks, Block::default());
+        self.windows.make_room(flow, Window::default());
+        // The bits of the packet behind the last one are read.
+        let length = (packets / BLOCK + 1).next_power_of_two().min(FIRST_RING);
+        let start = self.take_ring(length);
+        self.flows[flow] = Entry { start, mask: length - 1, packets, ..Entry::default() };
+        self.windows[flow] = Window { is_open: true, ..Window::default() };
     }
 
+    /// The sender knows that everything has arrived: only that is remembered.
+    pub(super) fn close(&mut self, flow: PacketFlowId) {
+        if !std::mem::replace(&mut self.windows[flow].is_open, false) {
+            return;
+        }
+        let entry = self.flows[flow];
+        self.leave_ring(entry.start, entry.mask + 1);
+        // The bits of a packet before these are read, but not used.
+        let (expected, settled, next) = (entry.packets, entry.packets, entry.packets);
+        self.flows[flow] = Entry { expected, settled, next, lost: 0, mask: 0, ..entry };
+    }
+
+    /// A ring of empty blocks.
+    fn take_ring(&mut self, length: u32) -> u32 {
+        if let Some(start) = self.unused[length.ilog2() as usize].pop() {
+            return start;
+        }
+        let start = self.blocks.len() as u32;
+        self.blocks.resize(self.blocks.len() + length as usize, Block::default());
+        start
+    }
+
+    /// A ring is no longer used.
+    fn leave_ring(&mut self, start: u32, length: u32) {
+        self.blocks[start as usize..(start + length) as usize].fill(Block::default());
+        self.unused[length.ilog2() as usize].push(start);
+    }
+
+    /// The next new packet is the first of its block: slides the window, and grows the ring if it
+    /// does not hold that block as well.
+    #[cold]
+    fn slide(&mut self, flow: PacketFlowId) {
+        let entry = &mut self.flows[flow];
+        debug_assert_eq!(entry.lost, 0, "nothing new is sent before what was lost");
+        let window = &mut self.windows[flow];
+        let mut is_settled = true;
+        while is_settled && entry.settled < entry.next {
+            let block = self.blocks[entry.place(entry.settled)];
+            is_settled = entry.settle(block.acknowledged);
+        }
+        while window.first < entry.settled / BLOCK {
+            self.blocks[entry.place(window.first * BLOCK)] = Block::default();
+            window.first += 1;
+        }
+        let last = entry.next / BLOCK;
+        if last - window.first > entry.mask {
+            self.grow(flow);
+        }
+    }
+
+    /// Doubles the ring of a flow.
+    fn grow(&mut self, flow: PacketFlowId) {
+        let (old, first) = (self.flows[flow], self.windows[flow].first);
+        let mask = 2 * old.mask + 1;
+        let new = Entry { start: self.take_ring(mask + 1), mask, ..old };
+        for sequence in (first..=first + old.mask).map(|block| block * BLOCK) {
+            self.blocks[new.place(sequence)] = self.blocks[old.place(sequence)];
+        }
+        self.leave_ring(old.start, old.mask + 1);
+        self.flows[flow] = new;
+    }
+}
+
+impl Entry {
+    /// Moves `settled` behind the acknowledged packets of its block that follow one another;
+    /// returns whether those are all.
+    fn settle(&mut self, acknowledged: u64) -> bool {
+        let bits = (!(acknowledged | before(self.settled, self.settled / BLOCK))).trailing_zeros();
+        self.settled = (self.settled / BLOCK * BLOCK + bits).min(self.next);
+        bits == BLOCK
+    }
+}
+
+/// The bits of a block whose packets are before this one.
+fn before(sequence: u32, block: u32) -> u64 {
+    match sequence.saturating_sub(block * BLOCK) {
+        bits @ 0..BLOCK => (1_u64 << bits) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// What happens to packets.
+impl Ledger {
     /// Prefetches the state of a flow.
     #[inline]
     pub(super) fn prefetch(&self, flow: PacketFlowId) {
@@ -73,7 +191,7 @@ impl Ledger {
     #[inline]
     pub(super) fn prefetch_packet(&self, flow: PacketFlowId, sequence: u32) {
         if let Some(entry) = self.flows.get(flow) {
-            prefetch(&self.blocks, (entry.start + sequence / 64) as usize);
+            prefetch(&self.blocks, entry.place(sequence));
         }
     }
 
@@ -81,22 +199,22 @@ impl Ledger {
     #[inline]
     pub(super) fn receive(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &mut self.flows[flow];
-        let bit = 1 << (sequence % 64);
-        let block = &mut self.blocks[(entry.start + sequence / 64) as usize];
-        if block.received & bit != 0 {
+        let bit = 1 << (sequence % BLOCK);
+        let block = &mut self.blocks[entry.place(sequence)];
+        if sequence < entry.expected || block.received & bit != 0 {
             return false;
         }
         block.received |= bit;
         if sequence == entry.expected {
             let mut next = sequence + 1;
             loop {
-                let here = self.blocks[(entry.start + next / 64) as usize].received;
-                let run = (!(here >> (next % 64))).trailing_zeros();
-                if next % 64 + run < 64 {
+                let here = self.blocks[entry.place(next)].received;
+                let run = (!(here >> (next % BLOCK))).trailing_zeros();
+                if next % BLOCK + run < BLOCK {
                     next += run;
                     break;
                 }
-                next += 64 - next % 64;
+                next += BLOCK - next % BLOCK;
             }
             entry.expected = next;
         }
@@ -106,8 +224,9 @@ impl Ledger {
     /// Whether the receiver has a packet.
     #[inline]
     pub(super) fn has(&self, flow: PacketFlowId, sequence: u32) -> bool {
-        let block = self.flows[flow].start + sequence / 64;
-        self.blocks[block as usize].received >> (sequence % 64) & 1 == 1
+        let entry = &self.flows[flow];
+        let received = self.blocks[entry.place(sequence)].received;
+        sequence < entry.expected || received >> (sequence % BLOCK) & 1 == 1
     }
 
     /// The receiver has all packets before this one.
@@ -126,12 +245,12 @@ impl Ledger {
         if lead == 0 || lead > u32::from(u16::MAX) {
             return 0;
         }
-        // Bit i of the word is packet `base` + i.
+        // Bit i of the word is packet `base` + i; those before the window have all arrived, and
+        // the sender will know that by what is expected.
         let base = sequence.saturating_sub(HISTORY);
-        let block = (entry.start + base / 64) as usize;
-        let low = u128::from(self.blocks[block].received);
-        let high = u128::from(self.blocks[block + 1].received);
-        let word = ((high << 64 | low) >> (base % 64)) as u32;
+        let low = u128::from(self.blocks[entry.place(base)].received);
+        let high = u128::from(self.blocks[entry.place(base + BLOCK)].received);
+        let word = ((high << 64 | low) >> (base % BLOCK)) as u32;
         let history = word & ((1 << (sequence - base)) - 1);
         lead << 16 | history << (HISTORY - (sequence - base))
     }
@@ -141,43 +260,40 @@ impl Ledger {
     pub(super) fn acknowledge(&mut self, flow: PacketFlowId, expected: u32, selection: u32) {
         let entry = &mut self.flows[flow];
         entry.settled = entry.settled.max(expected);
-        if selection == 0 {
+        let sequence = expected + (selection >> 16);
+        if selection == 0 || sequence < entry.settled {
             return;
         }
-        let sequence = expected + (selection >> 16);
-        // Bit i of the word is packet `sequence` - 16 + i.
-        let mut word = u64::from(selection & 0xffff | 1 << HISTORY);
-        let mut base = sequence.wrapping_sub(HISTORY);
-        if sequence < HISTORY {
-            word >>= HISTORY - sequence;
-            base = 0;
-        }
-        let shift = base % 64;
-        let block = (entry.start + base / 64) as usize;
-        self.blocks[block].acknowledged |= word << shift;
-        if shift > 64 - HISTORY - 1 {
-            self.blocks[block + 1].acknowledged |= word >> (64 - shift);
+        // Bit i of the word is packet `base` + i.
+        let base = sequence.saturating_sub(HISTORY).max(entry.settled);
+        let word = u64::from(selection & 0xffff | 1 << HISTORY) >> (HISTORY - (sequence - base));
+        let shift = base % BLOCK;
+        self.blocks[entry.place(base)].acknowledged |= word << shift;
+        if shift + (sequence - base) >= BLOCK {
+            self.blocks[entry.place(sequence)].acknowledged |= word >> (BLOCK - shift);
         }
     }
 
     /// The sender learns that one packet has arrived.
     #[inline]
     pub(super) fn acknowledge_one(&mut self, flow: PacketFlowId, sequence: u32) {
-        let block = self.flows[flow].start + sequence / 64;
-        self.blocks[block as usize].acknowledged |= 1 << (sequence % 64);
+        let entry = &self.flows[flow];
+        if sequence >= entry.settled {
+            self.blocks[entry.place(sequence)].acknowledged |= 1 << (sequence % BLOCK);
+        }
     }
 
     /// The sender learns that a packet was lost; returns whether that is new.
     pub(super) fn lose(&mut self, flow: PacketFlowId, sequence: u32) -> bool {
         let entry = &mut self.flows[flow];
-        let bit = 1 << (sequence % 64);
-        let block = &mut self.blocks[(entry.start + sequence / 64) as usize];
+        let bit = 1 << (sequence % BLOCK);
+        let block = &mut self.blocks[entry.place(sequence)];
         if sequence < entry.settled || (block.acknowledged | block.lost) & bit != 0 {
             return false;
         }
         block.lost |= bit;
         entry.first_lost =
-            if entry.lost == 0 { sequence / 64 } else { entry.first_lost.min(sequence / 64) };
+            if entry.lost == 0 { sequence / BLOCK } else { entry.first_lost.min(sequence / BLOCK) };
         entry.lost += 1;
         true
     }
@@ -204,13 +320,13 @@ impl Ledger {
     fn first_lost(&mut self, flow: PacketFlowId) -> Option<u32> {
         let entry = &mut self.flows[flow];
         while entry.lost > 0 {
-            let block = &mut self.blocks[(entry.start + entry.first_lost) as usize];
+            let block = &mut self.blocks[entry.place(entry.first_lost * BLOCK)];
             if block.lost == 0 {
                 entry.first_lost += 1;
                 continue;
             }
-            let sequence = entry.first_lost * 64 + block.lost.trailing_zeros();
-            let bit = 1 << (sequence % 64);
+            let sequence = entry.first_lost * BLOCK + block.lost.trailing_zeros();
+            let bit = 1 << (sequence % BLOCK);
             if sequence >= entry.settled && block.acknowledged & bit == 0 {
                 return Some(sequence);
             }
@@ -220,16 +336,19 @@ impl Ledger {
         None
     }
 
-    /// The sender sends the packet that [`Self::next`] returned.
+    /// The sender sends the packet that [`Self::next`] has just returned.
     #[inline]
     pub(super) fn send(&mut self, flow: PacketFlowId, sending: Sending) {
         let entry = &mut self.flows[flow];
         if sending.is_new {
             entry.next += 1;
+            if entry.next.is_multiple_of(BLOCK) {
+                self.slide(flow);
+            }
             return;
         }
-        let bit = 1 << (sending.sequence % 64);
-        let block = &mut self.blocks[(entry.start + sending.sequence / 64) as usize];
+        let bit = 1 << (sending.sequence % BLOCK);
+        let block = &mut self.blocks[entry.place(sending.sequence)];
         block.lost &= !bit;
         block.again |= bit;
         entry.lost -= 1;
@@ -246,21 +365,16 @@ impl Ledger {
     /// acknowledged nor known to be lost; returns their number.
     pub(super) fn expire(&mut self, flow: PacketFlowId) -> u32 {
         let entry = &mut self.flows[flow];
+        let checked = std::mem::replace(&mut self.windows[flow].checked, entry.next);
         let mut expired = 0;
         let mut is_settled = true;
-        for index in entry.settled / 64..entry.next.div_ceil(64) {
-            let block = &mut self.blocks[(entry.start + index) as usize];
-            let before = |sequence: u32| match sequence.saturating_sub(index * 64) {
-                bits @ 0..64 => (1_u64 << bits) - 1,
-                _ => u64::MAX,
-            };
-            let done = before(entry.settled) | block.acknowledged;
-            if is_settled {
-                let bits = (!done).trailing_zeros();
-                entry.settled = entry.settled.max(index * 64 + bits).min(entry.next);
-                is_settled = bits == 64;
-            }
-            let overdue = before(entry.checked) & !(done | block.lost | block.again);
+        for index in entry.settled / BLOCK..entry.next.div_ceil(BLOCK) {
+            let place = entry.place(index * BLOCK);
+            let acknowledged = self.blocks[place].acknowledged;
+            let done = before(entry.settled, index) | acknowledged;
+            is_settled = is_settled && entry.settle(acknowledged);
+            let block = &mut self.blocks[place];
+            let overdue = before(checked, index) & !(done | block.lost | block.again);
             block.again = 0;
             if overdue != 0 {
                 block.lost |= overdue;
@@ -270,7 +384,6 @@ impl Ledger {
                 expired += overdue.count_ones();
             }
         }
-        entry.checked = entry.next;
         expired
     }
 }
@@ -285,91 +398,4 @@ pub(super) struct Sending {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    const FLOW: PacketFlowId = PacketFlowId(0);
-    const PACKETS: u32 = 200;
-
-    fn send(ledger: &mut Ledger) -> Option<Sending> {
-        let sending = ledger.next(FLOW)?;
-        ledger.send(FLOW, sending);
-        Some(sending)
-    }
-
-    #[test]
-    fn lost_packets_go_first_in_order() {
-        let mut ledger = Ledger::default();
-        ledger.open(FLOW, 130);
-        for number in 0..129 {
-            assert_eq!(send(&mut ledger), Some(Sending { sequence: number, is_new: true }));
-        }
-        for number in [128, 3, 70, 3] {
-            assert_eq!(ledger.lose(FLOW, number), !(number == 3 && ledger.lost(FLOW) == 3));
-        }
-        ledger.acknowledge_one(FLOW, 70);
-        let order: Vec<u32> =
-            std::iter::from_fn(|| send(&mut ledger)).map(|it| it.sequence).collect();
-        assert_eq!(order, [3, 128, 129]);
-        assert_eq!((ledger.unsent(FLOW), ledger.lost(FLOW)), (0, 0));
-    }
-
-    #[test]
-    fn overdue_packets_are_lost_at_the_second_check() {
-        let mut ledger = Ledger::default();
-        ledger.open(FLOW, PACKETS);
-        for _ in 0..100 {
-            send(&mut ledger);
-        }
-        assert_eq!(ledger.expire(FLOW), 0);
-        for _ in 0..50 {
-            send(&mut ledger);
-        }
-        ledger.acknowledge(FLOW, 60, 0);
-        ledger.acknowledge_one(FLOW, 63);
-        ledger.lose(FLOW, 80);
-        let again = send(&mut ledger);
-        assert_eq!(again, Some(Sending { sequence: 80, is_new: false }));
-        // 60 to 99 but 63, arrived, and 80, just sent again.
-        assert_eq!(ledger.expire(FLOW), 38);
-        assert_eq!(send(&mut ledger).map(|it| it.sequence), Some(60));
-        // Now 80 and what was sent as new between; not 60.
-        assert_eq!(ledger.expire(FLOW), 51);
-    }
-
-    proptest! {
-        /// Acknowledgements, in any order of arrival, against sets.
-        #[test]
-        fn acknowledgements_say_what_arrived(
-            order in Just((0..PACKETS).collect::<Vec<u32>>()).prop_shuffle(),
-            taken in 1..PACKETS as usize,
-        ) {
-            let mut ledger = Ledger::default();
-            ledger.open(FLOW, PACKETS);
-            while send(&mut ledger).is_some() {}
-            let mut here = BTreeSet::new();
-            let mut known = BTreeSet::new();
-            for &number in &order[..taken] {
-                prop_assert!(ledger.receive(FLOW, number));
-                prop_assert!(!ledger.receive(FLOW, number));
-                here.insert(number);
-                let expected = (0..=PACKETS).find(|number| !here.contains(number)).unwrap();
-                prop_assert_eq!(ledger.expected(FLOW), expected);
-                let selection = ledger.selection(FLOW, number);
-                ledger.acknowledge(FLOW, expected, selection);
-                known.extend(0..expected);
-                if number > expected {
-                    known.extend(here.range(number.saturating_sub(HISTORY)..=number));
-                }
-            }
-            // Exactly the packets that the sender does not know of expire.
-            ledger.expire(FLOW);
-            prop_assert_eq!(ledger.expire(FLOW) as usize, PACKETS as usize - known.len());
-            for number in 0..PACKETS {
-                prop_assert_eq!(ledger.has(FLOW, number), here.contains(&number));
-            }
-        }
-    }
-}
+mod tests;

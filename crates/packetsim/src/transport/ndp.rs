@@ -35,8 +35,8 @@ pub struct NdpParameters {
     /// Rate of the pulls of a NIC, in percent of what its link carries; below 100 leaves room for
     /// retransmissions.
     pub pull_percent: u32,
-    /// Time after which an unacknowledged packet is sent again; up to 64 times as long while
-    /// nothing is heard from the receiver.
+    /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
+    /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
     pub timeout: Duration,
 }
 
@@ -84,6 +84,8 @@ struct Sender {
     pulled: u32,
     /// Current time between two checks for overdue packets.
     timeout: Duration,
+    /// Whether that is known to be at least [`Core::round_trip`] twice.
+    is_timed: bool,
     walk: Walk,
     /// Whether anything came from the receiver since the last check.
     is_heard: bool,
@@ -259,6 +261,7 @@ impl Transport for Ndp {
             PacketKind::Ack => {
                 self.ledger.acknowledge_one(flow, sequence);
                 if packet.flags & COMPLETE != 0 {
+                    self.ledger.close(flow);
                     core.complete(flow);
                 } else {
                     self.pull(core, flow, packet.value);
@@ -306,15 +309,25 @@ impl Transport for Ndp {
         if core.flow(flow).is_done() {
             return;
         }
-        let expired = self.ledger.expire(flow);
         let sender = &mut self.senders[flow];
+        if !std::mem::replace(&mut sender.is_timed, true) {
+            let shortest = Duration(2 * core.round_trip(flow).0);
+            if sender.timeout < shortest {
+                // Nothing can have been acknowledged yet.
+                core.set_timer(flow, core.now() + (shortest - sender.timeout));
+                sender.timeout = shortest;
+                return;
+            }
+        }
+        let expired = self.ledger.expire(flow);
         if expired > 0 {
             sender.permits += expired.div_ceil(2);
         } else if !sender.is_heard {
             // Its pulls were lost, or it has to wait for long: it waits longer the next time.
             sender.permits += 1;
             let doubled = sender.timeout + sender.timeout;
-            sender.timeout = doubled.min(self.parameters.longest_timeout());
+            let longest = self.parameters.longest_timeout().max(sender.timeout);
+            sender.timeout = doubled.min(longest);
         }
         core.set_timer(flow, core.now() + sender.timeout);
         self.pull(core, flow, 0);

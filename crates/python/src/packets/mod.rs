@@ -8,7 +8,7 @@ mod settings;
 
 use crate::arrays::Given;
 use errors::{PacketsStuck, refuse};
-use lightloom_kernel::Observer;
+use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
     EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId, PacketKind,
@@ -75,7 +75,8 @@ struct RunRequest {
     traced_flow: Option<u32>,
 }
 
-/// Simulates flows; see `lightloom.packets.simulate_flows`.
+/// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
+/// first event.
 #[pyfunction]
 fn packet_simulate(
     py: Python<'_>,
@@ -128,6 +129,11 @@ fn simulate(
         last: Instant::now(),
         error: None,
     };
+    // Before the first event, so that who is told may say what the run will cost, or refuse it.
+    if !reporter.report(Time::ZERO, 0) {
+        let nothing = Interrupted { now: Time::ZERO, done: 0 };
+        return (Err(nothing.into()), reporter.error);
+    }
     let result = run.run(&mut reporter, &mut |outcomes| {
         finished.borrow_mut().extend_from_slice(outcomes);
     });
