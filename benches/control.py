@@ -8,7 +8,6 @@ emulated, and its time is not counted.
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import tempfile
 import time
@@ -18,7 +17,7 @@ import numpy as np
 
 from lightloom.control.emulator import Emulator, FixedTime
 from lightloom.control.example import write_example
-from lightloom.control.running import open_region, running
+from lightloom.control.running import open_region, running, short_collections
 from lightloom.control.session import RegionSession, ServiceMember
 from lightloom.control.wire import Frame
 
@@ -52,7 +51,8 @@ async def latencies_of(servers: int) -> list[float]:
                 session = RegionSession(controller)
                 asyncio.StreamWriter.write = note  # type: ignore[method-assign]
                 try:
-                    return await rounds(session, servers * RANKS, sent)
+                    with short_collections():
+                        return await rounds(session, servers * RANKS, sent)
                 finally:
                     asyncio.StreamWriter.write = write  # type: ignore[method-assign]
 
@@ -65,7 +65,6 @@ async def rounds(session: RegionSession, ranks: int, sent: list[float]) -> list[
     for number in range(ROUNDS):
         demand = np.floor(rng.lognormal(12, 2, size=(ranks, ranks))).astype("<u8")
         frame = Frame({"op": "demand", "id": number, "step": number}, demand.tobytes())
-        gc.collect()
         sent.clear()
         received = time.process_time()
         reply = await session.handle(member, frame)

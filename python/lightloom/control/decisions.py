@@ -133,15 +133,14 @@ class RegionDecider:
         if given.dtype.kind not in "iu":
             raise DemandError(f"demand: expected whole numbers, got {given.dtype}")
         each = self._region.job.ranks_per_server
-        highest = given.max(initial=0)
-        if given.min(initial=0) < 0 or int(highest) * self.ranks**2 >= _MAX_TOTAL_BYTES:
+        is_negative = given.dtype.kind == "i" and given.min(initial=0) < 0
+        if is_negative or int(given.max(initial=0)) * self.ranks**2 >= _MAX_TOTAL_BYTES:
             raise DemandError(
                 "demand: expected 0 bytes or more from each rank to each, and less than 2^63 in all"
             )
         values = given.astype(np.uint64, copy=False)
         rows = values.reshape(len(given), self.servers, each, self.ranks).sum(axis=2)
-        folded = rows.reshape(len(given), self.servers, self.servers, each).sum(axis=3)
-        return np.ascontiguousarray(folded)
+        return np.add.reduceat(rows, np.arange(0, self.ranks, each), axis=2)
 
 
 def circuits_of(held: Held | Decision) -> frozenset[NicPair]:

@@ -201,6 +201,8 @@ class Journal:
         self.path, self.region = path, region
         self._keep = keep_changes
         self._since_prune = 0
+        #: the circuits after a change are those that were wanted, and those before the next one
+        self._encoded: tuple[frozenset[NicPair], str] = (frozenset(), "")
         try:
             self._connection = sqlite3.connect(
                 path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -285,8 +287,8 @@ class Journal:
             reason.step,
             reason.layer,
             reason.text,
-            encode_circuits(intent.before),
-            encode_circuits(intent.wanted),
+            self._encode(intent.before),
+            self._encode(intent.wanted),
             json.dumps(dict(intent.commands)),
             intent.expected_s,
         )
@@ -299,6 +301,11 @@ class Journal:
             )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
+
+    def _encode(self, circuits: frozenset[NicPair]) -> str:
+        if circuits != self._encoded[0]:
+            self._encoded = (circuits, encode_circuits(circuits))
+        return self._encoded[1]
 
     def _check_lease(self, connection: sqlite3.Connection, revision: int, now: float) -> None:
         found = connection.execute(
@@ -324,7 +331,7 @@ class Journal:
             intent,
             now,
             outcome.result,
-            encode_circuits(outcome.after),
+            self._encode(outcome.after),
             json.dumps(dict(outcome.failed)),
             json.dumps({name: round(value, 6) for name, value in outcome.timings.items()}),
         )

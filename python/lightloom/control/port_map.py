@@ -22,6 +22,10 @@ from lightloom.control.switch import CrossConnect, Port, PortSide, SwitchDescrip
 from lightloom.errors import did_you_mean, echo
 
 
+#: circuits whose cross-connects are remembered
+_MAX_REMEMBERED = 16_384
+
+
 class SwitchPort(NamedTuple):
     """A port of one of the switches."""
 
@@ -259,11 +263,20 @@ class PortMap:
         """Return the cross-connects that make a circuit: two, or one where ports are duplex."""
         known = self._cross_connects.get(circuit)
         if known is None:
-            a = self.by_nic[circuit.server, circuit.nic]
-            b = self.by_nic[circuit.peer, circuit.peer_nic]
-            known = (_joined(a, b),) if self.is_duplex else (_joined(a, b), _joined(b, a))
-            self._cross_connects[circuit] = known
+            server, nic, peer, peer_nic = circuit
+            (switch, ingress), (_, egress) = self._ends[server, nic]
+            (peer_switch, peer_ingress), (_, peer_egress) = self._ends[peer, peer_nic]
+            there = PlacedConnect(switch, CrossConnect(ingress, peer_egress))
+            back = PlacedConnect(peer_switch, CrossConnect(peer_ingress, egress))
+            if len(self._cross_connects) >= _MAX_REMEMBERED:
+                self._cross_connects.clear()
+            known = self._cross_connects[circuit] = (there,) if self.is_duplex else (there, back)
         return known
+
+    @cached_property
+    def _ends(self) -> dict[tuple[int, int], tuple[SwitchPort, SwitchPort]]:
+        """The ingress and egress ports of each NIC, by server and NIC."""
+        return {(entry.server, entry.nic): (entry.ingress, entry.egress) for entry in self.nics}
 
     @cached_property
     def _cross_connects(self) -> dict[NicPair, tuple[PlacedConnect, ...]]:

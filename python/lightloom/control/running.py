@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import getpass
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -29,6 +30,8 @@ from lightloom.control.token import read_token
 
 #: power of a port without light is below this; see ``failed_ports``
 _NO_LIGHT_DBM = float("-inf")
+#: new objects after which the garbage collector looks at them
+_COLLECT_AFTER = 5_000
 
 
 @dataclass
@@ -116,6 +119,24 @@ def reason_of(text: str) -> ChangeReason:
     return ChangeReason(who, text)
 
 
+@contextlib.contextmanager
+def short_collections() -> Iterator[None]:
+    """Keep pauses of the garbage collector short, in a process that does nothing but serve.
+
+    A full collection of all that a process has loaded takes some 60 ms, longer than a switch.
+    What is there now is left out of further ones, and they are made less often.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
 async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
     """Serve a region until SIGTERM or Ctrl-C; a change in flight is completed.
 
@@ -153,7 +174,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None]) -> None:
         ]
         stopped = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait([tasks[0], stopped], return_when=asyncio.FIRST_COMPLETED)
+            with short_collections():
+                await asyncio.wait([tasks[0], stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (*tasks[1:], stopped):
                 task.cancel()

@@ -245,10 +245,12 @@ class RegionSession:
         self, before: frozenset[NicPair], wanted: frozenset[NicPair], reason: ChangeReason
     ) -> ChangeReport:
         """Drain, change, and let members resume, whatever came of it."""
-        dark = {server for circuit in before ^ wanted for server in circuit.servers}
-        members = [one for one in self._members if one.server in dark]
-        if members:
-            await self._drain(members, dark)
+        members: list[ServiceMember] = []
+        if self._members:
+            dark = {server for circuit in before ^ wanted for server in circuit.servers}
+            members = [one for one in self._members if one.server in dark]
+            if members:
+                await self._drain(members, dark)
         try:
             report = await self.controller.apply(wanted, reason)
         except SwitchError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from lightloom.errors import LightloomError
 
@@ -156,8 +156,7 @@ class SwitchEventKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class CrossConnect:
+class CrossConnect(NamedTuple):
     """One directed light path through the switch.
 
     A duplex circuit is two of them, over crossed fibers, or one where every fiber carries both

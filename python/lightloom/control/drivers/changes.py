@@ -45,13 +45,12 @@ def split_deletes(
     A create implies the delete of every circuit whose ingress or egress port it takes, if the
     switch moves circuits.
     """
-    taken = {(c.ingress, "in") for c in change.creates} | {
-        (c.egress, "out") for c in change.creates
-    }
+    sources = {one.ingress for one in change.creates}
+    targets = {one.egress for one in change.creates}
     commanded: list[CrossConnect] = []
     implied: list[CrossConnect] = []
     for one in change.deletes:
-        is_implied = moves and ((one.ingress, "in") in taken or (one.egress, "out") in taken)
+        is_implied = moves and (one.ingress in sources or one.egress in targets)
         (implied if is_implied else commanded).append(one)
     return tuple(commanded), tuple(implied)
 
@@ -71,10 +70,15 @@ def creates_in_batches(
     """Yield the creates of a change in batches, each with the implied deletes that it causes."""
     remaining = tuple(implied)
     for batch in in_batches(change.creates, max_pairs):
-        taken = {port for one in batch for port in (one.ingress, one.egress)}
-        moved = tuple(one for one in remaining if {one.ingress, one.egress} & taken)
-        remaining = tuple(one for one in remaining if one not in moved)
-        yield batch, moved
+        sources = {one.ingress for one in batch}
+        targets = {one.egress for one in batch}
+        moved: list[CrossConnect] = []
+        later: list[CrossConnect] = []
+        for one in remaining:
+            is_moved = one.ingress in sources or one.egress in targets
+            (moved if is_moved else later).append(one)
+        remaining = tuple(later)
+        yield batch, tuple(moved)
 
 
 def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
@@ -87,23 +91,23 @@ def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
     InputError
         If it does not.
     """
-    for one in (*change.deletes, *change.creates):
-        for port, wrong in ((one.ingress, PortSide.EGRESS), (one.egress, PortSide.INGRESS)):
-            if port not in ports:
-                raise InputError(
-                    f"cross-connect {echo(str(one))}: the switch has no port {echo(port)}"
-                )
-            if ports[port] is wrong:
-                raise InputError(
-                    f"cross-connect {one}: port {port} is on the {wrong} side; "
-                    "expected an ingress and then an egress port"
-                )
-    for side in ([one.ingress for one in change.creates], [one.egress for one in change.creates]):
-        repeated = (
-            {port for port in side if side.count(port) > 1} if len(set(side)) < len(side) else ()
-        )
-        if repeated:
-            raise InputError(f"change: port {min(repeated)} has several circuits; expected one")
+    for index, wrong in enumerate((PortSide.EGRESS, PortSide.INGRESS)):
+        for one in (*change.deletes, *change.creates):
+            if ports.get(one[index], wrong) is wrong:
+                raise _misplaced(one, one[index], wrong, is_known=one[index] in ports)
+    for used in zip(*change.creates, strict=True):
+        if len(set(used)) < len(used):
+            repeated = min(port for port in used if used.count(port) > 1)
+            raise InputError(f"change: port {repeated} has several circuits; expected one")
+
+
+def _misplaced(one: CrossConnect, port: Port, wrong: PortSide, *, is_known: bool) -> InputError:
+    if not is_known:
+        return InputError(f"cross-connect {echo(str(one))}: the switch has no port {echo(port)}")
+    return InputError(
+        f"cross-connect {one}: port {port} is on the {wrong} side; "
+        "expected an ingress and then an egress port"
+    )
 
 
 async def run_commands(
@@ -116,21 +120,21 @@ async def run_commands(
     SwitchError
         If the state of the switch is unknown after a command.
     """
-    refusal = dict.fromkeys((*change.deletes, *change.creates), ("", NOT_SENT))
+    refusal: dict[CrossConnect, tuple[str, str]] = {}
     done: set[tuple[ChangeOperation, CrossConnect]] = set()
     for command in commands:
         try:
             await command.send()
         except SwitchDeniedError as error:
             circuits = (*command.deletes, *command.creates)
-            refusal |= dict.fromkeys(circuits, (error.code, error.text))
+            refusal = dict.fromkeys(circuits, (error.code, error.text))
             break
         done |= {(ChangeOperation.DELETE, cross) for cross in command.deletes}
         done |= {(ChangeOperation.CREATE, cross) for cross in command.creates}
 
     def result(operation: ChangeOperation, cross: CrossConnect) -> CircuitResult:
         if (operation, cross) not in done:
-            code, reason = refusal[cross]
+            code, reason = refusal.get(cross, ("", NOT_SENT))
             return CircuitResult(cross, operation, CircuitState.INVALID, code, reason)
         created = operation is ChangeOperation.CREATE
         return CircuitResult(cross, operation, CircuitState.CONNECTED if created else None)
