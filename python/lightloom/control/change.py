@@ -17,7 +17,6 @@ from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect,
 from lightloom.control.refusals import ConflictError
 from lightloom.control.switch import CrossConnect, SwitchChange
 
-
 #: plain tuples, which sort several times as fast
 _PORTS = itemgetter(0, 1)
 

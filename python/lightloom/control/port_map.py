@@ -21,7 +21,6 @@ from lightloom.control.refusals import PortMapError
 from lightloom.control.switch import CrossConnect, Port, PortSide, SwitchDescription
 from lightloom.errors import did_you_mean, echo
 
-
 #: circuits whose cross-connects are remembered
 _MAX_REMEMBERED = 16_384
 

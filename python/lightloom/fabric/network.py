@@ -33,6 +33,11 @@ class NvSwitch:
     gather_latency_ps: int | None = None
     gather_peer_ps: int = 0
 
+    @property
+    def collective_rate_bps(self) -> int:
+        """Rate of collectives that gather or reduce."""
+        return self.gpu_rate_bps if self.gather_rate_bps is None else self.gather_rate_bps
+
 
 @dataclass(frozen=True)
 class StartUp:

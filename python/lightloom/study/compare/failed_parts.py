@@ -2,23 +2,28 @@
 
 A failed optical NIC, link or transceiver takes a NIC from the circuits, whose bytes go over the
 EPS and the other circuits; a failed server is replaced by a spare one that the EPS alone reaches. A
-failed GPU is not simulated: tensor parallelism over the network, of one group alone, is not
-modeled.
+failed GPU is replaced by one on a spare server of the region
+(:mod:`lightloom.workload.backup_gpu`), reached over the EPS or over circuits that its server then
+lacks for all-to-alls.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lightloom.control.failures import PartKind, RegionPart, parse_part
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.mixnet_options import MixNetOptions
+from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.units import show_time
+from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
+from lightloom.workload.task_graph import TaskGraph
 
 _PREFIX = "failed="
-_INDEX = re.compile(r"nic:([0-9]{1,9})")
+_INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
 #: how a fabric's option calls a part
 _CALLED = {
     PartKind.NIC: "nic",
@@ -29,51 +34,127 @@ _CALLED = {
 }
 
 
-def parse_parts(texts: Sequence[str], degree: int) -> list[tuple[str, str]]:
-    """Return parts that fail, as they were given and as an option of a fabric calls them.
+@dataclass(frozen=True)
+class FailedVariant:
+    """A fabric without a part, and what replaces a failed GPU."""
+
+    fabric: Fabric
+    backup: BackupGpu | None = None
+
+
+def parse_parts(texts: Sequence[str], degree: int, gpus: int) -> list[tuple[str, RegionPart]]:
+    """Return parts that fail, as they were given and what they are.
 
     Parameters
     ----------
     texts
-        The parts; ``nic:3`` is the NIC of this index among all optical NICs.
-    degree
-        Optical NICs of a server.
+        The parts; ``nic:3`` is the NIC of this index among all optical NICs, ``gpu:17`` the GPU
+        of this index among all.
+    degree, gpus
+        Optical NICs and GPUs of a server.
 
     Raises
     ------
     InputError
         If one is no part of a job, or its failure is not simulated.
     """
-    return [(text, _called(text, parse_part(_placed(text, degree), "fail"))) for text in texts]
+    counts = {"nic": degree, "gpu": gpus}
+    return [(text, _checked(text, parse_part(_placed(text, counts), "fail"))) for text in texts]
 
 
-def _placed(text: str, degree: int) -> str:
-    """A NIC that is named by its index among all, by its server."""
+def _placed(text: str, counts: Mapping[str, int]) -> str:
+    """A NIC or GPU that is named by its index among all, by its server."""
     found = _INDEX.fullmatch(text)
     if found is None:
         return text
-    server, nic = divmod(int(found[1]), degree)
-    return f"nic:{server}/{nic}"
+    server, place = divmod(int(found[2]), counts[found[1]])
+    return f"{found[1]}:{server}/{place}"
 
 
-def _called(text: str, part: RegionPart) -> str:
-    if part.kind not in _CALLED:
+def _checked(text: str, part: RegionPart) -> RegionPart:
+    if part.kind not in {*_CALLED, PartKind.GPU}:
         raise InputError(
             f"fail {text}: the failure of a {part.kind} is not simulated; expected of nic:2/1 "
-            "(server/NIC), link:2/1, transceiver:2/1, eps:0/1, server:3"
+            "(server/NIC), link:2/1, transceiver:2/1, eps:0/1, gpu:2/5, server:3"
         )
+    return part
+
+
+def _called(part: RegionPart) -> str:
     place = f"{part.server}" if part.kind is PartKind.SERVER else f"{part.server}/{part.number}"
     return f"{_CALLED[part.kind]}:{place}"
 
 
-def failed_variants(fabric: Fabric, texts: Sequence[str]) -> dict[str, Fabric]:
-    """Return the fabric without each of the parts, by name; none where it has no circuits."""
-    if not isinstance(fabric, MixNetOptions):
+def failed_variants(
+    fabric: Fabric, network: Network, graph: TaskGraph, texts: Sequence[str]
+) -> dict[str, FailedVariant]:
+    """Return the fabric without each of the parts, by name; none where it has no circuits.
+
+    Parameters
+    ----------
+    fabric, network
+        The fabric with all parts.
+    graph
+        The step of the job.
+    texts
+        The parts.
+
+    Raises
+    ------
+    InputError
+        As :func:`parse_parts`; also if the job does not use a failed GPU.
+    """
+    if not isinstance(fabric, MixNetOptions) or not texts:
         return {}
-    return {
-        _PREFIX + text: fabric.replace(failed=(*fabric.failed, called), label=fabric.name)
-        for text, called in parse_parts(texts, fabric.degree)
-    }
+    found = {}
+    for text, part in parse_parts(texts, fabric.degree, network.gpus_per_server):
+        name, backup = _PREFIX + text, None
+        if part.kind is PartKind.GPU:
+            backup, circuits = _backup(network, graph, part)
+            path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
+            name = f"{name} ({path})"
+            lost = [f"nic:{part.server}/{fabric.degree - 1 - index}" for index in range(circuits)]
+        else:
+            lost = [_called(part)]
+        without = fabric.replace(failed=(*fabric.failed, *lost), label=fabric.name)
+        found[name] = FailedVariant(without, backup)
+    return found
+
+
+def _backup(network: Network, graph: TaskGraph, part: RegionPart) -> tuple[BackupGpu, int]:
+    """What replaces a failed GPU, and on how many circuits."""
+    eps, ocs = network.part(Eps), network.part(Ocs)
+    assert eps is not None
+    assert ocs is not None
+    eps_bps = eps.nics * eps.nic_rate_bps
+    traffic = backup_traffic(graph, part.server, part.number)
+    circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
+    path_bps = circuits * ocs.nic_rate_bps or eps_bps
+    return BackupGpu(part.server, part.number, path_bps), circuits
+
+
+def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
+    """Return how many circuits of a server its backup GPU gets; 0 if the EPS serves it better.
+
+    What is taken for the backup all-to-alls lack: the sum of both times is least, at line rate and
+    as if the server held all others up. Of equals the fewest.
+
+    Parameters
+    ----------
+    traffic
+        Bytes of a step.
+    degree
+        Circuits of the server; one at least stays for all-to-alls.
+    circuit_bps, eps_bps
+        Rate of a circuit, and of the server on the EPS.
+    """
+
+    def time_s(circuits: int) -> float:
+        path_bps = circuits * circuit_bps or eps_bps
+        left_bps = (degree - circuits) * circuit_bps + eps_bps
+        return 8 * (traffic.crossing / path_bps + traffic.all_to_all / left_bps)
+
+    return min(range(max(degree, 1)), key=time_s)
 
 
 def failures_note(step_time_s: float, variants_s: Mapping[str, float]) -> str | None:

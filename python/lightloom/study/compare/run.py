@@ -27,7 +27,7 @@ from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job, prepare
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
 from lightloom.study.compare.policies import variants
-from lightloom.study.compare.results import Comparison
+from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
@@ -73,12 +73,16 @@ class _Case:
                 with_timeline = self.with_timeline and is_first
                 yield Attempt(fabric, sample, "", with_timeline, self.imbalance)
                 if is_first and not self.imbalance:
-                    for name, variant in self._variants(fabric).items():
-                        yield Attempt(variant, sample, name)
+                    yield from self._variants(fabric, sample)
 
-    def _variants(self, fabric: Fabric) -> dict[str, Fabric]:
+    def _variants(self, fabric: Fabric, sample: Sample) -> Iterator[Attempt]:
         scenario = self.job.scenario
-        return variants(fabric, scenario.policies) | failed_variants(fabric, scenario.fail)
+        for name, variant in variants(fabric, scenario.policies).items():
+            yield Attempt(variant, sample, name)
+        graph = self.workloads.get(sample, self.networks.server_size(fabric)).graph
+        failed = failed_variants(fabric, self.networks.get(fabric), graph, scenario.fail)
+        for name, one in failed.items():
+            yield Attempt(one.fabric, sample, name, backup=one.backup)
 
     def choose(self, done: Sequence[Done], slower: Mapping[str, Mapping[str, float]]) -> list[Done]:
         """Keep the all-to-all of the fastest trial of each fabric; its runs count as the fabric's.

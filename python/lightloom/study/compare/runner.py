@@ -17,6 +17,7 @@ from lightloom.simulate import Phases, Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.results import Sample
+from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
 from lightloom.workload.build import Workload
 
 #: one finished run, flat, with units in its keys
@@ -27,7 +28,8 @@ Row = dict[str, object]
 class Attempt:
     """One run to do: a fabric (or a variant of it, such as ``first=block``) on one sample.
 
-    ``imbalance`` names another load than the scenario's, such as ``balanced``.
+    ``imbalance`` names another load than the scenario's, such as ``balanced``; ``backup`` is what
+    replaces a failed GPU.
     """
 
     fabric: Fabric
@@ -35,6 +37,7 @@ class Attempt:
     variant: str = ""
     with_timeline: bool = False
     imbalance: str = ""
+    backup: BackupGpu | None = None
 
     @property
     def title(self) -> str:
@@ -146,6 +149,9 @@ class Runner:
         size = self.networks.server_size(attempt.fabric)
         workload = self.workloads.get(attempt.sample, size)
         network = self.networks.get(attempt.fabric, attempt.variant)
+        graph = workload.graph
+        if attempt.backup is not None:
+            graph = with_backup_gpu(graph, attempt.backup, network.nvswitch.collective_rate_bps)
         workers = timeline_workers(workload) if attempt.with_timeline else ()
         callback = self.progress.watch(attempt)
         fabric = attempt.fabric
@@ -159,10 +165,10 @@ class Runner:
         def go() -> Done:
             started = time.perf_counter()
             if phases is not None and self.is_survey:
-                run = phases.survey(workload.graph, network, progress=callback, plugins=plugins)
+                run = phases.survey(graph, network, progress=callback, plugins=plugins)
             else:
                 run = simulate(
-                    workload.graph,
+                    graph,
                     network,
                     timeline_workers=workers,
                     progress=callback,

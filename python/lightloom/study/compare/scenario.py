@@ -349,7 +349,7 @@ class Scenario(Strict):
     fail: tuple[Name, ...] = Field(
         (),
         description="Parts whose failures are simulated on the first sample, one at a time, such as"
-        " nic:2/1 (server/NIC), eps:0/1 or server:4; for fabrics with circuits that change.",
+        " nic:2/1 (server/NIC), eps:0/1, gpu:17 or server:4; for fabrics whose circuits change.",
     )
     prices: File | None = Field(
         None, description="Price list (TOML) that replaces the built-in one."
