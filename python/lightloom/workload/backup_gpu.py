@@ -228,7 +228,7 @@ class _Writer:
         table = self.graph.demands[row["demand"]]
         group, member = self._member(table.family)
         counts = table.counts[group, row["entry"]]
-        return _both_ways(counts, member, row)
+        return _sent_and_received(counts, member, row)
 
     def _share(self, row: dict[str, int]) -> int:
         """Bytes of an all-to-all that the failed GPU sends or receives, whichever is more."""
@@ -240,11 +240,11 @@ class _Writer:
         ranks = table.ranks_per_member
         if table.rank_counts is not None and ranks:
             rank = member * ranks + self.gpu * ranks // gpus
-            share = max(_both_ways(table.rank_counts[group, row["entry"]], rank, row))
+            share = max(_sent_and_received(table.rank_counts[group, row["entry"]], rank, row))
             return share * ranks // gpus
         counts = table.counts[group, row["entry"]]
         inside = int(counts[member, member]) * row["size"]
-        return (max(_both_ways(counts, member, row)) + inside) // gpus
+        return (max(_sent_and_received(counts, member, row)) + inside) // gpus
 
     def _member(self, family: int) -> tuple[int, int]:
         """The worker's group in a family, and its place there."""
@@ -258,7 +258,7 @@ def _is_all_to_all(row: dict[str, int]) -> bool:
     return row["kind"] == Kind.COLLECTIVE and row["collective"] == Collective.ALL_TO_ALL
 
 
-def _both_ways(counts: Ints32, place: int, row: dict[str, int]) -> tuple[int, int]:
+def _sent_and_received(counts: Ints32, place: int, row: dict[str, int]) -> tuple[int, int]:
     """Bytes from and to one place of a block, without what it keeps."""
     kept = int(counts[place, place])
     sent = int(counts[place].sum(dtype=np.uint64)) - kept
