@@ -2,7 +2,7 @@
 
 ``python benches/decide_overhead.py`` decides on the same demands, none twice, in Rust
 (``crates/decide/examples/decide_speed.rs``) and in Python, and checks that both change as many
-pairs. Microseconds that a tenth of the calls stays below, the least of five turns: other work on
+pairs. Microseconds that a tenth of the calls stays below, the lowest of five turns: other work on
 the machine only adds.
 """
 
@@ -102,16 +102,16 @@ def measure(servers: int, policy: Policy, count: int) -> list[str]:
     random = np.random.default_rng(servers)
     demands = random.integers(0, 10**8, size=(count, servers, servers), dtype=np.uint64)
     held = Decider(servers, region, timing="10 us", policy=policy).start()
-    least = dict.fromkeys(("Rust", *KINDS), np.inf)
+    lowest = dict.fromkeys(("Rust", *KINDS), np.inf)
     for _ in range(TURNS):
         found = {"Rust": in_rust(servers, policy, held, demands)}
         for kind in KINDS:
             found[kind] = in_python(python_calls(servers, policy, held, demands, kind))
         if len({pairs for _, pairs in found.values()}) > 1:
             raise SystemExit(f"not the same decisions: {found}")
-        least = {kind: min(least[kind], time_us) for kind, (time_us, _) in found.items()}
-    added = [f"{least[kind] - least['Rust']:+.1f}" for kind in KINDS]
-    return [str(servers), policy.allocator, policy.when, f"{least['Rust']:.1f}", *added]
+        lowest = {kind: min(lowest[kind], time_us) for kind, (time_us, _) in found.items()}
+    added = [f"{lowest[kind] - lowest['Rust']:+.1f}" for kind in KINDS]
+    return [str(servers), policy.allocator, policy.when, f"{lowest['Rust']:.1f}", *added]
 
 
 def main() -> None:

@@ -5,9 +5,10 @@
 //! *pair*, *sparse* or *uniform*. Under callgrind only `counted` is to be collected:
 //! `benches/RESULTS.md`.
 //!
-//! `decide_speed replay FILE` decides on the cases of a file instead, for `benches/decide_overhead.py`:
-//! a region, a policy, a timing, what is held and the upcoming all-to-alls, as JSON. It prints the
-//! microseconds that a tenth of them stays below, and the pairs that they change.
+//! `decide_speed replay FILE` decides on the cases of a file instead, for
+//! `benches/decide_overhead.py`: a region, a policy, a timing, what is held and the upcoming
+//! all-to-alls, as JSON. It prints the microseconds that a tenth of them stays below, and the pairs
+//! that they change.
 
 use lightloom_decide::{Decider, Decision, Held, Region, Upcoming};
 use lightloom_model::{
@@ -57,7 +58,7 @@ fn replay(path: &str) {
     let text = std::fs::read_to_string(path).expect("a file of cases");
     let (region, policy, timing, held, upcoming): Cases =
         serde_json::from_str(&text).expect("cases");
-    let (mut least, mut changed) = (f64::INFINITY, 0);
+    let (mut lowest, mut changed) = (f64::INFINITY, 0);
     // Turns after the first one find the processor awake.
     for _ in 0..5 {
         let mut decider = Decider::new(region.clone(), policy, timing).expect("consistent");
@@ -69,10 +70,10 @@ fn replay(path: &str) {
             pairs += u64::from(decision.pairs);
         }
         times.sort_by(f64::total_cmp);
-        least = least.min(times[times.len() / 10]);
+        lowest = lowest.min(times[times.len() / 10]);
         changed = pairs;
     }
-    println!("{:.3} {changed}", 1e6 * least);
+    println!("{:.3} {changed}", 1e6 * lowest);
 }
 
 /// Seconds of each decision.

@@ -167,7 +167,7 @@ proptest! {
         prop_assert!(close(decision.saved, hold - switch));
     }
 
-    /// What a policy that follows its allocator saves, all-to-all by all-to-all; it may be negative.
+    /// What a policy that follows its allocator saves, by all-to-all; it may be negative.
     #[test]
     fn following_saves_what_the_times_say(small in small(3), per_layer in any::<bool>()) {
         let when = if per_layer { Reconfigure::PerLayer } else { Reconfigure::Always };
@@ -203,7 +203,7 @@ proptest! {
         let region = Region { planes: Some(Fibers::Duplex), ..region(servers, planes) };
         let sets = every_set(&region.ports);
         let circuits = chosen.get(&sets).clone();
-        let best = most_on_planes(&circuits, servers, planes as usize);
+        let best = max_on_planes(&circuits, servers, planes as usize);
         let wanted: usize = circuits.iter().map(|&count| usize::from(count)).sum::<usize>() / 2;
         let policy = policy(Reconfigure::BreakEven);
         let decider = Decider::new(region, policy, SwitchTiming::default()).expect("consistent");
@@ -221,7 +221,7 @@ proptest! {
 }
 
 /// The largest number of circuits that planes can take, each a matching of the servers.
-fn most_on_planes(circuits: &[u16], servers: usize, planes: usize) -> usize {
+fn max_on_planes(circuits: &[u16], servers: usize, planes: usize) -> usize {
     let mut list = Vec::new();
     for a in 0..servers {
         for b in a + 1..servers {

@@ -207,12 +207,12 @@ fn proposals(
     pairs.sort_unstable();
     let mut found = Vec::new();
     for (_, a, b) in pairs {
-        let most = ports[a].min(ports[b]).min(2);
-        if !allowed[a * n + b] || most == 0 {
+        let limit = ports[a].min(ports[b]).min(2);
+        if !allowed[a * n + b] || limit == 0 {
             continue;
         }
         let mut circuits = vec![0; n * n];
-        (circuits[a * n + b], circuits[b * n + a]) = (most as u16, most as u16);
+        (circuits[a * n + b], circuits[b * n + a]) = (limit as u16, limit as u16);
         found.push(circuits);
     }
     found

@@ -68,7 +68,7 @@ impl Triangle {
         decider.decide_by(&held, &next, &mut triangle).expect("within the ports")
     }
 
-    /// Circuits that were built besides the two of the triangle.
+    /// Circuits that were built in addition to the two of the triangle.
     fn refilled(&self) -> Vec<NicCircuit> {
         let decision = self.decide();
         let new = |circuit: &&NicCircuit| circuit.b.server == 3;
@@ -108,7 +108,7 @@ fn free_nics_are_joined_for_what_needs_them() {
     assert_eq!(closed.refilled(), []);
 }
 
-/// A circuit of half the rate that a pair has over the EPS, and that it could not share, is refused.
+/// A circuit of half the rate that a pair has over the EPS, which it could not share, is refused.
 #[test]
 fn nics_are_not_joined_where_something_would_end_later() {
     let pairs = [0, 1, 2].map(|server| (server, 3, 400_000_000));

@@ -119,17 +119,17 @@ proptest! {
         prop_assert_eq!(predictions(name, &trace, &next), predictions(name, &scaled, &other));
     }
 
-    /// To predict is not to learn: neither what is predicted twice nor what is predicted ahead
+    /// To predict is not to learn: neither what is predicted twice nor what is predicted early
     /// changes any later prediction.
     #[test]
-    fn predicting_changes_nothing(name in names(), mut trace in trace(), ahead in 1..9_u64) {
+    fn predicting_changes_nothing(name in names(), mut trace in trace(), early in 1..9_u64) {
         let next = trace.pop().expect("one step or more");
         let plain = predictions(name, &trace, &next);
         let mut made = build(name, next[0].len());
         for (step, layers) in trace.iter().enumerate() {
             let step = step as u64;
             for (layer, loads) in layers.iter().enumerate() {
-                made.predict(step + ahead, layer as u32).expect("an open step");
+                made.predict(step + early, layer as u32).expect("an open step");
                 made.predict(step, layer as u32).expect("an open step");
                 made.observe(step, layer as u32, loads).expect("loads in order");
             }
@@ -261,24 +261,24 @@ fn sizes_that_cannot_be_are_refused() {
     }
 }
 
-/// A layer may run ahead of the next one, as micro-batches do, and is still its input.
+/// A layer may run early of the next one, as micro-batches do, and is still its input.
 #[test]
 fn a_layer_may_be_steps_ahead() {
     for &name in PredictorName::ALL {
         let loads = |step: u64| [1.0 + (step * 5 % 7) as f64, 2.0, 1.0 + (step * 3 % 5) as f64];
-        let (mut together, mut ahead) = (build(name, 3), build(name, 3));
+        let (mut together, mut early) = (build(name, 3), build(name, 3));
         for step in 0..12 {
             together.observe(step, 0, &loads(step)).unwrap();
             together.observe(step, 1, &loads(step + 1)).unwrap();
         }
         for first in [0, 6] {
             for step in first..first + 6 {
-                ahead.observe(step, 0, &loads(step)).unwrap();
+                early.observe(step, 0, &loads(step)).unwrap();
             }
             for step in first..first + 6 {
-                ahead.observe(step, 1, &loads(step + 1)).unwrap();
+                early.observe(step, 1, &loads(step + 1)).unwrap();
             }
         }
-        assert_eq!(together.predict(12, 1), ahead.predict(12, 1), "{name}");
+        assert_eq!(together.predict(12, 1), early.predict(12, 1), "{name}");
     }
 }
