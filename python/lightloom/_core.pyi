@@ -91,6 +91,7 @@ def schedule_changed_pairs(
 def schedule_map_nics(
     circuits: npt.NDArray[np.uint16],
     ports: npt.NDArray[np.uint32],
+    working: npt.NDArray[np.bool_],
     numa_nodes: int,
     previous: npt.NDArray[np.uint32],
 ) -> npt.NDArray[np.uint32]: ...
@@ -129,6 +130,8 @@ class JobTopology:
     def circuits(self) -> npt.NDArray[np.uint32]: ...
     @property
     def cycles(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def routed_edges(self) -> npt.NDArray[np.uint32]: ...
     @property
     def route_offsets(self) -> npt.NDArray[np.uint32]: ...
     @property

@@ -1,8 +1,10 @@
 //! The topology finder: ports, routes, connection, rings, and how well loads are spread.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lightloom_schedule::topoopt::{RingGroup, Strides, TopoOptTopology, TopoRequest, topology};
+use lightloom_schedule::topoopt::{
+    RingCycle, RingGroup, RoutedEdge, Strides, TopoOptTopology, TopoRequest, topology,
+};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -94,6 +96,13 @@ fn ring_order(group: &RingGroup) -> Vec<(u32, u32)> {
     (0..n).map(|i| (group.members[i], group.members[(i + 1) % n])).collect()
 }
 
+fn cycle_edges(job: &Job, cycle: RingCycle) -> Vec<(u32, u32)> {
+    let members = &job.rings[cycle.group as usize].members;
+    let (n, stride) = (members.len(), cycle.stride as usize);
+    let count = if n == 2 { 1 } else { n };
+    (0..count).map(|i| (members[i], members[(i + stride) % n])).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -125,6 +134,50 @@ proptest! {
             distinct.sort_unstable();
             distinct.dedup();
             prop_assert_eq!(distinct.len(), own.len());
+        }
+    }
+
+    /// Every edge of every cycle has a circuit of its own, or is named as one that has none left.
+    #[test]
+    fn edges_of_cycles_have_circuits_or_are_named(job in job()) {
+        let found = topology(&job.request()).unwrap();
+        let named: BTreeSet<(u32, (u32, u32))> =
+            found.routed_edges.iter().map(|routed| (routed.cycle, routed.edge)).collect();
+        prop_assert_eq!(named.len(), found.routed_edges.len());
+        let mut left = links(&found);
+        let mut named_pairs = Vec::new();
+        for (index, cycle) in (0..).zip(&found.cycles) {
+            for edge in cycle_edges(&job, *cycle) {
+                if named.contains(&(index, edge)) {
+                    named_pairs.push(edge);
+                    continue;
+                }
+                let count = left.entry(edge).or_insert(0);
+                prop_assert!(*count > 0, "{edge:?} of cycle {index}");
+                *count -= 1;
+                *left.get_mut(&(edge.1, edge.0)).unwrap() -= 1;
+            }
+        }
+        prop_assert_eq!(named_pairs.len(), named.len(), "an edge that is in no cycle");
+        for pair in named_pairs {
+            prop_assert_eq!(left.get(&pair).copied().unwrap_or(0), 0, "{:?} has one", pair);
+        }
+    }
+
+    /// Where nothing else crowds. From three ports on, a part that must be connected has a circuit
+    /// to give up that no cycle needs.
+    #[test]
+    fn a_group_with_cycles_keeps_a_whole_one(mut job in job()) {
+        prop_assume!(job.degree > 2);
+        job.demand.iter_mut().for_each(|entry| entry.2 = entry.2.min(1));
+        job.rings.truncate(1);
+        let found = topology(&job.request()).unwrap();
+        let broken: BTreeSet<u32> = found.routed_edges.iter().map(|r| r.cycle).collect();
+        for of_group in (0..).zip(&found.cycles).collect::<Vec<_>>()
+            .chunk_by(|x: &(u32, _), y| x.1.group == y.1.group)
+        {
+            let whole = of_group.iter().any(|(index, _)| !broken.contains(index));
+            prop_assert!(whole, "group {}", of_group[0].1.group);
         }
     }
 
@@ -194,6 +247,44 @@ fn strides_of_one_are_parallel_circuits() {
     let found = topology(&job.request()).unwrap();
     assert_eq!(found.circuits.len(), 6);
     assert!(found.circuits.iter().all(|circuit| circuit.count == 2));
+}
+
+/// Server 1 talks, but all ports of the others are in the ring of three: it gives up a circuit.
+#[test]
+fn a_cycle_that_cuts_servers_off_says_which_edge_is_routed() {
+    let mut job = Job::new(4, 2);
+    let ring = |members: &[u32]| RingGroup { members: members.to_vec(), edge_bytes: 1_000_000 };
+    job.rings = vec![ring(&[0, 2, 3]), ring(&[0, 2])];
+    job.demand = vec![(1, 0, 1_400_000_000), (1, 2, 800_000_000), (0, 2, 1_000_000_000)];
+    let found = topology(&job.request()).unwrap();
+    assert_eq!(found.cycles, [RingCycle { group: 0, stride: 1 }]);
+    assert_eq!(found.routed_edges, [RoutedEdge { cycle: 0, edge: (3, 0) }]);
+    let route = found.routes.iter().find(|route| route[0] == 3 && route[route.len() - 1] == 0);
+    assert_eq!(route.unwrap().len(), 3);
+}
+
+/// The ring's circuits carry least, but keeping them costs the heavy pairs little.
+#[test]
+fn crowded_routes_do_not_take_the_circuits_of_a_ring() {
+    let mut job = Job::new(8, 4);
+    job.rings = vec![RingGroup { members: vec![0, 1, 2, 3], edge_bytes: 1 }];
+    job.demand = (0..8).flat_map(|a| (0..8).map(move |b| (a, b, 1_000_000))).collect();
+    let found = topology(&job.request()).unwrap();
+    assert_eq!(found.cycles, [RingCycle { group: 0, stride: 1 }]);
+    assert_eq!(found.routed_edges, []);
+    let links = links(&found);
+    assert!([(0, 1), (1, 2), (2, 3), (0, 3)].iter().all(|edge| links.contains_key(edge)));
+}
+
+/// Each stage has all-reduces of its own, and none of them loses its ring to the all-to-alls.
+#[test]
+fn rings_of_a_training_job_stay_whole() {
+    for servers in [64, 128] {
+        let job = Job::training(servers, 2);
+        let found = topology(&job.request()).unwrap();
+        assert!(!found.cycles.is_empty());
+        assert_eq!(found.routed_edges, [], "{servers} servers");
+    }
 }
 
 #[test]

@@ -40,7 +40,11 @@ class TopoOptTopology(Result):
     cycles
         ``(k, 2)``: ring group and stride. Member ``i`` of the group is joined to ``i + stride``,
         so the ring may run in that order, too. A stride that occurs twice is a cycle of two
-        parallel circuits.
+        parallel circuits. The first cycle of a group keeps its circuits unless servers that talk
+        would be cut off for it, or other circuits be crowded far more.
+    routed_edges
+        ``(m, 3)``: index of a cycle, server, server. The circuits of these edges were given to
+        other pairs; the ring runs along routes there. All other edges have separate circuits.
     route_offsets, route_servers
         Route ``r`` crosses ``route_servers[route_offsets[r]:route_offsets[r + 1]]``, source and
         destination included; several routes of one ordered pair share its bytes.
@@ -48,6 +52,7 @@ class TopoOptTopology(Result):
 
     circuits: npt.NDArray[np.uint32]
     cycles: npt.NDArray[np.uint32]
+    routed_edges: npt.NDArray[np.uint32]
     route_offsets: npt.NDArray[np.uint32]
     route_servers: npt.NDArray[np.uint32]
 
@@ -72,6 +77,7 @@ class TopoOptTopology(Result):
                 "TopoOptTopology",
                 circuits=f"{int(self.circuits[:, 2].sum(dtype=np.int64)):,}",
                 ring_cycles=f"{len(self.cycles):,}",
+                without_a_circuit=f"{len(self.routed_edges):,} edges of cycles",
                 routes=f"{len(hops):,}",
                 longest_route=f"{int(hops.max(initial=0))} hops",
             ),
@@ -86,10 +92,11 @@ class TopoOptTopology(Result):
 
 @dataclass(frozen=True, eq=False)
 class Cycles(Comparable):
-    """Rings through servers, whose hops have separate circuits.
+    """Rings through servers.
 
-    Cycle ``c`` visits ``servers[offsets[c]:offsets[c + 1]]`` and returns to the first, over
-    ``counts[c]`` parallel circuits per hop.
+    Hops have separate circuits, but for the ``routed_edges`` of the topology. Cycle ``c`` visits
+    ``servers[offsets[c]:offsets[c + 1]]`` and returns to the first, over ``counts[c]`` parallel
+    circuits per hop.
     """
 
     offsets: npt.NDArray[np.uint32]
@@ -139,11 +146,18 @@ def topoopt_topology(
     demand
         All other traffic averaged over the job: sources, destinations, bytes, equally long.
     max_routes
-        Most shortest paths of one ordered pair.
+        Maximum number of shortest paths of one ordered pair.
     strides
         Which cycles a ring group gets that deserves several. ``"geometric"``: as TopoOpt, with
         growing strides, for short paths; the all-reduce must be divided among them to use them
         all. ``"one"``: parallel circuits in ring order.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Ring, topoopt_topology
+    >>> found = topoopt_topology(6, 4, rings=[Ring(range(6), 1_000)])
+    >>> found.cycles.tolist(), len(found.routed_edges)
+    ([[0, 1], [0, 1]], 0)
 
     Raises
     ------
@@ -166,7 +180,13 @@ def topoopt_topology(
         found = _core.schedule_topoopt(request)
     except ValueError as error:
         raise FabricError(f"topoopt: {error}") from None
-    return TopoOptTopology(found.circuits, found.cycles, found.route_offsets, found.route_servers)
+    return TopoOptTopology(
+        found.circuits,
+        found.cycles,
+        found.routed_edges,
+        found.route_offsets,
+        found.route_servers,
+    )
 
 
 def _checked_demand(

@@ -43,6 +43,17 @@ def test_rings_get_cycles_of_coprime_strides():
     assert (one.circuits[:, 2] == 2).all()
 
 
+def test_edges_of_cycles_without_a_circuit_are_named():
+    rings = [Ring([0, 2, 3], 10**6), Ring([0, 2], 10**6)]
+    demand = ([1, 1, 0], [0, 2, 2], [14 * 10**8, 8 * 10**8, 10**9])
+    found = topoopt_topology(4, 2, rings=rings, demand=demand)
+    assert found.cycles.tolist() == [[0, 1]]
+    assert found.routed_edges.tolist() == [[0, 3, 0]]
+    assert [0, 3, 1] not in found.circuits.tolist()
+    assert dict(found.tables()[0].rows)["without a circuit"] == "1 edges of cycles"
+    assert topoopt_topology(4, 4, rings=rings, demand=demand).routed_edges.shape == (0, 3)
+
+
 def test_cycles_as_the_servers_they_visit():
     rings = [Ring([3, 9], 0), Ring([4, 0, 1, 2, 6], 1_000)]
     found = cycles_in_order(topoopt_topology(10, 6, rings=rings), rings)

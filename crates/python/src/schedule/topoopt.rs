@@ -37,11 +37,13 @@ struct TopologyRequest {
     size_bytes: Column<u64>,
 }
 
-/// Circuits (a, b, count), cycles (group, stride), and the servers of each route.
+/// Circuits (a, b, count), cycles (group, stride), their edges without a circuit (cycle, from, to),
+/// and the servers of each route.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct JobTopology {
     circuits: Py<PyArray2<u32>>,
     cycles: Py<PyArray2<u32>>,
+    routed_edges: Py<PyArray2<u32>>,
     route_offsets: Py<PyArray1<u32>>,
     route_servers: Py<PyArray1<u32>>,
 }
@@ -71,6 +73,8 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
     let found = py.detach(|| topology(&request)).map_err(refuse)?;
     let circuits: Vec<u32> = found.circuits.iter().flat_map(|c| [c.a, c.b, c.count]).collect();
     let cycles: Vec<u32> = found.cycles.iter().flat_map(|c| [c.group, c.stride]).collect();
+    let routed: Vec<u32> =
+        found.routed_edges.iter().flat_map(|r| [r.cycle, r.edge.0, r.edge.1]).collect();
     let table = |cells: Vec<u32>, columns: usize| {
         let rows = (cells.len() / columns, columns);
         Array2::from_shape_vec(rows, cells).expect("whole rows").into_pyarray(py).unbind()
@@ -78,6 +82,7 @@ fn schedule_topoopt(py: Python<'_>, request: Given<TopologyRequest>) -> PyResult
     Ok(JobTopology {
         circuits: table(circuits, 3),
         cycles: table(cycles, 2),
+        routed_edges: table(routed, 3),
         route_offsets: found.routes.offsets.into_pyarray(py).unbind(),
         route_servers: found.routes.servers.into_pyarray(py).unbind(),
     })

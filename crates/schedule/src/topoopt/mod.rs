@@ -11,6 +11,10 @@
 //! 5. every pair that communicates gets its shortest paths, over other servers where need be;
 //! 6. circuits are swapped where routes crowd.
 //!
+//! Steps 4 and 6 may take circuits of a cycle. The first cycle of each group stays whole in step 4
+//! unless servers that talk would be cut off, and in step 6 unless other circuits would be crowded
+//! far more for it. An edge that lost its circuit is named: its ring runs along routes there.
+//!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
 //! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
 
@@ -23,7 +27,7 @@ mod request;
 mod rings;
 
 pub use paths::Routes;
-pub use request::{RingCycle, RingGroup, Strides, TopoRequest};
+pub use request::{RingCycle, RingGroup, RoutedEdge, Strides, TopoRequest};
 
 use lightloom_model::{Circuit, Invalid};
 use links::Links;
@@ -35,6 +39,8 @@ pub struct TopoOptTopology {
     pub circuits: Vec<Circuit>,
     /// Cycles that ring groups got; a group without one is routed over whatever is there.
     pub cycles: Vec<RingCycle>,
+    /// Edges of cycles that no circuit is left for, in the order of the cycles.
+    pub routed_edges: Vec<RoutedEdge>,
     /// Shortest paths of every ordered pair that communicates, sorted by pair. For ring groups
     /// these are the neighbors of each of its cycles, or of its ring order if it has none, both
     /// ways.
@@ -49,6 +55,7 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     validate(request)?;
     let mut links = Links::new(request.servers, request.degree);
     let cycles = rings::place(request, &mut links);
+    rings::reserve(request, &cycles, &mut links);
     let mut pairs = matching::PairDemand::of_rest(request.demand);
     // A ring that got no cycle competes for circuits like everything else.
     for (index, group) in request.rings.iter().enumerate() {
@@ -67,8 +74,11 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     let (talking, bytes) = talking_pairs(request, &cycles);
     connect::connect(&talking, &pairs, &mut links)?;
     matching::join_leftovers(&mut links);
+    // What connects the parts may have broken cycles; their circuits are free to be swapped.
+    rings::reserve(request, &cycles, &mut links);
     let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
-    Ok(TopoOptTopology { circuits: links.circuits(), cycles, routes })
+    let routed_edges = rings::routed_edges(request, &cycles, &links);
+    Ok(TopoOptTopology { circuits: links.circuits(), cycles, routed_edges, routes })
 }
 
 fn validate(request: &TopoRequest) -> Result<(), Invalid> {

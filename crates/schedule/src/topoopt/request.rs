@@ -38,11 +38,21 @@ pub struct TopoRequest<'a> {
     pub max_routes: u32,
 }
 
-/// A cycle that serves a ring group: member `i` is joined to member `i + stride`.
+/// A cycle that serves a ring group: member `i` is joined to member `i + stride`, by a circuit or,
+/// where [`RoutedEdge`] says so, by routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingCycle {
     /// Index of the group.
     pub group: u32,
     /// Distance, in members of the group; coprime to their number.
     pub stride: u32,
+}
+
+/// An edge of a cycle whose circuit was taken, so that its ring runs over other servers there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoutedEdge {
+    /// Index of the cycle.
+    pub cycle: u32,
+    /// Servers, in the order of the cycle.
+    pub edge: (u32, u32),
 }

@@ -3,7 +3,8 @@
 use std::collections::BinaryHeap;
 
 use super::links::Links;
-use super::request::{RingCycle, RingGroup, Strides, TopoRequest};
+use super::request::{RingCycle, RingGroup, RoutedEdge, Strides, TopoRequest};
+use rustc_hash::FxHashMap;
 
 /// Divides the ring ports among the groups and joins their cycles.
 pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> {
@@ -22,6 +23,86 @@ pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> 
         }
     }
     cycles
+}
+
+/// Reserves the circuits of one cycle of each group: the first that has one for every edge.
+pub(super) fn reserve(request: &TopoRequest, cycles: &[RingCycle], links: &mut Links) {
+    let first = first_whole(request, cycles, &mut Claims::new(links));
+    links.reserve(first.into_iter().flat_map(|(_, edges)| edges));
+}
+
+/// The index of the first cycle of each group that has a circuit for every edge, and its edges.
+fn first_whole(
+    request: &TopoRequest,
+    cycles: &[RingCycle],
+    claims: &mut Claims,
+) -> Vec<(usize, Vec<(u32, u32)>)> {
+    let mut first: Vec<(usize, Vec<(u32, u32)>)> = Vec::new();
+    for (index, cycle) in cycles.iter().enumerate() {
+        let has_one = first.last().is_some_and(|entry| cycles[entry.0].group == cycle.group);
+        if !has_one && let Some(edges) = claims.whole(request, *cycle) {
+            first.push((index, edges));
+        }
+    }
+    first
+}
+
+/// Edges of cycles that no circuit is left for. Circuits that cycles share belong to the
+/// first whole one of each group, then to other whole ones, then to what is left.
+pub(super) fn routed_edges(
+    request: &TopoRequest,
+    cycles: &[RingCycle],
+    links: &Links,
+) -> Vec<RoutedEdge> {
+    let mut claims = Claims::new(links);
+    let mut is_whole = vec![false; cycles.len()];
+    for (index, _) in first_whole(request, cycles, &mut claims) {
+        is_whole[index] = true;
+    }
+    for (cycle, is_whole) in cycles.iter().zip(&mut is_whole) {
+        *is_whole = *is_whole || claims.whole(request, *cycle).is_some();
+    }
+    let mut routed = Vec::new();
+    for (index, cycle) in cycles.iter().enumerate().filter(|(index, _)| !is_whole[*index]) {
+        let members = &request.rings[cycle.group as usize].members;
+        let edges = edges(members, cycle.stride as usize).filter(|&(a, b)| !claims.take(a, b));
+        routed.extend(edges.map(|edge| RoutedEdge { cycle: index as u32, edge }));
+    }
+    routed
+}
+
+/// Which circuits cycles have taken for themselves.
+struct Claims<'a> {
+    links: &'a Links,
+    taken: FxHashMap<(u32, u32), u32>,
+}
+
+impl<'a> Claims<'a> {
+    fn new(links: &'a Links) -> Self {
+        Self { links, taken: FxHashMap::default() }
+    }
+
+    /// Takes one circuit of a pair, if there is one that nobody has taken.
+    fn take(&mut self, a: u32, b: u32) -> bool {
+        let taken = self.taken.entry((a.min(b), a.max(b))).or_insert(0);
+        let is_free = *taken < self.links.count(a, b);
+        *taken += u32::from(is_free);
+        is_free
+    }
+
+    /// Takes the circuits of every edge of a cycle, or of none; the edges if it could.
+    fn whole(&mut self, request: &TopoRequest, cycle: RingCycle) -> Option<Vec<(u32, u32)>> {
+        let members = &request.rings[cycle.group as usize].members;
+        let edges: Vec<(u32, u32)> = edges(members, cycle.stride as usize).collect();
+        let free = edges.iter().take_while(|&&(a, b)| self.take(a, b)).count();
+        if free == edges.len() {
+            return Some(edges);
+        }
+        for (a, b) in &edges[..free] {
+            *self.taken.get_mut(&(*a.min(b), *a.max(b))).expect("taken before") -= 1;
+        }
+        None
+    }
 }
 
 /// Cycles of each group: the group with most bytes per cycle gets the next one, as long as every
