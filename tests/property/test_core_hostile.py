@@ -149,7 +149,7 @@ CALLS = {
     "schedule_makespan": (REQUEST, CIRCUITS),
     "schedule_port_bound": (REQUEST,),
     "schedule_changed_pairs": (CIRCUITS, CIRCUITS),
-    "schedule_map_nics": (CIRCUITS, arrays(np.uint32, 1), NUMBERS, rows(np.uint32, 4)),
+    "schedule_map_nics": (CIRCUITS, arrays(np.uint32, 1), WORKING, NUMBERS, rows(np.uint32, 4)),
     "schedule_assign_planes": (ANY_CIRCUITS, WORKING, SWITCH, st.integers(0, 2_000)),
     "schedule_assign_to_planes": (ANY_CIRCUITS, WORKING, SWITCH, st.integers(0, 2_000)),
     "schedule_check_planes": (ANY_CIRCUITS, WORKING, SWITCH, rows(np.uint32, 4)),

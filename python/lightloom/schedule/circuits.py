@@ -321,6 +321,7 @@ def map_nics(
     ports: int | npt.ArrayLike,
     numa_nodes: int = 2,
     previous: npt.ArrayLike | None = None,
+    failed: Failures | None = None,
 ) -> npt.NDArray[np.uint32]:
     """Pick the NICs that end each circuit; several circuits of one pair land on different nodes.
 
@@ -336,16 +337,31 @@ def map_nics(
     numa_nodes
         NUMA nodes of a server.
     previous
-        An earlier answer: circuits that are still wanted keep their NICs.
+        An earlier result: circuits that are still wanted keep their NICs, as far as these work.
+    failed
+        NICs and servers that must not be used; a failed plane is NIC i of every server.
 
     Returns
     -------
     numpy.ndarray
         ``(circuits, 4)``: server, NIC, server, NIC; sorted.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or a server has fewer working NICs than circuits.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Failures, map_nics
+    >>> map_nics([[0, 1], [1, 0]], ports=2, failed=Failures(nics=[(0, 0)])).tolist()
+    [[0, 1, 1, 0]]
     """
     given = check_circuits(circuits, None)
     available = whole_ports(ports, len(given))
     given = check_circuits(given, available)
+    working = working_nics(available, failed)
+    _expect_nics(given, working)
     nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_PORTS)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
@@ -356,7 +372,18 @@ def map_nics(
                 f"{rows.shape}"
             )
         old = rows.astype(np.uint32)
-    return _core.schedule_map_nics(given, available, nodes, old)
+    return _core.schedule_map_nics(given, available, working, nodes, old)
+
+
+def _expect_nics(circuits: npt.NDArray[np.uint16], working: npt.NDArray[np.bool_]) -> None:
+    """Raise InputError where a server has fewer working NICs than circuits."""
+    there = working.sum(axis=1)
+    used = circuits.sum(axis=1, dtype=np.int64)
+    for server in np.flatnonzero(used > there):
+        raise InputError(
+            f"circuits: server {server} has {there[server]} working NICs but {used[server]} "
+            "circuits; allocate them with the same failures"
+        )
 
 
 def check_method(method: str, known: Iterable[str] = ALLOCATORS) -> None:

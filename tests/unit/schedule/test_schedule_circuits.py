@@ -8,6 +8,7 @@ import pytest
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import (
+    Failures,
     Region,
     allocate,
     allocate_region,
@@ -49,6 +50,29 @@ def test_one_pair_uses_all_its_ports():
     whole = allocate(demand, ports=6, split=False, **RATES)
     assert whole.makespan_s == pytest.approx(8e6 / 6 / BYTES_PER_S)
     assert not whole.eps_bytes.any()
+
+
+def test_failed_nics_end_no_circuit():
+    circuits = [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
+    failed = Failures(nics=[(0, 0), (1, 3)], planes=[1])
+    rows = map_nics(circuits, ports=5, failed=failed)
+    used = {tuple(end) for row in rows.tolist() for end in (row[:2], row[2:])}
+    assert used.isdisjoint([(0, 0), (0, 1), (1, 1), (1, 3), (2, 1)])
+    assert len(used) == 6
+    # those that are up stay, but for the one on a NIC that has failed since
+    later = map_nics(
+        circuits, ports=5, previous=rows, failed=Failures(nics=[*failed.nics, tuple(rows[0, 2:])])
+    )
+    kept = {tuple(row) for row in rows.tolist()} & {tuple(row) for row in later.tolist()}
+    assert kept == {tuple(row) for row in rows[1:].tolist()}
+
+
+def test_circuits_beyond_the_working_nics_are_refused():
+    text = "circuits: server 1 has 1 working NICs but 2 circuits; allocate them with the same"
+    with pytest.raises(InputError, match=text):
+        map_nics([[0, 2], [2, 0]], ports=2, failed=Failures(nics=[(1, 0)]))
+    with pytest.raises(InputError, match=r"failed NIC of server 1: expected .* from 0 to 1, got 2"):
+        map_nics([[0, 1], [1, 0]], ports=2, failed=Failures(nics=[(1, 2)]))
 
 
 def test_nothing_to_send_is_optimal_and_takes_no_time():

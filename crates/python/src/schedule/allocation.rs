@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request};
+use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request, map_working_nics};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
@@ -171,10 +171,19 @@ fn schedule_map_nics(
     py: Python<'_>,
     circuits: Matrix<u16>,
     ports: Column<u32>,
+    working: Matrix<bool>,
     numa_nodes: u32,
     previous: Matrix<u32>,
 ) -> PyResult<Bound<'_, PyArray2<u32>>> {
     let Column(ports) = ports;
+    let widest = ports.iter().copied().max().unwrap_or(0) as usize;
+    if working.rows != ports.len() || working.columns != widest {
+        let Matrix { rows, columns, .. } = working;
+        let servers = ports.len();
+        return Err(refuse(Invalid(format!(
+            "working: expected {servers} rows of {widest} NICs, got {rows} x {columns}"
+        ))));
+    }
     circuits.expect_square("circuits", ports.len())?;
     previous.expect_columns("previous", 4)?;
     if numa_nodes == 0 {
@@ -191,10 +200,18 @@ fn schedule_map_nics(
         previous: None,
     };
     unlimited.validate().map_err(refuse)?;
+    let there: Vec<u32> = working
+        .iter_rows()
+        .zip(&ports)
+        .map(|(row, &ports)| row.iter().take(ports as usize).map(|&works| u32::from(works)).sum())
+        .collect();
+    let unlimited = Request { ports: &there, ..unlimited };
     unlimited.admits(&circuits.values).map_err(refuse)?;
     let previous: Vec<NicCircuit> = previous.iter_rows().map(nic_circuit).collect();
-    let mapped =
-        py.detach(|| lightloom_schedule::map_nics(&circuits.values, &ports, numa_nodes, &previous));
+    let mapped = py.detach(|| {
+        let (circuits, working) = (&circuits.values, &working.values);
+        map_working_nics(circuits, &ports, working, numa_nodes, &previous)
+    });
     Ok(nic_rows(py, &mapped))
 }
 

@@ -5,7 +5,8 @@
 //! and that a pair that finds a port taken is passed over. Every pair gets its first circuit
 //! before any gets a second one; after that a pair with demand D and c circuits needs D / c.
 //! Ties are resolved as a circulant would: all neighbors first, then all pairs two steps apart and
-//! so on, which spreads equal demand over all ports. By index, the last servers would stay dark.
+//! so on, and an odd port for the opposite server, which spreads equal demand over all ports. By
+//! index, the last servers would stay dark.
 //!
 //! No heap: pairs are sorted once, and those that have c circuits are in the same order for every
 //! c. So the next pair is at the head of one of a few queues, one for each c.
@@ -78,7 +79,7 @@ struct Pair {
     bytes: f64,
     /// Circuits that the pair holds now.
     held: u16,
-    /// Steps from one end to the other around the ring of all servers.
+    /// Place of the pair's stride among those of a circulant, see [`stride_rank`].
     stride: u16,
     a: u16,
     b: u16,
@@ -128,17 +129,27 @@ fn neediest(queues: &mut [Queue]) -> Option<(usize, Pair)> {
 fn by_need(problem: &Problem, previous: Option<&[u16]>) -> Vec<Pair> {
     let n = problem.n;
     let ports = problem.request.ports;
+    let degree = ports.iter().copied().max().unwrap_or(0) as usize;
     let mut keys = Vec::with_capacity(n * n / 2);
     for a in (0..n).filter(|&a| ports[a] > 0) {
         for b in a + 1..n {
             let bytes = problem.larger(a, b);
             if bytes > 0.0 && ports[b] > 0 && problem.may_join(a, b) {
                 let held = previous.map_or(0, |count| count[a * n + b]);
-                let stride = (b - a).min(n - (b - a)) as u16;
+                let stride = stride_rank((b - a).min(n - (b - a)), n, degree);
                 keys.push(Pair { bytes, held, stride, a: a as u16, b: b as u16 }.key(1));
             }
         }
     }
     keys.sort_unstable();
     keys.into_iter().rev().map(Pair::of_key).collect()
+}
+
+/// Which strides (steps from one end to the other around the ring of all `n` servers) come first.
+///
+/// Short ones, but an odd number of ports ends in a circuit to the opposite server: any other
+/// stride takes two ports of each.
+fn stride_rank(stride: usize, n: usize, degree: usize) -> u16 {
+    let is_last = degree < n && !degree.is_multiple_of(2) && stride * 2 == n;
+    (if is_last { degree / 2 * 2 + 1 } else { stride * 2 }) as u16
 }
