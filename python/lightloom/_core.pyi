@@ -14,6 +14,7 @@ from lightloom.packets.requests import (
     PacketTopologyRequest,
     RunRequest,
 )
+from lightloom.schedule.hybrid import HybridSchedule
 from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.requests import (
     AssignmentClaim,
@@ -21,6 +22,7 @@ from lightloom.schedule.requests import (
     EpochOptions,
     FabricPaths,
     FabricShape,
+    HybridPorts,
     MatchingClaim,
     RelayCharges,
     RotorOptions,
@@ -174,6 +176,27 @@ def schedule_transfer_slots(
 def schedule_check_decomposition(
     demand: npt.NDArray[np.uint64], schedule: PermutationSchedule
 ) -> None: ...
+
+@final
+class HybridPlan:
+    @property
+    def matchings(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def hold_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def eps_bytes(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def length_bytes(self) -> int: ...
+    @property
+    def lower_bound_bytes(self) -> int: ...
+    @property
+    def time_spent_s(self) -> float: ...
+
+def schedule_hybrid_plan(
+    demand: npt.NDArray[np.uint64], ports: HybridPorts, method: str
+) -> HybridPlan: ...
+def schedule_hybrid_bound(demand: npt.NDArray[np.uint64], ports: HybridPorts) -> int: ...
+def schedule_check_hybrid(demand: npt.NDArray[np.uint64], schedule: HybridSchedule) -> None: ...
 def schedule_color_edges(
     edges: npt.NDArray[np.uint32], colors: int | None
 ) -> npt.NDArray[np.int32]: ...

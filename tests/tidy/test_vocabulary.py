@@ -64,6 +64,7 @@ MIRRORED = {
     "FabricShape",
     "Failures",
     "GroupFamily",
+    "HybridSchedule",
     "LinkCounters",
     "LinkUse",
     "Network",

@@ -3,6 +3,7 @@
 use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
 use lightloom_packetsim::TransportName;
 use lightloom_predict::PredictorName;
+use lightloom_schedule::hybrid::HybridMethod;
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
 use lightloom_schedule::topoopt::Strides;
@@ -27,11 +28,12 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 12] = [
+const SETS: [Set; 13] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
     (Fibers::KEY, entries::<Fibers>),
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
+    (HybridMethod::KEY, entries::<HybridMethod>),
     (Method::KEY, entries::<Method>),
     (PredictorName::KEY, entries::<PredictorName>),
     (Reading::KEY, entries::<Reading>),

@@ -2,6 +2,7 @@
 //!
 //! - [`allocation`]: the circuits of a region under a port budget (MixNet, and better);
 //! - [`coloring`]: edge coloring, and permutations over a circuit fabric;
+//! - [`hybrid`]: schedules of matchings alongside a packet switch;
 //! - [`matching`]: matchings of largest weight, bipartite and general, each with its dual;
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`relay`]: routing over circuits, the EPS and third servers, and circuits for such routing;
@@ -18,6 +19,7 @@ pub mod coloring;
 mod demand;
 pub mod epochs;
 pub mod helios;
+pub mod hybrid;
 pub mod matching;
 pub mod permutation;
 pub mod relay;

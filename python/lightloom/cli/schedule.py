@@ -101,8 +101,8 @@ class ScheduleOptions(Strict):
     eps_rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = (
         Field(
             None,
-            description="Rate of a server into the packet switches; twice that of a NIC by "
-            "default.",
+            description="Rate of a server into the packet switches. With --degree it is twice that "
+            "of a NIC by default; without, circuits of one crossbar and packets share the demand.",
         )
     )
     held_circuits: File | None = Field(

@@ -42,7 +42,7 @@ from lightloom.units import show_bytes, show_time
 
 #: options of a demand that is drawn, and of circuits
 _DRAWN = ("servers", "tokens", "seed")
-_FOR_CIRCUITS = ("eps_rate_gbps", "allocators", "held_circuits", "failed", "relay", "planes")
+_FOR_CIRCUITS = ("allocators", "held_circuits", "failed", "relay", "planes")
 #: NICs of a server that stay on the packet fabric unless --eps-rate says otherwise, as in MixNet
 _EPS_NICS = 2
 
@@ -73,7 +73,13 @@ def schedule(given: Given) -> None:
     if ports is not None and ports.failed is not None and sent.shape[0] == sent.shape[1]:
         sent, gone = without_servers(sent, ports.failed.servers)
     problem = Problem(
-        name, sent, options.rate_gbps, options.reconfiguration_delay_s, options.partial, ports
+        name,
+        sent,
+        options.rate_gbps,
+        options.reconfiguration_delay_s,
+        options.partial,
+        ports,
+        options.eps_rate_gbps or None if ports is None else None,
     )
     found = _compare(problem, choice)
     _write(found, outputs)

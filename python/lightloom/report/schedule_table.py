@@ -48,6 +48,8 @@ def grids(found: ScheduleComparison) -> list[Grid]:
     tables = []
     if found.schedules:
         tables.append(_schedules(found))
+    if found.hybrids:
+        tables.append(_hybrids(found))
     if found.systems:
         tables.append(_systems(found))
     if found.allocations:
@@ -92,6 +94,41 @@ def _schedules(found: ScheduleComparison) -> Grid:
         rows=rows,
         best=list(found.schedules).index(found.winner) if found.winner else -1,
         caption=f"* shortest; bound: {bound}; dark: the mean port's wait for reconfigurations",
+    )
+
+
+def _hybrids(found: ScheduleComparison) -> Grid:
+    problem, best = found.problem, found.best_hybrid
+    assert problem.eps_gbps is not None
+    assert best is not None
+    unit_s, unit = time_unit(max(row.length_s for row in found.hybrids.values()))
+    sent = max(found.profile.total_bytes, 1)
+    return Grid(
+        title=f"Circuits and packets: {problem.rate_gbps:g} Gb/s per circuit, "
+        f"{problem.eps_gbps:g} Gb/s of each port into the EPS, "
+        f"{show_time(problem.delay_s)} per reconfiguration",
+        headers=[
+            ("schedule by", ""),
+            ("length", unit),
+            ("over\nbound", ""),
+            ("configu-\nrations", ""),
+            ("packets", "% of bytes"),
+            ("computed", "us"),
+        ],
+        rows=[
+            [
+                name,
+                _seconds(row.length_s, unit_s),
+                f"{row.over_bound:.3f}",
+                f"{row.configurations:,}",
+                f"{100 * int(row.eps_bytes.sum(dtype=object)) / sent:.3g}",
+                f"{1e6 * row.time_spent_s:,.0f}",
+            ]
+            for name, row in found.hybrids.items()
+        ],
+        best=list(found.hybrids).index(best),
+        caption="* shortest; bound: lines over circuits and the EPS at once, and per number of "
+        "configurations what they leave to packets",
     )
 
 

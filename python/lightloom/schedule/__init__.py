@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     )
     from lightloom.schedule.failures import Failures, parse_failures
     from lightloom.schedule.helios import EpochRun, helios_epochs, helios_matchings
+    from lightloom.schedule.hybrid import (
+        HYBRID_METHODS,
+        HybridSchedule,
+        decompose_hybrid,
+        hybrid_lower_bound_s,
+    )
     from lightloom.schedule.matching import (
         BipartiteCertificate,
         GeneralCertificate,
@@ -94,6 +100,7 @@ __all__ = [
     "ALLOCATORS",
     "ALL_TO_ALL_STRATEGIES",
     "FIRST_ALL_TO_ALL_MODES",
+    "HYBRID_METHODS",
     "PERMUTATION_METHODS",
     "PLANES",
     "RECONFIGURE_POLICIES",
@@ -111,6 +118,7 @@ __all__ = [
     "Failures",
     "GeneralCertificate",
     "Held",
+    "HybridSchedule",
     "Matching",
     "PermutationSchedule",
     "PlanePlan",
@@ -139,8 +147,10 @@ __all__ = [
     "cycles_in_order",
     "decompose",
     "decompose_all",
+    "decompose_hybrid",
     "helios_epochs",
     "helios_matchings",
+    "hybrid_lower_bound_s",
     "map_nics",
     "max_weight_matching",
     "parse_failures",

@@ -106,6 +106,14 @@ class EpochOptions(NamedTuple):
     delay_bytes: int
 
 
+class HybridPorts(NamedTuple):
+    """What a port sends over circuits and as packets, and the delay in bytes of a circuit."""
+
+    delay_bytes: int
+    circuit_bps: int
+    eps_bps: int
+
+
 class TopologyRequest(NamedTuple):
     """The rings of a job, and all other traffic as columns."""
 

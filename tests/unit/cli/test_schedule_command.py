@@ -67,8 +67,7 @@ def folder(tmp_path, monkeypatch):
         (f"{ZERO} --degree -6", "--degree -6: expected at least 1"),
         (f"{ZERO} --degree 99999", "--degree 99999: expected at most 65,535"),
         (f"{ZERO} --degree six", "--degree six: expected a whole number"),
-        (f"{ZERO} --eps-rate 1", "--eps-rate is for circuits; give --degree as "
-         "well, or leave it out"),
+        (f"{ZERO} --eps-rate -1", "--eps-rate -1: expected at least 0"),
         (f"{ZERO} --held-circuits held.npy", "--held-circuits is for circuits; give "
          "--degree as well, or leave it out"),
         (f"{ZERO} --relay", "--relay is for circuits; give --degree as well, or "
@@ -357,3 +356,23 @@ def test_a_delay_may_have_a_unit(text, delay_s):
         status = run_command(["schedule", "a.npy", "--reconfiguration-delay", text, "--json", "-"])
     assert status == 0
     assert json.loads(out.getvalue())["inputs"]["delay_s"] == pytest.approx(delay_s)
+
+
+def test_an_eps_and_one_crossbar_have_a_table_of_its_own(capsys):
+    command = "--reconfiguration-delay 10us --no-systems --json a.json"
+    run_command(f"{DRAWN} {command} --eps-rate 100".split())
+    shown = capsys.readouterr().out
+    assert "Circuits and packets: 400 Gb/s per circuit, 100 Gb/s of each" in shown
+    found = json.loads(Path("a.json").read_text())["hybrids"]
+    assert list(found) == ["balanced", "solstice", "eclipse"]
+    assert found["balanced"]["length_s"] == min(row["length_s"] for row in found.values())
+    assert all(row["over_bound"] >= 1 for row in found.values())
+    for none in ("", " --eps-rate 0", " --eps-rate 100 --degree 2"):
+        run_command(f"{DRAWN} {command}{none}".split())
+        assert "hybrids" not in json.loads(Path("a.json").read_text())
+
+
+def test_an_eps_and_a_crossbar_of_many_lines_is_refused(lightloom):
+    np.save("many.npy", np.ones((257, 257), dtype=np.int64))
+    outcome = lightloom(f"schedule many.npy {DELAY} 0 --eps-rate 1")
+    assert "257 x 257: schedules of circuits and packets have at most 256 lines" in outcome.err

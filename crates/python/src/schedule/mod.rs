@@ -3,6 +3,7 @@
 mod allocation;
 mod coloring;
 pub(crate) mod decider;
+mod hybrid;
 mod indices;
 mod matching;
 mod permutation;
@@ -18,6 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocation::register(module)?;
     coloring::register(module)?;
     decider::register(module)?;
+    hybrid::register(module)?;
     matching::register(module)?;
     permutation::register(module)?;
     planes::register(module)?;

@@ -43,11 +43,13 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
             "failed": None if problem.ports.failed is None else vars(problem.ports.failed),
         }
     best = found.best_allocation
+    hybrids = {name: _hybrid(row) for name, row in found.hybrids.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "inputs": inputs,
         "profile": vars(found.profile),
         "schedules": {name: _schedule(row) for name, row in found.schedules.items()},
+        **({"hybrids": hybrids} if hybrids else {}),
         "systems": {name: vars(row) for name, row in found.systems.items()},
         "winner": found.winner,
         "not_begun": found.not_begun,
@@ -69,6 +71,17 @@ def _schedule(row: schedule.PermutationSchedule) -> dict[str, Any]:
         "over_bound": row.over_bound,
         "configurations": row.configurations,
         "dark_share": dark_share(row),
+        "time_spent_s": row.time_spent_s,
+    }
+
+
+def _hybrid(row: schedule.HybridSchedule) -> dict[str, Any]:
+    return {
+        "length_s": row.length_s,
+        "lower_bound_s": row.lower_bound_s,
+        "over_bound": row.over_bound,
+        "configurations": row.configurations,
+        "packet_bytes": int(row.eps_bytes.sum(dtype=object)),
         "time_spent_s": row.time_spent_s,
     }
 
@@ -111,6 +124,10 @@ def as_rows(found: ScheduleComparison) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {"kind": "schedule", "method": name, "best": name == found.winner} | _schedule(row)
         for name, row in found.schedules.items()
+    ]
+    rows += [
+        {"kind": "hybrid", "method": name, "best": name == found.best_hybrid} | _hybrid(row)
+        for name, row in found.hybrids.items()
     ]
     rows += [
         {"kind": "system", "method": name, "best": False} | vars(row)

@@ -59,6 +59,8 @@ class Problem:
         Whether a reconfiguration stops only the ports that it moves; else all.
     ports
         For circuits under a port budget; the demand must be square.
+    eps_gbps
+        Rate of a port into packet switches alongside the crossbar; ``None`` if there are none.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Problem:
     delay_s: float
     partial: bool = False
     ports: Ports | None = None
+    eps_gbps: float | None = None
 
     @property
     def is_large(self) -> bool:

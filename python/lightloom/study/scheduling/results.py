@@ -50,6 +50,8 @@ class ScheduleComparison:
     ----------
     schedules
         Schedules of permutations by their method.
+    hybrids
+        Schedules of circuits and packets by their method, if there is an EPS for them.
     systems
         What other systems do, by their name.
     not_begun
@@ -77,6 +79,7 @@ class ScheduleComparison:
     problem: Problem
     profile: DemandProfile
     schedules: dict[str, schedule.PermutationSchedule] = field(default_factory=dict)
+    hybrids: dict[str, schedule.HybridSchedule] = field(default_factory=dict)
     systems: dict[str, SystemRow] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
     allocations: list[AllocationRow] = field(default_factory=list)
@@ -137,6 +140,11 @@ class ScheduleComparison:
             ),
             default=None,
         )
+
+    @property
+    def best_hybrid(self) -> str | None:
+        """The method with the shortest schedule of circuits and packets."""
+        return min(self.hybrids, key=lambda name: self.hybrids[name].length_bytes, default=None)
 
     @property
     def best_allocation(self) -> AllocationRow | None:

@@ -18,6 +18,7 @@ from functools import partial
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.progress import Progress
+from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES
 from lightloom.study.scheduling.other_systems import SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
@@ -145,6 +146,11 @@ def check(problem: Problem, choice: MethodChoice) -> None:
             f"{problem.name}: {rows} x {columns}: schedules of permutations have at most "
             f"{MAX_LINES} lines; give --degree for circuits"
         )
+    if problem.eps_gbps is not None and max(rows, columns) > MAX_HYBRID_LINES:
+        raise DemandError(
+            f"{problem.name}: {rows} x {columns}: schedules of circuits and packets have at most "
+            f"{MAX_HYBRID_LINES} lines; leave --eps-rate out"
+        )
     if problem.ports is not None and rows != columns:
         raise DemandError(
             f"{problem.name}: circuits need a square demand, got {rows} sources and {columns} "
@@ -174,6 +180,9 @@ def _steps(
     clock = _Clock(choice.time_limit_s)
     for name in () if problem.is_large else dict.fromkeys(names):
         yield f"schedule {name}", partial(_decompose, found, name, clock)
+    if problem.eps_gbps is not None:
+        for name in schedule.HYBRID_METHODS:
+            yield f"circuits and packets {name}", partial(_divide, found, name)
     if problem.demand.shape[0] == problem.demand.shape[1] and not problem.is_large:
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
@@ -219,6 +228,19 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         method=method,
         time_limit_s=max(0.0, left_s) if clock.given else None,
         partial=problem.partial,
+    )
+
+
+def _divide(found: ScheduleComparison, method: str) -> None:
+    """The schedule of circuits and packets of one method."""
+    problem = found.problem
+    assert problem.eps_gbps is not None
+    found.hybrids[method] = schedule.decompose_hybrid(
+        problem.demand,
+        eps_gbps=problem.eps_gbps,
+        delay_s=problem.delay_s,
+        rate_gbps=problem.rate_gbps,
+        method=method,
     )
 
 

@@ -1,0 +1,230 @@
+"""Demand over circuits and packets: schedules of permutations alongside a packet switch (EPS).
+
+A crossbar joins each row (source) to at most one column (destination) at a time, all-stop as in
+:mod:`lightloom.schedule.permutations`. In addition every port has a link of a given rate into an
+EPS, which carries bytes from the first moment on, also while the crossbar changes. The EPS is
+fluid and nonblocking: a pair sends its share at a constant rate until the end. Relaying, release
+times and queues are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom import _core
+from lightloom.errors import DemandError, InputError
+from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
+from lightloom.schedule.named_sets import choices
+from lightloom.schedule.requests import HybridPorts
+from lightloom.schedule.results import Result, ResultTable, summary
+from lightloom.schedule.served import MAX_BYTES
+from lightloom.units import show_bytes, show_time
+
+#: methods of :func:`decompose_hybrid`: ours, then the references
+HYBRID_METHODS = tuple(choices("hybrid method"))
+#: rows and columns of a demand, as the core has it
+MAX_HYBRID_LINES = 256
+
+
+@dataclass(frozen=True, eq=False)
+class HybridSchedule(Result):
+    """Matchings over time, and what packets carry in addition.
+
+    Attributes
+    ----------
+    permutations
+        Column that each row is joined to in each slot, or -1, ``(k, rows)``.
+    holds_bytes
+        Bytes that a circuit carries in each slot, ``(k,)``; a delay comes before each.
+    eps_bytes
+        Bytes of each pair as packets, ``(rows, columns)``; circuits carry the rest.
+    length_bytes
+        Bytes that a circuit could carry from the first reconfiguration to the last byte.
+    lower_bound_bytes
+        Bytes that no schedule can beat, see :func:`hybrid_lower_bound_s`.
+    delay_bytes, circuit_bps, eps_bps
+        The ports: the delay as bytes of a circuit, and what a port sends per second.
+    method
+        Whose schedule it is.
+    time_spent_s
+        Seconds that it took to find it.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import decompose_hybrid
+    >>> found = decompose_hybrid([[0, 80, 6], [6, 0, 80], [80, 6, 0]], eps_gbps=40, delay_s=4e-11)
+    >>> found.holds_bytes.tolist(), int(found.eps_bytes.sum()), found.length_bytes
+    ([78], 24, 80)
+    """
+
+    permutations: npt.NDArray[np.int32]
+    holds_bytes: npt.NDArray[np.uint64]
+    eps_bytes: npt.NDArray[np.uint64]
+    length_bytes: int
+    lower_bound_bytes: int
+    delay_bytes: int
+    circuit_bps: int
+    eps_bps: int
+    method: str
+    time_spent_s: float = field(compare=False)
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from the first reconfiguration to the last byte."""
+        return self.length_bytes * 8 / self.circuit_bps
+
+    @property
+    def lower_bound_s(self) -> float:
+        """Seconds that no schedule can beat."""
+        return self.lower_bound_bytes * 8 / self.circuit_bps
+
+    @property
+    def over_bound(self) -> float:
+        """Length over lower bound; 1 is optimal (and 1 if there is nothing to send)."""
+        return self.length_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+
+    @property
+    def configurations(self) -> int:
+        """How often the crossbar is set."""
+        return len(self.holds_bytes)
+
+    def tables(self) -> list[ResultTable]:
+        """Return the table that is printed."""
+        return [
+            summary(
+                "Hybrid schedule",
+                method=self.method,
+                configurations=f"{self.configurations:,}",
+                length=show_time(self.length_s),
+                over_lower_bound=f"{self.over_bound:.3f}",
+                as_packets=show_bytes(int(self.eps_bytes.sum(dtype=object))),
+            )
+        ]
+
+    def check(self, demand: npt.ArrayLike) -> None:
+        """Replay circuits and packets, independently of how the schedule was found.
+
+        Every slot is a matching, circuits carry what the EPS does not, no port exceeds its rate by
+        the stated length, and the lower bound is the one that holds.
+
+        Raises
+        ------
+        InputError
+            The first thing that is wrong.
+        """
+        matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
+        if matrix.shape != self.eps_bytes.shape:
+            rows, columns = self.eps_bytes.shape
+            raise InputError(f"demand: expected {rows} x {columns}, got shape {matrix.shape}")
+        try:
+            _core.schedule_check_hybrid(matrix, self)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+def decompose_hybrid(
+    demand: npt.ArrayLike,
+    *,
+    eps_gbps: float,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    method: str = "balanced",
+) -> HybridSchedule:
+    """Divide demand between circuits that are held one after another and packets.
+
+    Parameters
+    ----------
+    demand
+        Whole bytes from row to column, ``(rows, columns)``, up to 2^53; the diagonal counts.
+    eps_gbps
+        Rate of a port into the EPS, and out of it.
+    delay_s
+        Time that one reconfiguration takes; a number, or text such as ``"25 ms"``.
+    rate_gbps
+        Rate of a circuit.
+    method
+        ``"balanced"``: slots for what the EPS cannot carry by a target length, their holds and
+        further slots by linear programs. ``"solstice"`` (Liu et al., CoNEXT 2015) and ``"eclipse"``
+        (Bojja Venkatakrishnan et al., SIGMETRICS 2016): as their papers define them.
+
+    Returns
+    -------
+    HybridSchedule
+        The same for the same arguments. With n lines and k slots ``"balanced"`` takes
+        O(k n^2 log n) and as many pivots of O(n^2 + k^2) as its linear programs need: 1 to 5 ms at
+        8 lines, some 0.5 s at 64.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix, or has more than 256 lines.
+    InputError
+        If another argument cannot be used.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import decompose_hybrid
+    >>> decompose_hybrid([[0, 5], [0, 0]], eps_gbps=40, delay_s="1 us").configurations
+    0
+    """
+    one_of(method, "method", HYBRID_METHODS)
+    matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
+    try:
+        found = _core.schedule_hybrid_plan(matrix, ports, method)
+    except ValueError as error:
+        raise DemandError(str(error)) from None
+    return HybridSchedule(
+        permutations=found.matchings,
+        holds_bytes=found.hold_bytes,
+        eps_bytes=found.eps_bytes,
+        length_bytes=found.length_bytes,
+        lower_bound_bytes=found.lower_bound_bytes,
+        method=method,
+        time_spent_s=found.time_spent_s,
+        **ports._asdict(),
+    )
+
+
+def hybrid_lower_bound_s(
+    demand: npt.ArrayLike,
+    *,
+    eps_gbps: float,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+) -> float:
+    """Return the seconds that no schedule of circuits and packets can beat.
+
+    A schedule of K slots sends over no line more than its length without K delays over circuits,
+    and reaches at most K of a line's peers by them; the rest goes as packets. The bound is the
+    least over K. O(n^2 log n).
+
+    Parameters and errors are those of :func:`decompose_hybrid`.
+
+    Returns
+    -------
+    float
+        Seconds; 0 if there is nothing to send.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import hybrid_lower_bound_s
+    >>> hybrid_lower_bound_s([[0, 5000], [0, 0]], eps_gbps=40, delay_s="1 us", rate_gbps=400)
+    1e-06
+    """
+    matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
+    try:
+        return _core.schedule_hybrid_bound(matrix, ports) * 8 / ports.circuit_bps
+    except ValueError as error:
+        raise DemandError(str(error)) from None
+
+
+def _arguments(
+    demand: npt.ArrayLike, eps_gbps: float, delay_s: float | str, rate_gbps: float
+) -> tuple[npt.NDArray[np.uint64], HybridPorts]:
+    circuit = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
+    eps = rate_bps(eps_gbps, "eps_gbps", minimum=1e-9)
+    ports = HybridPorts(time_bytes(delay_s, "delay_s", circuit), circuit, eps)
+    return whole_matrix(demand, "demand", MAX_BYTES, DemandError), ports
