@@ -21,10 +21,9 @@ impl<T: Element + Copy> FromPyObject<'_, '_> for Flat<T> {
             let expected = T::get_dtype(object.py());
             PyTypeError::new_err(format!("expected an array of {expected}"))
         })?;
-        Ok(Self(match array.as_slice() {
-            Ok(values) => values.to_vec(),
-            Err(_) => array.as_array().iter().copied().collect(),
-        }))
+        // A slice of the array itself may be column after column.
+        let view = array.as_array();
+        Ok(Self(view.as_slice().map_or_else(|| view.iter().copied().collect(), <[T]>::to_vec)))
     }
 }
 

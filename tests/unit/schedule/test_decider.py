@@ -288,3 +288,13 @@ def test_held_circuits_must_fit():
         decider.hold(3 * COUPLES)
     with pytest.raises(DemandError, match=r"expected a square matrix"):
         decider.decide(decider.start(), np.ones((2, 3)))
+
+
+def test_demand_counts_whatever_its_order_in_memory():
+    demand = np.random.default_rng(3).integers(0, 10**8, size=(4, 4), dtype=np.uint64)
+    decider = Decider(4, Region(2, 400, 100), timing="10 us")
+    held = decider.start()
+    for given in (demand.T, demand[::-1], np.asfortranarray(demand), demand[:, ::-1]):
+        assert (upcoming_all_to_alls(given)[0].demand == given).all()
+        expected = decider.decide(held, np.ascontiguousarray(given))
+        assert decider.decide(held, given) == expected

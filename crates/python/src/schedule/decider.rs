@@ -272,8 +272,10 @@ impl PyUpcoming {
     }
 }
 
+/// Row after row, also of a transposed view: a slice of the array itself may be column after column.
 fn cells(matrix: &PyReadonlyArray2<'_, u64>) -> Vec<u64> {
-    matrix.as_slice().map_or_else(|_| matrix.as_array().iter().copied().collect(), <[u64]>::to_vec)
+    let view = matrix.as_array();
+    view.as_slice().map_or_else(|| view.iter().copied().collect(), <[u64]>::to_vec)
 }
 
 /// The circuits of a region from now on.
