@@ -116,6 +116,18 @@ mod tests {
         assert_eq!((cache.hits, cache.misses), (1, 3));
     }
 
+    /// The hash finds a candidate; another request of the same hash is not served by it.
+    #[test]
+    fn requests_of_equal_hash_are_told_apart() {
+        let request: (&[u64], &[u16]) = (&[1, 2], &[3]);
+        for (demand, circuits) in [(vec![1, 4], vec![3]), (vec![1, 2], vec![5])] {
+            let mut cache = Cache::new(1 << 20);
+            let result = allocation(1.0);
+            cache.entries.insert(hash(request.0, request.1), Entry { demand, circuits, result });
+            assert!(cache.get(request.0, request.1).is_none());
+        }
+    }
+
     #[test]
     fn a_full_table_is_emptied() {
         let mut cache = Cache::new(300);
