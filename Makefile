@@ -1,4 +1,4 @@
-# make demo | test | check | docs | bench | soak | mutants | golden
+# make demo | test | check | docs | bench | soak | mutants | golden | library (decisions, for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -9,7 +9,7 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-.PHONY: demo test check docs bench soak mutants golden clean
+.PHONY: demo test check docs bench soak mutants golden library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -52,6 +52,10 @@ mutants: .venv/installed-test
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden
+
+library:
+	cargo build --release --package lightloom-c
+	@echo "target/release/liblightloom.a and .so; the header is in crates/c/include"
 
 clean:
 	rm -rf .venv target out python/lightloom/_core*.so

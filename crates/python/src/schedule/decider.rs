@@ -272,7 +272,7 @@ impl PyUpcoming {
     }
 }
 
-/// Row after row, also of a transposed view: a slice of the array itself may be column after column.
+/// Row after row, also of a transposed array, whose own slice is column after column.
 fn cells(matrix: &PyReadonlyArray2<'_, u64>) -> Vec<u64> {
     let view = matrix.as_array();
     view.as_slice().map_or_else(|| view.iter().copied().collect(), <[u64]>::to_vec)

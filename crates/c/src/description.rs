@@ -1,0 +1,242 @@
+//! A region, a policy and a timing as JSON, in the units and names of the Python package.
+//!
+//! ```json
+//! {"servers": 8,
+//!  "region": {"ports": 6, "circuit_gbps": 400, "eps_gbps": 800},
+//!  "policy": {"allocator": "greedy", "when": "break-even"},
+//!  "timing": {"fixed_s": 25e-3}}
+//! ```
+
+use lightloom_decide::Region;
+use lightloom_model::{
+    Allocator, Choice, Duration, Failures, Fibers, FirstAllToAll, Invalid, Policy, Rate,
+    Reconfigure, SwitchTiming,
+};
+use lightloom_schedule::relay::RelayCost;
+use serde::Deserialize;
+
+/// Maximum number of servers of a region.
+pub const MAX_SERVERS: usize = 1024;
+/// Maximum number of ports of a server.
+pub const MAX_PORTS: u32 = 256;
+/// Maximum number of bytes of a text that is parsed.
+pub const MAX_TEXT_BYTES: usize = 64 << 20;
+
+const MAX_GBPS: f64 = 1e9;
+const MIN_CIRCUIT_GBPS: f64 = 1e-9;
+/// Times are whole picoseconds in 64 bits.
+const MAX_SECONDS: f64 = 1e6;
+const MAX_RELAY_BYTES: u64 = 1 << 62;
+
+/// Everything that a decider is made of.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    servers: usize,
+    region: RegionDescription,
+    #[serde(default)]
+    policy: PolicyDescription,
+    timing: TimingDescription,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegionDescription {
+    ports: OneOrEach<u32>,
+    circuit_gbps: f64,
+    eps_gbps: OneOrEach<f64>,
+    #[serde(default = "yes")]
+    split: bool,
+    allowed: Option<Vec<Vec<bool>>>,
+    planes: Option<String>,
+    #[serde(default = "two")]
+    numa_nodes: u32,
+    #[serde(default)]
+    eps_nics: u32,
+    #[serde(default)]
+    failed: FailedParts,
+}
+
+/// One value for all servers, or one for each.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected one number, or a list of one per server")]
+enum OneOrEach<T> {
+    One(T),
+    Each(Vec<T>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FailedParts {
+    nics: Vec<(u32, u32)>,
+    eps_nics: Vec<(u32, u32)>,
+    servers: Vec<u32>,
+    planes: Vec<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PolicyDescription {
+    allocator: String,
+    when: String,
+    relaying: Option<RelayDescription>,
+}
+
+impl Default for PolicyDescription {
+    fn default() -> Self {
+        Self { allocator: "best".into(), when: "break-even".into(), relaying: None }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RelayDescription {
+    /// No limit if absent.
+    nvswitch_gbps: Option<f64>,
+    chunk_bytes: u64,
+    chunk_latency_s: f64,
+    memory_limit_bytes: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimingDescription {
+    fixed_s: f64,
+    #[serde(default)]
+    per_pair_s: f64,
+    #[serde(default)]
+    control_s: f64,
+    #[serde(default)]
+    link_up_s: f64,
+    #[serde(default = "yes")]
+    keep_unchanged: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn two() -> u32 {
+    2
+}
+
+impl Description {
+    /// Parses a description.
+    pub(crate) fn parse(text: &str) -> Result<Self, Invalid> {
+        let found: Self =
+            serde_json::from_str(text).map_err(|error| Invalid(format!("description: {error}")))?;
+        if found.servers > MAX_SERVERS {
+            let given = found.servers;
+            return Err(Invalid(format!("servers: expected at most {MAX_SERVERS}, got {given}")));
+        }
+        Ok(found)
+    }
+
+    /// The same as the core has it.
+    pub(crate) fn into_parts(self) -> Result<(Region, Policy, SwitchTiming), Invalid> {
+        let Self { servers, region, policy, timing } = self;
+        let ports = region.ports.for_all(servers, "ports")?;
+        if let Some(count) = ports.iter().find(|&&count| count > MAX_PORTS) {
+            return Err(Invalid(format!("ports: expected at most {MAX_PORTS}, got {count}")));
+        }
+        let eps = region.eps_gbps.for_all(servers, "eps_gbps")?;
+        let eps_rates = eps.into_iter().map(|gbps| rate(gbps, "eps_gbps", 0.0));
+        let FailedParts { nics, eps_nics, servers: failed, planes } = region.failed;
+        let relaying = policy.relaying.is_some();
+        let made = Region {
+            ports,
+            allowed: region.allowed.map(|rows| pairs(&rows, servers)).transpose()?,
+            planes: region.planes.as_deref().map(choice::<Fibers>).transpose()?,
+            numa_nodes: region.numa_nodes,
+            circuit_rate: rate(region.circuit_gbps, "circuit_gbps", MIN_CIRCUIT_GBPS)?,
+            eps_rates: eps_rates.collect::<Result<_, _>>()?,
+            eps_nics: region.eps_nics,
+            relay_cost: policy
+                .relaying
+                .map(RelayDescription::cost)
+                .transpose()?
+                .unwrap_or_default(),
+            failures: Failures { nics, eps_nics, servers: failed, planes },
+        };
+        let policy = Policy {
+            allocator: choice::<Allocator>(&policy.allocator)?,
+            when: choice::<Reconfigure>(&policy.when)?,
+            first: FirstAllToAll::Reuse,
+            split: region.split,
+            relaying,
+        };
+        Ok((made, policy, timing.timing()?))
+    }
+}
+
+impl<T: Clone> OneOrEach<T> {
+    fn for_all(self, servers: usize, name: &str) -> Result<Vec<T>, Invalid> {
+        match self {
+            Self::One(value) => Ok(vec![value; servers]),
+            Self::Each(values) if values.len() == servers => Ok(values),
+            Self::Each(values) => {
+                let given = values.len();
+                Err(Invalid(format!("{name}: expected one number or {servers}, got {given}")))
+            }
+        }
+    }
+}
+
+impl RelayDescription {
+    fn cost(self) -> Result<RelayCost, Invalid> {
+        if self.chunk_bytes > MAX_RELAY_BYTES {
+            let given = self.chunk_bytes;
+            return Err(Invalid(format!(
+                "chunk_bytes: expected at most {MAX_RELAY_BYTES}, got {given}"
+            )));
+        }
+        let staging = |gbps| rate(gbps, "nvswitch_gbps", MIN_CIRCUIT_GBPS);
+        Ok(RelayCost {
+            staging_rate: self.nvswitch_gbps.map(staging).transpose()?,
+            chunk_bytes: self.chunk_bytes,
+            chunk_latency: time(self.chunk_latency_s, "chunk_latency_s")?,
+            memory_limit: self.memory_limit_bytes,
+        })
+    }
+}
+
+impl TimingDescription {
+    fn timing(&self) -> Result<SwitchTiming, Invalid> {
+        Ok(SwitchTiming {
+            fixed: time(self.fixed_s, "fixed_s")?,
+            per_pair: time(self.per_pair_s, "per_pair_s")?,
+            control: time(self.control_s, "control_s")?,
+            link_up: time(self.link_up_s, "link_up_s")?,
+            keep_unchanged: self.keep_unchanged,
+        })
+    }
+}
+
+fn choice<T: Choice>(name: &str) -> Result<T, Invalid> {
+    T::parse(name).map_err(|error| Invalid(error.to_string()))
+}
+
+fn rate(gbps: f64, name: &str, minimum: f64) -> Result<Rate, Invalid> {
+    if !(minimum..=MAX_GBPS).contains(&gbps) {
+        return Err(Invalid(format!("{name}: expected {minimum} to 1e9 Gb/s, got {gbps}")));
+    }
+    Ok(Rate((gbps * 1e9).round_ties_even() as u64))
+}
+
+fn time(seconds: f64, name: &str) -> Result<Duration, Invalid> {
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
+        return Err(Invalid(format!("{name}: expected 0 to 1e6 s, got {seconds}")));
+    }
+    Ok(Duration((seconds * 1e12).round_ties_even() as u64))
+}
+
+fn pairs(rows: &[Vec<bool>], servers: usize) -> Result<Vec<bool>, Invalid> {
+    let square = rows.len() == servers && rows.iter().all(|row| row.len() == servers);
+    let symmetric = || (0..servers).all(|a| (0..a).all(|b| rows[a][b] == rows[b][a]));
+    if !square || !symmetric() {
+        return Err(Invalid(format!(
+            "allowed: expected a symmetric {servers} x {servers} matrix of true and false"
+        )));
+    }
+    Ok(rows.concat())
+}
