@@ -19,8 +19,7 @@ impl Demand<'_> {
         if self.partial || self.delay == 0 {
             return self.line_bounds().own;
         }
-        let lines = self.line_bounds();
-        all_stop(self, lines.longest, lines.busiest as usize)
+        all_stop(self)
     }
 
     /// An all-stop bound in one pass.
@@ -66,32 +65,55 @@ impl LineBounds {
     }
 }
 
-/// The bound for a demand whose longest line and largest degree are these.
-fn all_stop(demand: &Demand, longest: u64, busiest: usize) -> u64 {
-    let (rows, columns, delay) = (demand.rows, demand.columns, demand.delay);
-    let row = |row: usize| demand.row(row).to_vec();
-    let column =
-        |column: usize| (0..rows).map(|row| demand.bytes[row * columns + column]).collect();
-    let mut lines: Vec<Vec<u64>> = (0..rows).map(row).chain((0..columns).map(column)).collect();
-    for line in &mut lines {
-        line.retain(|&bytes| bytes > 0);
-        line.sort_unstable_by(|x, y| y.cmp(x));
-    }
-    let mut smallest = u64::MAX;
-    let mut holds = vec![0_u64; busiest];
-    for slots in busiest.. {
-        let delays = slots as u64 * delay;
-        if longest + delays >= smallest {
-            break;
+/// The lines of a demand, for bounds on the holds of slots that serve it.
+pub(super) struct Lines {
+    /// Bytes of each pair, largest first, line after line.
+    pairs: Vec<Vec<u64>>,
+    /// Largest sum of any line, and largest number of peers.
+    pub longest: u64,
+    pub busiest: usize,
+}
+
+impl Lines {
+    pub(super) fn new(demand: &Demand) -> Self {
+        let (rows, columns) = (demand.rows, demand.columns);
+        let row = |row: usize| demand.row(row).to_vec();
+        let column =
+            |column: usize| (0..rows).map(|row| demand.bytes[row * columns + column]).collect();
+        let mut pairs: Vec<Vec<u64>> =
+            (0..rows).map(row).chain((0..columns).map(column)).collect();
+        for line in &mut pairs {
+            line.retain(|&bytes| bytes > 0);
+            line.sort_unstable_by(|x, y| y.cmp(x));
         }
-        holds.fill(0);
-        for line in &lines {
+        let longest = pairs.iter().map(|line| line.iter().sum()).max().unwrap_or(0);
+        let busiest = pairs.iter().map(Vec::len).max().unwrap_or(0);
+        Self { pairs, longest, busiest }
+    }
+
+    /// What the longest holds of that many slots are at least, longest first.
+    pub(super) fn holds(&self, slots: usize) -> Vec<u64> {
+        let mut holds = vec![0_u64; self.busiest];
+        for line in &self.pairs {
             let split = (slots - line.len()).min(line.len());
             for (hold, &bytes) in holds.iter_mut().zip(&line[split..]) {
                 *hold = (*hold).max(bytes);
             }
         }
-        smallest = smallest.min(delays + longest.max(holds.iter().sum()));
+        holds
+    }
+}
+
+/// The all-stop bound of one crossbar.
+fn all_stop(demand: &Demand) -> u64 {
+    let lines = Lines::new(demand);
+    let mut smallest = u64::MAX;
+    for slots in lines.busiest.. {
+        let delays = slots as u64 * demand.delay;
+        if lines.longest + delays >= smallest {
+            break;
+        }
+        smallest = smallest.min(delays + lines.longest.max(lines.holds(slots).iter().sum()));
     }
     smallest
 }

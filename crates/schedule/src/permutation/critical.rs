@@ -45,6 +45,16 @@ pub(super) fn decompose(demand: &Demand) -> Slots {
 
 /// The improved slots of one rule, or nothing if they were not found in time.
 pub(super) fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Slots> {
+    Some(improve(demand, &slots_by(demand, rule, u64::MAX, until)?, until))
+}
+
+/// The slots of one rule, none held longer than `limit`, or nothing if time is up.
+pub(super) fn slots_by(
+    demand: &Demand,
+    rule: Rule,
+    limit: u64,
+    until: Option<Instant>,
+) -> Option<Slots> {
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
     let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));
@@ -59,15 +69,16 @@ pub(super) fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Op
             .filter(|matching| matching.iter().any(|&column| column >= 0))
             .unwrap_or_else(|| work.greedy());
         let hold = match rule.urgent {
-            Some(_) => work.best_hold(&matching),
+            Some(_) => work.best_hold(&matching, limit),
             None => {
-                work.pairs(&matching).map(|(_, _, bytes)| bytes).max().expect("a pair is joined")
+                let longest = work.pairs(&matching).map(|(_, _, bytes)| bytes).max();
+                longest.expect("a pair is joined").min(limit)
             }
         };
         work.serve(&matching, hold);
         slots.push(&matching, hold);
     }
-    Some(improve(demand, &slots, until))
+    Some(slots)
 }
 
 struct Work<'a> {
@@ -156,7 +167,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn best_hold(&self, matching: &[i32]) -> u64 {
+    fn best_hold(&self, matching: &[i32], limit: u64) -> u64 {
         let delay = self.demand.delay;
         let pairs: Vec<(usize, usize, u64)> = self.pairs(matching).collect();
         let mut idle_columns = vec![true; self.demand.columns];
@@ -167,7 +178,7 @@ impl<'a> Work<'a> {
         let columns = idle_columns.iter().zip(&self.column_load).filter(|line| *line.0);
         let idle = rows.map(|line| *line.1).chain(columns.map(|line| *line.1)).max().unwrap_or(0);
         let largest = self.largest_load();
-        let mut holds: Vec<u64> = pairs.iter().map(|&(_, _, bytes)| bytes).collect();
+        let mut holds: Vec<u64> = pairs.iter().map(|&(_, _, bytes)| bytes.min(limit)).collect();
         holds.sort_unstable();
         holds.dedup();
         let waste = |hold: u64| {

@@ -32,12 +32,14 @@ mod open_shop;
 mod rebuild;
 mod round_robin;
 mod schedule;
+mod several;
 mod slots;
 mod threshold;
 
 pub use check::check;
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
+pub use several::{MAX_SWITCHES, SwitchSchedule, check_over, decompose_over};
 pub use slots::{Matchings, PairTransfer, Slots};
 
 use std::time::Instant;
