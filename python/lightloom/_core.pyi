@@ -153,6 +153,8 @@ class PermutationPlan:
     @property
     def slots(self) -> PermutationSlots | None: ...
     @property
+    def switch_of_slot(self) -> npt.NDArray[np.int32] | None: ...
+    @property
     def transfers(self) -> npt.NDArray[np.uint64] | None: ...
     @property
     def length_bytes(self) -> int: ...
@@ -169,6 +171,7 @@ def schedule_decompose(
     partial: bool,
     method: str,
     time_limit_s: float | None,
+    switches: int,
 ) -> PermutationPlan: ...
 def schedule_transfer_slots(
     rows: int, delay_bytes: int, transfers: npt.NDArray[np.uint64]

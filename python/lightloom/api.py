@@ -146,6 +146,7 @@ def compare_schedules(
     delay: float | str,
     rate: float | str = 400.0,
     degree: int | None = None,
+    switches: int | None = None,
     eps_rate: float | str = 0.0,
     progress: Progress | None = None,
     **options: Any,
@@ -163,6 +164,9 @@ def compare_schedules(
     degree
         Optical ports per server, for circuits under a port budget; without it, schedules of
         permutations alone.
+    switches
+        Switches that every source and destination has a port at, for schedules of permutations
+        and other systems alike; ``degree`` by default, else 1.
     eps_rate
         Rate of a server into the packet fabric, Gb/s or text; 0 for none.
     progress
@@ -190,7 +194,8 @@ def compare_schedules(
     if degree is not None:
         ports = Ports(degree, parse_quantity(eps_rate, "gigabit / second", "eps_rate"))
     sent, _ = without_diagonal(matrix)
-    problem = Problem(name, sent, rate_gbps, parse_quantity(delay, "second", "delay"), ports=ports)
+    delay_s = parse_quantity(delay, "second", "delay")
+    problem = Problem(name, sent, rate_gbps, delay_s, ports=ports, switches=switches)
     _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
     choice = MethodChoice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
     return compare_schedulers(problem, choice, progress=progress)

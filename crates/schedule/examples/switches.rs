@@ -19,7 +19,14 @@ fn longest(bytes: &[u64], n: usize) -> u64 {
 }
 
 /// Mean and largest ratio, and mean time in ms.
-fn measure(kind: &str, n: usize, switches: usize, part: u64, method: Method, draws: u32) -> [f64; 4] {
+fn measure(
+    kind: &str,
+    n: usize,
+    switches: usize,
+    part: u64,
+    method: Method,
+    draws: u32,
+) -> [f64; 4] {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut result = [0.0_f64; 4];
     for _ in 0..draws {
@@ -33,7 +40,8 @@ fn measure(kind: &str, n: usize, switches: usize, part: u64, method: Method, dra
         let took = start.elapsed().as_secs_f64() * 1e3;
         check_over(&demand, &found).expect("valid");
         let of = |bound: f64| found.length as f64 / bound;
-        let degree = (0..n).map(|row| bytes[row * n..(row + 1) * n].iter().filter(|&&b| b > 0).count());
+        let degree =
+            (0..n).map(|row| bytes[row * n..(row + 1) * n].iter().filter(|&&b| b > 0).count());
         let columns = (0..n).map(|c| (0..n).filter(|r| bytes[r * n + c] > 0).count());
         let degree = degree.chain(columns).max().unwrap_or(0) as f64;
         let (s, l, d) = (switches as f64, longest as f64, delay as f64);

@@ -271,9 +271,8 @@ fn can_end_by(case: &Case, length: u64) -> bool {
 }
 
 fn tiny() -> impl Strategy<Value = Case> {
-    (prop::collection::vec(0..4_u64, 9), 0..5_u64, 2..4_usize).prop_map(
-        |(bytes, delay, switches)| Case { rows: 3, columns: 3, bytes, delay, switches },
-    )
+    (prop::collection::vec(0..4_u64, 9), 0..5_u64, 2..4_usize)
+        .prop_map(|(bytes, delay, switches)| Case { rows: 3, columns: 3, bytes, delay, switches })
 }
 
 proptest! {

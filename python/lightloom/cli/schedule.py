@@ -61,7 +61,8 @@ class ScheduleOptions(Strict):
         None, description="Regime to draw a synthetic demand from: {choices}."
     )
     servers: Annotated[Whole, Field(ge=2, le=4096)] | None = Field(
-        None, description="Number of servers of a synthetic demand; 8 by default."
+        None, description="Number of servers of a synthetic demand; 8 by default. Schedules of "
+        "permutations have at most 1,024 lines; larger demand needs --degree."
     )
     tokens: Whole | None = Field(None, description="Tokens per EP rank and micro-batch.")
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
@@ -76,6 +77,11 @@ class ScheduleOptions(Strict):
     rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=1e-9, le=1e9)] = Field(
         400.0, description="Rate of one NIC and link, per direction."
     )
+    switches: Annotated[Whole, Field(le=1_024)] | None = Field(
+        None,
+        description="Number of switches that every server has a port at; that of --degree by "
+        "default, else 1.",
+    )
     partial: Switch = Field(
         False, description="Let a reconfiguration stop only the ports that it changes."
     )
@@ -88,7 +94,7 @@ class ScheduleOptions(Strict):
         "10 s by default.",
     )
     systems: Switch = Field(
-        True, description="Compare with RotorNet, Helios and X-NEST+ on the same switch."
+        True, description="Compare with RotorNet, Helios and X-NEST+ on the same switches."
     )
     degree: Annotated[Whole, Field(le=65_535)] | None = Field(
         None, description="Number of optical links of a server."
@@ -152,6 +158,7 @@ def _switch() -> Panel:
             option(ScheduleOptions, "rate_gbps", common=True),
             option(ScheduleOptions, "methods", common=True),
             option(ScheduleOptions, "time_limit_s", common=True),
+            option(ScheduleOptions, "switches", common=True),
             option(ScheduleOptions, "partial"),
             option(ScheduleOptions, "systems"),
         ),

@@ -77,9 +77,10 @@ def schedule(given: Given) -> None:
         sent,
         options.rate_gbps,
         options.reconfiguration_delay_s,
-        options.partial,
-        ports,
-        options.eps_rate_gbps or None if ports is None else None,
+        partial=options.partial,
+        ports=ports,
+        eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
+        switches=options.switches,
     )
     found = _compare(problem, choice)
     _write(found, outputs)

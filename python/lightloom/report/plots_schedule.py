@@ -64,12 +64,13 @@ def gantt(times: PortTimes, sources: npt.NDArray[np.int64]) -> Gantt:
     Parameters
     ----------
     times
-        The spans; joined, or taken bin by bin where there are more than :data:`MAX_SPANS`.
+        The spans; joined, or taken bin by bin where there are more than :data:`MAX_SPANS`, or a
+        source has several ports, whose spans overlap.
     sources
         Names of the rows.
     """
     joined = times.joined()
-    binned = len(joined.source) > MAX_SPANS
+    binned = len(joined.source) > MAX_SPANS or times.ports > 1
     shown = _by_bins(times) if binned else joined
     axis = Axis(0.0, times.length_s or 1.0, LEFT, WIDTH - 12)
     height = len(sources) * ROW

@@ -60,12 +60,16 @@ def grids(found: ScheduleComparison) -> list[Grid]:
 def _schedules(found: ScheduleComparison) -> Grid:
     problem = found.problem
     unit_s, unit = time_unit(max(row.length_s for row in found.schedules.values()))
+    switches = problem.switch_count
     stops = "only the ports that it moves" if problem.partial else "all ports"
     bound = (
         "the largest line with a delay per peer"
         if problem.partial
         else "at least the largest line, and a delay per peer of the line with the most peers"
     )
+    if switches > 1:
+        stops = "all ports of its switch"
+        bound += f", shared by {switches} switches"
     rows = [
         [
             f"auto ({row.chosen})" if name == "auto" else name,
@@ -81,7 +85,8 @@ def _schedules(found: ScheduleComparison) -> Grid:
         [name, "-", "-", "-", "-", "time limit"] for name in found.not_begun if name not in SYSTEMS
     ]
     return Grid(
-        title=f"Schedules of permutations: {problem.rate_gbps:g} Gb/s per port, "
+        title=f"Schedules of permutations: {switches} switch{'es' * (switches > 1)}, "
+        f"{problem.rate_gbps:g} Gb/s per port, "
         f"{show_time(problem.delay_s)} per reconfiguration, which stops {stops}",
         headers=[
             ("schedule by", ""),
@@ -134,7 +139,7 @@ def _hybrids(found: ScheduleComparison) -> Grid:
 
 def _systems(found: ScheduleComparison) -> Grid:
     problem = found.problem
-    switches = 1 if problem.ports is None else problem.ports.degree
+    switches = problem.switch_count
     unit_s, unit = time_unit(max(row.length_s for row in found.systems.values()))
     rows = [
         [

@@ -8,6 +8,9 @@ inside a server are left out.
 All-stop (the default), nothing is sent while the crossbar changes: a schedule is a list of slots,
 its length the sum of holds plus one delay per slot, the first included. With partial
 reconfiguration a new circuit costs its own two ports the delay and disturbs no other.
+
+Over several switches every row and column has a port at each; a pair may be joined on several at
+once. Each switch has slots of its own, all-stop by itself: while it changes, the others go on.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import flag, one_of, rate_bps, time_bytes, whole_matrix
+from lightloom.schedule.arrays import flag, one_of, rate_bps, time_bytes, whole_matrix, whole_number
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
 from lightloom.units import parse_quantity, show_time
@@ -37,6 +40,8 @@ PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if na
 _MAX_BYTES = 2**53
 #: rows and columns of a demand for permutations, as the core has it
 MAX_LINES = 1_024
+#: switches of a schedule, as the core has it
+MAX_SWITCHES = 1_024
 _NAMES = (*PERMUTATION_METHODS, "auto")
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
@@ -51,6 +56,12 @@ class PermutationSchedule(Result):
     slots
         Of an all-stop schedule: the column that each row is joined to or -1, ``(k, rows)``, and
         the bytes that a port sends in each slot, ``(k,)``.
+    switches
+        Number of switches.
+    switch_of_slot
+        Over several switches, the switch of each slot, ``(k,)``: all slots of switch 0 in order,
+        then those of switch 1. A pair that is joined in several slots sends in the first of
+        these first. ``None`` for a single switch.
     transfers
         Of a schedule with partial reconfiguration, ``(m, 4)``: row, column, the bytes that a port
         could have sent before its two ports begin to turn, and the bytes that it sends.
@@ -59,7 +70,9 @@ class PermutationSchedule(Result):
     lower_bound_bytes
         Bytes that no schedule can beat. All-stop: at least the largest line sum plus one delay
         for each peer of the line with most peers, more where pairs of different size must share
-        slots. Partial: the largest, over lines, of sum plus delays.
+        slots. Partial: the largest, over lines, of sum plus delays. Over several switches: at
+        least that divided by their number, and at least a switch's share of the largest line and
+        a delay.
     delay_bytes
         Bytes that a port could send while the crossbar changes.
     rate_bps
@@ -89,6 +102,8 @@ class PermutationSchedule(Result):
     partial: bool
     chosen: str
     time_spent_s: float = field(compare=False)
+    switches: int = 1
+    switch_of_slot: npt.NDArray[np.int32] | None = None
 
     @cached_property
     def _shown(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
@@ -117,6 +132,19 @@ class PermutationSchedule(Result):
         return np.asarray(self.holds_bytes, dtype=np.float64) * (8 / self.rate_bps)
 
     @property
+    def starts_bytes(self) -> npt.NDArray[np.int64]:
+        """Bytes that a port could have sent before each slot's switch begins to turn, ``(k,)``."""
+        lasts = self.holds_bytes.astype(np.int64)
+        if self.slots is not None:
+            lasts = lasts + self.delay_bytes
+        ends = np.cumsum(lasts)
+        if self.switch_of_slot is None:
+            return ends - lasts
+        # the slots of a switch follow each other: its first one starts at once
+        _, first, of_slot = np.unique(self.switch_of_slot, return_index=True, return_inverse=True)
+        return ends - lasts - (ends - lasts)[first][of_slot]
+
+    @property
     def length_s(self) -> float:
         """Seconds from the first reconfiguration to the last byte."""
         return self.length_bytes * 8 / self.rate_bps
@@ -133,7 +161,7 @@ class PermutationSchedule(Result):
 
     @property
     def configurations(self) -> int:
-        """How often the crossbar is set: slots, or the circuits of transfers."""
+        """How often a crossbar is set: slots of all switches, or the circuits of transfers."""
         shown = self.slots[1] if self.slots is not None else self.transfers
         assert shown is not None
         return len(shown)
@@ -141,9 +169,15 @@ class PermutationSchedule(Result):
     def tables(self) -> list[ResultTable]:
         """Return the tables that are printed: a summary, and the first slots."""
         shown = min(len(self.holds_bytes), MAX_SHOWN)
+        of_slot = [] if self.switch_of_slot is None else self.switch_of_slot[:shown].tolist()
         slots = zip(self.permutations[:shown].tolist(), self.holds_s[:shown].tolist(), strict=True)
         rows = [
-            (str(slot), show_time(hold), " ".join("-" if to < 0 else str(to) for to in row))
+            (
+                str(slot),
+                *(str(switch) for switch in of_slot[slot : slot + 1]),
+                show_time(hold),
+                " ".join("-" if to < 0 else str(to) for to in row),
+            )
             for slot, (row, hold) in enumerate(slots)
         ]
         more = len(self.holds_bytes) - shown
@@ -151,6 +185,7 @@ class PermutationSchedule(Result):
             summary(
                 "Permutation schedule",
                 method=self.chosen,
+                **({"switches": f"{self.switches:,}"} if self.switches > 1 else {}),
                 configurations=f"{self.configurations:,}",
                 length=show_time(self.length_s),
                 over_lower_bound=f"{self.over_bound:.3f}",
@@ -158,7 +193,7 @@ class PermutationSchedule(Result):
             ),
             ResultTable(
                 "Slots",
-                ("slot", "held", "column of each row"),
+                ("slot", *(["switch"] if of_slot else []), "held", "column of each row"),
                 rows,
                 f"{more:,} more slots." if more else "",
             ),
@@ -209,6 +244,7 @@ def decompose(
     method: str = "auto",
     time_limit_s: float | None = None,
     partial: bool = False,
+    switches: int = 1,
 ) -> PermutationSchedule:
     """Turn demand into permutations that are held one after another.
 
@@ -227,6 +263,16 @@ def decompose(
     partial
         Whether a new circuit stops its own two ports only. ``"open-shop"`` and ``"auto"`` make use
         of it; the slots of other methods are as long as without it.
+    switches
+        Number of switches at each of which every row and column has a port; one if
+        reconfiguration is partial. The slots that a method makes for one crossbar are placed on
+        them, the longest first, and divided where that balances the switches (as Spectra does,
+        arXiv 2603.07373); ``"auto"`` searches further.
+
+    Returns
+    -------
+    PermutationSchedule
+        The schedule with a lower bound; :meth:`PermutationSchedule.check` verifies both.
 
     Raises
     ------
@@ -240,6 +286,9 @@ def decompose(
     >>> import lightloom
     >>> lightloom.decompose([[0, 5], [7, 0]], method="bvn").permutations.tolist()
     [[1, 0]]
+    >>> over = lightloom.decompose([[0, 60], [60, 0]], rate_gbps=8, switches=3)
+    >>> over.length_bytes, over.switch_of_slot.tolist()
+    (20, [0, 1, 2])
     """
     one_of(method, "method", _NAMES)
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
@@ -250,8 +299,13 @@ def decompose(
             raise InputError(f"time_limit_s: expected 0 or more, got {time_limit_s!r}")
     matrix = _plain(demand)
     partial = flag(partial, "partial")
+    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
+    if partial and switches > 1:
+        raise InputError(f"partial: expected one switch, got switches={switches}")
     try:
-        found = _core.schedule_decompose(matrix, delay_bytes, partial, method, time_limit_s)
+        found = _core.schedule_decompose(
+            matrix, delay_bytes, partial, method, time_limit_s, switches
+        )
     except ValueError as error:
         # Views and conversions are checked here, once the fast path has failed.
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
@@ -268,6 +322,8 @@ def decompose(
         partial=partial,
         chosen=found.chosen,
         time_spent_s=found.time_spent_s,
+        switches=switches,
+        switch_of_slot=found.switch_of_slot,
     )
 
 
@@ -279,6 +335,7 @@ def decompose_all(
     methods: Sequence[str] = (*PERMUTATION_METHODS, "auto"),
     time_limit_s: float | None = None,
     partial: bool = False,
+    switches: int = 1,
 ) -> dict[str, PermutationSchedule]:
     """Return the schedule of each method, by its name: the portfolio.
 
@@ -292,6 +349,7 @@ def decompose_all(
             method=method,
             time_limit_s=time_limit_s,
             partial=partial,
+            switches=switches,
         )
         for method in methods
     }

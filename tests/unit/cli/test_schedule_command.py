@@ -57,6 +57,10 @@ def folder(tmp_path, monkeypatch):
         (f"{ZERO} --rate -400", "--rate -400: expected at least 1e-09"),
         (f"{ZERO} --rate 1e99", "--rate 1e99: expected at most 1e+09"),
         (f"{ZERO} --rate x", "--rate x: cannot read 'x' as a quantity in gigabit / second"),
+        (f"{ZERO} --switches 0", "--switches 0: expected at least 1"),
+        (f"{ZERO} --switches 1025", "--switches 1025: expected at most 1,024"),
+        (f"{ZERO} --switches 2 --partial",
+         "partial reconfiguration is for one switch, got 2 switches"),
         (f"{ZERO} --time-limit -1", "--time-limit -1: expected at least 0"),
         (f"{ZERO} --methods bnv", "--methods bnv: expected one of round-robin, "
          "open-shop, bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),

@@ -123,6 +123,9 @@ def test_wrong_demand(demand, text):
         ({"delay_s": 8e7}, "too long for 1 x 1"),
         ({"rate_gbps": 0}, "rate_gbps: expected"),
         ({"time_limit_s": -1}, "time_limit_s: expected 0 or more"),
+        ({"switches": 0}, "switches: expected a whole number from 1 to 1024, got 0"),
+        ({"switches": 1.5}, "switches: expected a whole number from 1 to 1024, got 1.5"),
+        ({"switches": 2, "partial": True}, "partial: expected one switch, got switches=2"),
     ],
 )
 def test_wrong_options(options, text):
@@ -152,3 +155,49 @@ def test_check_finds_what_is_wrong(demand):
         replace(found, slots=(permutations, holds * 0)).check(demand)
     with pytest.raises(InputError, match="no column 77"):
         replace(found, slots=(np.where(permutations == 2, 77, permutations), holds)).check(demand)
+
+
+@pytest.mark.parametrize("switches", [2, 3, 7])
+@pytest.mark.parametrize("method", METHODS)
+def test_several_switches_share_the_demand(demand, method, switches):
+    found = decompose(demand, method=method, delay_s=1e-6, switches=switches)
+    found.check(demand)
+    assert found.switches == switches
+    assert found.switch_of_slot.shape == (found.configurations,)
+    assert (np.diff(found.switch_of_slot) >= 0).all()
+    assert found.switch_of_slot.max() < switches
+    lasts = found.holds_bytes.astype(np.int64) + found.delay_bytes
+    assert (found.starts_bytes + lasts).max() == found.length_bytes
+    for switch in range(switches):
+        mine = found.switch_of_slot == switch
+        starts, ends = found.starts_bytes[mine], (found.starts_bytes + lasts)[mine]
+        assert starts.tolist() == [0, *ends.tolist()][: len(starts)]
+    one = decompose(demand, method=method, delay_s=1e-6)
+    assert one.switch_of_slot is None
+    assert one.lower_bound_bytes >= found.lower_bound_bytes >= one.lower_bound_bytes // switches
+    assert found.length_bytes <= one.length_bytes
+
+
+def test_check_finds_what_is_wrong_on_a_switch(demand):
+    found = decompose(demand, method="critical", delay_s=1e-6, switches=3)
+    matchings, holds = found.slots
+    of_slot = found.switch_of_slot
+    for changed, text in [
+        (replace(found, length_bytes=found.length_bytes + 1), "says length"),
+        (replace(found, lower_bound_bytes=1), "says bound"),
+        (replace(found, switch_of_slot=of_slot[1:]), "switches for"),
+        (replace(found, switch_of_slot=of_slot + 1), "no switch 3 of 3"),
+        (replace(found, switch_of_slot=of_slot * 0), "says length"),
+        (replace(found, slots=(matchings[:, ::-1].copy(), holds)), "has nothing for|still has"),
+        (replace(found, slots=(matchings, holds // 2)), "still has"),
+    ]:
+        with pytest.raises(InputError, match=text):
+            changed.check(demand)
+
+
+def test_switches_are_shown(demand):
+    found = decompose(demand, delay_s=1e-6, switches=2)
+    summary, slots = found.tables()
+    assert "switches" in str(summary)
+    assert slots.headers[:2] == ("slot", "switch")
+    assert [int(row[1]) for row in slots.rows] == found.switch_of_slot[: len(slots.rows)].tolist()

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;
 use lightloom_schedule::permutation::{
-    Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, check, decompose,
+    Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, SwitchSchedule, check,
+    check_over, decompose, decompose_over,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -43,10 +44,12 @@ impl PermutationSlots {
     }
 }
 
-/// A schedule as slots or as rows of (row, column, start, bytes).
+/// A schedule as slots or as rows of (row, column, start, bytes); slots have a switch each, one
+/// switch after another, where there are several.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct PermutationPlan {
     slots: Option<Py<PermutationSlots>>,
+    switch_of_slot: Option<Py<PyArray1<i32>>>,
     transfers: Option<Py<PyArray2<u64>>>,
     length_bytes: u64,
     lower_bound_bytes: u64,
@@ -73,6 +76,35 @@ fn parse_transfers(transfers: &Matrix<u64>) -> PyResult<Vec<PairTransfer>> {
     Ok(transfers.iter_rows().map(transfer).collect())
 }
 
+/// What is found, and the switch of each slot.
+struct Found {
+    plan: Matchings,
+    switch_of_slot: Option<Vec<i32>>,
+    length: u64,
+    lower_bound: u64,
+    method: Method,
+}
+
+impl Found {
+    fn on_one(schedule: Schedule) -> Self {
+        let Schedule { method, plan, length, lower_bound } = schedule;
+        Self { plan, switch_of_slot: None, length, lower_bound, method }
+    }
+
+    fn on_several(schedule: SwitchSchedule) -> Self {
+        let SwitchSchedule { method, switches, length, lower_bound } = schedule;
+        let mut all = Slots::default();
+        let mut switch_of_slot = Vec::new();
+        for (switch, slots) in (0..).zip(switches) {
+            switch_of_slot.extend(std::iter::repeat_n(switch, slots.len()));
+            all.matchings.extend(slots.matchings);
+            all.holds.extend(slots.holds);
+        }
+        let switch_of_slot = Some(switch_of_slot);
+        Self { plan: Matchings::Slots(all), switch_of_slot, length, lower_bound, method }
+    }
+}
+
 #[pyfunction]
 fn schedule_decompose(
     py: Python<'_>,
@@ -81,6 +113,7 @@ fn schedule_decompose(
     partial: bool,
     method: &str,
     time_limit_s: Option<f64>,
+    switches: usize,
 ) -> PyResult<PermutationPlan> {
     let start = Instant::now();
     let method: Method = parse(method)?;
@@ -88,8 +121,11 @@ fn schedule_decompose(
     let until = limit.and_then(Result::ok).and_then(|limit| start.checked_add(limit));
     let Matrix { rows, columns, values } = demand;
     let demand = Demand::new(rows, columns, &values, delay_bytes, partial).map_err(refuse)?;
-    let Schedule { method, plan, length, lower_bound } =
-        py.detach(|| decompose(&demand, method, until));
+    let found = py.detach(|| match switches {
+        1 => Ok(Found::on_one(decompose(&demand, method, until))),
+        _ => decompose_over(&demand, switches, method, until).map(Found::on_several),
+    });
+    let Found { plan, switch_of_slot, length, lower_bound, method } = found.map_err(refuse)?;
     let (slots, transfers) = match plan {
         Matchings::Slots(slots) => {
             (Some(Py::new(py, PermutationSlots::new(py, rows, slots))?), None)
@@ -98,6 +134,7 @@ fn schedule_decompose(
     };
     Ok(PermutationPlan {
         slots,
+        switch_of_slot: switch_of_slot.map(|of| of.into_pyarray(py).unbind()),
         transfers,
         length_bytes: length,
         lower_bound_bytes: lower_bound,
@@ -127,6 +164,8 @@ fn schedule_transfer_slots(
 #[derive(FromPyObject)]
 struct ScheduleClaim {
     slots: Option<(Matrix<i32>, Column<u64>)>,
+    switches: usize,
+    switch_of_slot: Option<Column<i32>>,
     transfers: Option<Matrix<u64>>,
     delay_bytes: u64,
     partial: bool,
@@ -144,15 +183,46 @@ fn schedule_check_decomposition(
     let Given(claim) = schedule;
     let demand =
         Demand::new(rows, columns, &values, claim.delay_bytes, claim.partial).map_err(refuse)?;
-    let plan = match (claim.slots, &claim.transfers) {
-        (Some((matchings, Column(holds))), None) => {
+    let ScheduleClaim { length_bytes: length, lower_bound_bytes: lower_bound, .. } = claim;
+    let method = Method::Auto;
+    let plan = match (claim.slots, &claim.transfers, claim.switch_of_slot) {
+        (Some((matchings, Column(holds))), None, of_slot) => {
             matchings.expect_columns("slots", rows)?;
-            Matchings::Slots(Slots { matchings: matchings.values, holds })
+            let slots = Slots { matchings: matchings.values, holds };
+            if let Some(Column(of_slot)) = of_slot {
+                let switches = on_switches(&slots, rows, &of_slot, claim.switches)?;
+                let schedule = SwitchSchedule { method, switches, length, lower_bound };
+                return py.detach(|| check_over(&demand, &schedule)).map_err(refuse);
+            }
+            Matchings::Slots(slots)
         }
-        (None, Some(transfers)) => Matchings::Transfers(parse_transfers(transfers)?),
+        (None, Some(transfers), None) => Matchings::Transfers(parse_transfers(transfers)?),
         _ => return Err(refuse(Invalid::new("a schedule has either slots or transfers"))),
     };
-    let ScheduleClaim { length_bytes: length, lower_bound_bytes: lower_bound, .. } = claim;
-    let schedule = Schedule { method: Method::Auto, plan, length, lower_bound };
+    let schedule = Schedule { method, plan, length, lower_bound };
     py.detach(|| check(&demand, &schedule)).map_err(refuse)
+}
+
+/// The slots of each switch, in their order.
+fn on_switches(
+    slots: &Slots,
+    rows: usize,
+    of_slot: &[i32],
+    switches: usize,
+) -> PyResult<Vec<Slots>> {
+    if of_slot.len() != slots.len() || slots.matchings.len() != rows * slots.len() {
+        let text = format!("{} switches for {} slots", of_slot.len(), slots.len());
+        return Err(refuse(Invalid(text)));
+    }
+    let mut result = vec![Slots::default(); switches];
+    for (slot, &switch) in of_slot.iter().enumerate() {
+        let own = usize::try_from(switch).ok().and_then(|switch| result.get_mut(switch));
+        let Some(own) = own else {
+            let text = format!("slot {slot}: no switch {switch} of {switches}");
+            return Err(refuse(Invalid(text)));
+        };
+        own.matchings.extend_from_slice(&slots.matchings[slot * rows..(slot + 1) * rows]);
+        own.holds.push(slots.holds[slot]);
+    }
+    Ok(result)
 }

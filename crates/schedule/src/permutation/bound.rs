@@ -80,8 +80,7 @@ impl Lines {
         let row = |row: usize| demand.row(row).to_vec();
         let column =
             |column: usize| (0..rows).map(|row| demand.bytes[row * columns + column]).collect();
-        let mut pairs: Vec<Vec<u64>> =
-            (0..rows).map(row).chain((0..columns).map(column)).collect();
+        let mut pairs: Vec<Vec<u64>> = (0..rows).map(row).chain((0..columns).map(column)).collect();
         for line in &mut pairs {
             line.retain(|&bytes| bytes > 0);
             line.sort_unstable_by(|x, y| y.cmp(x));

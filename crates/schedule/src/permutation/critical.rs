@@ -68,12 +68,11 @@ pub(super) fn slots_by(
         let matching = assigned
             .filter(|matching| matching.iter().any(|&column| column >= 0))
             .unwrap_or_else(|| work.greedy());
-        let hold = match rule.urgent {
-            Some(_) => work.best_hold(&matching, limit),
-            None => {
-                let longest = work.pairs(&matching).map(|(_, _, bytes)| bytes).max();
-                longest.expect("a pair is joined").min(limit)
-            }
+        let hold = if rule.urgent.is_some() {
+            work.best_hold(&matching, limit)
+        } else {
+            let longest = work.pairs(&matching).map(|(_, _, bytes)| bytes).max();
+            longest.expect("a pair is joined").min(limit)
         };
         work.serve(&matching, hold);
         slots.push(&matching, hold);

@@ -21,7 +21,8 @@ def dark_share(found: schedule.PermutationSchedule) -> float:
     """Share of the length in which the mean source waits for reconfigurations."""
     if not found.length_bytes:
         return 0.0
-    each = found.configurations / found.shape[0] if found.partial else found.configurations
+    of_all = found.shape[0] if found.partial else found.switches
+    each = found.configurations / of_all
     return each * found.delay_bytes / found.length_bytes
 
 
@@ -34,6 +35,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         "rate_gbps": problem.rate_gbps,
         "delay_s": problem.delay_s,
         "partial": problem.partial,
+        "switches": problem.switch_count,
     }
     if problem.ports is not None:
         inputs |= {
@@ -146,7 +148,8 @@ def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
 
     ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of
     :class:`~lightloom.schedule.PermutationSchedule`; with partial reconfiguration there are
-    ``transfers`` ``(m, 4)`` as well. ``circuits`` is what ``--previous`` reads; ``nics`` are their
+    ``transfers`` ``(m, 4)`` as well, over several switches ``switch_of_slot`` ``(k,)``.
+    ``circuits`` is what ``--previous`` reads; ``nics`` are their
     ends on planes (:class:`~lightloom.schedule.PlanePlan`), if that was asked for.
     """
     arrays: dict[str, npt.NDArray[Any]] = {"demand": found.problem.demand}
@@ -154,6 +157,8 @@ def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
         winner = found.schedules[found.winner]
         arrays |= {"permutations": winner.permutations, "holds_bytes": winner.holds_bytes}
         arrays["delay_bytes"] = np.array(winner.delay_bytes, dtype=np.uint64)
+        if winner.switch_of_slot is not None:
+            arrays["switch_of_slot"] = winner.switch_of_slot
         if winner.transfers is not None:
             arrays["transfers"] = winner.transfers
     best = found.best_allocation

@@ -1,7 +1,7 @@
 """Who sends to whom when: the spans of a schedule, and what most of each bin of time is.
 
 A drawing has some hundred columns and a schedule up to tens of thousands of configurations; a bin
-says what its source did longest. It assumes that a source sends to one destination at a time.
+says what its source did longest; over several ports, it is idle only if none of them is busy.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class PortTimes:
         Number of sources, whether they send or not.
     length_s
         End of the schedule.
+    ports
+        Destinations that a source may send to at a time: its ports, one per switch.
     """
 
     source: npt.NDArray[np.int64]
@@ -40,6 +42,7 @@ class PortTimes:
     end_s: npt.NDArray[np.float64]
     sources: int
     length_s: float
+    ports: int = 1
 
     def joined(self) -> PortTimes:
         """The same with spans joined that follow one another without a gap."""
@@ -58,7 +61,13 @@ class PortTimes:
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(source)) - 1
         return PortTimes(
-            source[first], destination[first], start[first], end[last], self.sources, self.length_s
+            source[first],
+            destination[first],
+            start[first],
+            end[last],
+            self.sources,
+            self.length_s,
+            self.ports,
         )
 
 
@@ -103,6 +112,7 @@ def port_times(
         end_s=np.concatenate([begun, begun + size]) * seconds,
         sources=len(rows),
         length_s=found.length_s,
+        ports=found.switches,
     )
 
 
@@ -111,7 +121,7 @@ def _sent_in_slots(
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Source, destination, begin of the reconfiguration and bytes of what is sent in slots."""
     holds = found.holds_bytes.astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum(holds + found.delay_bytes)[:-1]])
+    starts = found.starts_bytes
     joined = found.permutations[:, rows].astype(np.int64)  # (slots, rows)
     slot, source = np.nonzero(joined >= 0)
     destination = joined[slot, source]
@@ -148,7 +158,7 @@ def largest_of_each_bin(times: PortTimes, bins: int) -> npt.NDArray[np.int64]:
     dark = times.destination[span] == DARK
     dark_s = np.bincount(cell[dark], weight[dark], minlength=cells)
     sent_s = np.bincount(cell[~dark], weight[~dark], minlength=cells)
-    idle_s = edges[1] - dark_s - sent_s
+    idle_s = np.maximum(edges[1] - dark_s - sent_s, 0.0)  # none of several ports is busy
     best, best_s = _largest(cell[~dark], times.destination[span][~dark], weight[~dark], cells)
     flat = found.reshape(-1)
     flat[dark_s > np.maximum(sent_s, idle_s)] = DARK

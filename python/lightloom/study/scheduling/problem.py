@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lightloom import schedule
 from lightloom.demand.unevenness import rank_one_distance, skew
 from lightloom.errors import DemandError
-from lightloom.schedule.permutations import MAX_LINES
+from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
 
 Bytes = npt.NDArray[np.uint64]
 
@@ -56,11 +56,14 @@ class Problem:
     delay_s
         Time that a reconfiguration takes, in which the ports that it moves carry nothing.
     partial
-        Whether a reconfiguration stops only the ports that it moves; else all.
+        Whether a reconfiguration stops only the ports that it moves; else all of its switch.
     ports
         For circuits under a port budget; the demand must be square.
     eps_gbps
         Rate of a port into packet switches alongside the crossbar; ``None`` if there are none.
+    switches
+        Switches that every source and destination has a port at, for schedules of permutations
+        and other systems alike; see :attr:`switch_count`.
     """
 
     name: str
@@ -70,6 +73,16 @@ class Problem:
     partial: bool = False
     ports: Ports | None = None
     eps_gbps: float | None = None
+    switches: int | None = None
+
+    @property
+    def switch_count(self) -> int:
+        """The switches given, else one per port of the budget; one if changes are partial."""
+        if self.switches is not None:
+            return self.switches
+        if self.ports is None or self.partial:
+            return 1
+        return min(self.ports.degree, MAX_SWITCHES)
 
     @property
     def is_large(self) -> bool:

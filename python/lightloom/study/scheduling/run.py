@@ -19,7 +19,7 @@ from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.progress import Progress
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
-from lightloom.schedule.permutations import MAX_LINES
+from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
 from lightloom.study.scheduling.other_systems import SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
@@ -129,6 +129,12 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         raise InputError(f"rate: expected more than 0 Gb/s, got {problem.rate_gbps:g}")
     if not math.isfinite(problem.delay_s) or problem.delay_s < 0:
         raise InputError(f"delay: expected 0 s or more, got {problem.delay_s:g} s")
+    if not 1 <= problem.switch_count <= MAX_SWITCHES:
+        raise InputError(f"switches: expected 1 to {MAX_SWITCHES:,}, got {problem.switch_count}")
+    if problem.partial and problem.switch_count > 1:
+        raise InputError(
+            f"partial reconfiguration is for one switch, got {problem.switch_count} switches"
+        )
     rows, columns = problem.demand.shape
     if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
@@ -150,6 +156,11 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         raise DemandError(
             f"{problem.name}: {rows} x {columns}: schedules of circuits and packets have at most "
             f"{MAX_HYBRID_LINES} lines; leave --eps-rate out"
+        )
+    if problem.eps_gbps is not None and problem.switch_count != 1:
+        raise InputError(
+            f"switches: circuits and packets share the demand on one switch, got "
+            f"{problem.switch_count}; leave --eps-rate out"
         )
     if problem.ports is not None and rows != columns:
         raise DemandError(
@@ -228,6 +239,7 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         method=method,
         time_limit_s=max(0.0, left_s) if clock.given else None,
         partial=problem.partial,
+        switches=problem.switch_count,
     )
 
 
@@ -245,13 +257,12 @@ def _divide(found: ScheduleComparison, method: str) -> None:
 
 
 def _try_system(found: ScheduleComparison, name: str, clock: _Clock) -> None:
-    """What another system does with a switch per port, or a single one."""
+    """What another system does with the same switches."""
     if clock.left_s() <= 0:
         found.not_begun.append(name)
         return
     problem = found.problem
-    switches = 1 if problem.ports is None else problem.ports.degree
-    fabric = SystemFabric(switches, problem.rate_gbps, problem.delay_s)
+    fabric = SystemFabric(problem.switch_count, problem.rate_gbps, problem.delay_s)
     found.systems[name] = other_system(name, problem.demand, fabric)
 
 

@@ -52,6 +52,26 @@ def test_what_is_sent_is_the_demand(demand, method, partial):
         assert times.end_s.max() == pytest.approx(found.length_s)
 
 
+@given(demands, st.sampled_from(PERMUTATION_METHODS), st.integers(2, 4))
+def test_several_switches_send_the_demand_at_once(demand, method, switches):
+    found = decompose(
+        demand, delay_s=5 / BYTES_PER_S, rate_gbps=RATE_GBPS, method=method, switches=switches
+    )
+    times = port_times(found, demand, everyone(demand))
+    assert times.ports == switches
+    sent = np.zeros(demand.shape)
+    sending = times.destination >= 0
+    ends = (times.source[sending], times.destination[sending])
+    np.add.at(sent, ends, (times.end_s - times.start_s)[sending] * BYTES_PER_S)
+    np.testing.assert_allclose(sent, demand, atol=1e-3)
+    # a port per switch: never more spans of a source at a time than switches
+    for moment in (times.start_s + times.end_s) / 2:
+        open_ = (times.start_s < moment) & (moment < times.end_s)
+        assert np.bincount(times.source[open_], minlength=1).max() <= switches
+    states = largest_of_each_bin(times, 20)
+    assert (states[:, 0] != IDLE).any() == bool(demand.any())
+
+
 @given(demands, st.sampled_from(PERMUTATION_METHODS), st.booleans())
 def test_no_port_does_two_things_at_once(demand, method, partial):
     found = schedule_of(demand, method, partial=partial)

@@ -3,6 +3,7 @@
 import io
 import itertools
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from lightloom import schedule
 from lightloom.errors import DemandError, InputError
+from lightloom.report.schedule_table import grids
 from lightloom.study.scheduling import (
     MethodChoice,
     Ports,
@@ -30,8 +32,8 @@ def problem(demand=DEMAND, delay_s=1e-9, **more):
     return Problem("it", demand, 8.0, delay_s, **more)
 
 
-def test_every_method_beside_the_library():
-    found = compare_schedules(problem(ports=Ports(2, 8.0)), ALL)
+def test_every_method_alongside_the_library():
+    found = compare_schedules(problem(ports=Ports(2, 8.0), switches=1), ALL)
     assert set(found.schedules) == {*schedule.PERMUTATION_METHODS, "auto"}
     for name, row in found.schedules.items():
         direct = schedule.decompose(DEMAND, delay_s=1e-9, rate_gbps=8.0, method=name)
@@ -183,6 +185,37 @@ def test_other_systems_have_a_switch_per_port():
     assert [row["method"] for row in as_rows(one)] == ["bvn", *SYSTEMS]
     wide = compare_schedules(problem(DEMAND[:2]), choice)
     assert not wide.systems
+
+
+@pytest.mark.parametrize(
+    ("ports", "partial", "given", "expected"),
+    [
+        (None, False, None, 1),
+        (Ports(2, 8.0), False, None, 2),
+        (Ports(2, 8.0), True, None, 1),
+        (Ports(2, 8.0), False, 3, 3),
+        (None, False, 4, 4),
+    ],
+)
+def test_schedules_and_other_systems_have_the_same_switches(ports, partial, given, expected):
+    of = replace(problem(ports=ports), partial=partial, switches=given)
+    found = compare_schedules(of, MethodChoice(("auto",), (), systems=("RotorNet, equal slots",)))
+    assert {row.switches for row in found.schedules.values()} == {expected}
+    direct = schedule.rotornet_schedule(
+        DEMAND, switches=expected, delay_s=of.delay_s, rate_gbps=of.rate_gbps
+    )
+    assert found.systems["RotorNet, equal slots"].length_s == direct.length_s
+    assert as_json(found)["inputs"]["switches"] == expected
+    assert ("switch_of_slot" in as_arrays(found)) == (expected > 1)
+    plural = "es" if expected > 1 else ""
+    assert all(f"{expected} switch{plural}" in grid.title for grid in grids(found)[:2])
+
+
+def test_switches_that_cannot_be():
+    with pytest.raises(InputError, match="switches: expected 1 to 1,024, got 0"):
+        compare_schedules(replace(problem(), switches=0), MethodChoice(("bvn",), ()))
+    with pytest.raises(InputError, match="partial reconfiguration is for one switch, got 2"):
+        compare_schedules(replace(problem(), switches=2, partial=True), MethodChoice(("bvn",), ()))
 
 
 def test_relaying_beside_each_allocation():

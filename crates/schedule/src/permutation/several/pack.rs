@@ -94,12 +94,7 @@ fn place(holds: &[u64], delay: u64, switches: usize) -> Vec<Vec<Piece>> {
 }
 
 /// The longest slot first, on the switch that ends first.
-fn longest_first(
-    holds: &[u64],
-    order: &[usize],
-    delay: u64,
-    switches: usize,
-) -> Vec<Vec<Piece>> {
+fn longest_first(holds: &[u64], order: &[usize], delay: u64, switches: usize) -> Vec<Vec<Piece>> {
     let mut placed = vec![Vec::new(); switches];
     let mut ends = vec![0_u64; switches];
     for &slot in order {
@@ -124,13 +119,9 @@ fn within(
         let mut hold = holds[slot];
         while hold > 0 {
             let fits = (0..switches).filter(|&switch| room[switch] >= hold + delay);
-            let (switch, bytes) = match fits.min_by_key(|&switch| room[switch]) {
-                Some(switch) => (switch, hold),
-                None => {
-                    let switch = (0..switches).max_by_key(|&switch| room[switch])?;
-                    (switch, room[switch].checked_sub(delay).filter(|&bytes| bytes > 0)?)
-                }
-            };
+            let tightest = fits.min_by_key(|&switch| room[switch]);
+            let switch = tightest.or_else(|| (0..switches).max_by_key(|&one| room[one]))?;
+            let bytes = room[switch].checked_sub(delay).filter(|&bytes| bytes > 0)?.min(hold);
             placed[switch].push((slot, bytes));
             room[switch] -= bytes + delay;
             hold -= bytes;
