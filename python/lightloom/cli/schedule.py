@@ -61,8 +61,9 @@ class ScheduleOptions(Strict):
         None, description="Regime to draw a synthetic demand from: {choices}."
     )
     servers: Annotated[Whole, Field(ge=2, le=4096)] | None = Field(
-        None, description="Number of servers of a synthetic demand; 8 by default. Schedules of "
-        "permutations have at most 1,024 lines; larger demand needs --degree."
+        None,
+        description="Number of servers of a synthetic demand; 8 by default. Schedules of "
+        "permutations have at most 1,024 lines; larger demand needs --degree.",
     )
     tokens: Whole | None = Field(None, description="Tokens per EP rank and micro-batch.")
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
