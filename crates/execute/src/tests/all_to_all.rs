@@ -58,6 +58,21 @@ fn gather_and_scatter_of_the_hierarchical_exchange() {
     let hop = 2 * US + (300_000_u64 * 1000).div_ceil(450);
     assert_eq!(outcome.step.0, hop + 400_000 * NIC + 2 * US + hop);
     assert_eq!(carried(&outcome, "ep"), [1_200_000, 800_000, 0, 0, 0]);
+    // The other member gathers as much where it is the one that sends.
+    assert_eq!(play(&one(&[0, 0, 800_000, 0], 2), &network).step, outcome.step);
+}
+
+#[test]
+fn each_member_waits_for_the_last_from_its_own_arrival_on() {
+    let mut graph = one(&[0; 16], 4);
+    let values = vec![10 * US, 70 * US, 0, 40 * US];
+    graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+    let duration = Amount::Entry { table: TableId(0), entry: 0 };
+    graph.roles[0].tasks.insert(0, task(TaskKind::Compute { duration }, WORK));
+    let outcome = play(&graph, &packet(4));
+    assert_eq!(outcome.straggler_wait, u128::from((60 + 70 + 30) * US));
+    assert_eq!(spent(&outcome, 0, EP), (60 + 70 + 30) * US);
+    assert_eq!(outcome.step.0, 70 * US);
 }
 
 #[test]

@@ -1,29 +1,26 @@
 //! Regional circuits: what is hidden and what is exposed.
 
-use super::{NIC, US, carried, compute, play, spent};
+use super::{NIC, US, carried, compute, pairs, play, spent};
 use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{
-    RECONFIGURATION, all_to_all, empty_graph, eps, mixnet, ocs, ocs_when, packet, with_blocks,
-    with_first,
+    EP, RECONFIGURATION, WORK, all_to_all, empty_graph, eps, mixnet, ocs, ocs_when, packet, task,
+    with_blocks, with_first,
 };
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
-use lightloom_model::{AllToAll, FirstAllToAll, Ocs, Reconfigure, TaskGraph, WorkerId};
+use lightloom_model::{
+    AllToAll, Amount, FirstAllToAll, Ocs, Reconfigure, TableId, TaskGraph, TaskKind, WorkerId,
+    WorkerTable,
+};
 use std::sync::Arc;
 
 const MS: u64 = 1000 * US;
 
 /// Four servers; 0 and 1, 2 and 3 send much to each other in block 0; 0 and 2, 1 and 3 in block 1.
 fn graph(between: u64) -> TaskGraph {
-    let pairs = |pairs: [(usize, usize); 2]| {
-        let mut tokens = vec![0; 16];
-        for (a, b) in pairs {
-            (tokens[a * 4 + b], tokens[b * 4 + a]) = (60_000_000, 60_000_000);
-        }
-        tokens
-    };
-    let (first, second) = (pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]));
+    let [first, second] =
+        [[(0, 1), (2, 3)], [(0, 2), (1, 3)]].map(|ends| pairs(4, &ends, 60_000_000));
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
     graph.roles[0].tasks = vec![all_to_all(0, true), compute(between), all_to_all(1, false)];
     graph
@@ -185,4 +182,23 @@ fn circuits_need_the_hierarchical_all_to_all() {
         "circuits join servers, not ranks: use the hierarchical all-to-all"
     );
     assert!(play(&graph(0), &packet(4)).circuits.decisions == 0);
+}
+
+#[test]
+fn waiting_for_members_is_no_waiting_for_circuits() {
+    // One member is 30 ms late; all block until it is there, and for 25 ms of switching then.
+    let mut graph = graph(40 * MS);
+    let values = vec![0, 0, 30 * MS, 0];
+    graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+    let duration = Amount::Entry { table: TableId(0), entry: 0 };
+    graph.roles[0].tasks = vec![task(TaskKind::Compute { duration }, WORK), all_to_all(0, true)];
+    let outcome = play(&graph, &with_first(with(ocs(4)), FirstAllToAll::Block));
+    assert_eq!(spent(&outcome, 0, RECONFIGURATION), 4 * 25 * MS);
+    assert_eq!(outcome.circuits.exposed.0, 25 * MS);
+    // Three of them wait for the late one; their own transfers are the rest.
+    let rest = outcome.step.0 - 55 * MS;
+    assert_eq!(spent(&outcome, 0, EP), 3 * 30 * MS + 4 * rest);
+    assert_eq!(outcome.critical_path[WORK.index()], 30 * MS);
+    assert_eq!(outcome.critical_path[RECONFIGURATION.index()], 25 * MS);
+    assert_eq!(outcome.critical_path[EP.index()], rest);
 }

@@ -3,8 +3,10 @@
 mod all_to_all;
 mod circuits;
 mod failures;
+mod horizon;
 mod local;
 mod lowering;
+mod messages;
 mod packets;
 mod phases;
 mod pipeline;
@@ -12,6 +14,7 @@ mod policies;
 mod predictors;
 mod programs;
 mod refusals;
+mod regions;
 mod relaying;
 mod replay;
 mod ring;
@@ -53,6 +56,15 @@ fn spent(outcome: &Outcome, role: usize, category: CategoryId) -> u64 {
 fn carried(outcome: &Outcome, purpose: &str) -> Vec<u64> {
     let found = outcome.ledger.purposes.iter().find(|found| found.name == purpose);
     found.expect("a purpose of the graph").carried.clone()
+}
+
+/// Demand of servers of which these pairs send each other so many bytes, and the others nothing.
+fn pairs(servers: usize, ends: &[(usize, usize)], bytes: u32) -> Vec<u32> {
+    let mut tokens = vec![0; servers * servers];
+    for &(a, b) in ends {
+        (tokens[a * servers + b], tokens[b * servers + a]) = (bytes, bytes);
+    }
+    tokens
 }
 
 fn send(role: u32, tag: u32, bytes: u64) -> Task {

@@ -1,6 +1,6 @@
 //! Whole steps of packets against closed forms and against flows.
 
-use super::{NIC, US, carried, compute, line, one_ring, play, receive, ring, send, wait};
+use super::{NIC, US, carried, compute, line, one_ring, pairs, play, receive, ring, send, wait};
 use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{
@@ -121,14 +121,8 @@ fn every_circuit_of_every_bundle_carries_alike() {
 #[test]
 fn circuits_go_dark_and_come_up() {
     // 0 and 1, 2 and 3 send much to each other at first, 0 and 2, 1 and 3 then.
-    let pairs = |pairs: [(usize, usize); 2]| {
-        let mut tokens = vec![0; 16];
-        for (a, b) in pairs {
-            (tokens[a * 4 + b], tokens[b * 4 + a]) = (8_000_000, 8_000_000);
-        }
-        tokens
-    };
-    let (first, second) = (pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]));
+    let [first, second] =
+        [[(0, 1), (2, 3)], [(0, 2), (1, 3)]].map(|ends| pairs(4, &ends, 8_000_000));
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
     let between = compute(40_000 * US);
     graph.roles[0].tasks = vec![all_to_all(0, true), between, all_to_all(1, false)];

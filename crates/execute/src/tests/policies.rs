@@ -1,6 +1,6 @@
 //! When circuits are switched: each policy on small graphs.
 
-use super::{US, compute, play};
+use super::{US, compute, pairs, play};
 use crate::network::Network;
 use crate::testing::{
     WORK, all_to_all, empty_graph, mixnet, ocs_when, task, with_blocks, with_first,
@@ -20,17 +20,14 @@ const MS: u64 = 1000 * US;
 /// NICs of 400 Gb/s instead of 4.
 const SAVED: u64 = 150 * US;
 
-fn pairs(pairs: [(usize, usize); 2]) -> Vec<u32> {
-    let mut tokens = vec![0; 16];
-    for (a, b) in pairs {
-        (tokens[a * 4 + b], tokens[b * 4 + a]) = (60_000_000, 60_000_000);
-    }
-    tokens
+/// Two pairs that send much.
+fn swap(ends: [(usize, usize); 2]) -> Vec<u32> {
+    pairs(4, &ends, 60_000_000)
 }
 
 /// One group on four servers; each block has two pairs that send much.
 fn graph(tasks: Vec<Task>) -> TaskGraph {
-    let blocks = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
+    let blocks = [swap([(0, 1), (2, 3)]), swap([(0, 2), (1, 3)]), swap([(0, 3), (1, 2)])];
     let blocks: Vec<&[u32]> = blocks.iter().map(Vec::as_slice).collect();
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
     graph.roles[0].tasks = tasks;
@@ -228,7 +225,7 @@ fn groups_that_share_servers_weigh_their_demand_together() {
     graph.gpus_per_worker = 4;
     graph.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];
     for (cell, tokens) in graph.demands[0].counts.iter_mut().enumerate() {
-        *tokens = pairs([(0, 2), (1, 3)])[cell % 16] / 2;
+        *tokens = swap([(0, 2), (1, 3)])[cell % 16] / 2;
     }
     graph.roles[0].tasks = vec![all_to_all(0, true), compute(10 * MS), all_to_all(1, false)];
     for (delay, switches) in [(9 * MS, 1), (25 * MS, 0)] {
@@ -298,7 +295,7 @@ fn predicting(policy: Reconfigure, delay: u64) -> Network {
 
 /// As [`graph`], each all-to-all of a block of its own, so that only what was seen tells of it.
 fn own_blocks(kinds: &[usize], between: u64) -> TaskGraph {
-    let known = [pairs([(0, 1), (2, 3)]), pairs([(0, 2), (1, 3)]), pairs([(0, 3), (1, 2)])];
+    let known = [swap([(0, 1), (2, 3)]), swap([(0, 2), (1, 3)]), swap([(0, 3), (1, 2)])];
     let blocks: Vec<&[u32]> = kinds.iter().map(|&kind| known[kind].as_slice()).collect();
     let numbers: Vec<u32> = (0..kinds.len() as u32).collect();
     let tasks = forward(&numbers, between);

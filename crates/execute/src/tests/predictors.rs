@@ -1,6 +1,6 @@
 //! Demand that is predicted by a user's part instead of the built-in one.
 
-use super::{US, compute};
+use super::{US, compute, pairs};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Options, Outcome, Plugins, TransferModel, execute, execute_as};
@@ -10,12 +10,7 @@ use lightloom_model::{FirstAllToAll, Invalid, Payload, Reconfigure, Task, TaskGr
 
 /// Three micro-batches through one layer, each with routing of its own.
 fn graph() -> TaskGraph {
-    let block = |a: usize, b: usize| {
-        let mut tokens = vec![0; 16];
-        (tokens[a * 4 + b], tokens[b * 4 + a]) = (60_000_000, 60_000_000);
-        tokens
-    };
-    let blocks = [block(0, 1), block(0, 2), block(0, 3)];
+    let blocks = [1, 2, 3].map(|other| pairs(4, &[(0, other)], 60_000_000));
     let blocks: Vec<&[u32]> = blocks.iter().map(Vec::as_slice).collect();
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
     for number in 0..3 {

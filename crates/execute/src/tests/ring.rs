@@ -1,12 +1,13 @@
 //! Ring collectives.
 
-use super::{NIC, RING, US, carried, compute, one_ring, play, ring, spent, wait};
+use super::{NIC, RING, US, carried, compute, line, one_ring, play, ring, spent, wait};
 use crate::Outcome;
 use crate::network::Network;
 use crate::parts::{Cycle, Direct, Route};
-use crate::testing::{DP, GBPS, direct, empty_graph, packet};
+use crate::testing::{DP, GBPS, PP, direct, empty_graph, packet, task};
 use lightloom_model::{
-    Amount, Circuit, CollectiveKind, Duration, FamilyId, Rate, StartUp, TaskGraph, TaskKind,
+    Amount, Circuit, CollectiveKind, Duration, FamilyId, NvSwitch, Peer, Priority, Rate, Role,
+    StartUp, StreamIndex, Tag, Task, TaskGraph, TaskKind, WorkerId,
 };
 
 const SIZE: u64 = 8_000_000;
@@ -309,4 +310,114 @@ fn workers_of_a_server_follow_each_other_in_a_cycle() {
     let across = edge(8) / 2 * NIC;
     assert_eq!(outcome.step.0, across + 14 * 4 * US / 8);
     assert_eq!(carried(&outcome, "dp"), [edge(8) * 4, 0, 0, edge(8) * 4, 0]);
+}
+
+#[test]
+fn rings_of_higher_priority_go_first() {
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(4, kind, 0);
+    graph.families.push(one_ring(4));
+    let alone = play(&graph, &packet(4)).step.0 - 12 * US;
+    let run = |priorities: [u8; 2]| {
+        let mut both = at_once(graph.clone(), kind, 0, &[RING, FamilyId(2)]);
+        for (task, priority) in both.roles[0].tasks.iter_mut().zip(priorities) {
+            task.priority = Priority(priority);
+        }
+        // Work that only the first ring hides, so that its end shows.
+        both.roles[0].tasks.splice(2..4, [wait(1), compute(100 * alone), wait(2)]);
+        play(&both, &packet(4)).step.0 - 100 * alone - 12 * US
+    };
+    assert_eq!(run([0, 0]), 2 * alone);
+    assert_eq!(run([3, 3]), 2 * alone);
+    assert_eq!(run([1, 0]), alone);
+    assert_eq!(run([0, 1]), 2 * alone);
+}
+
+#[test]
+fn half_of_the_part_inside_workers_comes_before_the_edges_and_half_after() {
+    // 4 us inside: edges take the time from 2 us on, and leave the NICs free before and after.
+    let kind = CollectiveKind::AllReduce;
+    let mut graph = graph(4, kind, 900_000);
+    let edges = SIZE * 2 * 3 / 4 * NIC / 8;
+    let step = edges + 12 * US + 4 * US;
+    assert_eq!(play(&graph, &packet(4)).step.0, step);
+    let bytes = 2 * US * 8 / NIC;
+    let on_stream = |task: Task| Task { stream: StreamIndex(1), ..task };
+    let peer = Peer::Member { family: RING, place: 1 };
+    let from = Peer::Member { family: RING, place: 0 };
+    let ends = [
+        TaskKind::Send { peer, tag: Tag(0), bytes: Amount::Fixed(bytes) },
+        TaskKind::Receive { peer: from, tag: Tag(0) },
+    ];
+    graph.roles = (0..4)
+        .map(|worker: u32| Role {
+            name: format!("worker {worker}"),
+            workers: vec![WorkerId(worker)],
+            tasks: graph.roles[0].tasks.clone(),
+        })
+        .collect();
+    let with_message = |start: u64| {
+        let mut graph = graph.clone();
+        graph.roles[0].tasks.extend([compute(start), task(ends[0], PP)].map(on_stream));
+        graph.roles[1].tasks.push(on_stream(task(ends[1], PP)));
+        play(&graph, &packet(4)).step.0
+    };
+    // 2 us on the sender's NICs, before the edges and after them; else the edges are as late.
+    assert_eq!(with_message(0), step);
+    assert_eq!(with_message(2 * US + edges), step);
+    for start in [US, 2 * US, 10 * US, US + edges] {
+        let shared = (2 * US).min(start).min(2 * US + edges - start);
+        assert_eq!(with_message(start), step + shared, "from {start} on");
+    }
+}
+
+#[test]
+fn a_slow_nvswitch_delays_only_rings_that_have_edges_inside() {
+    let slow = |servers: u32| Network {
+        nvswitch: NvSwitch::uniform(Rate(8 * GBPS), Duration(2 * US)),
+        ..packet(servers)
+    };
+    let mut graph = graph(4, CollectiveKind::AllReduce, 0);
+    assert_eq!(play(&graph, &slow(4)).step, play(&graph, &packet(4)).step);
+    // Two members on each server: an edge inside, 12 MB of 4 GPUs at 1 GB/s.
+    graph.gpus_per_worker = 4;
+    graph.worker_server = vec![0, 0, 1, 1];
+    let inside = 2 * US + edge(4) / 4 * 1000;
+    let latency = 6 * 2 * 2 * US / 4;
+    assert_eq!(play(&graph, &slow(2)).step.0, inside + latency);
+}
+
+/// Two servers whose bytes take a relay of 5 us and circuits of their own, of 1 us.
+#[test]
+fn a_step_is_as_long_as_the_longest_of_its_paths() {
+    for longer_first in [true, false] {
+        let mut network = line();
+        network.circuits.push(Circuit { a: 0, b: 2, count: 2 });
+        let mut routes = vec![vec![0, 1, 2], vec![0, 2], vec![2, 1, 0], vec![2, 0]];
+        if !longer_first {
+            routes.reverse();
+        }
+        network.routes = routes.into_iter().map(|servers| Route { servers }).collect();
+        let mut graph = graph(2, CollectiveKind::AllReduce, 0);
+        graph.worker_server = vec![0, 2];
+        let outcome = play(&graph, &direct(3, network));
+        // All-reduce of two: the whole buffer in each direction, in two steps.
+        assert_eq!(outcome.step.0, SIZE / 4 * NIC + 2 * 5 * US);
+    }
+}
+
+#[test]
+fn the_slowest_order_of_a_ring_sets_its_latency() {
+    // Stride 1 over circuits of its own; a hop of stride 2 is relayed by the server between.
+    let mut network = cycles(5, &[(1, 1), (2, 1)]);
+    let is_relayed = |a: u32, b: u32| (a.min(b), a.max(b)) == (0, 2);
+    network.circuits.retain(|circuit| !is_relayed(circuit.a, circuit.b));
+    network.routes.retain(|route| !is_relayed(route.servers[0], route.servers[1]));
+    network.routes.extend([vec![0, 1, 2], vec![2, 1, 0]].map(|servers| Route { servers }));
+    let [with, without] = [3 * US, 0].map(|relay_delay| {
+        let network = Direct { relay_delay: Duration(relay_delay), ..network.clone() };
+        over(5, CollectiveKind::AllReduce, network).step.0
+    });
+    // Eight steps over five edges, of which one has the delay of a relay.
+    assert_eq!(with - without, 8 * 3 * US / 5);
 }

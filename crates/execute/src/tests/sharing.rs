@@ -1,6 +1,6 @@
 //! Groups that share servers, hence circuits: nobody switches what others use or wait for.
 
-use super::{US, compute, play};
+use super::{US, compute, pairs, play};
 use crate::network::Network;
 use crate::testing::{all_to_all, empty_graph, mixnet, ocs_when, with_blocks, with_first};
 use crate::{Options, Outcome, execute};
@@ -15,12 +15,7 @@ const MS: u64 = 1000 * US;
 /// Two groups on the same four servers, each with a program of its own: compute, an all-to-all
 /// and so on. Block 0 and block 1 have other pairs that send much.
 fn graph(programs: [&[u64]; 2]) -> TaskGraph {
-    let mut blocks = [vec![0_u32; 16], vec![0_u32; 16]];
-    for (block, pairs) in [(0, [(0, 1), (2, 3)]), (1, [(0, 2), (1, 3)])] {
-        for (a, b) in pairs {
-            (blocks[block][a * 4 + b], blocks[block][b * 4 + a]) = (60_000_000, 60_000_000);
-        }
-    }
+    let blocks = [[(0, 1), (2, 3)], [(0, 2), (1, 3)]].map(|ends| pairs(4, &ends, 60_000_000));
     let mut graph = with_blocks(empty_graph(2, 1, 4), &[&blocks[0], &blocks[1]]);
     graph.gpus_per_worker = 4;
     graph.worker_server = vec![0, 1, 2, 3, 0, 1, 2, 3];

@@ -1,0 +1,160 @@
+//! Messages: several paths, priorities, and what their ends wait for.
+
+use super::{NIC, US, compute, line, play, receive, send, spent};
+use crate::network::Network;
+use crate::parts::{Direct, Route};
+use crate::testing::{IDLE, PP, direct, empty_graph, packet};
+use crate::{Options, execute};
+use lightloom_kernel::Silent;
+use lightloom_model::{
+    Amount, Circuit, Duration, Priority, StartUp, Task, TaskGraph, TaskKind, WorkerId,
+};
+use proptest::prelude::*;
+
+fn urgent(priority: u8, task: Task) -> Task {
+    Task { priority: Priority(priority), ..task }
+}
+
+/// The first role sends messages of these sizes and priorities, each to another server.
+fn fan_out(messages: &[(u64, u8)]) -> TaskGraph {
+    let mut graph = empty_graph(1 + messages.len() as u32, 1, 1);
+    for (to, &(bytes, priority)) in (1..).zip(messages) {
+        graph.roles[0].tasks.push(urgent(priority, send(to, 0, bytes)));
+        graph.roles[to as usize].tasks = vec![receive(0, 0)];
+    }
+    graph
+}
+
+/// When each of the receivers has its message.
+fn arrivals(graph: &TaskGraph, network: &Network) -> Vec<u64> {
+    let receivers = 1..graph.workers() as u32;
+    let timeline_workers = receivers.clone().map(WorkerId).collect();
+    let options = Options { timeline_workers, ..Options::default() };
+    let line = execute(graph, network, &options, &mut Silent).expect("a valid graph").timeline;
+    let end = |worker: u32| {
+        let rows = line.worker.iter().zip(&line.end);
+        rows.filter(|(other, _)| **other == worker).map(|(_, &end)| end).max()
+    };
+    receivers.map(|worker| end(worker).expect("it has waited")).collect()
+}
+
+/// Fixed circuits from server 0 to server 2: two by way of server 1, and so many of their own.
+fn two_routes(own: u32, longer_first: bool) -> Direct {
+    let mut network = line();
+    network.circuits.push(Circuit { a: 0, b: 2, count: own });
+    let place = if longer_first { network.routes.len() } else { 0 };
+    network.routes.insert(place, Route { servers: vec![0, 2] });
+    network
+}
+
+#[test]
+fn messages_of_higher_priority_go_first() {
+    let bytes = [4_000_000_u64, 2_000_000, 1_000_000];
+    let alone = bytes.map(|bytes| bytes * NIC / 8);
+    let latency = 2 * US;
+    let run = |priorities: [u8; 3]| {
+        let messages: Vec<(u64, u8)> = bytes.into_iter().zip(priorities).collect();
+        arrivals(&fan_out(&messages), &packet(4))
+    };
+    let [long, middle, short] = alone;
+    let equal =
+        vec![long + middle + short + latency, 2 * middle + short + latency, 3 * short + latency];
+    assert_eq!(run([0, 0, 0]), equal);
+    assert_eq!(run([7, 7, 7]), equal);
+    let strict = [long, long + middle, long + middle + short].map(|end| end + latency);
+    assert_eq!(run([9, 5, 1]), strict);
+    let last_first = [long + middle + short, middle + short, short].map(|end| end + latency);
+    assert_eq!(run([0, 1, 2]), last_first);
+}
+
+#[test]
+fn a_message_is_there_when_the_last_of_its_parts_is() {
+    // Half of the bytes takes the relay, whose way is 5 us long; its own circuits are 1 us long.
+    for longer_first in [false, true] {
+        let network = direct(3, two_routes(2, longer_first));
+        let mut graph = empty_graph(3, 1, 1);
+        graph.roles[0].tasks = vec![send(2, 0, 800_000)];
+        graph.roles[2].tasks = vec![receive(0, 0)];
+        let outcome = play(&graph, &network);
+        assert_eq!(outcome.step.0, 200_000 * NIC + 5 * US);
+        // A message without bytes is as late as that of the longest of its paths.
+        graph.roles[0].tasks = vec![send(2, 0, 0)];
+        assert_eq!(play(&graph, &network).step.0, 5 * US);
+    }
+}
+
+#[test]
+fn software_begins_every_message_between_servers_and_none_inside() {
+    let start_up = StartUp { message: Duration(14 * US), ..StartUp::default() };
+    let with = |network: Network| Network { start_up, ..network };
+    let graph = fan_out(&[(1_000_000, 0)]);
+    let step = |network: &Network| play(&graph, network).step.0;
+    assert_eq!(step(&with(packet(2))), step(&packet(2)) + 14 * US);
+    let mut inside = graph.clone();
+    inside.gpus_per_worker = 4;
+    inside.worker_server = vec![0, 0];
+    assert_eq!(play(&inside, &with(packet(1))), play(&inside, &packet(1)));
+}
+
+/// Sizes by worker: each worker of a role sends its own.
+#[test]
+fn every_worker_sends_what_its_table_says() {
+    let mut graph = empty_graph(2, 3, 1);
+    let values = vec![1_000_000, 5_000_000, 3_000_000, 0, 0, 0];
+    graph.tables = vec![lightloom_model::WorkerTable { name: "sizes".into(), entries: 1, values }];
+    let mut task = send(1, 0, 0);
+    let TaskKind::Send { bytes, .. } = &mut task.kind else { unreachable!() };
+    *bytes = Amount::Entry { table: lightloom_model::TableId(0), entry: 0 };
+    graph.roles[0].tasks = vec![task];
+    graph.roles[1].tasks = vec![receive(0, 0)];
+    let outcome = play(&graph, &packet(6));
+    let times = [1, 5, 3].map(|millions: u64| millions * 1_000_000 * NIC / 8 + 2 * US);
+    assert_eq!(outcome.step.0, times[1]);
+    assert_eq!(spent(&outcome, 1, PP), times.iter().sum::<u64>());
+    assert_eq!(spent(&outcome, 1, IDLE), times.iter().map(|time| times[1] - time).sum::<u64>());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// A receiver idles until the message is sent, then it waits for the transfer, if at all.
+    #[test]
+    fn waiting_is_idle_before_the_send_and_transfer_after_it(
+        bytes in 1_u64..5_000_000, sent_at in 0..100 * US, ready_at in 0..200 * US,
+    ) {
+        let mut graph = empty_graph(2, 1, 1);
+        graph.roles[0].tasks = vec![compute(sent_at), send(1, 0, bytes)];
+        graph.roles[1].tasks = vec![compute(ready_at), receive(0, 0)];
+        let outcome = play(&graph, &packet(2));
+        let arrival = sent_at + (bytes * NIC).div_ceil(8) + 2 * US;
+        prop_assert_eq!(outcome.step.0, arrival.max(ready_at));
+        let begin = ready_at.max(sent_at);
+        prop_assert_eq!(spent(&outcome, 1, PP), arrival.saturating_sub(begin));
+        prop_assert_eq!(spent(&outcome, 1, IDLE), sent_at.saturating_sub(ready_at));
+        let on_path = if arrival > ready_at { arrival - sent_at } else { 0 };
+        prop_assert_eq!(outcome.critical_path[PP.index()], on_path);
+    }
+
+    /// Messages of one sender that begin at once are done after all of their bytes, whatever the
+    /// priorities; among equals the smaller one is never later.
+    #[test]
+    fn priorities_only_divide_the_time_that_all_messages_take(
+        messages in prop::collection::vec((1_u64..3_000_000, 0_u8..3), 1..7),
+    ) {
+        let ends = arrivals(&fan_out(&messages), &packet(1 + messages.len() as u32));
+        let all: u64 = messages.iter().map(|(bytes, _)| bytes).sum();
+        let last = *ends.iter().max().expect("a message");
+        prop_assert!(last.abs_diff(all * NIC / 8 + 2 * US) <= 20, "{last} of {all}");
+        for (one, end) in messages.iter().zip(&ends) {
+            // Nobody is earlier than all urgent bytes before it, and nobody waits for less urgent.
+            let higher = messages.iter().filter(|other| other.1 > one.1).map(|other| other.0);
+            let floor = higher.sum::<u64>() + one.0;
+            let equal = messages.iter().filter(|other| other.1 == one.1);
+            let ceiling = floor - one.0 + equal.map(|other| other.0.min(one.0)).sum::<u64>();
+            let end = end - 2 * US;
+            let urgent_first = messages.iter().any(|other| other.1 > one.1);
+            prop_assert!(urgent_first || end + 20 >= floor * NIC / 8);
+            prop_assert!(end <= ceiling * NIC / 8 + 40, "{end} {ceiling}");
+        }
+    }
+}
