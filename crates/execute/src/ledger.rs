@@ -132,6 +132,19 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_that_was_never_to_be_sent_is_found() {
+        let mut ledger = ledger();
+        for bytes in [5, 1] {
+            ledger.send(PurposeId(1), &path(0, 0), bytes);
+            ledger.receive(PurposeId(1), bytes);
+        }
+        assert_eq!(
+            ledger.check().unwrap_err().to_string(),
+            "bytes of ep are not conserved: 5 implied by the task graph, 6 sent, 6 received"
+        );
+    }
+
+    #[test]
     fn relayed_bytes_count_where_they_leave_and_once_per_relay() {
         let mut ledger = ledger();
         ledger.send(PurposeId(0), &path(1, 1), 3);

@@ -253,3 +253,39 @@ fn a_route_of_more_circuits_gets_more() {
     assert_eq!(outcome.step.0, hop + 100_000 * NIC + 5 * US + hop);
     assert_eq!(carried(&outcome, "ep")[3..], [800_000, 200_000]);
 }
+
+#[test]
+fn all_that_a_server_relays_crosses_its_nvswitch() {
+    // From 0 to 2 and back over server 1, whose eight GPUs pass on 5 GB/s each.
+    let bytes = 8_000_000_u64;
+    let mut network = line();
+    network.routes.push(Route { servers: vec![2, 1, 0] });
+    let mut slow = direct(3, network);
+    slow.nvswitch.all_to_all.gpu_rate = Rate(40 * GBPS);
+    let outcome = |cells: [u32; 2]| {
+        let mut tokens = [0; 9];
+        (tokens[2], tokens[6]) = (cells[0], cells[1]);
+        play(&one(&tokens, 3), &slow)
+    };
+    let (single, both) = (outcome([bytes as u32, 0]), outcome([bytes as u32; 2]));
+    // 8 MB at 40 GB/s take 200 us, and as long again for the other direction.
+    assert_eq!(both.step.0 - single.step.0, 200 * US);
+    let relay = both.links.iter().find(|class| class.name == "relay").expect("relays");
+    assert_eq!((relay.links, relay.carried_bytes), (1, 2 * bytes));
+    let busy = 400.0 * US as f64 / both.step.0 as f64;
+    assert!((relay.max - busy).abs() < 1e-6, "{} {busy}", relay.max);
+}
+
+#[test]
+fn circuits_of_a_pair_may_be_listed_in_parts() {
+    let whole = line();
+    let mut parts = line();
+    parts.circuits = whole.circuits.iter().map(|one| Circuit { count: 1, ..*one }).collect();
+    parts.circuits.extend(whole.circuits.iter().map(|one| Circuit {
+        a: one.b,
+        b: one.a,
+        count: 1,
+    }));
+    let graph = one(&[0, 5_000_000, 800_000, 0, 0, 0, 0, 0, 0], 3);
+    assert_eq!(play(&graph, &direct(3, parts)), play(&graph, &direct(3, whole)));
+}

@@ -149,3 +149,15 @@ fn relays_and_every_allocator_do_without_what_has_failed() {
         }
     }
 }
+
+#[test]
+fn a_part_that_is_named_twice_has_failed_once() {
+    let outcome = |failures| play(&one_pair(2), &network(2, ocs(2), failures));
+    let once = Failures { nics: vec![(0, 2)], eps_nics: vec![(1, 0)], ..Failures::default() };
+    let twice = Failures {
+        nics: once.nics.repeat(2),
+        eps_nics: once.eps_nics.repeat(3),
+        ..Failures::default()
+    };
+    assert_eq!(outcome(once), outcome(twice));
+}

@@ -13,7 +13,7 @@ const MS: u64 = 1000 * US;
 const DELAY: u64 = 25 * MS;
 const BYTES: u32 = 60_000_000;
 
-/// Groups on the same four servers, each with a program of its own, and three blocks.
+/// Groups on the same four servers, each with its program, and three blocks.
 fn graph<const N: usize>(programs: [Vec<Task>; N]) -> TaskGraph {
     let blocks =
         [[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]].map(|ends| pairs(4, &ends, BYTES));
@@ -98,6 +98,26 @@ fn a_group_that_waits_is_decided_for_when_the_last_user_has_ended() {
     assert!(outcome.circuits.reconfigurations > 0 && outcome.circuits.skipped == 0);
 }
 
+/// At one instant flows end first: circuits are free for whoever arrives then.
+#[test]
+fn who_arrives_as_the_last_user_ends_finds_circuits_decided() {
+    let second = vec![compute(50 * MS + 100 * US), all_to_all(0, false)];
+    let run_with = |between: u64| {
+        let first =
+            vec![compute(50 * MS), all_to_all(0, false), compute(between), all_to_all(1, false)];
+        let timing = SwitchTiming::default();
+        let network = mixnet(4).with(Ocs { timing, ..ocs_when(4, Reconfigure::Always) });
+        run(&graph([first, second.clone()]), &network)
+    };
+    let slow = run_with(90 * MS);
+    let decided = slow.decisions.records.last().expect("decisions").time.0;
+    let own = (0..slow.timeline.end.len()).map(|row| slow.timeline.end[row]);
+    let first_ends = own.filter(|&end| end < decided).max().expect("the first all-to-all");
+    let [before, exactly] = [1, 0].map(|early| run_with(decided - first_ends - early).circuits);
+    assert_eq!((before.skipped, exactly.skipped), (1, 0));
+    assert_eq!(exactly.decisions, before.decisions + 1);
+}
+
 #[test]
 fn hidden_time_is_what_a_stream_still_has_to_do() {
     // Compute, a message to the other group's workers, 4 us inside the server and compute again.
@@ -135,8 +155,8 @@ fn between_upcoming_all_to_alls_only_what_lies_there_hides_a_switch() {
     let [known, all] = [Reconfigure::BreakEven, Reconfigure::Oracle].map(|when| {
         let records = decisions(&graph([tasks.clone()]), when);
         // The oracle also decides before the very first one.
-        let ahead = usize::from(when == Reconfigure::Oracle);
-        (hidden(&records[ahead]), records[ahead].clone())
+        let earlier = usize::from(when == Reconfigure::Oracle);
+        (hidden(&records[earlier]), records[earlier].clone())
     });
     // Decided when the flows of the first one are over; its scatter is hidden, too.
     let (first, rest) = known.0.split_first().expect("an upcoming all-to-all");
@@ -182,4 +202,25 @@ fn the_latest_one_seen_is_what_is_predicted() {
         records.iter().map(|record| record.upcoming[0].demand.clone()).collect();
     // The combine of each micro-batch is known; the dispatch of the next is as the last one was.
     assert_eq!(decided_for, [0, 0, 1, 1, 2].map(|block| demand(&[block])));
+}
+
+/// Two layers whose routing differs: what is predicted for one is what that one was.
+#[test]
+fn layers_are_predicted_by_their_own() {
+    let of = |layer: u16, micro_batch: u16, first| Task {
+        layer,
+        micro_batch,
+        ..all_to_all(u32::from(layer), first)
+    };
+    let places = [(0, 0), (1, 0), (0, 1), (1, 1)];
+    let tasks = places.into_iter().flat_map(|(layer, batch)| {
+        [true, false].into_iter().flat_map(move |first| [compute(30 * MS), of(layer, batch, first)])
+    });
+    let graph = graph([tasks.collect()]);
+    let network = with_first(network(Reconfigure::Always), FirstAllToAll::Predict);
+    let records = run(&graph, &network).decisions.records;
+    let decided_for: Vec<Vec<u64>> =
+        records.iter().map(|record| record.upcoming[0].demand.clone()).collect();
+    // Combines of the first micro-batch, of which nothing was seen; then everything.
+    assert_eq!(decided_for, [0, 1, 0, 0, 1, 1].map(|block| demand(&[block])));
 }

@@ -1,9 +1,9 @@
 //! Messages: several paths, priorities, and what their ends wait for.
 
-use super::{NIC, US, compute, line, play, receive, send, spent};
+use super::{NIC, US, carried, compute, line, play, receive, send, spent};
 use crate::network::Network;
 use crate::parts::{Direct, Route};
-use crate::testing::{IDLE, PP, direct, empty_graph, packet};
+use crate::testing::{IDLE, PP, direct, empty_graph, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
@@ -38,7 +38,7 @@ fn arrivals(graph: &TaskGraph, network: &Network) -> Vec<u64> {
     receivers.map(|worker| end(worker).expect("it has waited")).collect()
 }
 
-/// Fixed circuits from server 0 to server 2: two by way of server 1, and so many of their own.
+/// Fixed circuits from server 0 to server 2: two over server 1, and so many directly.
 fn two_routes(own: u32, longer_first: bool) -> Direct {
     let mut network = line();
     network.circuits.push(Circuit { a: 0, b: 2, count: own });
@@ -69,7 +69,7 @@ fn messages_of_higher_priority_go_first() {
 
 #[test]
 fn a_message_is_there_when_the_last_of_its_parts_is() {
-    // Half of the bytes takes the relay, whose way is 5 us long; its own circuits are 1 us long.
+    // Half of the bytes takes the relay, whose path is 5 us long; the direct one is 1 us long.
     for longer_first in [false, true] {
         let network = direct(3, two_routes(2, longer_first));
         let mut graph = empty_graph(3, 1, 1);
@@ -94,6 +94,37 @@ fn software_begins_every_message_between_servers_and_none_inside() {
     inside.gpus_per_worker = 4;
     inside.worker_server = vec![0, 0];
     assert_eq!(play(&inside, &with(packet(1))), play(&inside, &packet(1)));
+}
+
+/// Where ranks have separate NICs, a message between whole servers uses all of them evenly.
+#[test]
+fn messages_use_the_nics_of_all_ranks() {
+    let mut graph = fan_out(&[(8_000_000, 0)]);
+    let whole = play(&graph, &packet(2)).step;
+    graph = with_blocks(graph, &[&[0]]);
+    let divided = |mut graph: TaskGraph, ranks: u32| {
+        graph.gpus_per_worker = 2 * ranks;
+        graph.demands[0].ranks_per_member = ranks;
+        graph.demands[0].rank_counts = vec![0; 2 * (ranks * ranks) as usize];
+        graph
+    };
+    assert_eq!(play(&divided(graph.clone(), 4), &packet(2)).step, whole);
+    // A worker of half of a server has half of its NICs.
+    let half = play(&divided(graph, 2), &packet(2)).step.0;
+    assert_eq!(half, 2 * (whole.0 - 2 * US) + 2 * US);
+}
+
+#[test]
+fn routes_share_a_message_by_their_narrowest_hops() {
+    // Two circuits and then six over the relay, two directly: half of the bytes each.
+    let mut network = two_routes(2, false);
+    network.circuits[1].count = 6;
+    let mut graph = empty_graph(3, 1, 1);
+    graph.roles[0].tasks = vec![send(2, 0, 800_000)];
+    graph.roles[2].tasks = vec![receive(0, 0)];
+    let outcome = play(&graph, &direct(3, network));
+    assert_eq!(outcome.step.0, 200_000 * NIC + 5 * US);
+    assert_eq!(carried(&outcome, "pp")[3..], [800_000, 400_000]);
 }
 
 /// Sizes by worker: each worker of a role sends its own.

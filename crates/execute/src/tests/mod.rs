@@ -18,6 +18,7 @@ mod regions;
 mod relaying;
 mod replay;
 mod ring;
+mod ring_replay;
 mod rules;
 mod scheduled;
 mod sharing;
@@ -109,5 +110,35 @@ fn line() -> Direct {
         circuits: vec![Circuit { a: 0, b: 1, count: 2 }, Circuit { a: 1, b: 2, count: 2 }],
         routes: vec![route(&[0, 1]), route(&[1, 2]), route(&[0, 1, 2])],
         cycles: vec![],
+    }
+}
+
+/// Max-min fair rates of flows over these links: all grow alike until a link is full, whose flows
+/// then stay, and so on.
+fn fair_rates(capacities: &[f64], paths: &[&[usize]]) -> Vec<f64> {
+    let mut left = capacities.to_vec();
+    let mut rates = vec![f64::NAN; paths.len()];
+    loop {
+        let open: Vec<usize> = (0..rates.len()).filter(|&flow| rates[flow].is_nan()).collect();
+        if open.is_empty() {
+            return rates;
+        }
+        let share = |link: usize| {
+            let crossing = open.iter().filter(|&&flow| paths[flow].contains(&link));
+            left[link] / crossing.count() as f64
+        };
+        let (full, level) = (0..left.len())
+            .map(|link| (link, share(link)))
+            .filter(|(_, level)| !level.is_nan())
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .expect("an open flow crosses a link");
+        for flow in open {
+            if paths[flow].contains(&full) {
+                rates[flow] = level;
+                for &link in paths[flow] {
+                    left[link] = (left[link] - level).max(0.0);
+                }
+            }
+        }
     }
 }

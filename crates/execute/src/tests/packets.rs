@@ -9,7 +9,8 @@ use crate::testing::{
 use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute_as};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    AllToAll, CollectiveKind, Duration, Ocs, Rate, Reconfigure, RelayChunk, TaskGraph,
+    AllToAll, CollectiveKind, Duration, FirstAllToAll, Ocs, Policy, Rate, Reconfigure, RelayChunk,
+    SwitchTiming, TaskGraph,
 };
 
 /// Bytes of a full packet on the wire, and of its payload.
@@ -212,4 +213,67 @@ fn what_cannot_be_sent_is_refused() {
         Plugins::default(),
     );
     assert!(refused.unwrap_err().to_string().starts_with("mtu 131072 B and"));
+}
+
+/// Four servers of eight circuits each, no packet fabric for what may take these, 25 ms to switch.
+#[test]
+fn packets_that_begin_as_circuits_come_up_take_all_of_them() {
+    let packets = 50;
+    let bytes = 8 * packets * MTU;
+    // One way, so that no acknowledgments are in between.
+    let mut demand = [0; 16];
+    (demand[1], demand[11]) = (bytes as u32, bytes as u32);
+    let graph = one(&demand, 4);
+    for keep_unchanged in [true, false] {
+        let base = ocs_when(4, Reconfigure::Always);
+        let policy = Policy { split: false, first: FirstAllToAll::Block, ..base.policy };
+        let timing = SwitchTiming { keep_unchanged, ..base.timing };
+        let network = mixnet(4).with(Ocs { degree: 8, policy, timing, ..base });
+        let outcome = play_packets(&graph, &network, "ideal");
+        assert_eq!(outcome.circuits.reconfigurations, 1);
+        assert_eq!(carried(&outcome, "ep")[1..3], [0, 2 * bytes]);
+        assert_eq!(outcome.step.0, 25_000 * US + packets * WIRE * NIC + US);
+    }
+}
+
+#[test]
+fn packets_of_two_ranks_share_no_nic() {
+    // Each rank of a member sends to the same rank of the other one, over its own four NICs.
+    let bytes = 4 * 20 * MTU;
+    let mut graph = one(&[0, 2 * bytes as u32, 0, 0], 2);
+    graph.demands[0].ranks_per_member = 2;
+    graph.demands[0].rank_counts = vec![0; 16];
+    for cell in [2, 7] {
+        graph.demands[0].rank_counts[cell] = bytes as u32;
+    }
+    let outcome = play_packets(&graph, &packet(2), "ideal");
+    assert_eq!(outcome.step.0, (20 + 1) * WIRE * NIC + 2 * US);
+}
+
+/// One message between two servers of two ToRs: the uplinks of a ToR are as fast as they are said
+/// to be, alone or together.
+#[test]
+fn slow_uplinks_slow_packets_down_as_much() {
+    let gbps = |rate: u64| Rate(rate * 1_000_000_000);
+    let (packets, nics) = (400, 2);
+    let mut graph = empty_graph(2, 1, 1);
+    graph.roles[0].tasks = vec![send(1, 0, nics * packets * MTU)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
+    let step = |uplink: u64| {
+        let fabric = Eps {
+            nics: nics as u32,
+            servers_per_tor: 1,
+            servers_per_pod: 2,
+            tor_uplink: Some(gbps(uplink)),
+            ..eps(2)
+        };
+        play_packets(&graph, &packet(2).with(fabric), "ideal").step.0
+    };
+    // All packets cross one uplink of 200 Gb/s, or of 100: twice and four times as long as a NIC's.
+    let wire = nics * packets * WIRE * NIC;
+    for (uplink, times) in [(200, 2), (100, 4), (400, 1)] {
+        let found = step(uplink);
+        let (low, high) = (times * wire, times * (wire + 8 * WIRE * NIC) + 4 * US);
+        assert!((low..=high).contains(&found), "{uplink}: {found} {low} {high}");
+    }
 }

@@ -255,3 +255,73 @@ fn nothing_to_simulate_is_refused() {
     let error = PhaseBook::new(&packet(2), &options("ideal"), Some(0)).unwrap_err();
     assert_eq!(error.to_string(), "0 phases to simulate: expected at least 1");
 }
+
+/// The phases of some all-to-alls, after their simulation.
+fn book_of(graph: &TaskGraph, network: &Network) -> PhaseBook {
+    let mut book = PhaseBook::new(network, &options("ideal"), None).unwrap();
+    run(TransferModel::Phases(&mut book), graph, network);
+    book.simulate(&mut Silent).unwrap();
+    book
+}
+
+fn all_to_alls(matrices: &[Vec<u32>], order: &[u32]) -> TaskGraph {
+    let blocks: Vec<&[u32]> = matrices.iter().map(Vec::as_slice).collect();
+    let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
+    graph.roles[0].tasks = order.iter().map(|&block| all_to_all(block, true)).collect();
+    graph
+}
+
+#[test]
+fn the_mean_stretch_is_that_of_all_bytes_together() {
+    // Packets of a small phase are mostly latency, so that it is stretched more.
+    let matrices = [uneven(4, 2_000), uneven(4, 900_000), uneven(4, 40_000)];
+    let network = packet(4);
+    let alone: Vec<PhaseCount> = (0..3)
+        .map(|block| of_all_to_alls(&book_of(&all_to_alls(&matrices, &[block]), &network)))
+        .collect();
+    let together = of_all_to_alls(&book_of(&all_to_alls(&matrices, &[0, 1, 2]), &network));
+    let bytes = |count: &PhaseCount| count.simulated_bytes as f64;
+    let weighted: f64 = alone.iter().map(|count| count.mean() * bytes(count)).sum();
+    let total: f64 = alone.iter().map(bytes).sum();
+    assert!((together.mean() - weighted / total).abs() < 1e-9);
+    assert!(alone[0].mean() > alone[2].mean() && alone[2].mean() > alone[1].mean());
+    for count in &alone {
+        assert!(count.minimum.to_bits() == count.maximum.to_bits() && count.minimum > 1.0);
+        assert!((count.mean() - count.minimum).abs() < 1e-12);
+    }
+    assert_eq!(together.minimum.to_bits(), alone[1].minimum.to_bits());
+    assert_eq!(together.maximum.to_bits(), alone[0].maximum.to_bits());
+    assert_eq!(together.packet_hops, alone.iter().map(|count| count.packet_hops).sum::<u64>());
+}
+
+#[test]
+fn a_whole_step_is_as_many_packet_hops_as_its_phases_again_and_again() {
+    let matrices = [uneven(4, 20_000), uneven(4, 90_000)];
+    let network = packet(4);
+    let hops = |order: &[u32]| book_of(&all_to_alls(&matrices, order), &network).all_hops();
+    let [first, second] = [hops(&[0]), hops(&[1])];
+    assert!(first > 0 && second > first);
+    assert_eq!(hops(&[0, 1, 1, 0, 0]), 3 * first + 2 * second);
+}
+
+/// The same bytes over paths of other lengths are other phases.
+#[test]
+fn phases_of_other_latencies_are_not_equal() {
+    let graph = |servers: [u32; 4]| {
+        let mut graph = with_blocks(empty_graph(1, 2, 2), &[&[0, 400_000, 0, 0]]);
+        graph.worker_server = servers.to_vec();
+        graph.roles[0].tasks = vec![all_to_all(0, true)];
+        graph
+    };
+    let eps = Eps { servers_per_tor: 1, servers_per_pod: 2, ..eps(8) };
+    let network = packet(8).with(eps);
+    let distinct = |servers| {
+        let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+        run(TransferModel::Phases(&mut book), &graph(servers), &network);
+        of_all_to_alls(&book).distinct
+    };
+    // Two pairs each within a pod; one within and one between pods; both between.
+    assert_eq!(distinct([0, 1, 2, 3]), 1);
+    assert_eq!(distinct([0, 1, 2, 4]), 2);
+    assert_eq!(distinct([0, 5, 2, 4]), 1);
+}

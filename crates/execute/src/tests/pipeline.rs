@@ -110,3 +110,46 @@ fn the_bubble_of_1f1b() {
     }
     assert_eq!(outcome.critical_path[WORK.index()], ideal + bubble);
 }
+
+#[test]
+fn each_rail_has_uplinks_of_its_own() {
+    // Two servers under each set of eight ToRs, each ToR with an uplink as fast as one of its NICs.
+    let mut graph = empty_graph(2, 2, 1);
+    graph.roles[0].tasks = vec![send(1, 0, 1_000_000)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
+    let rails = |uplinks: u64| Eps {
+        rail: true,
+        servers_per_tor: 2,
+        tor_uplink: Some(Rate(uplinks * eps(4).nic_rate.0)),
+        ..eps(4)
+    };
+    let step = |uplinks| play(&graph, &packet(4).with(rails(uplinks))).step.0;
+    assert_eq!(step(1), 2 * MEGABYTE + 4 * US);
+    assert_eq!(step(2), MEGABYTE + 4 * US);
+}
+
+/// 1F1B of stages that take different times: the slowest one is never idle once it has begun.
+#[test]
+fn the_slowest_stage_sets_the_pace() {
+    let (batches, times) = (9, [10 * US, 30 * US, 20 * US]);
+    let mut graph = empty_graph(3, 1, 1);
+    for batch in 0..batches {
+        for (stage, &time) in times.iter().enumerate() {
+            let tasks = &mut graph.roles[stage].tasks;
+            if stage > 0 {
+                tasks.push(receive(stage as u32 - 1, batch));
+            }
+            tasks.push(compute(time));
+            if stage < 2 {
+                tasks.push(send(stage as u32 + 1, batch, 0));
+            }
+        }
+    }
+    let outcome = play(&graph, &packet(3));
+    let latency = 2 * US;
+    let begin = times[0] + latency;
+    assert_eq!(outcome.step.0, begin + u64::from(batches) * times[1] + latency + times[2]);
+    assert_eq!(spent(&outcome, 1, WORK), u64::from(batches) * times[1]);
+    assert_eq!(spent(&outcome, 1, PP), latency);
+    assert_eq!(spent(&outcome, 1, IDLE), times[0] + latency + times[2]);
+}

@@ -10,8 +10,9 @@ use crate::testing::{
 use crate::{Options, Outcome, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, Circuit, Collective, CollectiveKind, FamilyId, Handle, Inside, Payload, Peer, Priority,
-    Rate, Role, StreamIndex, TableId, Tag, Task, TaskGraph, TaskKind, WorkerId, WorkerTable,
+    Amount, Circuit, Collective, CollectiveKind, FamilyId, GroupFamily, Handle, Inside, Payload,
+    Peer, Priority, Rate, Role, StreamIndex, TableId, Tag, Task, TaskGraph, TaskKind, Time,
+    WorkerId, WorkerTable,
 };
 
 fn on(stream: u8, task: Task) -> Task {
@@ -349,4 +350,69 @@ fn a_stuck_stream_is_named() {
         "deadlock at 0 s: worker 0 (role 'stage 0', stream 1) waits at task 0, all-reduce over \
          family 'dp' that not all members reach; 2 of 2 workers are stuck"
     );
+}
+
+/// A collective that takes a share of the worker's speed delays what is computed meanwhile.
+#[test]
+fn computation_beside_a_collective_that_slows_it_down_ends_later() {
+    let bytes = 8_000_000;
+    let once = half_ring(bytes, 4);
+    let run = |work: u64, slowed_ppm: u32| {
+        let gather = in_background(0, collective(CollectiveKind::AllGather, RING, bytes));
+        let wait = task(TaskKind::Wait { handle: Handle(0), slowed_ppm }, DP);
+        play(&trainers(4, vec![gather, compute(work), wait]), &packet(4))
+    };
+    for (work, share) in [(once / 2, 0), (once / 2, 300), (once, 300), (3 * once, 250), (0, 999)] {
+        let lost = once * share / 1000;
+        let outcome = run(work, share as u32 * 1000);
+        let step = once.max(work + lost);
+        assert_eq!(outcome.step.0, step, "{work} ps at a share of {share}");
+        assert_eq!(outcome.roles[0].spent[WORK.index()], 4 * work);
+        assert_eq!(outcome.roles[0].spent[DP.index()], 4 * (step - work));
+        // What ends last explains the step: the collective, or computation and what it lost.
+        let of_dp = if once > work + lost { once } else { lost };
+        assert_eq!(outcome.critical_path[DP.index()], of_dp);
+        assert_eq!(outcome.critical_path[WORK.index()], step - of_dp);
+    }
+}
+
+/// Collectives are matched within their family, whatever others their members take part in.
+#[test]
+fn collectives_of_other_families_come_between() {
+    let pair = FamilyId(2);
+    let mut graph = empty_graph(2, 2, 1);
+    graph.families.push(one_ring(4));
+    // Only the workers of the second role also reduce among themselves.
+    graph.families.push(GroupFamily {
+        name: "pair".into(),
+        offsets: vec![0, 2],
+        workers: vec![WorkerId(2), WorkerId(3)],
+    });
+    let reduce = |family| collective(CollectiveKind::AllReduce, family, 8_000_000);
+    graph.roles[0].tasks = vec![reduce(RING), reduce(RING)];
+    graph.roles[1].tasks = vec![reduce(pair), reduce(RING), reduce(pair), reduce(RING)];
+    let outcome = play(&graph, &packet(4));
+    let (all, two) = (2 * half_ring(8_000_000, 4), 2 * half_ring(8_000_000, 2));
+    assert_eq!(outcome.step.0, 2 * all + 2 * two);
+    assert_eq!(outcome.roles[0].spent[DP.index()], 2 * outcome.step.0);
+}
+
+#[test]
+fn an_observer_hears_now_and_then_how_many_tasks_are_done() {
+    let rounds = 70_000;
+    let mut graph = empty_graph(2, 1, 1);
+    for tag in 0..rounds {
+        graph.roles[0].tasks.extend([super::send(1, tag, 1000), compute(US)]);
+        graph.roles[1].tasks.push(super::receive(0, tag));
+    }
+    let mut heard = Vec::new();
+    let mut watch = |now: Time, done: u64| {
+        heard.push((now, done));
+        std::ops::ControlFlow::Continue(())
+    };
+    let outcome = execute(&graph, &packet(2), &Options::default(), &mut watch).unwrap();
+    assert!(heard.is_sorted() && heard.iter().all(|&(now, _)| now.0 <= outcome.step.0));
+    assert_eq!(heard.len() as u64, outcome.events / 50_000);
+    assert!(heard[0].1 > 0 && heard[heard.len() - 1].1 < outcome.tasks);
+    assert_eq!(outcome.tasks, crate::total_tasks(&graph));
 }

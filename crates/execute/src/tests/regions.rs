@@ -89,7 +89,7 @@ fn decisions_start_from_the_circuits_of_the_one_before() {
 }
 
 /// Three groups on the same servers, two of which wait for the first one's switch and name the
-/// servers in orders of their own.
+/// servers in other orders.
 #[test]
 fn groups_that_share_servers_add_their_demand() {
     let orders = [[0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0]];
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn relays_cross_the_longer_way_twice() {
+fn relays_take_the_longer_delay_twice() {
     let base = Ocs { degree: 2, ..ocs(3) };
     let network = |chunk, link_delay| {
         let fabric = Eps { nics: 2, link_delay: Duration(link_delay), ..eps(3) };
@@ -211,7 +211,7 @@ fn relays_cross_the_longer_way_twice() {
 }
 
 #[test]
-fn the_way_back_is_decided_for_as_the_way_there_turned_around() {
+fn a_transposed_all_to_all_is_decided_for_as_such() {
     let mut block = vec![0; 16];
     (block[1], block[14]) = (60_000_000, 20_000_000);
     let mut graph = alternating(4, &[block], &[0, 0], 10 * MS);

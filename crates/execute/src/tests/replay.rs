@@ -5,7 +5,7 @@
 //! from one program to the other, over a packet fabric whose links are the NICs of a server and,
 //! where it is oversubscribed, the uplinks and downlinks of ToRs.
 
-use super::{US, receive, send};
+use super::{US, fair_rates, receive, send};
 use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{GBPS, WORK, all_to_all, empty_graph, eps, packet, task, with_blocks};
@@ -202,33 +202,9 @@ impl<'a> Replay<'a> {
         (climbs, 4.0 * LINK_DELAY as f64)
     }
 
-    /// Max-min fair rates: raise all flows alike until a link is full, fix its flows, and so on.
     fn rates(&self) -> Vec<f64> {
-        let mut left = self.capacities();
-        let mut rates = vec![f64::NAN; self.flows.len()];
-        loop {
-            let open: Vec<usize> = (0..rates.len()).filter(|&flow| rates[flow].is_nan()).collect();
-            if open.is_empty() {
-                return rates;
-            }
-            let share = |link: usize| {
-                let crossing = open.iter().filter(|&&flow| self.flows[flow].path.contains(&link));
-                left[link] / crossing.count() as f64
-            };
-            let (full, level) = (0..left.len())
-                .map(|link| (link, share(link)))
-                .filter(|(_, level)| !level.is_nan())
-                .min_by(|a, b| a.1.total_cmp(&b.1))
-                .expect("an open flow crosses a link");
-            for flow in open {
-                if self.flows[flow].path.contains(&full) {
-                    rates[flow] = level;
-                    for &link in &self.flows[flow].path {
-                        left[link] = (left[link] - level).max(0.0);
-                    }
-                }
-            }
-        }
+        let paths: Vec<&[usize]> = self.flows.iter().map(|flow| flow.path.as_slice()).collect();
+        fair_rates(&self.capacities(), &paths)
     }
 
     fn local_time(&self, bytes: u64) -> f64 {

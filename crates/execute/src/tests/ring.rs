@@ -387,7 +387,7 @@ fn a_slow_nvswitch_delays_only_rings_that_have_edges_inside() {
     assert_eq!(play(&graph, &slow(2)).step.0, inside + latency);
 }
 
-/// Two servers whose bytes take a relay of 5 us and circuits of their own, of 1 us.
+/// Two servers whose bytes take a relay of 5 us and circuits of 1 us.
 #[test]
 fn a_step_is_as_long_as_the_longest_of_its_paths() {
     for longer_first in [true, false] {
@@ -408,7 +408,7 @@ fn a_step_is_as_long_as_the_longest_of_its_paths() {
 
 #[test]
 fn the_slowest_order_of_a_ring_sets_its_latency() {
-    // Stride 1 over circuits of its own; a hop of stride 2 is relayed by the server between.
+    // Stride 1 over its circuits; a hop of stride 2 is relayed by the server between.
     let mut network = cycles(5, &[(1, 1), (2, 1)]);
     let is_relayed = |a: u32, b: u32| (a.min(b), a.max(b)) == (0, 2);
     network.circuits.retain(|circuit| !is_relayed(circuit.a, circuit.b));
@@ -420,4 +420,7 @@ fn the_slowest_order_of_a_ring_sets_its_latency() {
     });
     // Eight steps over five edges, of which one has the delay of a relay.
     assert_eq!(with - without, 8 * 3 * US / 5);
+    // The relayed hop takes two circuits for what it carries: its cycle has half of the other's.
+    let relayed = carried(&over(5, CollectiveKind::AllReduce, network), "dp")[4];
+    assert!(relayed.abs_diff(edge(5) / 3) <= 2, "{relayed} of {}", edge(5));
 }

@@ -246,3 +246,19 @@ fn schedules_must_be_schedules() {
     let text = "circuits join servers, not ranks: use the hierarchical all-to-all";
     assert_eq!(refuse(&empty_graph(4, 1, 1), &by_rank), text);
 }
+
+#[test]
+fn packets_that_begin_in_the_dark_take_circuits_that_every_slot_has() {
+    // Two circuits in the first slot and five in the second, which comes much later.
+    let mut slots = vec![slot(&[(0, 1)], DARK, HOLD), slot(&[(0, 1)], DARK, HOLD)];
+    slots[0].circuits[0].count = 2;
+    slots[1].circuits[0].count = 5;
+    let network = alone(circuits(slots));
+    let bytes = 2 * 50 * 4096;
+    let outcome = packets(&one_send(1, 0, bytes), &network, "ideal");
+    assert_eq!(outcome.step.0, DARK + 50 * 4160 * NIC + US);
+    // While five are lit, five are taken.
+    let start = 2 * DARK + HOLD;
+    let outcome = packets(&one_send(1, start, 5 * 50 * 4096), &network, "ideal");
+    assert_eq!(outcome.step.0, start + 50 * 4160 * NIC + US);
+}
