@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import Any, NoReturn
 
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import MAX_TEXT_BYTES, Refusal, decode, first_line, read_input
+
+#: parts of a dotted key; Python's parser takes memory with their square
+_MAX_KEY_PARTS = 32
+_KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_DEEP_KEY = re.compile(rf"""(?<![\w"'.-])(?:{_KEY_PART}){{{_MAX_KEY_PARTS}}}""")
 
 
 def read_toml(path: Path, noun: str, error: Refusal = InputError) -> dict[str, Any]:
@@ -34,8 +40,11 @@ def parse_toml(content: bytes, name: str, error: Refusal = InputError) -> dict[s
     InputError
         If it is no TOML.
     """
+    text = decode(content, name, error)
+    if _DEEP_KEY.search(text):
+        raise error(f"{name}: not valid TOML: a key has more than {_MAX_KEY_PARTS} parts")
     try:
-        return tomllib.loads(decode(content, name, error))
+        return tomllib.loads(text)
     except RecursionError:
         raise error(f"{name}: not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, ValueError) as problem:
