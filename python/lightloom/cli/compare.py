@@ -186,7 +186,7 @@ def compare(given: Given) -> None:
     from lightloom.cli.show import run_and_report
 
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     run_and_report(scenario_from_options(given), outputs)
 
 

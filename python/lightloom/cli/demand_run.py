@@ -55,7 +55,7 @@ def demand(given: Given) -> None:
         If an option or the demand cannot be used.
     """
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     request = given.build(DemandRequest)
     source = open_source(request, _parameters(request.set))
     names = ("group", "layer", "micro_batch", "step")

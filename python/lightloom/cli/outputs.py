@@ -6,7 +6,10 @@ Every other output is a file that is there whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -46,13 +49,19 @@ class Outputs(Strict):
         """Whether a file's content goes to standard output."""
         return STDOUT in {self.json_target, self.csv_target}
 
-    def check(self) -> None:
+    def check(self, inputs: Any = ()) -> None:
         """Refuse what cannot be written, before anything is computed.
+
+        Parameters
+        ----------
+        inputs
+            Other values of the command, in tables and lists: files among them are read.
 
         Raises
         ------
         InputError
-            If two outputs want standard output, or one that is not text does, or a device.
+            If two outputs want standard output, or one that is not text does, or a device, or a
+            file that is read.
         OutputError
             If a file cannot be written.
         """
@@ -65,6 +74,10 @@ class Outputs(Strict):
         if self.out is not None and self.out.suffix != ".npz":
             raise InputError(f"--out {self.out}: expected a name that ends in .npz")
         check_all_writable(self.files())
+        read = {place.resolve() for place in _files_among(inputs)}
+        for path in self.files():
+            if path.resolve() in read:
+                raise InputError(f"{path}: is read as well; write results to another file")
         for name, path in whole.items():
             if path.exists() and not path.is_file():
                 raise InputError(f"--{name} {path}: expected the name of a file, not a device")
@@ -72,6 +85,20 @@ class Outputs(Strict):
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
+
+
+def _files_among(values: Any) -> Iterator[Path]:
+    """Files that are named anywhere in nested tables and lists."""
+    if isinstance(values, Mapping):
+        values = values.values()
+    if isinstance(values, str | Path):
+        # what is too long for a path, or has a null character, is none
+        with contextlib.suppress(OSError, ValueError):
+            if Path(values).is_file():
+                yield Path(values)
+    elif isinstance(values, Iterable):
+        for value in values:
+            yield from _files_among(value)
 
 
 def text_outputs() -> tuple[Option, Option]:

@@ -57,7 +57,7 @@ _WINDOWS = {"dctcp": "transport.initial_window"}
 def packets(given: Given) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     record = _record(given.take(EventOptions, "events"), outputs)
     scenario, called = scenario_of(given)
     resolve(scenario, called)

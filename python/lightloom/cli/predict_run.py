@@ -38,7 +38,7 @@ def predict(given: Given) -> None:
         If an option or the log cannot be used.
     """
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     options = given.build(PredictOptions)
     window = options.window
     region = _region(options)

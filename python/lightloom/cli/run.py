@@ -55,5 +55,5 @@ def _run(given: Given) -> None:
     from lightloom.study.compare.scenario import load_study
 
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     run_and_report(load_study(given.build(RunOptions).study), outputs)

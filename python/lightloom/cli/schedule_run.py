@@ -56,7 +56,7 @@ def schedule(given: Given) -> None:
         If an option cannot be used.
     """
     outputs = given.take(Outputs, "output")
-    outputs.check()
+    outputs.check(given.tables)
     options = given.build(ScheduleOptions)
     choice = MethodChoice(
         methods=_names(given, options, "methods", options.methods),

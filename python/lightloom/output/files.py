@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import json
 import math
@@ -85,7 +86,7 @@ def _whole(path: Path) -> Iterator[Path]:
         if _is_special(path):
             yield path
             return
-        target = path.resolve()
+        target = _resolved(path)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         os.close(handle)
         try:
@@ -98,6 +99,20 @@ def _whole(path: Path) -> Iterator[Path]:
             raise
     except OSError as error:
         raise _failure(path, error) from None
+
+
+def _resolved(path: Path) -> Path:
+    """The file that a link leads to.
+
+    Raises
+    ------
+    OutputError
+        If links lead to one another.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError:
+        raise OutputError(f"{path}: symbolic links lead to one another") from None
 
 
 def _mode(path: Path) -> int:
@@ -142,7 +157,7 @@ def check_all_writable(paths: Iterable[Path]) -> None:
     seen = set()
     for path in paths:
         check_writable(path)
-        place = path.resolve()
+        place = _resolved(path)
         if place in seen and not _is_special(path):
             raise OutputError(f"{path}: named for two outputs; give each a file of its own")
         seen.add(place)
@@ -150,6 +165,8 @@ def check_all_writable(paths: Iterable[Path]) -> None:
 
 def write_json(content: dict[str, Any], target: str) -> None:
     """Write ``content`` to a file, or to standard output if ``target`` is ``-``.
+
+    A file whose name ends in ``.gz`` is compressed.
 
     Raises
     ------
@@ -166,7 +183,10 @@ def write_json(content: dict[str, Any], target: str) -> None:
         except OSError as error:
             raise _failure("standard output", error) from None
         return
-    write_text(text, Path(target))
+    if target.endswith(".gz"):
+        write_binary(gzip.compress(text.encode(), mtime=0), Path(target))
+    else:
+        write_text(text, Path(target))
 
 
 def _finite(value: Any) -> Any:
@@ -230,6 +250,8 @@ class TextSink:
     def _open(target: str) -> IO[str]:
         if target == STDOUT:
             return sys.stdout
+        if target.endswith(".gz"):
+            return gzip.open(target, "wt", newline="", encoding="utf-8")
         return Path(target).open("w", newline="", encoding="utf-8")
 
     def _failure(self, error: OSError) -> OutputError:

@@ -1,0 +1,116 @@
+"""Files on the command line: what is read is never written, and no name is a traceback."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+SMALL = "--gpus 64 --rate 400 --fabrics fat-tree --seeds 1 --no-imbalances"
+MIXTRAL = {
+    "architectures": ["MixtralForCausalLM"],
+    "model_type": "mixtral",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 32000,
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(MIXTRAL))
+    return path
+
+
+@pytest.mark.parametrize("flag", ["--json", "--csv", "--html", "--timeline"])
+def test_a_model_that_is_read_is_not_written(refused, config, flag):
+    before = config.read_text()
+    expected = f"{config}: is read as well; write results to another file"
+    assert refused(f"compare {config} {SMALL} {flag} {config}") == expected
+    assert config.read_text() == before
+
+
+def test_nor_under_another_name(refused, config, tmp_path):
+    fabric, link = tmp_path / "four.toml", tmp_path / "link.json"
+    fabric.write_text('kind = "mixnet"\ndegree = 4\n')
+    link.symlink_to(config)
+    job = f"compare {config} --gpus 64 --rate 400 --fabrics fat-tree,{fabric}"
+    assert refused(f"{job} --json {link}").startswith(f"{link}: is read as well")
+    assert refused(f"{job} --csv {fabric}").startswith(f"{fabric}: is read as well")
+
+
+def test_a_study_and_a_demand_are_not_written(refused, tmp_path):
+    study, demand = tmp_path / "study.toml", tmp_path / "demand.csv"
+    study.write_text('model = "mixtral-8x7b"\ngpus = 128\n')
+    demand.write_text("0,1\n1,0\n")
+    assert refused(f"run {study} --json {study}").startswith(f"{study}: is read as well")
+    command = f"schedule {demand} --reconfiguration-delay 1ms --json {demand}"
+    assert refused(command).startswith(f"{demand}: is read as well")
+
+
+@pytest.mark.parametrize("flag", ["--json", "--html"])
+def test_links_to_one_another_are_refused(refused, config, tmp_path, flag):
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    expected = f"{first}: symbolic links lead to one another"
+    assert refused(f"compare {config} {SMALL} {flag} {first}") == expected
+
+
+def test_results_are_compressed_by_name(lightloom, config, tmp_path):
+    result, rows = tmp_path / "r.json.gz", tmp_path / "r.csv.gz"
+    assert lightloom(f"compare {config} {SMALL} --json {result} --csv {rows}").status == 0
+    content = json.loads(gzip.decompress(result.read_bytes()))
+    assert [found["fabric"] for found in content["results"]] == ["fat-tree"]
+    assert gzip.decompress(rows.read_bytes()).startswith(b"model,gpus,")
+
+
+def test_a_fabric_in_a_file_is_shown(lightloom, refused, tmp_path):
+    path = tmp_path / "four.toml"
+    path.write_text('kind = "mixnet"\ndegree = 4\n')
+    shown = lightloom(f"fabrics {path}")
+    assert shown.status == 0
+    assert [line.split()[:3] for line in shown.out.splitlines() if " degree " in line] == [
+        ["degree", "N", "4"]
+    ]
+    path.write_text('kind = "mixnett"\n')
+    assert refused(f"fabrics {path}").startswith(f"{path}: unknown fabric 'mixnett'")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_any_encoding_can_be_printed(spawn, encoding):
+    process = spawn(
+        "demand mixtral",
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert "@@ to " in out.decode(encoding)
+
+
+def test_sigterm_is_an_interrupt(spawn, tmp_path):
+    rows, result = tmp_path / "r.csv", tmp_path / "r.json"
+    process = spawn(
+        f"compare mixtral-8x7b --gpus 128 --rate 400 --csv {rows} --json {result}",
+        stdout=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    while not rows.exists():
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == "lightloom: interrupted"
+    assert os.listdir(tmp_path) == ["r.csv"]
