@@ -2,7 +2,7 @@
 
 Exit status 0: done. 1: the reader of a pipe went away. 2: wrong input, or a result could not be
 written; one line on standard error says which. 3: a simulated network is
-stuck for ever. 130: interrupted; what was finished is kept.
+stuck for ever. 130: interrupted, by Ctrl-C or SIGTERM; what was finished is kept.
 
 A command is imported when it is called, so that ``lightloom --help`` imports none. The module of a
 command has a function ``command`` that describes it (:class:`~lightloom.cli.options.Command`); what
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import IO, Any
@@ -22,7 +23,17 @@ from lightloom.errors import LightloomError, StuckError
 
 def main() -> None:
     """Run the command line of this process and exit with its status."""
+    with contextlib.suppress(ValueError):  # not the main thread: its owner handles signals
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _tolerate_characters(sys.stdout)
+    _tolerate_characters(sys.stderr)
     raise SystemExit(run_command(sys.argv[1:]))
+
+
+def _tolerate_characters(stream: Any) -> None:
+    """Print ``?`` for characters that an encoding such as latin-1 lacks, instead of failing."""
+    if hasattr(stream, "reconfigure") and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -38,8 +49,6 @@ def run_command(arguments: Sequence[str]) -> int:
     int
         The exit status, see the module.
     """
-    import typer
-
     try:
         return _run(list(arguments) or ["--help"])
     except StuckError as error:
@@ -47,9 +56,11 @@ def run_command(arguments: Sequence[str]) -> int:
         return 3
     except LightloomError as error:
         return _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         _fail("interrupted")
         return 130
+    except MemoryError:
+        return _fail("not enough memory; simulate a smaller job or fewer micro-batches")
     except BrokenPipeError:
         _discard(sys.stdout)
         return 1
@@ -60,6 +71,8 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    import typer
+
     from lightloom.cli.root import root_command
     from lightloom.cli.usage import UsageError, one_line
 
@@ -67,6 +80,8 @@ def _run(arguments: list[str]) -> int:
         status: Any = root_command()(arguments, prog_name="lightloom", standalone_mode=False)
     except UsageError as error:
         return _fail(one_line(error))
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     if sys.stdout is not None:  # it is None where it was closed before the start
         sys.stdout.flush()
     if status == 130:  # typer's own reading of an interrupt

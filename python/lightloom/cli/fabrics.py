@@ -23,7 +23,9 @@ NOTES = (
 class FabricsOptions(Strict):
     """Which fabric is shown, or for which cluster all of them are."""
 
-    fabric: Name | None = Field(None, description="The fabric whose options are shown.")
+    fabric: Name | None = Field(
+        None, description="The fabric whose options are shown, by name or as a TOML file."
+    )
     gpus: Annotated[Whole, Field(le=1_000_000)] = Field(
         1024, description="Number of GPUs of the job."
     )

@@ -9,6 +9,7 @@ line, a file and Python accept the same.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import BaseModel
 
+from lightloom.errors import InputError
 from lightloom.inputs.fields import FieldDescription, field_of, parse
 from lightloom.inputs.strict import Strict, check
 
@@ -226,7 +228,17 @@ def _parsed(option: Option, value: Any) -> Any:
         return value
     if option.repeats:
         return tuple(value)
+    if option.described.quantity and option.name.endswith("_s") and _is_bare(value):
+        raise InputError(f"{option.flag} {value}: a time needs its unit, such as '{value} ms'")
     return parse(option.table, option.name, value)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether text is a positive number without a unit; what else is no time is refused later."""
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 def put(tables: dict[str, Any], key: str, value: Any) -> None:

@@ -12,6 +12,8 @@ from lightloom.errors import DemandError
 
 #: shades from nothing to the maximum; the first is for zero alone
 SHADES = (" ", "·", "░", "▒", "▓", "█")
+#: the same for terminals whose encoding has no block elements
+PLAIN_SHADES = (" ", ".", ":", "+", "%", "@")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class HeatMap:
     bounds: tuple[float, ...]
     rows_per_cell: int
     columns_per_cell: int
+
+
+def shades_of(encoding: str) -> tuple[str, ...]:
+    """Shades that an encoding such as ``latin-1`` can show."""
+    try:
+        "".join(SHADES).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN_SHADES
+    return SHADES
 
 
 def heat_map(matrix: npt.NDArray[Any], max_rows: int, max_columns: int) -> HeatMap:

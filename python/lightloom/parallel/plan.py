@@ -31,6 +31,8 @@ NUMBERS = (
 #: micro-batches per step and pipeline stage unless given
 MICRO_BATCHES_PER_STAGE = 4
 DEFAULT_SEQ_LEN = 4096
+#: micro-batches of one step: ten times those of the longest public run, and still simulated
+MAX_MICRO_BATCHES = 16_384
 #: chunks of ``overlap_all_to_all = "chunks"`` unless given
 DEFAULT_CHUNKS = 4
 
@@ -296,7 +298,7 @@ class Plan:
 
 
 def check_numbers(values: Mapping[str, Any]) -> None:
-    """Refuse degrees and sizes that are not positive whole numbers.
+    """Refuse degrees and sizes that are not positive whole numbers, and steps without end.
 
     Raises
     ------
@@ -308,6 +310,11 @@ def check_numbers(values: Mapping[str, Any]) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             flag = name.replace("_", "-")
             raise PlanError(f"{flag} = {echo(value)}: expected a whole number of at least 1")
+    if values.get("micro_batches", 1) > MAX_MICRO_BATCHES:
+        raise PlanError(
+            f"micro-batches = {echo(values['micro_batches'])}: expected at most"
+            f" {MAX_MICRO_BATCHES:,}, since each is simulated; larger micro-batches need fewer"
+        )
 
 
 def _advice(gpus: int, product: int, dp: int) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.demand import DemandSource, Skew, SkewStatistics
-from lightloom.demand.shading import SHADES, HeatMap, heat_map
+from lightloom.demand.shading import HeatMap, heat_map, shades_of
 
 #: columns of row names
 _MARGIN = 7
@@ -113,19 +113,20 @@ def _print_cells(console: Console, drawn: HeatMap, cell: int, numbers: bool) -> 
         for column in range(0, columns, 1 if numbers else step)
     )
     console.print(Text(f"{'':{_MARGIN}}{heads}".rstrip()), no_wrap=True, crop=False)
+    shades = shades_of(console.encoding)
     for row, (values, levels) in enumerate(zip(drawn.values, drawn.levels, strict=True)):
         line = Text(f"{row * drawn.rows_per_cell:<{_MARGIN}}")
         for value, level in zip(values, levels, strict=True):
-            shade = SHADES[level]
+            shade = shades[level]
             text = f" {shade}{value:>{cell - 2},}" if numbers else shade * cell
             line.append(text, style=_COLORS[level])
         console.print(line, no_wrap=True, crop=False)
 
 
 def _print_legend(console: Console, drawn: HeatMap, token_bytes: int) -> None:
-    for level in range(1, len(SHADES)):
+    for level, shade in enumerate(shades_of(console.encoding)[1:], 1):
         bound = drawn.bounds[level]
-        legend = Text(SHADES[level] * 2, style=_COLORS[level])
+        legend = Text(shade * 2, style=_COLORS[level])
         size = f"{bound:,.0f} tokens, {_megabytes(bound * token_bytes)} MB"
         legend.append(f" to {size}{', per cell; blank is none' if level == 1 else ''}", "default")
         console.print(legend)

@@ -50,27 +50,33 @@ def _largest_parts(cost: Cost) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {usd / cost.total_usd:.0%}" for name, usd in parts)
 
 
-def print_options(kind: str, console: Console) -> None:
-    """Print the options of a kind of fabric and their defaults.
+def print_options(name: str, console: Console) -> None:
+    """Print the options of a kind of fabric and their defaults, or those of a file as it sets them.
 
     Raises
     ------
     FabricError
-        If there is no such kind.
+        If there is no such kind, or the file is no fabric.
     """
+    kind, given = name, None
+    if name.endswith(".toml"):
+        fabric = load_fabric(name)
+        kind, given = fabric.kind, fabric.parameters()
     if kind not in FABRICS:
         raise FabricError(
             f"no fabric '{kind}'{did_you_mean(kind, FABRICS)}; there are {', '.join(FABRICS)}"
         )
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False)
-    table = Table(title=f"Options of {kind}", title_justify="left", header_style="bold", box=SIMPLE)
-    for header in ("option", "value", "default", "meaning"):
+    title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE)
+    for header in ("option", "value", "default" if given is None else "here", "meaning"):
         table.add_column(header)
     for field in describe(fabric_class):
         value = field.metavar or "on|off"
         default = field.default or ("off" if field.kind is bool else "")
-        table.add_row(field.name, Text(value), default, Text(field.sentence()))
+        here = default if given is None or given.get(field.name) is None else str(given[field.name])
+        table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
     console.print(table)
     console.print(
         f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",

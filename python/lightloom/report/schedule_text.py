@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.text import Text
 
-from lightloom.demand import SHADES, heat_map
+from lightloom.demand.shading import heat_map, shades_of
 from lightloom.report.plots_svg import tick_text, ticks
 from lightloom.study.scheduling.port_times import (
     DARK,
@@ -116,10 +116,11 @@ def print_circuits(circuits: npt.NDArray[np.uint16], title: str, console: Consol
             console.print(line, no_wrap=True, crop=False)
         return
     drawn = heat_map(circuits, 2 * MAX_ROWS, min(console.width, 120) - _MARGIN)
+    shades = shades_of(console.encoding)
     for row, levels in enumerate(drawn.levels.tolist()):
-        shades = "".join(SHADES[level] for level in levels)
+        shown = "".join(shades[level] for level in levels)
         console.print(
-            Text(f"{row * drawn.rows_per_cell:>{_MARGIN - 1}} {shades}"), no_wrap=True, crop=False
+            Text(f"{row * drawn.rows_per_cell:>{_MARGIN - 1}} {shown}"), no_wrap=True, crop=False
         )
     console.print(
         Text(

@@ -51,6 +51,13 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --seed -1", "--seed -1: expected at least 0"),
         (f"{JOB} --compute-spread 1", "--compute-spread 1.0: expected less than 1"),
         (f"{JOB} --dispatch-bytes 0", "--dispatch-bytes 0.0: expected more than 0"),
+        (f"{JOB} --micro-batches 100000000", "micro-batches = 100000000: expected at most 16,384, "
+         "since each is simulated; larger micro-batches need fewer"),
+        # times
+        (f"{JOB} --reconfiguration-delay 25",
+         "--reconfiguration-delay 25: a time needs its unit, such as '25 ms'"),
+        ("schedule --synthetic pair --servers 4 --reconfiguration-delay 1e-3",
+         "--reconfiguration-delay 1e-3: a time needs its unit, such as '1e-3 ms'"),
         # names
         ("compare mixtral-8x7 --gpus 128 --rate 400", "unknown model 'mixtral-8x7'; did you mean "
          "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),
@@ -90,7 +97,7 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         # options that nothing would read
         (f"{JOB} --fabrics fat-tree --degree 4", "--degree is for mixnet, which is not compared; "
          "add mixnet to --fabrics (a custom fabric sets degree in its TOML file)"),
-        (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1", "--reconfiguration-delay is for "
+        (f"{JOB} --fabrics fat-tree --reconfiguration-delay 1s", "--reconfiguration-delay is for "
          "mixnet, which is not compared; add mixnet to --fabrics (a custom fabric sets "
          "reconfiguration_delay_s in its TOML file)"),
         (f"{JOB} --resample", "demand 'auxiliary' is a regime; 'resample' has no meaning for it"),
