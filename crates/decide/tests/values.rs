@@ -421,3 +421,21 @@ fn the_start_counts_ports_that_work() {
     assert!(start(16, (4..16).collect()) == start(4, vec![]));
     assert!(start(16, vec![]) != start(4, vec![]));
 }
+
+/// Where others are no faster, an allocator keeps what is held.
+#[test]
+fn requests_start_from_what_is_held() {
+    // A ring through 0, 2, 1 and 3; the demand is the same between any two.
+    let ring = vec![0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0];
+    let demand: Vec<u64> = (0..16).map(|cell| if cell % 5 == 0 { 0 } else { 1_000_000 }).collect();
+    for allocator in [Allocator::Greedy, Allocator::Parametric, Allocator::Best] {
+        let policy = Policy { allocator, ..policy(Reconfigure::Always) };
+        let region = region(4, 2);
+        let mut decider = Decider::new(region, policy, SwitchTiming::default()).unwrap();
+        let next = [Upcoming::known(demand.clone(), Duration::ZERO)];
+        let held = decider.hold(ring.clone()).unwrap();
+        assert_eq!(decider.decide(&held, &next).why, Why::SameProposed, "{allocator}");
+        let none = decider.hold(vec![0; 16]).unwrap();
+        assert_ne!(decider.decide(&none, &next).held.circuits, ring, "{allocator}");
+    }
+}

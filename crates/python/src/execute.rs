@@ -7,7 +7,7 @@ use crate::arrays::Given;
 use crate::errors::{NetworkInvalid, refuse};
 use crate::graph::GraphColumns;
 use crate::network::PyNetwork;
-use crate::outcome::{RecordedDecision, RecordedDecisions, StepOutcome};
+use crate::outcome::{self, StepOutcome};
 use crate::phases::{PacketModel, PhaseBook, PurposePhases, ReadModel};
 use crate::predictor::{PredictionRequest, RunPredictor, SeenDemand};
 use crate::watcher::Watcher;
@@ -23,10 +23,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PredictionRequest>()?;
     module.add_class::<ProposalRequest>()?;
     module.add_class::<PurposePhases>()?;
-    module.add_class::<RecordedDecision>()?;
-    module.add_class::<RecordedDecisions>()?;
     module.add_class::<SeenDemand>()?;
-    module.add_class::<StepOutcome>()?;
+    outcome::register(module)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The result of a step for `lightloom.simulate`.
 //!
-//! Tables cross as dictionaries whose keys are the fields of the structs here; the Python classes
-//! of the same names have them as attributes, in seconds where the core has picoseconds.
+//! Tables cross as classes whose attributes are the fields of the structs here: `_core.pyi` has
+//! them, and the Python classes have the same in seconds where the core has picoseconds.
 
 use crate::schedule::decider::{PyDecision, PyHeld, PyRegion, PyUpcoming};
 use lightloom_execute::{
@@ -9,9 +9,23 @@ use lightloom_execute::{
     Timeline,
 };
 use numpy::{IntoPyArray, PyArray1};
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use std::sync::Arc;
+
+/// Adds the classes to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<StepOutcome>()?;
+    module.add_class::<RoleRow>()?;
+    module.add_class::<PurposeRow>()?;
+    module.add_class::<CircuitCounters>()?;
+    module.add_class::<LinkRow>()?;
+    module.add_class::<FlowWork>()?;
+    module.add_class::<TimelineColumns>()?;
+    module.add_class::<CircuitSpanColumns>()?;
+    module.add_class::<SnapshotRow>()?;
+    module.add_class::<RecordedDecision>()?;
+    module.add_class::<RecordedDecisions>()
+}
 
 /// What a step took, moved and decided.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
@@ -19,21 +33,21 @@ pub(crate) struct StepOutcome {
     categories: Vec<String>,
     step_ps: u64,
     critical_path_ps: Vec<u64>,
-    roles: Vec<(String, u32, Vec<u64>)>,
+    roles: Vec<Py<RoleRow>>,
     straggler_wait_ps: u128,
     carriers: Vec<&'static str>,
-    purpose_bytes: Vec<(String, Vec<u64>)>,
-    circuits: Py<PyAny>,
-    links: Py<PyAny>,
+    purposes: Vec<Py<PurposeRow>>,
+    circuits: Py<CircuitCounters>,
+    links: Vec<Py<LinkRow>>,
     run_hash: String,
     events: u64,
     flows: u64,
     tasks: u64,
     packet_hops: u64,
-    flow_work: Py<PyAny>,
-    timeline: Py<PyAny>,
-    circuit_timeline: Py<PyAny>,
-    snapshots: Py<PyAny>,
+    flow_work: Py<FlowWork>,
+    timeline: Py<TimelineColumns>,
+    circuit_timeline: Py<CircuitSpanColumns>,
+    snapshots: Vec<Py<SnapshotRow>>,
     decisions: Option<Py<RecordedDecisions>>,
 }
 
@@ -42,11 +56,17 @@ impl StepOutcome {
     pub(crate) fn new(py: Python<'_>, recorded: bool, outcome: Outcome) -> PyResult<Self> {
         let decisions = outcome.decisions;
         let decisions = recorded.then(|| Py::new(py, RecordedDecisions::new(py, decisions)?));
-        let purposes = outcome.ledger.purposes.into_iter();
-        let roles = outcome.roles.into_iter().map(|role| (role.name, role.workers, role.spent));
-        let links = outcome.links.into_iter().map(LinkRow::new).collect::<Vec<_>>();
-        let snapshot = |snapshot| SnapshotRow::new(py, snapshot);
-        let snapshots = outcome.snapshots.into_iter().map(snapshot).collect::<Vec<_>>();
+        let purposes =
+            outcome.ledger.purposes.into_iter().map(|row| {
+                Py::new(py, PurposeRow { purpose: row.name, carried_bytes: row.carried })
+            });
+        let roles = outcome.roles.into_iter().map(|role| {
+            let (name, workers, spent_ps) = (role.name, role.workers, role.spent);
+            Py::new(py, RoleRow { name, workers, spent_ps })
+        });
+        let links = outcome.links.into_iter().map(|class| Py::new(py, LinkRow::new(class)));
+        let snapshot = |snapshot| Py::new(py, SnapshotRow::new(py, snapshot));
+        let snapshots = outcome.snapshots.into_iter().map(snapshot);
         let work = FlowWork {
             recomputations: outcome.flow_statistics.recomputations,
             links_touched: outcome.flow_statistics.links_touched,
@@ -56,21 +76,21 @@ impl StepOutcome {
             categories: outcome.categories,
             step_ps: outcome.step.0,
             critical_path_ps: outcome.critical_path,
-            roles: roles.collect(),
+            roles: roles.collect::<PyResult<_>>()?,
             straggler_wait_ps: outcome.straggler_wait,
             carriers: outcome.ledger.columns.clone(),
-            purpose_bytes: purposes.map(|row| (row.name, row.carried)).collect(),
-            circuits: CircuitCounters::new(&outcome.circuits).into_py_any(py)?,
-            links: links.into_py_any(py)?,
+            purposes: purposes.collect::<PyResult<_>>()?,
+            circuits: Py::new(py, CircuitCounters::new(&outcome.circuits))?,
+            links: links.collect::<PyResult<_>>()?,
             run_hash: format!("{:032x}", outcome.run_hash),
             events: outcome.events,
             flows: outcome.flows,
             tasks: outcome.tasks,
             packet_hops: outcome.packet_hops,
-            flow_work: work.into_py_any(py)?,
-            timeline: TimelineColumns::new(py, outcome.timeline).into_py_any(py)?,
-            circuit_timeline: CircuitColumns::new(py, outcome.circuit_timeline).into_py_any(py)?,
-            snapshots: snapshots.into_py_any(py)?,
+            flow_work: Py::new(py, work)?,
+            timeline: Py::new(py, TimelineColumns::new(py, outcome.timeline))?,
+            circuit_timeline: Py::new(py, CircuitSpanColumns::new(py, outcome.circuit_timeline))?,
+            snapshots: snapshots.collect::<PyResult<_>>()?,
             decisions: decisions.transpose()?,
         })
     }
@@ -118,9 +138,26 @@ impl RecordedDecision {
     }
 }
 
+/// What the workers of a role did.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct RoleRow {
+    name: String,
+    workers: u32,
+    /// Picoseconds per category, over all workers.
+    spent_ps: Vec<u64>,
+}
+
+/// What was moved for a purpose.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct PurposeRow {
+    purpose: String,
+    /// Per carrier.
+    carried_bytes: Vec<u64>,
+}
+
 /// `lightloom.simulate.CircuitUse`.
-#[derive(IntoPyObject)]
-struct CircuitCounters {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct CircuitCounters {
     decisions: u64,
     reconfigurations: u64,
     skipped: u64,
@@ -157,8 +194,8 @@ impl CircuitCounters {
 }
 
 /// `lightloom.simulate.LinkUse`.
-#[derive(IntoPyObject)]
-struct LinkRow {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct LinkRow {
     name: String,
     links: usize,
     carried_bytes: u64,
@@ -174,16 +211,16 @@ impl LinkRow {
 }
 
 /// What the flow simulation did.
-#[derive(IntoPyObject)]
-struct FlowWork {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct FlowWork {
     recomputations: u64,
     links_touched: u64,
     flows_touched: u64,
 }
 
 /// `lightloom.simulate.Timeline`.
-#[derive(IntoPyObject)]
-struct TimelineColumns {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct TimelineColumns {
     worker: Py<PyArray1<u32>>,
     stream: Py<PyArray1<u8>>,
     start_ps: Py<PyArray1<u64>>,
@@ -208,8 +245,8 @@ impl TimelineColumns {
 }
 
 /// `lightloom.simulate.CircuitTimeline`.
-#[derive(IntoPyObject)]
-struct CircuitColumns {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct CircuitSpanColumns {
     server_a: Py<PyArray1<u32>>,
     server_b: Py<PyArray1<u32>>,
     count: Py<PyArray1<u16>>,
@@ -217,7 +254,7 @@ struct CircuitColumns {
     down_ps: Py<PyArray1<u64>>,
 }
 
-impl CircuitColumns {
+impl CircuitSpanColumns {
     fn new(py: Python<'_>, timeline: CircuitTimeline) -> Self {
         Self {
             server_a: timeline.a.into_pyarray(py).unbind(),
@@ -230,8 +267,8 @@ impl CircuitColumns {
 }
 
 /// `lightloom.simulate.Snapshot`; matrices are flat.
-#[derive(IntoPyObject)]
-struct SnapshotRow {
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+pub(crate) struct SnapshotRow {
     time_ps: u64,
     ready_ps: u64,
     group: u32,

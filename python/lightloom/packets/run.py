@@ -8,9 +8,7 @@ turned into seconds and bytes.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -178,17 +176,17 @@ class _Collect:
         self.slowdown = np.full(len(flows), np.nan)
 
     def __call__(
-        self, now_ps: int, hops: int, expected: int, raw: Mapping[str, Any]
+        self, now_ps: int, hops: int, expected: int, finished: _core.FinishedColumns
     ) -> bool | None:
         if not self._has_begun:
             self._has_begun = True
             self._announce(expected)
-        flow = raw["flow"]
-        fct_s = (raw["done_ps"] - self._start[flow]) / PS_PER_S
+        flow, slowdown = finished.flow, finished.slowdown
+        fct_s = (finished.done_ps - self._start[flow]) / PS_PER_S
         self.fct_s[flow] = fct_s
-        self.slowdown[flow] = raw["slowdown"]
+        self.slowdown[flow] = slowdown
         if len(flow):
-            self._monitor.finished(Finished(flow, fct_s, raw["slowdown"]))
+            self._monitor.finished(Finished(flow, fct_s, slowdown))
         time_s = now_ps / PS_PER_S
         shares = [hops / max(1, expected)]
         if self._scenario.until_s is not None:
@@ -227,9 +225,9 @@ def _run(
         end_s=report.end_ps / PS_PER_S,
         nodes=tuple(report.nodes),
         layers=tuple(report.layers),
-        links=LinkCounters(**_in_our_units(report.links)),
-        samples=None if samples is None else QueueSamples(**_in_our_units(samples)),
-        trace=PacketTrace(**_in_our_units(report.trace)),
+        links=_link_counters(report.links),
+        samples=None if samples is None else _queue_samples(samples),
+        trace=_packet_trace(report.trace),
         data_hops=report.data_hops,
         control_hops=report.control_hops,
         events=report.events,
@@ -239,14 +237,44 @@ def _run(
     )
 
 
-def _in_our_units(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns in picoseconds and bits per second become seconds and Gb/s."""
-    mine = {}
-    for key, value in columns.items():
-        if key.endswith("_ps"):
-            mine[f"{key[:-3]}_s"] = value / PS_PER_S
-        elif key.endswith("_bps"):
-            mine[f"{key[:-4]}_gbps"] = value / 1e9
-        else:
-            mine[key] = value
-    return mine
+def _link_counters(links: _core.LinkUseColumns) -> LinkCounters:
+    return LinkCounters(
+        layer=links.layer,
+        source=links.source,
+        destination=links.destination,
+        rate_gbps=links.rate_bps / 1e9,
+        sent_bytes=links.sent_bytes,
+        peak_queue_bytes=links.peak_queue_bytes,
+        drops=links.drops,
+        control_drops=links.control_drops,
+        trims=links.trims,
+        marks=links.marks,
+        pauses=links.pauses,
+        paused_s=links.paused_ps / PS_PER_S,
+    )
+
+
+def _queue_samples(samples: _core.SampleColumns) -> QueueSamples:
+    return QueueSamples(
+        begin_s=samples.begin_ps / PS_PER_S,
+        end_s=samples.end_ps / PS_PER_S,
+        layer=samples.layer,
+        carried_bytes=samples.carried_bytes,
+        mean_utilization=samples.mean_utilization,
+        max_utilization=samples.max_utilization,
+        busiest=samples.busiest,
+        mean_queue_bytes=samples.mean_queue_bytes,
+        max_queue_bytes=samples.max_queue_bytes,
+        longest=samples.longest,
+    )
+
+
+def _packet_trace(events: _core.EventColumns) -> PacketTrace:
+    return PacketTrace(
+        time_s=events.time_ps / PS_PER_S,
+        event=events.event,
+        link=events.link,
+        flow=events.flow,
+        kind=events.kind,
+        number=events.number,
+    )

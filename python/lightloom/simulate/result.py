@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -253,30 +252,37 @@ class Run:
 
 def run_of(outcome: _core.StepOutcome, custom_allocator: str | None, ocs: Ocs | None) -> Run:
     """Convert what the core returned; ``custom_allocator`` names a user's."""
-    names, roles = outcome.categories, outcome.roles
-    totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
-    workers = sum(count for _, count, _ in roles)
+    names, roles, work = outcome.categories, outcome.roles, outcome.flow_work
+    totals = [sum(column) for column in zip(*(role.spent_ps for role in roles), strict=True)]
+    workers = sum(role.workers for role in roles)
     return Run(
         step_time_s=_seconds(outcome.step_ps),
         critical_path_s=_by_category(names, outcome.critical_path_ps),
         mean_s=_by_category(names, totals, workers),
-        role_s={role: _by_category(names, spent, count) for role, count, spent in roles},
+        role_s={role.name: _by_category(names, role.spent_ps, role.workers) for role in roles},
         straggler_wait_s=_seconds(outcome.straggler_wait_ps / workers),
         purpose_bytes={
-            purpose: dict(zip(outcome.carriers, row, strict=True))
-            for purpose, row in outcome.purpose_bytes
+            row.purpose: dict(zip(outcome.carriers, row.carried_bytes, strict=True))
+            for row in outcome.purposes
         },
-        circuits=CircuitUse(**_in_seconds(outcome.circuits)),
-        links=tuple(LinkUse(**row) for row in outcome.links),
+        circuits=_circuit_use(outcome.circuits),
+        links=tuple(
+            LinkUse(row.name, row.links, row.carried_bytes, row.mean, row.max)
+            for row in outcome.links
+        ),
         run_hash=outcome.run_hash,
         events=outcome.events,
         flows=outcome.flows,
         tasks=outcome.tasks,
         packet_hops=outcome.packet_hops,
-        flow_work=outcome.flow_work,
-        timeline=Timeline(**_in_seconds(outcome.timeline), categories=tuple(names)),
-        circuit_timeline=CircuitTimeline(**_in_seconds(outcome.circuit_timeline)),
-        snapshots=tuple(_snapshot(entry, custom_allocator) for entry in outcome.snapshots),
+        flow_work={
+            "recomputations": work.recomputations,
+            "links_touched": work.links_touched,
+            "flows_touched": work.flows_touched,
+        },
+        timeline=_timeline(outcome.timeline, names),
+        circuit_timeline=_circuit_timeline(outcome.circuit_timeline),
+        snapshots=tuple(_snapshot(row, custom_allocator) for row in outcome.snapshots),
         decisions=decision_log(outcome.decisions, ocs),
     )
 
@@ -287,22 +293,64 @@ def _by_category(
     return {name: _seconds(value / workers) for name, value in zip(names, picoseconds, strict=True)}
 
 
-def _in_seconds(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns and values in picoseconds become seconds; the others stay."""
-    return {
-        name.removesuffix("_ps") + ("_s" if name.endswith("_ps") else ""): (
-            value / PS_PER_S if name.endswith("_ps") else value
-        )
-        for name, value in columns.items()
-    }
+def _circuit_use(counters: _core.CircuitCounters) -> CircuitUse:
+    return CircuitUse(
+        decisions=counters.decisions,
+        reconfigurations=counters.reconfigurations,
+        skipped=counters.skipped,
+        pairs_changed=counters.pairs_changed,
+        delay_s=_seconds(counters.delay_ps),
+        exposed_s=_seconds(counters.exposed_ps),
+        saved_s=counters.saved_s,
+        makespan_s=counters.makespan_s,
+        bound_s=counters.bound_s,
+        relayed=counters.relayed,
+        one_hop=counters.one_hop,
+        allocations=counters.allocations,
+        shared=counters.shared,
+    )
 
 
-def _snapshot(entry: Mapping[str, Any], custom_allocator: str | None) -> Snapshot:
-    size = len(entry["servers"])
-    if custom_allocator is not None and entry["chosen"] != "static":
-        entry = {**entry, "chosen": custom_allocator}
-    square = {name: entry[name].reshape(size, size) for name in ("demand", "circuits")}
-    return Snapshot(**{**_in_seconds(entry), **square})
+def _timeline(columns: _core.TimelineColumns, categories: Sequence[str]) -> Timeline:
+    return Timeline(
+        worker=columns.worker,
+        stream=columns.stream,
+        start_s=columns.start_ps / PS_PER_S,
+        end_s=columns.end_ps / PS_PER_S,
+        category=columns.category,
+        layer=columns.layer,
+        micro_batch=columns.micro_batch,
+        categories=tuple(categories),
+    )
+
+
+def _circuit_timeline(columns: _core.CircuitSpanColumns) -> CircuitTimeline:
+    return CircuitTimeline(
+        server_a=columns.server_a,
+        server_b=columns.server_b,
+        count=columns.count,
+        up_s=columns.up_ps / PS_PER_S,
+        down_s=columns.down_ps / PS_PER_S,
+    )
+
+
+def _snapshot(row: _core.SnapshotRow, custom_allocator: str | None) -> Snapshot:
+    size = len(row.servers)
+    chosen = row.chosen
+    if custom_allocator is not None and chosen != "static":
+        chosen = custom_allocator
+    return Snapshot(
+        time_s=_seconds(row.time_ps),
+        ready_s=_seconds(row.ready_ps),
+        group=row.group,
+        layer=row.layer,
+        micro_batch=row.micro_batch,
+        servers=row.servers,
+        demand=row.demand.reshape(size, size),
+        circuits=row.circuits.reshape(size, size),
+        makespan_s=row.makespan_s,
+        chosen=chosen,
+    )
 
 
 def _seconds(picoseconds: float) -> float:

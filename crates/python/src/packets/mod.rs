@@ -18,7 +18,6 @@ use network::{CircuitColumns, FlowColumns, PacketTopologyRequest};
 use numpy::{IntoPyArray, PyArray1};
 use settings::PacketTables;
 
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -32,6 +31,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PacketsStuck", module.py().get_type::<PacketsStuck>())?;
     module.add_class::<PacketGraph>()?;
     module.add_class::<PacketReport>()?;
+    module.add_class::<FinishedColumns>()?;
+    module.add_class::<LinkUseColumns>()?;
+    module.add_class::<SampleColumns>()?;
+    module.add_class::<EventColumns>()?;
     module.add_function(wrap_pyfunction!(packet_profile, module)?)?;
     module.add_function(wrap_pyfunction!(packet_topology, module)?)?;
     module.add_function(wrap_pyfunction!(packet_simulate, module)?)?;
@@ -163,7 +166,7 @@ impl ProgressReporter<'_> {
         let finished = std::mem::take(&mut *self.finished.borrow_mut());
         let outcome = Python::attach(|py| {
             let Some(progress) = &self.progress else { return Ok(true) };
-            let finished = FinishedColumns::new(py, &finished);
+            let finished = Py::new(py, FinishedColumns::new(py, &finished))?;
             let wish = progress.call1(py, (now.0, hops, self.expected, finished))?;
             Ok(wish.is_none(py) || wish.is_truthy(py)?)
         });
@@ -202,7 +205,7 @@ fn column<T: numpy::Element>(py: Python<'_>, values: impl Iterator<Item = T>) ->
 }
 
 /// Flows that have finished.
-#[derive(IntoPyObject)]
+#[pyclass(frozen, get_all, module = "lightloom._core")]
 struct FinishedColumns {
     flow: Py<PyArray1<u32>>,
     received_ps: Py<PyArray1<u64>>,
@@ -221,7 +224,7 @@ impl FinishedColumns {
     }
 }
 
-/// What a run did; tables of columns are dictionaries.
+/// What a run did.
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct PacketReport {
     end_ps: u64,
@@ -232,9 +235,9 @@ struct PacketReport {
     run_hash: String,
     nodes: Vec<String>,
     layers: Vec<String>,
-    links: Py<PyAny>,
-    samples: Option<Py<PyAny>>,
-    trace: Py<PyAny>,
+    links: Py<LinkUseColumns>,
+    samples: Option<Py<SampleColumns>>,
+    trace: Py<EventColumns>,
 }
 
 impl PacketReport {
@@ -249,15 +252,15 @@ impl PacketReport {
             run_hash: format!("{:032x}", report.hash.digest()),
             nodes: network::names(topology),
             layers: topology.layers().to_vec(),
-            links: LinkUseColumns::new(py, topology, &report).into_py_any(py)?,
-            samples: samples.map(|samples| samples.into_py_any(py)).transpose()?,
-            trace: EventColumns::new(py, &report.events).into_py_any(py)?,
+            links: Py::new(py, LinkUseColumns::new(py, topology, &report))?,
+            samples: samples.map(|samples| Py::new(py, samples)).transpose()?,
+            trace: Py::new(py, EventColumns::new(py, &report.events))?,
         })
     }
 }
 
 /// What every link did.
-#[derive(IntoPyObject)]
+#[pyclass(frozen, get_all, module = "lightloom._core")]
 struct LinkUseColumns {
     layer: Py<PyArray1<u8>>,
     source: Py<PyArray1<u32>>,
@@ -294,7 +297,7 @@ impl LinkUseColumns {
 }
 
 /// Queues and utilization over time.
-#[derive(IntoPyObject)]
+#[pyclass(frozen, get_all, module = "lightloom._core")]
 struct SampleColumns {
     begin_ps: Py<PyArray1<u64>>,
     end_ps: Py<PyArray1<u64>>,
@@ -327,7 +330,7 @@ impl SampleColumns {
 }
 
 /// Events of packets in order of time.
-#[derive(IntoPyObject)]
+#[pyclass(frozen, get_all, module = "lightloom._core")]
 struct EventColumns {
     time_ps: Py<PyArray1<u64>>,
     event: Vec<&'static str>,
