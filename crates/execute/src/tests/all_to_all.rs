@@ -289,3 +289,20 @@ fn circuits_of_a_pair_may_be_listed_in_parts() {
     let graph = one(&[0, 5_000_000, 800_000, 0, 0, 0, 0, 0, 0], 3);
     assert_eq!(play(&graph, &direct(3, parts)), play(&graph, &direct(3, whole)));
 }
+
+#[test]
+fn a_late_member_scatters_what_has_waited_for_it() {
+    let network =
+        Network { all_to_all: AllToAll::Hierarchical, ..packet(2) }.with(Eps { nics: 2, ..eps(2) });
+    let hop = 2 * US + (300_000_u64 * 1000).div_ceil(450);
+    let arrival = hop + 400_000 * NIC + 2 * US;
+    // The receiver arrives before its bytes, with them, and long after them.
+    for late in [0, arrival, 100 * US] {
+        let mut graph = one(&[0, 800_000, 0, 0], 2);
+        let values = vec![0, late];
+        graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+        let duration = Amount::Entry { table: TableId(0), entry: 0 };
+        graph.roles[0].tasks.insert(0, task(TaskKind::Compute { duration }, WORK));
+        assert_eq!(play(&graph, &network).step.0, arrival.max(late) + hop);
+    }
+}

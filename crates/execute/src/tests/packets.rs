@@ -53,7 +53,9 @@ fn one_pair_takes_what_store_and_forward_takes() {
         let outcome = play_packets(&graph, &packet(2), name);
         assert_eq!(outcome.step.0, (packets + links - 1) * WIRE * NIC + links * US, "{name}");
         assert_eq!(carried(&outcome, "ep"), [0, 8 * packets * MTU, 0, 0, 0]);
-        assert_eq!(outcome.links[0].carried_bytes, 8 * packets * MTU);
+        for class in &outcome.links {
+            assert_eq!(class.carried_bytes, 8 * packets * MTU, "{}", class.name);
+        }
         // Eight flows over two links, and what was acknowledged until the last byte arrived.
         assert!(outcome.packet_hops > 8 * packets * links);
         assert!(outcome.packet_hops < 8 * packets * links * 2);
@@ -276,4 +278,24 @@ fn slow_uplinks_slow_packets_down_as_much() {
         let (low, high) = (times * wire, times * (wire + 8 * WIRE * NIC) + 4 * US);
         assert!((low..=high).contains(&found), "{uplink}: {found} {low} {high}");
     }
+}
+
+/// Above the ToRs a fabric is as wide as its NICs: two pods of two ToRs each, one server per ToR.
+#[test]
+fn pods_are_joined_by_as_many_cores_as_they_need() {
+    let (packets, nics) = (300, 4);
+    let fabric = Eps { nics: nics as u32, servers_per_tor: 1, servers_per_pod: 2, ..eps(4) };
+    let network = packet(4).with(fabric);
+    let step = |senders: &[usize]| {
+        let mut graph = empty_graph(4, 1, 1);
+        for &sender in senders {
+            graph.roles[sender].tasks = vec![send(sender as u32 + 2, 0, nics * packets * MTU)];
+            graph.roles[sender + 2].tasks = vec![receive(sender as u32, 0)];
+        }
+        play_packets(&graph, &network, "ndp").step.0
+    };
+    // Packets that are spread over all paths find all cores free of each other.
+    let (alone, both) = (step(&[0]), step(&[0, 1]));
+    assert!(alone >= packets * WIRE * NIC + 6 * US);
+    assert!(both < alone * 5 / 4, "{both} instead of {alone}");
 }

@@ -325,3 +325,18 @@ fn phases_of_other_latencies_are_not_equal() {
     assert_eq!(distinct([0, 1, 2, 4]), 2);
     assert_eq!(distinct([0, 5, 2, 4]), 1);
 }
+
+#[test]
+fn what_is_met_after_a_sample_was_drawn_is_not_simulated() {
+    let matrices = [uneven(4, 20_000), uneven(4, 90_000)];
+    let network = packet(4);
+    let [first, second] = [0, 1].map(|block| all_to_alls(&matrices, &[block]));
+    for (sample, pending) in [(Some(5), 0), (None, 1)] {
+        let mut book = PhaseBook::new(&network, &options("ideal"), sample).unwrap();
+        run(TransferModel::Phases(&mut book), &first, &network);
+        assert_eq!(book.pending().0, 1);
+        book.simulate(&mut Silent).unwrap();
+        run(TransferModel::Phases(&mut book), &second, &network);
+        assert_eq!((book.pending().0, of_all_to_alls(&book).distinct), (pending, 2));
+    }
+}

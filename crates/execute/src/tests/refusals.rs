@@ -4,6 +4,7 @@ use super::{US, compute, one_ring, receive, refuse, ring, send, wait};
 use crate::network::Network;
 use crate::parts::{Cycle, Direct, Eps, Route};
 use crate::testing::{all_to_all, direct, empty_graph, eps, mixnet, ocs, packet, with_blocks};
+use lightloom_kernel::Silent;
 use lightloom_model::{AllToAll, Circuit, CollectiveKind, Ocs, Payload, Rate, TaskKind, WorkerId};
 
 #[test]
@@ -184,4 +185,37 @@ fn regions_must_suit_the_allocators() {
     let mut graph = with_blocks(empty_graph(1, 1, 2), &[&[0; 4]]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
     assert_eq!(refuse(&graph, &network), text);
+}
+
+/// A ring over circuits goes around in both directions.
+#[test]
+fn rings_need_routes_to_both_neighbors() {
+    let circuits = [(0, 1), (1, 2), (2, 0)].map(|(a, b)| Circuit { a, b, count: 1 }).to_vec();
+    let routes = |pairs: &[[u32; 2]]| -> Vec<Route> {
+        pairs.iter().map(|pair| Route { servers: pair.to_vec() }).collect()
+    };
+    let mut graph = empty_graph(1, 3, 1);
+    graph.families.push(one_ring(3));
+    graph.roles[0].tasks = vec![ring(CollectiveKind::AllGather, 1, 9, 0), wait(1)];
+    let refusal = |pairs: &[[u32; 2]]| {
+        let link_rate = Rate(1_000_000_000);
+        let network = Direct {
+            link_rate,
+            circuits: circuits.clone(),
+            routes: routes(pairs),
+            ..Direct::default()
+        };
+        crate::execute(&graph, &direct(3, network), &crate::Options::default(), &mut Silent)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    let forward = [[0, 1], [1, 2], [2, 0]];
+    let back = forward.map(|[from, to]| [to, from]);
+    let text = "no route from server 1 to server 0, which a ring, which goes both ways, needs: add \
+                it to the fabric's routes";
+    assert_eq!(refusal(&forward), Err(text.into()));
+    let text = "no route from server 0 to server 1, which a ring needs: add it to the fabric's \
+                routes";
+    assert_eq!(refusal(&back), Err(text.into()));
+    assert_eq!(refusal(&[forward, back].concat()), Ok(()));
 }

@@ -262,3 +262,22 @@ fn packets_that_begin_in_the_dark_take_circuits_that_every_slot_has() {
     let outcome = packets(&one_send(1, start, 5 * 50 * 4096), &network, "ideal");
     assert_eq!(outcome.step.0, start + 50 * 4160 * NIC + US);
 }
+
+/// A second message over circuits that are lit shares them from its start on.
+#[test]
+fn messages_that_begin_in_a_slot_share_its_circuits() {
+    let bytes = |time: u64| time / NIC;
+    let mut graph = empty_graph(2, 1, 1);
+    let sends = [send(1, 0, bytes(50 * US)), compute(DARK + 20 * US), send(1, 1, bytes(30 * US))];
+    graph.roles[0].tasks = sends.to_vec();
+    graph.roles[1].tasks = vec![receive(0, 0), receive(0, 1)];
+    // One alone for 20 us, both for 60 us at half of the rate.
+    assert_eq!(play(&graph, &alone(rotor())).step.0, DARK + 80 * US + US);
+    // Begun before the circuits are lit, the second one shares them from the first bit on.
+    graph.roles[0].tasks[1] = compute(DARK / 2);
+    assert_eq!(play(&graph, &alone(rotor())).step.0, DARK + 80 * US + US);
+    // Begun after them, it has what is left of the slot, and the rest a period later.
+    graph.roles[0].tasks[1] = compute(DARK + 90 * US);
+    let later = 3 * (DARK + HOLD) + DARK + 20 * US + US;
+    assert_eq!(play(&graph, &alone(rotor())).step.0, later);
+}
