@@ -168,7 +168,8 @@ def load_model(name_or_path: str) -> Model:
     name_or_path
         A name of :func:`catalog`; else a path, if it contains a separator, ends in ``.json`` or
         exists. A folder stands for the ``config.json`` in it. A name wins over a file of that name
-        (write ``./name`` for the file).
+        (write ``./name`` for the file). A configuration that equals that of a catalog entry has
+        its published plan and training.
 
     Raises
     ------
@@ -196,7 +197,35 @@ def load_model(name_or_path: str) -> Model:
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
     model = model_from_config(config, name, shown_path(path))
-    return replace(model, sources={"config": str(path)})
+    model = _published(model)
+    return replace(model, sources={**model.sources, "config": str(path)})
+
+
+def _published(model: Model) -> Model:
+    """The model of a file, with plan and training of the catalog entry that it equals, if any.
+
+    Of entries of one shape (DeepSeek-V3 and R1) it is the one that the file is named after, or the
+    last by name.
+    """
+    equal = [entry for entry in catalog().values() if _shape(entry) == _shape(model)]
+    if not equal:
+        return model
+    plain = model.name.lower().replace("_", "-")
+    entry = next((one for one in equal if one.name in plain), equal[-1])
+    return replace(entry, name=model.name)
+
+
+def _shape(model: Model) -> Model:
+    """A model without its name and without what is published in addition to its configuration."""
+    return replace(
+        model,
+        name="",
+        published_parameters=None,
+        published_active=None,
+        plan=None,
+        gate=None,
+        dispatcher=None,
+    )
 
 
 def _is_path(text: str) -> bool:

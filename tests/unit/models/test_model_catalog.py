@@ -2,10 +2,12 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import lightloom.models
 from lightloom.errors import ModelError
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.catalog import entry_model, parse_count
@@ -237,6 +239,31 @@ def test_a_file_is_named_after_its_folder_or_itself(file: Path) -> None:
     other = file.with_name("small.json")
     file.rename(other)
     assert load_model(str(other)).name == "small"
+
+
+@pytest.mark.parametrize(
+    ("name", "file_name", "expected"),
+    [
+        ("mixtral-8x22b", "mine.json", "mixtral-8x22b"),
+        ("deepseek-v3", "config.json", "deepseek-v3"),
+        ("deepseek-v3", "DeepSeek_R1.json", "deepseek-r1"),
+    ],
+)
+def test_a_file_like_an_entry_has_its_plan(
+    tmp_path: Path, name: str, file_name: str, expected: str
+) -> None:
+    data = Path(lightloom.models.__file__).parent / "data" / f"{name}.toml"
+    config = tomllib.loads(data.read_text())["config"]
+    path = tmp_path / "given" / file_name
+    path.parent.mkdir()
+    path.write_text(json.dumps(config))
+    model, entry = load_model(str(path)), load_model(expected)
+    assert (model.plan, model.gate, model.dispatcher) == (entry.plan, entry.gate, entry.dispatcher)
+    assert model.name == ("given" if file_name == "config.json" else path.stem)
+    assert model.sources == {**entry.sources, "config": str(path)}
+    config["hidden_size"] *= 2
+    path.write_text(json.dumps(config))
+    assert load_model(str(path)).plan is None
 
 
 def test_a_folder_stands_for_its_config(file: Path) -> None:
