@@ -134,7 +134,7 @@ class SwitchFeature(StrEnum):
     POWER = "power"
     #: ports can be closed
     SHUTTERS = "shutters"
-    #: the driver's ``watch`` yields what the switch reports on its own
+    #: the driver's ``watch`` yields what the switch reports, or what readings of it show
     EVENTS = "events"
     #: the switch says of every cross-connect whether its light is good
     CIRCUIT_STATES = "circuit-states"

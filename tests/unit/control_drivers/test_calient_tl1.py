@@ -1,23 +1,15 @@
 """The driver of Calient switches against the emulator, faults included."""
 
-import asyncio
-
 import pytest
-from tests.control_switches import behavior, change, emulate, run, setup, until
+from tests.control_switches import behavior, change, run, setup
 
-from lightloom.control.drivers import open_driver
-from lightloom.control.emulator import BusyPolicy, Fault, FaultKind
+from lightloom.control.emulator import BusyPolicy, Fault
 from lightloom.control.emulator.calient import port_name, port_number
 from lightloom.control.switch import (
     CircuitState,
-    Credentials,
     CrossConnect,
-    LoginRefusedError,
     PortSide,
     SwitchChange,
-    SwitchDisconnectedError,
-    SwitchEventKind,
-    SwitchTimeoutError,
 )
 from lightloom.errors import InputError
 
@@ -117,76 +109,6 @@ def test_circuits_of_a_second_controller_are_seen_and_can_be_deleted():
             assert (await driver.read_back()).cross_connects == {THERE, OTHER}
             await driver.apply(SwitchChange(deletes=(OTHER,)))
             assert (await driver.read_back()).cross_connects == {THERE}
-
-    run(check())
-
-
-@pytest.mark.parametrize(
-    ("fault", "made"), [("cut-before@2", False), ("cut-after@2", True), ("power-loss@2", False)]
-)
-def test_after_a_cut_the_state_is_unknown_until_it_is_read_back(fault, made):
-    async def check():
-        async with setup(faults=[Fault.parse(fault)], **CALIENT) as (emulator, driver):
-            with pytest.raises(SwitchDisconnectedError):
-                await driver.apply(SwitchChange(creates=(THERE,)))
-            await driver.connect()
-            state = (await driver.read_back()).state_of(THERE)
-            assert state is (CircuitState.CONNECTED if made else CircuitState.PENDING)
-            assert emulator.faults.num_changes == 2, "a command was sent twice"
-
-    run(check())
-
-
-def test_time_out():
-    async def check():
-        async with setup("?reply_timeout_s=0.05", **CALIENT) as (emulator, driver):
-            emulator.faults.next_change(FaultKind.NO_REPLY)
-            with pytest.raises(SwitchTimeoutError, match="ENT-CRS"):
-                await driver.apply(SwitchChange(creates=(THERE,)))
-
-    run(check())
-
-
-def test_light_and_loss():
-    async def check():
-        async with setup(**CALIENT) as (emulator, driver):
-            await driver.apply(SwitchChange(creates=(THERE,)))
-            ports = {one.name: one for one in (await driver.read_back()).ports}
-            loss_db = emulator.matrix.loss_db(1, 10)
-            assert ports["1.1.2"].loss_db == pytest.approx(loss_db, abs=0.02)
-            assert ports["1.1.2"].power_dbm == emulator.matrix.power_dbm(10)
-            assert ports["1.1.1"].loss_db is None
-
-    run(check())
-
-
-def test_a_switch_without_monitors():
-    async def check():
-        async with setup(behavior=behavior(has_monitors=False), **CALIENT) as (_, driver):
-            assert {one.power_dbm for one in (await driver.read_back()).ports} == {None}
-
-    run(check())
-
-
-def test_reports():
-    async def check():
-        async with setup(**CALIENT) as (emulator, driver):
-            waiting = asyncio.ensure_future(anext(driver.watch()))
-            await until(lambda: len(emulator.switch.sessions) == 2)
-            await asyncio.sleep(0.02)
-            emulator.switch.report("port 1.1.3 loss of light")
-            event = await waiting
-            assert (event.kind, event.ports) == (SwitchEventKind.PORT, ("1.1.3",))
-
-    run(check())
-
-
-def test_wrong_password():
-    async def check():
-        async with emulate(**CALIENT) as emulator:
-            driver = open_driver(emulator.url(), credentials=Credentials("admin", "wrong"))
-            with pytest.raises(LoginRefusedError, match="login refused"):
-                await driver.connect()
 
     run(check())
 

@@ -148,19 +148,6 @@ def test_wrong_password_and_unknown_host_key(tmp_path):
     run(check())
 
 
-def test_nothing_listens(tmp_path):
-    hosts = tmp_path / "known_hosts"
-
-    async def check():
-        async with emulate(services={"netconf": 0}) as emulator:
-            url = f"{emulator.url()}?known_hosts={hosts}"
-            hosts.write_text(emulator.known_hosts())
-        with pytest.raises(SwitchUnreachableError, match="check the address"):
-            await open_driver(url, credentials=ADMIN).connect()
-
-    run(check())
-
-
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_framing(size):
     def feed(reader, data):

@@ -19,8 +19,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
-from lightloom.control.drivers.streams import open_tcp
-from lightloom.control.drivers.tl1_session import Tl1Session, log_in, log_out
+from lightloom.control.drivers.streams import ByteStream, open_tcp
+from lightloom.control.drivers.tl1_connections import Tl1Connections
+from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
     CircuitResult,
     CircuitState,
@@ -33,9 +34,7 @@ from lightloom.control.switch import (
     SwitchChange,
     SwitchDeniedError,
     SwitchDescription,
-    SwitchDisconnectedError,
     SwitchEvent,
-    SwitchEventKind,
     SwitchFeature,
     SwitchProtocolError,
 )
@@ -65,14 +64,13 @@ class CalientTl1:
     def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
         self._address = address
         self._settings = settings or DriverSettings()
-        self._session: Tl1Session | None = None
-        self._events: Tl1Session | None = None
-        self._description: SwitchDescription | None = None
+        self._tl1 = Tl1Connections(
+            address, self._settings, self._open, harmless="RTRV-NE", ports=_NAMED_PORT
+        )
 
     async def connect(self) -> SwitchDescription:
         """Connect, log in, silence reports on this session and return the switch's ports."""
-        await self.close()
-        session = self._session = await self._log_in()
+        session = await self._tl1.open()
         try:
             await session.command("INH-MSG")
             identity = (await session.command("RTRV-NE")).rows
@@ -82,7 +80,7 @@ class CalientTl1:
             raise
         ports = {_matched(_PORT_ROW, row)["port"]: PortSide.ANY for row in rows}
         values = dict(_VALUE.findall(" ".join(identity)))
-        self._description = SwitchDescription(
+        description = self._tl1.description = SwitchDescription(
             vendor="CALIENT",
             model=values.get("MODEL", ""),
             serial=values.get("SN", ""),
@@ -92,9 +90,8 @@ class CalientTl1:
             software=values.get("SWVER", ""),
             name=session.sid,
         )
-        if self._settings.keepalive_s:
-            session.keep_alive("RTRV-NE", self._settings.keepalive_s)
-        return self._description
+        self._tl1.keep_alive(session)
+        return description
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits with their states and, on request, the power of all ports."""
@@ -103,7 +100,7 @@ class CalientTl1:
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Break and remove connections, then enter and make others, one by one."""
-        session, description = self._connected()
+        session, description = self._tl1.connected()
         check_change(change, description.ports)
         connections = await self._connections() if change.deletes else {}
         commands = []
@@ -118,43 +115,21 @@ class CalientTl1:
             commands.append(ChangeCommand(_maker(session, made), creates=made))
         return await run_commands(change, commands)
 
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
+    def watch(self) -> AsyncIterator[SwitchEvent]:
         """Yield reports of a second session, until the driver is closed."""
-        self._connected()
-        session = self._events = await self._log_in()
-        try:
-            await session.command("ALW-MSG")
-            if self._settings.keepalive_s:
-                session.keep_alive("RTRV-NE", self._settings.keepalive_s)
-            async for message in session.reports():
-                ports = tuple(_NAMED_PORT.findall(message.text))
-                kind = SwitchEventKind.PORT if ports else SwitchEventKind.OTHER
-                if "ALM" in message.code:
-                    kind = SwitchEventKind.ALARM
-                yield SwitchEvent(kind, f"{message.code}: {message.text}", ports)
-        finally:
-            await session.close()
+        return self._tl1.events("ALW-MSG")
 
     async def close(self) -> None:
         """Log out and close both sessions."""
-        sessions, self._session, self._events = (self._events, self._session), None, None
-        for session in sessions:
-            if session is not None:
-                await log_out(session, self._address)
+        await self._tl1.close()
 
-    async def _log_in(self) -> Tl1Session:
+    async def _open(self) -> ByteStream:
         address = self._address
-        stream = await open_tcp(address.host, address.port, self._settings.connect_timeout_s)
-        return await log_in(stream, address, self._settings)
-
-    def _connected(self) -> tuple[Tl1Session, SwitchDescription]:
-        if self._session is None or self._description is None or not self._session.is_open:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        return self._session, self._description
+        return await open_tcp(address.host, address.port, self._settings.connect_timeout_s)
 
     async def _connections(self) -> dict[str, tuple[tuple[CrossConnect, ...], CircuitState]]:
         """Return the cross-connects and the state of every connection, by its name."""
-        session, _ = self._connected()
+        session, _ = self._tl1.connected()
         found = {}
         for row in (await session.command("RTRV-CRS", "", ":ALL")).rows:
             match = _matched(_CONNECTION, row)
@@ -171,7 +146,7 @@ class CalientTl1:
         return {one: state for circuits, state in connections for one in circuits}
 
     async def _ports(self, states: dict[CrossConnect, CircuitState]) -> tuple[PortStatus, ...]:
-        session, description = self._connected()
+        session, description = self._tl1.connected()
         summaries = {}
         for row in (await session.command("RTRV-PORT-SUM", "0")).rows:
             port = _matched(_PORT_ROW, row)["port"]

@@ -46,6 +46,8 @@ class DriverSettings:
         Certificates that sign the switch's; by default the system's.
     known_hosts
         File of accepted SSH host keys; by default the user's.
+    poll_s
+        Time between readings for events, where the switch sends no reports; 0 for no events.
     """
 
     connect_timeout_s: float = 5.0
@@ -56,6 +58,7 @@ class DriverSettings:
     replace: bool = False
     ca_file: str = ""
     known_hosts: str = ""
+    poll_s: float = 10.0
 
 
 def optional_import(name: str, purpose: str) -> Any:
@@ -128,7 +131,7 @@ def _value(key: str, text: str, kind: type) -> Any:
         value = kind(text)
     except ValueError:
         value = -1
-    lowest = 0 if key in {"keepalive_s", "max_pairs"} else 1e-3
+    lowest = 0 if key in {"keepalive_s", "max_pairs", "poll_s"} else 1e-3
     if not lowest <= value <= 1e6:
         raise InputError(f"switch URL: {key} = {echo(text)}: expected a number, {lowest:g} or more")
     return value

@@ -8,16 +8,18 @@ closed and a late reply goes nowhere.
 Never met real hardware: everything here. The namespaces and the lists ``cross-connects`` and
 ``opm-power`` are those of public clients; ``port-config`` and ``product-information`` are assumed
 to look as they do by RESTCONF. Unknown: whether merging moves the circuits of busy ports
-(``moves=no`` deletes first), whether a change is made as a whole, and the names of leaves in old
-firmware, which are said to differ. Reports are not available: :meth:`PolatisNetconf.watch` yields
-nothing.
+(``moves=no`` deletes first), whether a change is made as a whole, the names of leaves in old
+firmware, which are said to differ, whether the switch sends notifications (RFC 5277), and what is
+in them. Where it does not say that it can, :meth:`PolatisNetconf.watch` compares readings of a
+second session, ``poll_s`` apart.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -30,6 +32,7 @@ from lightloom.control.drivers.changes import (
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polatis import description_of, port_statuses
+from lightloom.control.drivers.polling import polled_events
 from lightloom.control.drivers.streams import unreachable
 from lightloom.control.switch import (
     CircuitResult,
@@ -44,6 +47,7 @@ from lightloom.control.switch import (
     SwitchDescription,
     SwitchDisconnectedError,
     SwitchEvent,
+    SwitchEventKind,
     SwitchFeature,
     SwitchProtocolError,
     SwitchTimeoutError,
@@ -54,6 +58,10 @@ NETCONF = "urn:ietf:params:xml:ns:netconf:base:1.0"
 OPTICAL_SWITCH = "http://www.polatis.com/yang/optical-switch"
 POLATIS_SWITCH = "http://www.polatis.com/yang/polatis-switch"
 _ROLLBACK = ":rollback-on-error"
+_NOTIFICATION = ":notification"
+#: seconds for which a thread waits for a notification
+_TAKE_S = 0.5
+_PORT_IN_TEXT = re.compile(r"\bport\W{0,2}(\d{1,6})\b", re.IGNORECASE)
 _DENIALS = {
     "invalid-value": InvalidTargetError,
     "data-missing": InvalidTargetError,
@@ -100,7 +108,7 @@ class PolatisNetconf:
             raise
         values = {_local(leaf): _text(leaf) for one in product for leaf in one}
         num_ports = len({_leaf(one, "port-id") for one in ports})
-        features = {SwitchFeature.LISTS, SwitchFeature.POWER}
+        features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.EVENTS}
         self._description = description_of(values, num_ports, features, moves=self._settings.moves)
         return self._description
 
@@ -132,9 +140,37 @@ class PolatisNetconf:
         return await run_commands(change, commands)
 
     async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield nothing: no source documents the notifications."""
-        return
-        yield
+        """Yield notifications of a second session, or what differs between readings of it."""
+        self._connected()
+        other = PolatisNetconf(self._address, self._settings)
+        has_notifications = _NOTIFICATION in self._manager.server_capabilities
+        source = (
+            other._notifications(self._is_open)
+            if has_notifications
+            else polled_events(other, self._settings.poll_s, self._is_open)
+        )
+        async with contextlib.aclosing(source) as events:
+            async for event in events:
+                yield event
+
+    def _is_open(self) -> bool:
+        return self._manager is not None
+
+    async def _notifications(
+        self, is_wanted: Callable[[], bool]
+    ) -> AsyncGenerator[SwitchEvent, None]:
+        """Connect, subscribe, and yield notifications; their form is not documented."""
+        try:
+            await self.connect()
+            await self._call(self._manager.create_subscription)
+            while is_wanted():
+                taken = await self._call(lambda: self._manager.take_notification(timeout=_TAKE_S))
+                if taken is not None:
+                    yield _event(taken.notification_ele)
+                elif not await self._call(lambda: self._manager.connected):
+                    raise SwitchDisconnectedError("the connection to the switch is cut")
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         """Close the session."""
@@ -264,6 +300,18 @@ def _number(element: Any, name: str) -> float:
         return float(_leaf(element, name))
     except ValueError:
         raise SwitchProtocolError(f"the switch sent no number as {name}") from None
+
+
+def _event(notification: Any) -> SwitchEvent:
+    """Return what a notification says, as the text of its elements."""
+    content = [one for one in notification if _local(one) != "eventTime"]
+    words = [text for one in content for part in one.itertext() if (text := part.strip())]
+    name = " ".join(_local(one) for one in content)
+    text = f"{name}: {' '.join(words)}"[:200]
+    ports = tuple(_PORT_IN_TEXT.findall(text))
+    if "alarm" in name.lower():
+        return SwitchEvent(SwitchEventKind.ALARM, text, ports)
+    return SwitchEvent(SwitchEventKind.PORT if ports else SwitchEventKind.OTHER, text, ports)
 
 
 def _host_key(path: str, address: SwitchAddress) -> str:

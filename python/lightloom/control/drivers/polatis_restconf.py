@@ -9,11 +9,13 @@ Never met real hardware: everything here. Paths and bodies are those that public
 vendor's web interface use. No source says whether a ``PATCH`` moves the circuits of busy ports
 (``moves=no`` deletes first), whether ``If-Match`` is honored, or whether a reply means accepted or
 settled. One laboratory reports that circuits made by ``POST`` vanished after seconds; this driver
-sends none. Reports are not available: :meth:`PolatisRestconf.watch` yields nothing.
+sends none. No source documents a stream of reports: :meth:`PolatisRestconf.watch` compares readings
+of a second client, ``poll_s`` apart.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from lightloom.control.drivers.changes import (
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polatis import description_of, port_statuses
+from lightloom.control.drivers.polling import polled_events
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -108,7 +111,12 @@ class PolatisRestconf:
             raise
         if not isinstance(product, dict):
             raise SwitchProtocolError("product-information is no object")
-        features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.REPLACE_ALL}
+        features = {
+            SwitchFeature.LISTS,
+            SwitchFeature.POWER,
+            SwitchFeature.REPLACE_ALL,
+            SwitchFeature.EVENTS,
+        }
         self._description = description_of(
             product, len(ports), features, moves=self._settings.moves
         )
@@ -142,9 +150,14 @@ class PolatisRestconf:
         return await run_commands(change, commands)
 
     async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield nothing: no source documents a stream of reports."""
-        return
-        yield
+        """Yield what differs between readings, until the driver is closed."""
+        self._connected()
+        other = PolatisRestconf(self._address, self._settings, tls=self._tls)
+        async with contextlib.aclosing(
+            polled_events(other, self._settings.poll_s, lambda: self._client is not None)
+        ) as events:
+            async for event in events:
+                yield event
 
     async def close(self) -> None:
         """Close the connections."""

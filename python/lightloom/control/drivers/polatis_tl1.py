@@ -31,7 +31,8 @@ from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import port_statuses, sides_of
 from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
 from lightloom.control.drivers.tl1 import Tl1Message
-from lightloom.control.drivers.tl1_session import Tl1Session, log_in, log_out
+from lightloom.control.drivers.tl1_connections import Tl1Connections
+from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
@@ -40,9 +41,7 @@ from lightloom.control.switch import (
     Readback,
     SwitchChange,
     SwitchDescription,
-    SwitchDisconnectedError,
     SwitchEvent,
-    SwitchEventKind,
     SwitchFeature,
     SwitchProtocolError,
     UnsupportedCommandError,
@@ -85,28 +84,26 @@ class PolatisTl1:
         self._address = address
         self._settings = settings or DriverSettings()
         self._ssh = ssh
-        self._session: Tl1Session | None = None
-        self._events: Tl1Session | None = None
-        self._description: SwitchDescription | None = None
+        self._tl1 = Tl1Connections(
+            address, self._settings, self._open, harmless="RTRV-HDR", ports=_PORT_IN_TEXT
+        )
         self._monitors_power = True
 
     async def connect(self) -> SwitchDescription:
         """Connect, log in, silence reports on this session and return the switch's inventory."""
-        await self.close()
-        self._session = await self._log_in()
+        session = await self._tl1.open()
         try:
-            await self._session.command("OPR-ARC-EQPT", "REPMGR", ":IND")
-            self._description = await self._describe(self._session)
+            await session.command("OPR-ARC-EQPT", "REPMGR", ":IND")
+            description = self._tl1.description = await self._describe(session)
         except BaseException:
             await self.close()
             raise
-        if self._settings.keepalive_s:
-            self._session.keep_alive("RTRV-HDR", self._settings.keepalive_s)
-        return self._description
+        self._tl1.keep_alive(session)
+        return description
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, shutters and power of all ports."""
-        session, _ = self._connected()
+        session, _ = self._tl1.connected()
         circuits = frozenset(
             CrossConnect(*_matched(_PAIR, row).groups())
             for row in (await session.command("RTRV-PATCH")).rows
@@ -115,7 +112,7 @@ class PolatisTl1:
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Delete and create circuits by lists; nothing is sent twice."""
-        session, description = self._connected()
+        session, description = self._tl1.connected()
         check_change(change, description.ports)
         commanded, implied = split_deletes(change, moves=self._settings.moves)
         commands = [
@@ -127,25 +124,13 @@ class PolatisTl1:
             commands.append(ChangeCommand(_sender(session, "ENT-PATCH", target), moved, batch))
         return await run_commands(change, commands)
 
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
+    def watch(self) -> AsyncIterator[SwitchEvent]:
         """Yield reports of a second session, until the driver is closed."""
-        self._connected()
-        session = self._events = await self._log_in()
-        try:
-            await session.command("RLS-ARC-EQPT", "REPMGR")
-            if self._settings.keepalive_s:
-                session.keep_alive("RTRV-HDR", self._settings.keepalive_s)
-            async for message in session.reports():
-                yield _event(message)
-        finally:
-            await session.close()
+        return self._tl1.events("RLS-ARC-EQPT", "REPMGR")
 
     async def close(self) -> None:
         """Log out and close both sessions."""
-        sessions, self._session, self._events = (self._events, self._session), None, None
-        for session in sessions:
-            if session is not None:
-                await log_out(session, self._address)
+        await self._tl1.close()
 
     async def set_shutters(self, ports: Iterable[Port], *, is_open: bool) -> None:
         """Open or close the shutters of ports.
@@ -155,16 +140,12 @@ class PolatisTl1:
         SwitchDeniedError
             If the switch refuses, such as for a port that it does not have.
         """
-        session, description = self._connected()
+        session, description = self._tl1.connected()
         ports = tuple(ports)
         if unknown := [port for port in ports if port not in description.ports]:
             raise InputError(f"shutters: the switch has no port {echo(unknown[0])}")
         verb = "RLS-PORT-SHUTTER" if is_open else "OPR-PORT-SHUTTER"
         await session.command(verb, "&".join(ports))
-
-    async def _log_in(self) -> Tl1Session:
-        """Open a session; log in unless the switch needs no user."""
-        return await log_in(await self._open(), self._address, self._settings)
 
     async def _open(self) -> ByteStream:
         address, limit_s = self._address, self._settings.connect_timeout_s
@@ -176,11 +157,6 @@ class PolatisTl1:
             known_hosts=self._settings.known_hosts or None,
             timeout_s=limit_s,
         )
-
-    def _connected(self) -> tuple[Tl1Session, SwitchDescription]:
-        if self._session is None or self._description is None or not self._session.is_open:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        return self._session, self._description
 
     async def _describe(self, session: Tl1Session) -> SwitchDescription:
         network_element = _first_row(await session.command("RTRV-NETYPE"))
@@ -204,7 +180,7 @@ class PolatisTl1:
         )
 
     async def _ports(self, circuits: Iterable[CrossConnect]) -> tuple[PortStatus, ...]:
-        session, description = self._connected()
+        session, description = self._tl1.connected()
         everything = f"1&&{len(description.ports)}"
         shutters = {
             found[1]: found[2]
@@ -250,13 +226,3 @@ def _first_row(message: Tl1Message) -> str:
     if not message.rows:
         raise SwitchProtocolError("the switch sent a reply without its row")
     return message.rows[0]
-
-
-def _event(message: Tl1Message) -> SwitchEvent:
-    """Return what a report says; its form is not documented, so that the text is kept."""
-    ports = tuple(_PORT_IN_TEXT.findall(message.text))
-    alarm = "ALM" in message.code
-    kind = SwitchEventKind.ALARM if alarm else SwitchEventKind.OTHER
-    if ports and not alarm:
-        kind = SwitchEventKind.PORT
-    return SwitchEvent(kind, f"{message.code}: {message.text}", ports)

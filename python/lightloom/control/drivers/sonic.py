@@ -30,6 +30,7 @@ FEATURES = frozenset(
         SwitchFeature.MOVES,
         SwitchFeature.REPLACE_ALL,
         SwitchFeature.CIRCUIT_STATES,
+        SwitchFeature.EVENTS,
     }
 )
 _NAME = re.compile(r"(\d{1,5}A)-(\d{1,5}B)")

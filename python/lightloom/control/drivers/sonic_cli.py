@@ -8,7 +8,8 @@ hardware reports; a cross-connect is connected when both of its ports are ``tune
 Never met real hardware: everything here. The commands, their tables and the word ``succeeded`` are
 those of the design document and of public tests. Unknown: the length of a list, whether a refused
 list is made in part, and whether a command returns before the ports are tuned (the public tests
-poll for up to a minute). Reports are not available: :meth:`SonicCli.watch` yields nothing.
+poll for up to a minute). The commands report nothing: :meth:`SonicCli.watch` compares readings of a
+second connection, ``poll_s`` apart.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lightloom.control.drivers.changes import (
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.polling import polled_events
 from lightloom.control.drivers.sonic import (
     FEATURES,
     description_of,
@@ -111,9 +113,15 @@ class SonicCli:
         return await run_commands(change, commands)
 
     async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield nothing: the commands report nothing on their own."""
-        return
-        yield
+        """Yield what differs between readings, until the driver is closed."""
+        if self._connection is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        other = SonicCli(self._address, self._settings)
+        async with contextlib.aclosing(
+            polled_events(other, self._settings.poll_s, lambda: self._connection is not None)
+        ) as events:
+            async for event in events:
+                yield event
 
     async def close(self) -> None:
         """Close the connection."""

@@ -11,12 +11,15 @@ one the switch presents.
 
 Never met real hardware: everything here. Paths and leaves are those of the design document of SONiC
 for optical circuit switches, revision 0.5. Unknown: the port of the service (8080 is taken from
-SONiC's packet switches), whether the hardware reports before a ``Set`` returns, and how a refusal
-looks. Reports are not available: :meth:`SonicGnmi.watch` yields nothing.
+SONiC's packet switches), whether the hardware reports before a ``Set`` returns, how a refusal
+looks, and whether the tables can be subscribed to on change. Where they cannot,
+:meth:`SonicGnmi.watch` compares readings of a second connection, ``poll_s`` apart.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -24,6 +27,7 @@ from typing import Any
 
 from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.polling import changes_between, polled_events
 from lightloom.control.drivers.sonic import FEATURES, description_of, name_of, readback_of
 from lightloom.control.switch import (
     CircuitResult,
@@ -133,9 +137,62 @@ class SonicGnmi:
         return await run_commands(change, [command])
 
     async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield nothing: no source documents what the switch reports."""
-        return
-        yield
+        """Yield what the switch reports of ports and circuits, until the driver is closed."""
+        if self._stub is None:
+            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        try:
+            async for event in self._subscribed():
+                yield event
+            return
+        except UnsupportedCommandError:
+            other = SonicGnmi(self._address, self._settings, tls=self._tls)
+        async with contextlib.aclosing(
+            polled_events(other, self._settings.poll_s, lambda: self._stub is not None)
+        ) as events:
+            async for event in events:
+                yield event
+
+    async def _subscribed(self) -> AsyncIterator[SwitchEvent]:
+        """Subscribe to the tables on change, and compare what comes with what came before."""
+        messages = self._messages
+        paths = [self._path(names) for names in (REPORTED, PORTS)]
+        on_change = messages.SubscriptionMode.Value("ON_CHANGE")
+        subscriptions = messages.SubscriptionList(
+            subscription=[messages.Subscription(path=path, mode=on_change) for path in paths],
+            mode=messages.SubscriptionList.Mode.Value("STREAM"),
+            encoding=messages.Encoding.Value("JSON_IETF"),
+        )
+        requests = iter([messages.SubscribeRequest(subscribe=subscriptions)])
+        call = self._stub.Subscribe(requests, metadata=self._metadata())
+        tables: dict[str, list[dict[str, str]]] = {}
+        before: Readback | None = None
+        try:
+            async for response in call:
+                for update in response.update.update:
+                    name = update.path.elem[-1].name if update.path.elem else ""
+                    tables[name] = rows_of(bytes(update.val.json_ietf_val or update.val.json_val))
+                circuits = tables.get(REPORTED[1], [])
+                now = readback_of(circuits, circuits, tables.get(PORTS[1], []))
+                for event in changes_between(before, now) if before else ():
+                    yield event
+                if before or response.sync_response:
+                    before = now
+        except self._grpc.aio.AioRpcError as failure:
+            if self._stub is not None:
+                raise self._error("Subscribe", failure) from None
+        except asyncio.CancelledError:
+            # closing the channel cancels the call, and not whoever waits for it
+            task = asyncio.current_task()
+            if self._stub is not None or task is None or task.cancelling():
+                raise
+        finally:
+            call.cancel()
+
+    def _metadata(self) -> list[tuple[str, str]] | None:
+        credentials = self._address.credentials
+        if not credentials.user:
+            return None
+        return [("username", credentials.user), ("password", credentials.password)]
 
     async def close(self) -> None:
         """Close the connection."""
@@ -195,13 +252,11 @@ class SonicGnmi:
         """Call a method with a deadline."""
         if self._stub is None:
             raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        credentials = self._address.credentials
-        metadata = [("username", credentials.user), ("password", credentials.password)]
         try:
             return await getattr(self._stub, method)(
                 request,
                 timeout=self._settings.reply_timeout_s,
-                metadata=metadata if credentials.user else None,
+                metadata=self._metadata(),
             )
         except self._grpc.aio.AioRpcError as failure:
             error = self._error(method, failure)

@@ -76,6 +76,10 @@ class CalientDialect:
     def _num_ports(self) -> int:
         return self._switch.matrix.size[0]
 
+    def report_text(self, text: str) -> str:
+        """Return a report with dotted names of ports."""
+        return re.sub(r"(?<=[Pp]ort )\d+", lambda found: port_name(int(found[0])), text)
+
     async def handle(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Execute a command; raise :class:`CommandDeniedError` to refuse it."""
         handler = self._handlers.get(command.verb)

@@ -66,6 +66,10 @@ class PolatisDialect:
     def _matrix(self) -> OpticalMatrix:
         return self._switch.matrix
 
+    def report_text(self, text: str) -> str:
+        """Return a report as it is: ports have numbers."""
+        return text
+
     async def handle(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Execute a command; raise :class:`CommandDeniedError` to refuse it."""
         handler = self._handlers.get(command.verb)

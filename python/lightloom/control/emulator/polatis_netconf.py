@@ -1,14 +1,16 @@
 """NETCONF of an emulated Polatis switch: the few operations that clients of such switches use.
 
 There is no well-kept library for NETCONF servers in Python, so that the framing of RFC 6242 and
-``get``, ``edit-config`` and ``close-session`` of RFC 6241 are here, inside an SSH server.
+``get``, ``edit-config`` and ``close-session`` of RFC 6241 and ``create-subscription`` of RFC 5277
+are here, inside an SSH server. What a notification contains is a choice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -24,6 +26,7 @@ from lightloom.control.emulator.matrix import MatrixRefusalError, Refusal
 from lightloom.control.emulator.ssh import SshService
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+EVENTS = "urn:ietf:params:xml:ns:netconf:notification:1.0"
 OPTICAL_SWITCH = "http://www.polatis.com/yang/optical-switch"
 POLATIS_SWITCH = "http://www.polatis.com/yang/polatis-switch"
 CAPABILITIES = (
@@ -31,6 +34,7 @@ CAPABILITIES = (
     "urn:ietf:params:netconf:base:1.1",
     "urn:ietf:params:netconf:capability:writable-running:1.0",
     "urn:ietf:params:netconf:capability:rollback-on-error:1.0",
+    "urn:ietf:params:netconf:capability:notification:1.0",
     OPTICAL_SWITCH,
     POLATIS_SWITCH,
 )
@@ -104,7 +108,7 @@ def netconf_service(switch: EmulatedSwitch) -> SshService:
         session = EmulatedSession(connection.abort)
         try:
             switch.admit(session)
-            await server.serve(process)
+            await server.serve(process, session)
         except (SessionLimitError, SessionCutError, ValueError, TimeoutError):
             connection.abort()
         except NoReplyError:
@@ -123,7 +127,7 @@ class NetconfServer:
         self._etree = optional_import("lxml.etree", "the emulator's NETCONF")
         self._switch = switch
 
-    async def serve(self, process: Any) -> None:
+    async def serve(self, process: Any, session: EmulatedSession) -> None:
         """Serve one session until the client closes it."""
         capabilities = "".join(f"<capability>{one}</capability>" for one in CAPABILITIES)
         process.stdout.write(
@@ -140,6 +144,8 @@ class NetconfServer:
                     reader.is_chunked = b"netconf:base:1.1" in message
                 elif not await self._reply(process, root, is_chunked=reader.is_chunked):
                     return
+                elif any(_local(one) == "create-subscription" for one in root):
+                    session.send_report = _notifier(process, is_chunked=reader.is_chunked)
 
     def _parsed(self, message: bytes) -> Any:
         """Return a message's element; entities are not resolved."""
@@ -170,7 +176,7 @@ class NetconfServer:
         body, in_pieces = await self._switch.execute(run, deny, is_change=name == "edit-config")
         tag = escape(rpc.get("message-id", ""), {'"': "&quot;"})
         reply = f'<rpc-reply xmlns="{BASE}" message-id="{tag}">{body}</rpc-reply>'.encode()
-        framed = b"\n#%d\n%b\n##\n" % (len(reply), reply) if is_chunked else reply + _END
+        framed = _framed(reply, is_chunked=is_chunked)
         size = 1 if in_pieces else len(framed)
         for start in range(0, len(framed), size):
             process.stdout.write(framed[start : start + size])
@@ -183,7 +189,7 @@ class NetconfServer:
         if name == "edit-config":
             await self._edit(operation)
             return "<ok/>"
-        if name == "close-session":
+        if name in {"close-session", "create-subscription"}:
             return "<ok/>"
         raise RpcError("operation-not-supported", f"no operation {name[:40]}")
 
@@ -239,6 +245,24 @@ class NetconfServer:
             )
             parts.append(_container("opm-power", POLATIS_SWITCH, "".join(entries)))
         return "".join(parts)
+
+
+def _framed(message: bytes, *, is_chunked: bool) -> bytes:
+    return b"\n#%d\n%b\n##\n" % (len(message), message) if is_chunked else message + _END
+
+
+def _notifier(process: Any, *, is_chunked: bool) -> Callable[[str], None]:
+    """Return what sends a report to a session as a notification."""
+
+    def notify(text: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        event = _container("event", POLATIS_SWITCH, f"<text>{escape(text)}</text>")
+        message = (
+            f'<notification xmlns="{EVENTS}"><eventTime>{now}</eventTime>{event}</notification>'
+        )
+        process.stdout.write(_framed(message.encode(), is_chunked=is_chunked))
+
+    return notify
 
 
 def _container(name: str, namespace: str, content: str) -> str:

@@ -19,10 +19,12 @@ from lightloom.control.emulator.tls import Identity
 
 _CONFIG = ("sonic-ocs:sonic-ocs", "OCS_CROSS_CONNECT")
 _LIST = "OCS_CROSS_CONNECT_LIST"
+#: how often subscribed tables are looked at
+_LOOK_S = 0.02
 
 
 class SonicGnmiService:
-    """Serves ``Get``, ``Set`` and ``Capabilities``.
+    """Serves ``Get``, ``Set``, ``Subscribe`` (on change) and ``Capabilities``.
 
     Parameters
     ----------
@@ -104,9 +106,29 @@ class SonicGnmiService:
 
         return await self._execute(run, context, is_change=True)
 
-    async def Subscribe(self, _: Any, context: Any) -> None:  # noqa: N802
-        """Refuse: there are no reports."""
-        await context.abort(self._grpc.StatusCode.UNIMPLEMENTED, "no subscriptions")
+    async def Subscribe(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        """Send the tables below paths, then each of them again whenever it has changed."""
+        await self._admit(context)
+        request = await anext(requests)
+        sent: dict[str, bytes] = {}
+        while True:
+            is_first, notification = not sent, self._messages.Notification()
+            for one in request.subscribe.subscription:
+                names = [element.name for element in one.path.elem]
+                try:
+                    value = json.dumps(self._table(names)).encode()
+                except KeyError:
+                    await context.abort(self._grpc.StatusCode.NOT_FOUND, "no such path")
+                if sent.get("/".join(names)) == value:
+                    continue
+                typed = self._messages.TypedValue(json_ietf_val=value)
+                notification.update.append(self._messages.Update(path=one.path, val=typed))
+                sent["/".join(names)] = value
+            if notification.update:
+                yield self._messages.SubscribeResponse(update=notification)
+                if is_first:
+                    yield self._messages.SubscribeResponse(sync_response=True)
+            await asyncio.sleep(_LOOK_S)
 
     async def _admit(self, context: Any) -> None:
         """Refuse the call of who is no user, and every call while the switch starts."""

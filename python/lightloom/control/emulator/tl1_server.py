@@ -40,6 +40,10 @@ class Tl1Dialect(Protocol):
     #: name of the reports
     report_name: str
 
+    def report_text(self, text: str) -> str:
+        """Return a report with the dialect's names of ports."""
+        ...
+
     async def handle(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         """Execute a command; raise :class:`CommandDeniedError` to refuse it."""
         ...
@@ -85,7 +89,8 @@ class Tl1Server:
         """
 
         def send_report(text: str) -> None:
-            lines = [f"A  {next(self._report_tags)} {self._dialect.report_name}", f'   "{text}"']
+            head = f"A  {next(self._report_tags)} {self._dialect.report_name}"
+            lines = [head, f'   "{self._dialect.report_text(text)}"']
             writer.write(render_message(lines, self._switch.sid, timestamp()))
 
         session = EmulatedSession(abort, send_report, user=user)

@@ -1,0 +1,242 @@
+"""What every driver has in common, each against its side of the emulator."""
+
+import asyncio
+import contextlib
+from typing import NamedTuple
+
+import pytest
+from tests.control_switches import ADMIN, change, connected, emulate, pairs, run
+
+from lightloom.control.drivers import open_driver
+from lightloom.control.switch import (
+    Credentials,
+    LoginRefusedError,
+    PortState,
+    PortStatus,
+    Readback,
+    SwitchDisconnectedError,
+    SwitchEventKind,
+    SwitchFeature,
+    SwitchUnreachableError,
+)
+from lightloom.errors import InputError
+
+
+class Protocol(NamedTuple):
+    """A protocol of a model, packages that it needs, and a circuit by the names of its ports."""
+
+    model: str
+    service: str
+    circuit: str = "1-9"
+    packages: tuple[str, ...] = ()
+
+
+PROTOCOLS = {
+    protocol.service: protocol
+    for protocol in (
+        Protocol("polatis", "tl1"),
+        Protocol("polatis", "ssh", packages=("asyncssh",)),
+        Protocol("polatis", "restconf", packages=("httpx",)),
+        Protocol("polatis", "restconfs", packages=("httpx", "cryptography")),
+        Protocol("polatis", "netconf", packages=("asyncssh", "ncclient")),
+        Protocol("sonic", "gnmi", "1A-1B", ("grpc", "pygnmi")),
+        Protocol("sonic", "gnmis", "1A-1B", ("grpc", "pygnmi", "cryptography")),
+    )
+} | {
+    "cli": Protocol("sonic", "ssh", "1A-1B", ("asyncssh",)),
+    "calient": Protocol("calient", "tl1", "1.1.1-1.1.2"),
+}
+#: those whose identity is checked: by a certificate, or by a host key
+CERTIFIED, KEYED = ("restconfs", "gnmis"), ("ssh", "netconf")
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request):
+    found = PROTOCOLS[request.param]
+    for package in found.packages:
+        pytest.importorskip(package)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def reached(protocol, tmp_path, query="poll_s=0.05", **options):
+    """An emulator, and the URL by which its driver trusts it."""
+    async with emulate(model=protocol.model, services={protocol.service: 0}, **options) as emulator:
+        query = f"?{query}"
+        if protocol.service in CERTIFIED:
+            (tmp_path / "switch.pem").write_text(emulator.certificate)
+            query += f"&ca_file={tmp_path / 'switch.pem'}"
+        if protocol.service in KEYED:
+            (tmp_path / "hosts").write_text(emulator.known_hosts())
+            query += f"&known_hosts={tmp_path / 'hosts'}"
+        yield emulator, query
+
+
+def test_a_circuit_comes_and_goes(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            (made,) = await driver.apply(change(protocol.circuit))
+            assert made.is_accepted
+            back = await driver.read_back()
+            assert len(back.cross_connects) == 1
+            assert emulator.matrix.circuits
+            await driver.apply(change(deletes=protocol.circuit))
+            assert (await driver.read_back(ports=False)).cross_connects == frozenset()
+            assert emulator.matrix.circuits == {}
+
+    run(check())
+
+
+def test_wrong_password(protocol, tmp_path):
+    async def check():
+        async with reached(protocol, tmp_path) as (emulator, query):
+            wrong = Credentials("admin", "hunter2")
+            driver = open_driver(emulator.url() + query, credentials=wrong)
+            with pytest.raises(LoginRefusedError, match="login refused") as caught:
+                await driver.connect()
+            assert "hunter2" not in repr(caught.value)
+            assert not caught.value.state_unknown
+
+    run(check())
+
+
+def test_nothing_listens(protocol, tmp_path):
+    async def check():
+        async with reached(protocol, tmp_path) as (emulator, query):
+            url = emulator.url() + query
+        with pytest.raises(SwitchUnreachableError, match=r"check (the )?address") as caught:
+            await open_driver(url, credentials=ADMIN).connect()
+        assert not caught.value.state_unknown
+
+    run(check())
+
+
+@pytest.mark.parametrize("protocol", [*CERTIFIED, *KEYED, "cli"], indirect=True)
+def test_a_switch_that_cannot_prove_what_it_is_gets_no_password(protocol, tmp_path):
+    async def check():
+        async with reached(protocol, tmp_path) as (emulator, _):
+            (tmp_path / "empty").write_text("")
+            query = f"?known_hosts={tmp_path / 'empty'}" if protocol.service in KEYED else ""
+            driver = open_driver(emulator.url() + query, credentials=ADMIN)
+            with pytest.raises(SwitchUnreachableError):
+                await driver.connect()
+            assert not emulator.switch.sessions
+
+    run(check())
+
+
+def test_bad_ports_are_never_sent(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            with pytest.raises(InputError, match="has no port '99'"):
+                await driver.apply(change("99-99"))
+            assert emulator.faults.num_changes == 0
+
+    run(check())
+
+
+def test_a_closed_driver_says_so(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            await driver.close()
+            with pytest.raises(SwitchDisconnectedError, match="not connected"):
+                await driver.read_back()
+            with pytest.raises(SwitchDisconnectedError, match="not connected"):
+                await driver.apply(change(protocol.circuit))
+            with pytest.raises(SwitchDisconnectedError, match="not connected"):
+                await anext(driver.watch())
+            await driver.close()
+
+    run(check())
+
+
+def test_a_port_that_fails_is_an_event(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            description = await driver.connect()
+            assert SwitchFeature.EVENTS in description.features
+            await driver.apply(change(protocol.circuit))
+            coming = asyncio.ensure_future(anext(driver.watch()))
+            event = None
+            while event is None:
+                # what is subscribed to is not known here: fail it again until it is seen
+                emulator.switch.set_shutters([1], is_open=False)
+                emulator.switch.fail_port(1)
+                done, _ = await asyncio.wait([coming], timeout=0.3)
+                event = coming.result() if done else None
+                emulator.matrix.failed.clear()
+                emulator.switch.set_shutters([1], is_open=True)
+                await asyncio.sleep(0.1)
+            assert event.kind is not SwitchEventKind.OTHER
+            assert event.text
+
+    run(check())
+
+
+def test_closing_ends_the_events(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            ending = asyncio.ensure_future(anext(driver.watch(), None))
+            await asyncio.sleep(0.2)
+            await driver.close()
+            with contextlib.suppress(SwitchDisconnectedError):
+                assert await ending is None
+
+    run(check())
+
+
+@pytest.mark.parametrize("protocol", ["restconf", "cli"], indirect=True)
+def test_polling_can_be_turned_off(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path, "poll_s=0") as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            assert [event async for event in driver.watch()] == []
+
+    run(check())
+
+
+def test_what_two_readings_differ_by():
+    from lightloom.control.drivers.polling import changes_between
+
+    kept, gone, new = pairs("1-9 2-10 3-11")
+    before = Readback(
+        frozenset({kept, gone}),
+        ports=(
+            PortStatus("1", power_dbm=-3.0),
+            PortStatus("2", state=PortState.TUNED),
+            PortStatus("3"),
+        ),
+    )
+    now = Readback(
+        frozenset({kept, new}),
+        ports=(
+            PortStatus("1", power_dbm=-3.1),
+            PortStatus("2", state=PortState.FAILED, enabled=False),
+            PortStatus("3", alarm="LOS"),
+        ),
+    )
+    found = [(event.kind, event.text, event.ports) for event in changes_between(before, now)]
+    assert found == [
+        (SwitchEventKind.CIRCUIT, "cross-connect 2-10: connected, now absent", ("2", "10")),
+        (SwitchEventKind.CIRCUIT, "cross-connect 3-11: absent, now connected", ("3", "11")),
+        (SwitchEventKind.PORT, "port 2: tuned, now failed, disabled", ("2",)),
+        (SwitchEventKind.ALARM, "port 3: unknown, now unknown, alarm LOS", ("3",)),
+    ]
+    assert list(changes_between(now, now)) == []
