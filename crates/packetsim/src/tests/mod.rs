@@ -14,6 +14,7 @@ mod rates;
 mod receiver_driven;
 mod replay;
 mod routes;
+mod routing_oracle;
 mod scenarios;
 mod stall;
 mod wrong_input;

@@ -19,6 +19,8 @@
 
 mod parameters;
 mod reaction;
+#[cfg(test)]
+mod replay_tests;
 
 pub use parameters::DcqcnParameters;
 

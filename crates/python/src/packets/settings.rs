@@ -68,6 +68,7 @@ struct DctcpTable {
     initial_alpha: f32,
     min_timeout_ps: u64,
     timer_tick_ps: u64,
+    bursts: bool,
 }
 
 #[derive(FromPyObject, IntoPyObject)]
@@ -141,8 +142,8 @@ impl<'py> PacketTables<'py> {
         };
         let transport = match transport {
             TransportKind::Ideal | TransportKind::Roce => transport,
-            TransportKind::Dctcp(known) => {
-                TransportKind::Dctcp(own.extract::<Given<DctcpTable>>()?.0.parameters(known))
+            TransportKind::Dctcp(_) => {
+                TransportKind::Dctcp(own.extract::<Given<DctcpTable>>()?.0.into())
             }
             TransportKind::Dcqcn(_) => {
                 TransportKind::Dcqcn(own.extract::<Given<DcqcnTable>>()?.0.into())
@@ -222,21 +223,21 @@ impl From<DctcpParameters> for DctcpTable {
             initial_alpha: own.initial_alpha,
             min_timeout_ps: own.min_timeout.0,
             timer_tick_ps: own.timer_tick.0,
+            bursts: own.bursts,
         }
     }
 }
 
-impl DctcpTable {
-    /// With what Python does not choose as it is `known`.
-    fn parameters(self, known: DctcpParameters) -> DctcpParameters {
-        DctcpParameters {
-            initial_window: self.initial_window,
-            initial_threshold: self.initial_threshold,
-            gain: self.gain,
-            initial_alpha: self.initial_alpha,
-            min_timeout: Duration(self.min_timeout_ps),
-            timer_tick: Duration(self.timer_tick_ps),
-            ..known
+impl From<DctcpTable> for DctcpParameters {
+    fn from(table: DctcpTable) -> Self {
+        Self {
+            initial_window: table.initial_window,
+            initial_threshold: table.initial_threshold,
+            gain: table.gain,
+            initial_alpha: table.initial_alpha,
+            min_timeout: Duration(table.min_timeout_ps),
+            timer_tick: Duration(table.timer_tick_ps),
+            bursts: table.bursts,
         }
     }
 }
