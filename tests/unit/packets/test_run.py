@@ -120,3 +120,21 @@ def test_wrong_records(record, line):
     with pytest.raises(InputError) as caught:
         simulate_flows(ONE, scenario(), record=record)
     assert str(caught.value) == line
+
+
+def test_bursts_of_dctcp_send_flow_by_flow():
+    # five flows of 20 packets each from one host: 8,936 B at 100 Gb/s, 1 us per link
+    flows = make_flows([0] * 5, [1, 2, 3, 4, 5], 20 * 8936, [0.0] * 5)
+    network = NetworkTable(hosts=6, rate_gbps=100, topology="star")
+
+    def received_us(bursts):
+        transport = {"name": "dctcp", "bursts": bursts}
+        run = simulate_flows(flows, scenario(transport, network=network))
+        acknowledgment_us = 2 * (1 + 0.00008)
+        return run.fct_s * 1e6 - acknowledgment_us
+
+    one_by_one = (np.arange(1, 6) * 20 + 1) * 0.71488 + 2
+    assert received_us(bursts=True) == pytest.approx(one_by_one, rel=1e-9)
+    in_turns = received_us(bursts=False)
+    assert in_turns.max() == pytest.approx(one_by_one[-1], rel=1e-9)
+    assert in_turns.min() > one_by_one[-1] - 10 * 0.71488

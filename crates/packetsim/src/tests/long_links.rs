@@ -6,7 +6,9 @@ use crate::transport::Transport;
 use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
-use crate::{Config, Core, Overflow, PacketFlowId, PathChoice, Simulation, Topology, presets};
+use crate::{
+    Config, Core, Overflow, PacketFlowId, PacketLinkId, PathChoice, Simulation, Topology, presets,
+};
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
 
@@ -96,6 +98,40 @@ fn what_is_lost_on_a_long_link_is_sent_again() {
         assert!(done.iter().all(|flow| flow.received == 100));
         let sent = simulation.core().counters().data_hops;
         assert!(sent < 20 * 800, "{sent} hops for 800 packets of data");
+    }
+}
+
+/// A circuit to the receiver that is dark for 50 ms: whoever hears nothing tries ever more rarely.
+#[test]
+fn silence_lengthens_timeouts() {
+    fn sent<T: Transport>(transport: fn(&Core) -> T) -> u64 {
+        let mut simulation = Simulation::new(pair(1_000_000), trimming(), transport).unwrap();
+        simulation.add_flow(&flow((0, 1), MTU)).unwrap();
+        let downlink = PacketLinkId(3);
+        simulation.set_dark(Time::ZERO, downlink, true);
+        simulation.set_dark(Time(50 * MS), downlink, false);
+        let mut done = Vec::new();
+        assert!(simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap());
+        assert!(simulation.core().now() > Time(50 * MS));
+        simulation.core().sent_bytes(PacketLinkId(0))
+    }
+    // Twice as long each time: 0.22 ms to 28 ms, where 227 timeouts of 0.22 ms would fit.
+    assert!(sent(ndp) < 12 * 4160, "NDP: {} B", sent(ndp));
+    assert!(sent(eqds) < 12 * 4160, "EQDS: {} B", sent(eqds));
+}
+
+/// Where nothing is lost nothing is sent again, however long it takes: no timer runs.
+#[test]
+fn lossless_networks_have_no_timeouts() {
+    for config in [plain(), super::lossless()] {
+        let mut simulation = Simulation::new(pair(1_000_000), config, LineRate::new).unwrap();
+        simulation.add_flow(&flow((0, 1), 10 * MTU)).unwrap();
+        let there = PacketLinkId(3);
+        simulation.set_dark(Time::ZERO, there, true);
+        simulation.set_dark(Time(5 * TIMEOUT.0), there, false);
+        let mut done = Vec::new();
+        assert!(simulation.advance(Time(u64::MAX), &mut done, &mut Silent).unwrap());
+        assert_eq!(simulation.core().counters().data_hops, 20);
     }
 }
 

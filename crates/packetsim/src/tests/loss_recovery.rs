@@ -436,3 +436,34 @@ fn dctcp_doubles_its_timeout_until_something_is_acknowledged() {
         assert_eq!(brief(&bench.burst(0, 99)), [(Data, 0)], "one packet, the first");
     }
 }
+
+/// Time does not increase the rate for long here; every ten packets do.
+#[test]
+fn dcqcn_recovers_by_bytes_that_are_sent() {
+    let parameters = DcqcnParameters {
+        increase_interval: Duration(1 << 60),
+        increase_bytes: 10 * 4160,
+        recovery_stages: 100,
+        ..DcqcnParameters::of_rate(FAST)
+    };
+    let new = |core: &Core| Dcqcn::new(core, parameters).unwrap();
+    let mut bench = Bench::new(pair(), plain(), new, &[flow((0, 1), 1000 * MTU)]);
+    bench.start(0);
+    let packet = bench.next(0).unwrap();
+    let replies = bench.deliver_marked(packet);
+    bench.deliver(replies[0]);
+    let mut rates = Vec::new();
+    for _ in 0..30 {
+        let time = bench.next_time(0).unwrap();
+        bench.core.set_now(time);
+        bench.next(0).expect("its time has come");
+        rates.push((bench.transport.rate(PacketFlowId(0)) / 1e9) as u64);
+    }
+    let (fifty, rest) = rates.split_at(9);
+    assert!(fifty.iter().all(|&rate| rate == 50));
+    assert_eq!(
+        [rest[0], rest[9], rest[10], rest[20]],
+        [75, 75, 87, 93],
+        "halves of what is missing"
+    );
+}

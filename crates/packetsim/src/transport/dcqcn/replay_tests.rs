@@ -125,7 +125,7 @@ impl Replay {
             self.target += self.parameters.additive.0 as f64;
         }
         self.target = self.target.min(LINE);
-        self.rate = (self.rate + self.target) / 2.0;
+        self.rate = f64::midpoint(self.rate, self.target);
         if LINE - self.rate < 1.0 {
             (self.rate, self.increase_at) = (LINE, None);
         }
