@@ -161,6 +161,9 @@ fn remote<T: Copy + Into<u64>>(matrix: &[T], members: usize, ranks: usize) -> u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{empty_graph, with_blocks};
+    use lightloom_model::DemandId;
+    use proptest::prelude::*;
 
     #[test]
     fn equal_parts_go_to_all_members_and_ranks() {
@@ -174,5 +177,53 @@ mod tests {
         // ranks and 3 from the second member's.
         assert_eq!(remote(&demand, 2, 2), 2 + 2 + 3 + 3);
         assert_eq!(remote_bytes(&graph, Payload::Bytes(10), GroupId(0), 2, AllToAll::Flat), 10);
+    }
+
+    /// One group of some members of some ranks, and what each rank sends to each.
+    fn ranked() -> impl Strategy<Value = (usize, u32, Vec<u32>)> {
+        (2_usize..5, 1_u32..4).prop_flat_map(|(members, ranks)| {
+            let size = members * ranks as usize;
+            let cells = prop::collection::vec(0_u32..1_000, size * size);
+            (Just(members), Just(ranks), cells)
+        })
+    }
+
+    proptest! {
+        /// What ranks send each other is what their members do, there and back.
+        #[test]
+        fn members_send_what_their_ranks_do(
+            (members, ranks, rank_counts) in ranked(), transposed in any::<bool>(),
+            unit_bytes in 1_u64..9,
+        ) {
+            let (each, size) = (ranks as usize, members * ranks as usize);
+            let mut counts = vec![0; members * members];
+            for (cell, count) in rank_counts.iter().enumerate() {
+                counts[cell / size / each * members + cell % size / each] += count;
+            }
+            let mut graph = with_blocks(empty_graph(1, 1, members as u32), &[&counts]);
+            graph.demands[0].ranks_per_member = ranks;
+            graph.demands[0].rank_counts = rank_counts.clone();
+            let demand = DemandId(0);
+            let payload = Payload::Block { demand, block: 0, transposed, first: true, unit_bytes };
+            let (mut whole, mut parts) = (Vec::new(), Vec::new());
+            member_demand(&graph, payload, GroupId(0), members, &mut whole);
+            rank_demand(&graph, payload, GroupId(0), members, ranks, &mut parts);
+            let mut sums = vec![0; members * members];
+            for (cell, bytes) in parts.iter().enumerate() {
+                sums[cell / size / each * members + cell % size / each] += bytes;
+                let (row, column) = if transposed { (cell % size, cell / size) }
+                    else { (cell / size, cell % size) };
+                prop_assert_eq!(*bytes, u64::from(rank_counts[row * size + column]) * unit_bytes);
+            }
+            prop_assert_eq!(&sums, &whole);
+            let crossing = (0..members * members).filter(|cell| cell / members != cell % members);
+            let expected: u128 = crossing.map(|cell| u128::from(whole[cell])).sum();
+            for spread in [AllToAll::Flat, AllToAll::Rail, AllToAll::Hierarchical] {
+                let found = remote_bytes(&graph, payload, GroupId(0), members, spread);
+                prop_assert_eq!(found, expected, "{:?}", spread);
+            }
+            let counts: Vec<u64> = counts.into_iter().map(u64::from).collect();
+            prop_assert_eq!(estimated_demand(payload, &counts, members), whole);
+        }
     }
 }

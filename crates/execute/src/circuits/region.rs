@@ -236,6 +236,8 @@ fn places(groups: &[Vec<u32>], regions: &[Region], of_group: &[Option<u32>]) -> 
 mod tests {
     use super::*;
     use crate::testing;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn regions(groups: &[&[u32]], switches: &[u32]) -> (Regions, Vec<Description>) {
         let members = groups[0].len() as u32;
@@ -300,5 +302,45 @@ mod tests {
         let ocs = Ocs { degree: 6, ..ocs };
         let found = describe(&[4, 5, 7], &testing::mixnet(10), &ocs).failures;
         assert!(found.nics.contains(&(0, 5)) && found.planes == [3]);
+    }
+
+    proptest! {
+        /// Two groups are of one region if and only if a chain of groups that share servers joins
+        /// them; a region has the servers of its groups and no others.
+        #[test]
+        fn regions_are_connected_sets_of_groups(
+            lists in prop::collection::vec(prop::collection::btree_set(0_u32..12, 3), 1..7),
+        ) {
+            let list = |set: BTreeSet<u32>| set.into_iter().collect();
+            let lists: Vec<Vec<u32>> = lists.into_iter().map(list).collect();
+            let slices: Vec<&[u32]> = lists.iter().map(Vec::as_slice).collect();
+            let (found, _) = regions(&slices, &[0; 12]);
+            // Spread labels until nothing changes any more.
+            let mut label: Vec<usize> = (0..lists.len()).collect();
+            for _ in 0..lists.len() {
+                for a in 0..lists.len() {
+                    for b in 0..lists.len() {
+                        if lists[a].iter().any(|server| lists[b].contains(server)) {
+                            label[a] = label[a].min(label[b]);
+                        }
+                    }
+                }
+            }
+            for a in 0..lists.len() {
+                for b in 0..lists.len() {
+                    prop_assert_eq!(found.of_group[a] == found.of_group[b], label[a] == label[b]);
+                }
+                let region = &found.all[found.of_group[a].expect("it crosses servers") as usize];
+                let joined = (0..lists.len()).filter(|&b| label[b] == label[a]);
+                let mut expected: Vec<u32> = joined.flat_map(|b| lists[b].clone()).collect();
+                expected.sort_unstable();
+                expected.dedup();
+                prop_assert_eq!(&region.servers, &expected);
+                for (member, server) in lists[a].iter().enumerate() {
+                    let place = found.place[found.offsets[a] as usize + member];
+                    prop_assert_eq!(region.servers[place as usize], *server);
+                }
+            }
+        }
     }
 }

@@ -62,6 +62,7 @@ impl GroupState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn all_to_alls_that_overtake_are_counted_in_order() {
@@ -71,5 +72,21 @@ mod tests {
             group.over
         });
         assert_eq!(over, [0, 2, 2, 2, 5]);
+    }
+
+    proptest! {
+        /// In whatever order they end: those are over before which none is missing.
+        #[test]
+        fn as_many_are_over_as_have_ended_without_a_gap(
+            order in Just((0..9_u32).collect::<Vec<u32>>()).prop_shuffle(),
+        ) {
+            let mut group = GroupState::default();
+            for count in 1..=order.len() {
+                group.finish(order[count - 1]);
+                let ended = &order[..count];
+                let expected = (0..9).find(|number| !ended.contains(number)).unwrap_or(9);
+                prop_assert_eq!(group.over, expected);
+            }
+        }
     }
 }

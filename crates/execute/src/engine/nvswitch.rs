@@ -92,3 +92,66 @@ impl NvSwitches {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// When parts that begin together are done, by playing the port from one end to the next.
+    fn ends(works: &[u64]) -> Vec<u64> {
+        let mut port = Port::default();
+        for (ring, &work) in (0..).zip(works) {
+            port.settle(Time::ZERO);
+            port.parts.push(Part { ring, left: Duration(work) });
+        }
+        let mut ends = vec![0; works.len()];
+        while let Some(time) = port.next() {
+            port.settle(time);
+            let (done, left) =
+                port.parts.drain(..).partition(|part: &Part| part.left == Duration::ZERO);
+            let done: Vec<Part> = done;
+            assert!(!done.is_empty(), "nothing is done at {}", time.0);
+            for part in done {
+                ends[part.ring as usize] = time.0;
+            }
+            port.parts = left;
+        }
+        ends
+    }
+
+    #[test]
+    fn a_port_is_shared_equally_until_the_first_part_is_done() {
+        assert_eq!(ends(&[7]), [7]);
+        assert_eq!(ends(&[10, 10, 10]), [30, 30, 30]);
+        // 2 x 4 until the shorter one is done, then 6 alone.
+        assert_eq!(ends(&[10, 4]), [14, 8]);
+        assert_eq!(ends(&[1, 2, 3, 4]), [4, 7, 9, 10]);
+    }
+
+    #[test]
+    fn a_part_that_starts_later_has_its_share_from_then_on() {
+        let mut port = Port::default();
+        port.parts.push(Part { ring: 0, left: Duration(10) });
+        port.settle(Time(4));
+        port.parts.push(Part { ring: 1, left: Duration(2) });
+        assert_eq!(port.next(), Some(Time(8)), "2 at half of the speed");
+        port.settle(Time(8));
+        assert_eq!(port.parts.iter().map(|part| part.left.0).collect::<Vec<_>>(), [4, 0]);
+    }
+
+    proptest! {
+        /// Processor sharing in closed form: of n parts in ascending order, the k-th is done after
+        /// all the work of those before it, and as much of its own for each of those after it.
+        #[test]
+        fn parts_are_done_in_the_order_of_their_work(
+            works in prop::collection::vec(1_u64..1_000_000, 1..12),
+        ) {
+            let found = ends(&works);
+            for (own, end) in works.iter().zip(&found) {
+                let expected: u64 = works.iter().map(|other| (*other).min(*own)).sum();
+                prop_assert_eq!(*end, expected);
+            }
+        }
+    }
+}

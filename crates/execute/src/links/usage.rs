@@ -42,3 +42,36 @@ impl LinkUse {
         Self { name: name.to_string(), links: carried.len(), carried_bytes: total, mean, max }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() <= 1e-12
+    }
+
+    #[test]
+    fn use_is_of_what_all_links_could_carry_until_the_end() {
+        // Half a second at 8 and 24 Gb/s: 500 MB and 1.5 GB.
+        let (carried, rates) =
+            ([100_000_000, 900_000_000], [8, 24].map(|gbps| Rate(gbps * 1_000_000_000)));
+        let found = LinkUse::new("both", &carried, &rates, Time(500_000_000_000));
+        assert_eq!((found.name.as_str(), found.links), ("both", 2));
+        assert_eq!(found.carried_bytes, 1_000_000_000);
+        assert!(near(found.mean, 0.5) && near(found.max, 0.6), "{found:?}");
+        // Twice as long, half as much.
+        let longer = LinkUse::new("both", &carried, &rates, Time(1_000_000_000_000));
+        assert!(near(longer.mean, found.mean / 2.0) && near(longer.max, found.max / 2.0));
+    }
+
+    #[test]
+    fn links_that_can_carry_nothing_are_not_used() {
+        let dark = LinkUse::new("dark", &[0, 0], &[Rate(0); 2], Time(7));
+        assert!(near(dark.mean, 0.0) && near(dark.max, 0.0) && dark.links == 2);
+        let none = LinkUse::new("none", &[], &[], Time(7));
+        assert!(near(none.mean, 0.0) && none.carried_bytes == 0);
+        let early = LinkUse::new("early", &[0], &[Rate(1)], Time::ZERO);
+        assert!(near(early.max, 0.0));
+    }
+}

@@ -140,6 +140,7 @@ fn both_directions(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn servers(list: &[u32]) -> Vec<ServerId> {
         list.iter().map(|&server| ServerId(server)).collect()
@@ -192,5 +193,44 @@ mod tests {
         let one = cycles(&[(&[5, 3, 8], 1)]);
         let found = one.ring_orders(&servers(&[3, 5, 3, 8]), 10, plenty);
         assert_eq!(found[0].order, [1, 0, 2, 3]);
+    }
+
+    proptest! {
+        /// Whatever the cycles: every order visits all members, those of a server one after the
+        /// other, and all orders together carry all bytes, as much forward as back.
+        #[test]
+        fn orders_visit_all_members_and_carry_all_bytes(
+            size in 3_u32..9,
+            members in prop::collection::vec(0_u32..9, 9),
+            counts in prop::collection::vec(1_u32..5, 1..4),
+            bytes in 0_u64..1_000_000_000,
+        ) {
+            // All of the servers have a member, some of them more.
+            let placed: Vec<u32> =
+                (0..size).chain(members.iter().map(|server| server % size)).collect();
+            // Cycles of different rotations and reversals of the same servers.
+            let rings: Vec<Vec<u32>> = (0..counts.len() as u32)
+                .map(|shift| (0..size).map(|place| (place * (size - 1) + shift) % size).collect())
+                .collect();
+            let all: Vec<(&[u32], u32)> =
+                rings.iter().map(Vec::as_slice).zip(counts.iter().copied()).collect();
+            let found = cycles(&all).ring_orders(&servers(&placed), bytes, plenty);
+            prop_assert_eq!(found.len(), 2 * counts.len());
+            prop_assert_eq!(found.iter().map(|order| order.bytes).sum::<u64>(), bytes);
+            for pair in found.chunks(2) {
+                prop_assert!(pair[0].bytes - pair[1].bytes <= 1);
+                let back: Vec<u32> = pair[1].order.iter().rev().copied().collect();
+                prop_assert_eq!(&pair[0].order, &back);
+            }
+            for RingOrder { order, .. } in &found {
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                prop_assert_eq!(sorted, (0..placed.len() as u32).collect::<Vec<u32>>());
+                let mut visited: Vec<u32> =
+                    order.iter().map(|&member| placed[member as usize]).collect();
+                visited.dedup();
+                prop_assert_eq!(visited.len(), size as usize);
+            }
+        }
     }
 }
