@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.control_regions import port_map_of
@@ -12,7 +13,7 @@ from lightloom.control.circuit_file import parse_circuits
 from lightloom.control.port_map import NicPair, ObservedCircuits
 from lightloom.control.port_map_files import parse_csv_map, parse_toml_map
 from lightloom.control.refusals import ConflictError, PortMapError, RequestError
-from lightloom.control.switch import CrossConnect
+from lightloom.control.switch import CrossConnect, SwitchChange
 from lightloom.control.wire import encode, read_frame
 from lightloom.errors import InputError
 
@@ -50,6 +51,15 @@ def after(present, commands):
             assert not used & {one.ingress, one.egress}, "made where there is one"
             found.add(one)
     return found
+
+
+@pytest.mark.parametrize("ports", [("1", "20"), ("10", "11")])
+@pytest.mark.parametrize("kind", ["deletes", "creates"])
+def test_a_command_on_a_port_of_others_is_stopped(ports, kind):
+    assert not set(ports) <= PORTS.owned("ocs")
+    command = SwitchChange(**{kind: (CrossConnect(*ports),)})
+    with pytest.raises(AssertionError):
+        check_owned(PORTS, {"ocs": command})
 
 
 @given(cross_connects(), matchings(), matchings(), MODES)

@@ -25,6 +25,9 @@ from lightloom.control.switch import (
     CircuitState,
     CrossConnect,
     LoginRefusedError,
+    SwitchChange,
+    SwitchDeniedError,
+    SwitchTimeoutError,
     SwitchUnreachableError,
 )
 
@@ -181,6 +184,44 @@ def test_drift_is_refused_reapplied_or_adopted(tmp_path):
             switch.cross_connects -= set(on_switch_of(controller, pair("0/0-1/0")))
             assert await controller.adopt(WHY) == RING - {pair("0/0-1/0")}
             assert controller.state is RegionState.READY
+
+    run(scenario())
+
+
+def test_a_change_from_an_unknown_state_starts_from_a_reading(tmp_path):
+    async def scenario():
+        async with controlled(tmp_path) as (controller, switch):
+            await controller.apply(RING, WHY)
+            # nobody has looked since somebody else deleted a circuit
+            switch.cross_connects -= set(on_switch_of(controller, pair("0/0-1/0")))
+            controller.state = RegionState.UNKNOWN
+            with pytest.raises(StateError, match="1 circuit missing"):
+                await controller.apply(COUPLES, WHY)
+            assert controller.state is RegionState.DRIFTED
+
+    run(scenario())
+
+
+def test_a_switch_that_did_not_reply_is_connected_again_before_it_is_read(tmp_path, monkeypatch):
+    async def scenario():
+        async with controlled(tmp_path) as (controller, switch):
+            switches = controller.switches
+            change = {"ocs": SwitchChange(creates=(CrossConnect("1", "15"),))}
+
+            async def silent(_):
+                raise SwitchTimeoutError("no reply")
+
+            async def denied(_):
+                raise SwitchDeniedError("SROF", "no")
+
+            monkeypatch.setattr(switch, "apply", denied)
+            assert not (await switches.apply(change)).state_unknown
+            assert switches.connected == {"ocs"}
+            monkeypatch.setattr(switch, "apply", silent)
+            replies = await switches.apply(change)
+            assert replies.state_unknown
+            assert str(replies.errors["ocs"]) == "no reply"
+            assert switches.connected == frozenset()
 
     run(scenario())
 

@@ -91,6 +91,36 @@ def test_rows_are_never_altered(journal, tmp_path):
         journal.end(number, ChangeOutcome("failed", frozenset()), 1003.0)
 
 
+def test_what_is_held_is_what_the_last_change_left(journal):
+    lease = leased(journal)
+    for after in ("0/0-1/0", "0/0-2/0", "1/0-2/0"):
+        number = journal.begin(INTENT, lease.revision, 1001.0)
+        journal.end(number, ChangeOutcome("done", pairs(after)), 1002.0)
+        assert journal.held() == pairs(after)
+    # one that is still open says nothing
+    journal.begin(INTENT, lease.revision, 1003.0)
+    assert journal.held() == pairs("1/0-2/0")
+
+
+def test_dropping_old_changes_leaves_other_regions_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("lightloom.control.journal._PRUNE_EVERY", 5)
+    other = Journal(tmp_path / "j.sqlite", "r1")
+    lease = leased(other, "b")
+    for _ in range(3):
+        number = other.begin(INTENT, lease.revision, 1001.0)
+        other.end(number, ChangeOutcome("done", pairs("0/0-1/0")), 1002.0)
+    journal = Journal(tmp_path / "j.sqlite", "r0", keep_changes=2)
+    lease = leased(journal)
+    for _ in range(10):
+        number = journal.begin(INTENT, lease.revision, 1001.0)
+        journal.end(number, ChangeOutcome("done", frozenset()), 1002.0)
+    assert len(journal.last(100)) == 2
+    assert [entry.id for entry in other.last(100)] == [3, 2, 1]
+    assert other.held() == pairs("0/0-1/0")
+    journal.close()
+    other.close()
+
+
 def test_old_changes_are_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr("lightloom.control.journal._PRUNE_EVERY", 5)
     journal = Journal(tmp_path / "j.sqlite", "r0", keep_changes=10)

@@ -17,6 +17,7 @@ from lightloom.control.emulator.matrix import (
 )
 from lightloom.control.emulator.polatis_monitors import MonitorCommands
 from lightloom.control.emulator.polatis_system import SystemCommands
+from lightloom.control.emulator.polatis_users import Privilege, UserCommands
 from lightloom.control.emulator.tl1_commands import (
     CommandDeniedError,
     Tl1Command,
@@ -37,6 +38,9 @@ _ATTENTION = {
 _MAX_LABEL = 20
 _LABEL_CHARACTERS = set(" _-.")
 
+#: what users may do who may only look
+_OF_SESSION = {"ACT-USER", "CANC-USER", "ED-SECU-PID", "OPR-ARC-EQPT", "RLS-ARC-EQPT"}
+
 Handler = Callable[[Tl1Command, EmulatedSession], Awaitable[Tl1Reply]]
 
 
@@ -47,7 +51,7 @@ class PolatisDialect:
     report_name = "REPT EVT EQPT"
 
     def __init__(self, switch: EmulatedSwitch) -> None:
-        self._switch = switch
+        self._switch, self._users = switch, UserCommands(switch)
         self._handlers: dict[str, Handler] = {
             "ENT-PATCH": self._connect,
             "DLT-PATCH": self._disconnect,
@@ -59,6 +63,7 @@ class PolatisDialect:
             "DLT-PORT-LABEL": self._delete_labels,
             "RTRV-PORT-LABEL": self._labels,
             **SystemCommands(switch).handlers,
+            **self._users.handlers,
             **MonitorCommands(switch, self._ports).handlers,
         }
 
@@ -77,6 +82,9 @@ class PolatisDialect:
             raise CommandDeniedError("IICM", "Unknown command")
         if not session.user and command.verb != "ACT-USER":
             raise CommandDeniedError("PLNA", "Not logged in")
+        is_reading = command.verb.startswith("RTRV-") or command.verb in _OF_SESSION
+        if not is_reading and self._users.privilege(session.user) is Privilege.VIEW:
+            raise CommandDeniedError("PICC", "Permission denied")
         return await handler(command, session)
 
     async def _connect(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:

@@ -17,6 +17,10 @@ _DEFAULTS = ("1550.0", "0.0", "4")
 #: wavelengths that the optics pass
 _WAVELENGTHS_NM = (1260.0, 1675.0)
 _MAX_OFFSET_DB = 60.0
+#: alarms of monitors, the worst first
+_ALARM_KINDS = ("LOS", "DEGRADED")
+#: no power is below this
+_LOWEST_DBM = -100.0
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
@@ -35,13 +39,18 @@ class MonitorCommands:
         self._switch = switch
         self._ports_of = ports_of
         self._settings: dict[int, tuple[str, str, str]] = {}
+        #: power below which there is an alarm, by port and kind
+        self._thresholds: dict[tuple[int, str], float] = {}
         self.handlers: dict[str, Handler] = {
             "RTRV-PORT-POWER": self._powers,
             "RTRV-PORT-PMON": self._monitors,
             "SET-PORT-PMON": self._set_monitors,
+            "SET-TH-PMON": self._set_thresholds,
+            "RTRV-TH-PMON": self._show_thresholds,
+            "RTRV-STATE-PMON": self._states,
             "RTRV-ALM-ALL": self._alarms,
             "RTRV-ALM-EQPT": self._alarms,
-            "RTRV-ALM-ENV": self._alarms,
+            "RTRV-ALM-ENV": self._no_alarms,
         }
 
     async def _powers(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
@@ -68,7 +77,41 @@ class MonitorCommands:
             )
         return Tl1Reply()
 
+    async def _set_thresholds(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        values = command.values
+        kind = values.get("TYPE", "").upper()
+        if kind not in _ALARM_KINDS or not values.keys() <= {"TYPE", "MODE", "LOW"}:
+            raise CommandDeniedError("IPNV", "Parameter not valid")
+        mode = values.get("MODE", "CONT").upper()
+        if mode not in {"OFF", "SINGLE", "CONT"}:
+            raise CommandDeniedError("IPNV", "Parameter not valid")
+        for port in self._monitored(command):
+            low = self._thresholds.get((port, kind), _LOWEST_DBM)
+            low = float(_number(values.get("LOW", str(low)), -100.0, 30.0))
+            self._thresholds[port, kind] = _LOWEST_DBM if mode == "OFF" else low
+        return Tl1Reply()
+
+    async def _show_thresholds(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        ports = set(self._monitored(command))
+        found = sorted((key, low) for key, low in self._thresholds.items() if key[0] in ports)
+        return Tl1Reply(rows=tuple(f"{port}:{kind},{low:.1f}" for (port, kind), low in found))
+
+    async def _states(self, command: Tl1Command, _: EmulatedSession) -> Tl1Reply:
+        states = ((port, self._alarm(port) or "OK") for port in self._monitored(command))
+        return Tl1Reply(rows=tuple(f"{port}:{state}" for port, state in states))
+
+    def _alarm(self, port: int) -> str:
+        """The worst alarm of a port, empty if there is none."""
+        power, limits = self._switch.matrix.power_dbm(port), self._thresholds
+        low = [kind for kind in _ALARM_KINDS if power < limits.get((port, kind), _LOWEST_DBM)]
+        return low[0] if low else ""
+
     async def _alarms(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
+        failed = [(port, "FAILED") for port in sorted(self._switch.matrix.failed)]
+        lost = [(port, self._alarm(port)) for port in sorted(self._switch.monitored_ports)]
+        return Tl1Reply(rows=tuple(f"{port}:{alarm}" for port, alarm in failed + lost if alarm))
+
+    async def _no_alarms(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
         return Tl1Reply()
 
     def _monitored(self, command: Tl1Command) -> list[int]:

@@ -41,7 +41,6 @@ class SystemCommands:
             "OPR-ARC-EQPT": self._silence,
             "RLS-ARC-EQPT": self._report,
             "RTRV-ARC-EQPT": self._reporting,
-            "RTRV-USER": self._users,
         }
 
     async def _log_in(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
@@ -152,9 +151,6 @@ class SystemCommands:
 
     async def _reporting(self, _: Tl1Command, session: EmulatedSession) -> Tl1Reply:
         return Tl1Reply(rows=() if session.wants_reports else ("REPMGR:IND,,",))
-
-    async def _users(self, _: Tl1Command, __: EmulatedSession) -> Tl1Reply:
-        return Tl1Reply(rows=tuple(f"{user}:ADMIN" for user in sorted(self._switch.users)))
 
     def _check_manager(self, command: Tl1Command) -> None:
         if command.aid.upper() not in {"REPMGR", "ALL"}:
