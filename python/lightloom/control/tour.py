@@ -126,8 +126,8 @@ async def _stuck_mirror(say: Say, controller: RegionController, emulator: Emulat
     for circuit, problem in report.failed.items():
         say(f"   {circuit}: {problem}")
     say(
-        f"   {report.result}: {len(report.after)} circuits are up; the bytes of the one that is "
-        "not go over the EPS."
+        f"   {report.result}: {len(report.after)} circuits are up; the bytes of the "
+        f"{len(report.failed)} others go over the EPS."
     )
     emulator.matrix.stuck.clear()
 

@@ -15,7 +15,7 @@ from lightloom.control.client import ControlClient
 from lightloom.control.refusals import RegionFileError, RequestError, ServiceError
 from lightloom.control.region_file import ServeSection
 from lightloom.control.service import ControlService
-from lightloom.control.session import RegionSession
+from lightloom.control.session import RegionSession, ServiceMember
 from lightloom.control.token import is_token, read_token
 from lightloom.control.wire import encode, read_frame
 
@@ -196,6 +196,20 @@ def test_a_malformed_frame_ends_the_connection(tmp_path, bytes_sent, message):
             writer.close()
 
     run(scenario())
+
+
+def test_only_the_present_fence_counts(tmp_path):
+    async def scenario():
+        async with controlled(tmp_path) as (controller, _):
+            session, member = RegionSession(controller), ServiceMember(None)
+            session.drained(member, 7)
+            session.drained(member, None)
+            assert not member.drained.is_set()
+            # before the first one it is 0
+            session.drained(member, 0)
+            assert member.drained.is_set()
+
+    asyncio.run(scenario())
 
 
 def test_connections_are_bounded(tmp_path):
