@@ -320,6 +320,22 @@ fn eqds_sends_on_credit_alone_once_it_has_feedback() {
     assert!(bench.next(0).is_none(), "the same pull grants nothing again");
 }
 
+/// Pulls that come together, after others were lost, are worth a window at most.
+#[test]
+fn eqds_has_no_more_credit_than_a_window() {
+    let mut bench = eqds(100, 8, EqdsParameters { window: 10, ..EqdsParameters::default() });
+    let sent = bench.burst(0, 1);
+    let [ack] = bench.deliver(sent[0])[..] else { panic!("the first is acknowledged") };
+    bench.deliver(ack);
+    let [pull] = bench.wake(1)[..] else { panic!("one pull") };
+    // Fifty packets' worth of units at once: 41,600 B are ten packets on the wire.
+    bench.deliver(Packet { value: 50 * 8, ..pull });
+    assert_eq!(sequences(&bench.burst(0, 99)), (1..=10).collect::<Vec<_>>());
+    // What was cut off is not granted later.
+    bench.deliver(Packet { value: 51 * 8, ..pull });
+    assert_eq!(sequences(&bench.burst(0, 99)), [11]);
+}
+
 #[test]
 fn eqds_requests_credit_after_silence() {
     let mut bench = eqds(6, 8, EqdsParameters::default());

@@ -109,12 +109,16 @@ fn many_samples_are_merged_and_nothing_is_lost() {
     assert!(fine.rows.len() > 300 * layers && coarse.rows.len() <= 9 * layers);
     assert!(coarse.period.0 % 50_000 == 0 && (coarse.period.0 / 50_000).is_power_of_two());
     assert!(coarse.rows.len() >= 4 * layers);
+    let period = coarse.period;
     for layer in 0..layers as u8 {
         let rows = |samples: &crate::Samples| -> Vec<_> {
             samples.rows.iter().filter(|row| row.layer == layer).copied().collect()
         };
         let (fine, coarse) = (rows(&fine), rows(&coarse));
         assert!(coarse.windows(2).all(|pair| pair[0].end == pair[1].begin));
+        // All but the last have the period that the samples state: the shortest that suffices.
+        let (_, all) = coarse.split_last().unwrap();
+        assert!(all.iter().all(|row| row.end.since(row.begin) == period));
         assert_eq!(
             (coarse[0].begin, coarse.last().unwrap().end),
             (Time(0), fine.last().unwrap().end)

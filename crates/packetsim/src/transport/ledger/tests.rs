@@ -50,6 +50,25 @@ fn overdue_packets_are_lost_at_the_second_check() {
     assert_eq!(ledger.expire(FLOW), 51);
 }
 
+/// Acknowledgements take different paths: what one has told, a later one that was sent earlier does
+/// not take back.
+#[test]
+fn acknowledgements_that_are_overtaken_take_nothing_back() {
+    let mut ledger = Ledger::default();
+    ledger.open(FLOW, PACKETS);
+    for _ in 0..100 {
+        send(&mut ledger);
+    }
+    ledger.acknowledge(FLOW, 60, 0);
+    ledger.acknowledge(FLOW, 20, 0);
+    // Packet 30, ahead of 20, and all 16 before it.
+    ledger.acknowledge(FLOW, 20, 10 << 16 | 0xffff);
+    assert!(!ledger.lose(FLOW, 59) && ledger.lose(FLOW, 60));
+    ledger.expire(FLOW);
+    assert_eq!(ledger.expire(FLOW), 39, "61 to 99");
+    assert_eq!(send(&mut ledger), Some(Sending { sequence: 60, is_new: false }));
+}
+
 proptest! {
     /// Acknowledgements, in any order of arrival, against sets.
     #[test]
