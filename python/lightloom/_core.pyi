@@ -19,6 +19,7 @@ from lightloom.schedule.permutations import PermutationSchedule
 from lightloom.schedule.requests import (
     AssignmentClaim,
     CircuitRequest,
+    ControllerOptions,
     EpochOptions,
     FabricPaths,
     FabricShape,
@@ -200,6 +201,68 @@ def schedule_hybrid_plan(
 ) -> HybridPlan: ...
 def schedule_hybrid_bound(demand: npt.NDArray[np.uint64], ports: HybridPorts) -> int: ...
 def schedule_check_hybrid(demand: npt.NDArray[np.uint64], schedule: HybridSchedule) -> None: ...
+
+@final
+class HeldMatchings:
+    @property
+    def matchings(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def turned(self) -> list[bool]: ...
+
+@final
+class HeldSettings:
+    @property
+    def settings(self) -> list[tuple[int, int]]: ...
+    @property
+    def switches(self) -> HeldMatchings: ...
+    @property
+    def next(self) -> str: ...
+
+@final
+class QueueSlot:
+    @property
+    def hold_bytes(self) -> int: ...
+    @property
+    def moves(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def own(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def relayed(self) -> npt.NDArray[np.uint64]: ...
+
+@final
+class PeriodColumns:
+    @property
+    def backlog(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def carried(self) -> npt.NDArray[np.uint64]: ...
+    @property
+    def turned(self) -> int: ...
+
+def schedule_helios_step(
+    estimate: npt.NDArray[np.uint64],
+    held: npt.NDArray[np.int32] | None,
+    options: EpochOptions,
+    hysteresis: int | None,
+) -> HeldMatchings: ...
+def schedule_xnest_step(
+    measured: npt.NDArray[np.uint64],
+    held: Sequence[tuple[int, int]],
+    options: EpochOptions,
+    reading: str,
+    turning: str,
+    hysteresis: int | None,
+) -> HeldSettings: ...
+def schedule_rotor_slot(
+    own: npt.NDArray[np.uint64],
+    relayed: npt.NDArray[np.uint64],
+    options: RotorOptions,
+    turn: int,
+) -> QueueSlot: ...
+def schedule_over_time(
+    arrivals: Sequence[npt.NDArray[np.uint64]],
+    options: EpochOptions,
+    controller: ControllerOptions,
+) -> PeriodColumns: ...
 def schedule_color_edges(
     edges: npt.NDArray[np.uint32], colors: int | None
 ) -> npt.NDArray[np.int32]: ...

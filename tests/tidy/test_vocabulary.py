@@ -70,6 +70,7 @@ MIRRORED = {
     "Network",
     "NvSwitch",
     "Ocs",
+    "OverTime",
     "PacketScenario",
     "Pfc",
     "PhaseCount",
@@ -81,6 +82,7 @@ MIRRORED = {
     "RelayedAllocation",
     "Role",
     "RotorSchedule",
+    "RotorSlot",
     "Snapshot",
     "StartUp",
     "Stream",
@@ -90,6 +92,7 @@ MIRRORED = {
     "TopoOptTopology",
     "WorkerTable",
     "XnestPlan",
+    "XnestStep",
 }
 
 

@@ -6,6 +6,8 @@ use lightloom_predict::PredictorName;
 use lightloom_schedule::hybrid::HybridMethod;
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
+use lightloom_schedule::rotornet::Cycling;
+use lightloom_schedule::steps::{Estimator, Turning};
 use lightloom_schedule::topoopt::Strides;
 use lightloom_schedule::xnest_plus::Reading;
 use pyo3::exceptions::PyValueError;
@@ -28,9 +30,11 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 13] = [
+const SETS: [Set; 16] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
+    (Cycling::KEY, entries::<Cycling>),
+    (Estimator::KEY, entries::<Estimator>),
     (Fibers::KEY, entries::<Fibers>),
     (FirstAllToAll::KEY, entries::<FirstAllToAll>),
     (HybridMethod::KEY, entries::<HybridMethod>),
@@ -42,6 +46,7 @@ const SETS: [Set; 13] = [
     (RelayVerdict::KEY, entries::<RelayVerdict>),
     (Strides::KEY, entries::<Strides>),
     (TransportName::KEY, entries::<TransportName>),
+    (Turning::KEY, entries::<Turning>),
 ];
 
 /// The names of a set and what each is, in the order in which messages list them.

@@ -12,7 +12,7 @@ use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::epochs::Epochs;
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::permutation::{Demand, Method, decompose};
-use lightloom_schedule::rotornet::{Rotor, check, rotate};
+use lightloom_schedule::rotornet::{Cycling, Rotor, check, rotate};
 use lightloom_schedule::xnest_plus::{Reading, xnest_plus};
 use lightloom_schedule::{EpsRates, Request, allocate, port_bound, route};
 use regimes::Random;
@@ -67,7 +67,8 @@ fn ratios(demand: &[u64], n: usize, switches: usize, delay_share: f64) -> [f64; 
             (0, _, _) | (_, true, false) => None,
             _ => Some(short),
         };
-        let rotor = Rotor { nodes: n, switches, slot, delay, held, relay };
+        let cycling = Cycling::Shared;
+        let rotor = Rotor { nodes: n, switches, slot, delay, held, relay, cycling };
         let found = rotate(demand, &rotor).expect("a demand that can be served");
         check(demand, &rotor, &found).expect("every byte arrives");
         found.over_bound(switches)

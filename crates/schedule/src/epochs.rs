@@ -29,6 +29,15 @@ pub struct Epochs {
     pub delay: u64,
 }
 
+/// What the switches hold next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchStep {
+    /// Peer that each node sends to over each switch, [`NONE`] if dark.
+    pub matchings: Vec<Vec<u32>>,
+    /// Which switches turn, and so carry nothing for a delay.
+    pub turned: Vec<bool>,
+}
+
 /// What happened until the last byte was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochRun {
@@ -52,19 +61,24 @@ impl EpochRun {
     }
 }
 
-/// Plays epochs until nothing is left. `plan` gets what is left (without the diagonal) and returns
-/// the matching of each switch.
+/// Checks that there is a switch and an epoch.
+pub(crate) fn check_sizes(sizes: &Epochs) -> Result<(), Invalid> {
+    if sizes.switches == 0 || sizes.epoch == 0 || sizes.epoch.max(sizes.delay) > MAX_TIME {
+        return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
+    }
+    Ok(())
+}
+
+/// Plays epochs until nothing is left. `step` gets what is left (without the diagonal) and what is
+/// held (nothing at first), and returns what the switches hold next.
 pub(crate) fn play(
     demand: &[u64],
     sizes: &Epochs,
-    mut plan: impl FnMut(&[u64]) -> Vec<Vec<u32>>,
+    mut step: impl FnMut(&[u64], &[Vec<u32>]) -> Result<SwitchStep, Invalid>,
 ) -> Result<EpochRun, Invalid> {
     let n = sizes.nodes;
     let lines = check_square(demand, n)?;
-    let longest = sizes.epoch.max(sizes.delay);
-    if sizes.switches == 0 || sizes.epoch == 0 || longest > MAX_TIME {
-        return Err(Invalid::new("there must be a switch, and epochs of 1 to 2^53 bytes"));
-    }
+    check_sizes(sizes)?;
     let too_many = || {
         let text = format!("{MAX_EPOCHS} epochs of {} bytes do not serve this demand", sizes.epoch);
         Invalid(text)
@@ -80,13 +94,12 @@ pub(crate) fn play(
     }
     let mut run = EpochRun { matchings: vec![], turned: 0, length: 0, largest_line: lines.largest };
     let mut length = 0;
-    let mut before: Vec<Vec<u32>> = vec![vec![]; sizes.switches];
+    let mut held: Vec<Vec<u32>> = Vec::new();
     while left.iter().any(|&bytes| bytes > 0) {
-        let wanted = plan(&left);
-        let (matchings, turns) = keep_in_place(&before, wanted);
-        run.turned += turns.iter().map(|&turn| u64::from(turn)).sum::<u64>();
+        let SwitchStep { matchings, turned } = step(&left, &held)?;
+        run.turned += turned.iter().map(|&turn| u64::from(turn)).sum::<u64>();
         let mut end = 0;
-        for (matching, turn) in matchings.iter().zip(turns) {
+        for (matching, turn) in matchings.iter().zip(turned) {
             let (start, room) =
                 if turn { (sizes.delay, sizes.epoch) } else { (0, sizes.epoch + sizes.delay) };
             end = end.max(start + serve(&mut left, matching, room));
@@ -94,7 +107,7 @@ pub(crate) fn play(
         let last = left.iter().all(|&bytes| bytes == 0);
         length += u128::from(if last { end } else { sizes.epoch + sizes.delay });
         run.matchings.push(matchings.clone());
-        before = matchings;
+        held = matchings;
         if run.matchings.len() > MAX_EPOCHS {
             return Err(too_many());
         }
@@ -104,7 +117,7 @@ pub(crate) fn play(
 }
 
 /// Sends over the circuits of a switch; returns the most bytes over one of them.
-fn serve(left: &mut [u64], matching: &[u32], room: u64) -> u64 {
+pub(crate) fn serve(left: &mut [u64], matching: &[u32], room: u64) -> u64 {
     let n = matching.len();
     let mut longest = 0;
     for (from, &to) in matching.iter().enumerate().filter(|pair| *pair.1 != NONE) {
@@ -116,22 +129,23 @@ fn serve(left: &mut [u64], matching: &[u32], room: u64) -> u64 {
     longest
 }
 
-/// Gives matchings to switches so that those which are there already stay where they are; says
-/// which switches turn.
-fn keep_in_place(before: &[Vec<u32>], wanted: Vec<Vec<u32>>) -> (Vec<Vec<u32>>, Vec<bool>) {
+/// Gives matchings to switches so that those which are there already stay where they are.
+pub(crate) fn keep_in_place(held: &[Vec<u32>], wanted: Vec<Vec<u32>>) -> SwitchStep {
     let mut open: Vec<Option<Vec<u32>>> = wanted.into_iter().map(Some).collect();
-    let mut placed: Vec<Option<Vec<u32>>> = before
+    let mut placed: Vec<Option<Vec<u32>>> = held
         .iter()
         .map(|old| open.iter_mut().find(|new| new.as_ref() == Some(old)).and_then(Option::take))
         .collect();
-    let turns = placed.iter().map(Option::is_none).collect();
+    placed.resize(open.len(), None);
+    let turned = placed.iter().map(Option::is_none).collect();
     let mut rest = open.into_iter().flatten();
     for place in &mut placed {
         if place.is_none() {
             *place = rest.next();
         }
     }
-    (placed.into_iter().map(|matching| matching.expect("one per switch")).collect(), turns)
+    let matchings = placed.into_iter().map(|matching| matching.expect("one per switch")).collect();
+    SwitchStep { matchings, turned }
 }
 
 #[cfg(test)]
@@ -143,10 +157,17 @@ mod tests {
         Epochs { nodes, switches, epoch: 10, delay: 2 }
     }
 
+    /// A step that puts a plan in place.
+    fn planned(
+        mut plan: impl FnMut(&[u64]) -> Vec<Vec<u32>>,
+    ) -> impl FnMut(&[u64], &[Vec<u32>]) -> Result<SwitchStep, Invalid> {
+        move |left, held| Ok(keep_in_place(held, plan(left)))
+    }
+
     /// A circuit that stays loses the delay once: 25 bytes are 10, 12 and 3.
     #[test]
     fn a_switch_that_stays_sends_during_the_delay_too() {
-        let run = play(&[0, 25, 0, 0], &sizes(2, 1), |_| vec![vec![1, NONE]]).unwrap();
+        let run = play(&[0, 25, 0, 0], &sizes(2, 1), planned(|_| vec![vec![1, NONE]])).unwrap();
         assert_eq!((run.matchings.len(), run.turned, run.length), (3, 1, 12 + 12 + 3));
         assert!((run.over_bound(1) - 27.0 / 25.0).abs() < 1e-12);
     }
@@ -159,23 +180,13 @@ mod tests {
             turn += 1;
             vec![if turn % 2 == 1 { vec![1, NONE, NONE] } else { vec![2, NONE, NONE] }]
         };
-        let run = play(&[0, 15, 15, 0, 0, 0, 0, 0, 0], &sizes(3, 1), plan).unwrap();
+        let run = play(&[0, 15, 15, 0, 0, 0, 0, 0, 0], &sizes(3, 1), planned(plan)).unwrap();
         assert_eq!((run.matchings.len(), run.turned, run.length), (4, 4, 3 * 12 + 2 + 5));
     }
 
     #[test]
-    fn matchings_stay_at_their_switches_in_whatever_order_they_are_planned() {
-        let (one, two, three) = (vec![1, 0], vec![NONE, 0], vec![1, NONE]);
-        let before = [one.clone(), two.clone(), two.clone()];
-        let wanted = vec![two.clone(), three.clone(), one.clone()];
-        let (placed, turns) = keep_in_place(&before, wanted);
-        assert_eq!(placed, [one, two, three]);
-        assert_eq!(turns, [false, false, true]);
-    }
-
-    #[test]
     fn what_cannot_be_played_is_refused() {
-        let never = |_: &[u64]| -> Vec<Vec<u32>> { unreachable!("nothing to plan") };
+        let never = |_: &[u64], _: &[Vec<u32>]| unreachable!("nothing to plan");
         let text = |demand: &[u64], sizes| play(demand, &sizes, never).unwrap_err().to_string();
         let needs = "there must be a switch, and epochs of 1 to 2^53 bytes";
         assert_eq!(text(&[0; 4], sizes(2, 0)), needs);
@@ -201,12 +212,12 @@ mod tests {
         ) {
             let sizes = sizes(nodes, switches);
             let mut epoch = first;
-            let run = play(&demand, &sizes, |_| {
+            let run = play(&demand, &sizes, planned(|_: &[u64]| {
                 epoch += 1;
                 let shift = |switch: usize| 1 + (epoch / pace + switch) % (nodes - 1);
                 let to = |node: usize, shift: usize| ((node + shift) % nodes) as u32;
                 (0..switches).map(|s| (0..nodes).map(|node| to(node, shift(s))).collect()).collect()
-            })
+            }))
             .unwrap();
             let mut left: Vec<u64> = (0..nodes * nodes)
                 .map(|cell| if cell / nodes == cell % nodes { 0 } else { demand[cell] })

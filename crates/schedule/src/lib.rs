@@ -7,6 +7,7 @@
 //! - [`permutation`]: schedules of matchings that serve a demand exactly;
 //! - [`relay`]: routing over circuits, the EPS and third servers, and circuits for such routing;
 //! - [`rotornet`], [`helios`], [`xnest_plus`]: how these systems set their switches;
+//! - [`steps`]: the same as steps of a controller, from what it has measured;
 //! - [`topoopt`]: fixed circuits and routes for a whole job.
 //!
 //! Nothing here is random, and nothing depends on hash order: the same request yields the same
@@ -24,6 +25,8 @@ pub mod matching;
 pub mod permutation;
 pub mod relay;
 pub mod rotornet;
+pub mod steps;
+mod switches;
 pub mod topoopt;
 pub mod xnest_plus;
 

@@ -10,7 +10,7 @@
 //! switches and the paths of several hops that the paper uses in addition to the circuits.
 
 use crate::demand::check_square;
-use crate::epochs::{EpochRun, Epochs, NONE, play};
+use crate::epochs::{EpochRun, Epochs, NONE, SwitchStep, check_sizes, play};
 use lightloom_model::{Invalid, choices};
 
 choices! {
@@ -116,20 +116,93 @@ pub fn xnest_plan(
     Ok(plan(demand, &matrices, switches, previous))
 }
 
-/// Serves a demand epoch by epoch, planned anew from what is left.
+choices! {
+    /// Which switches may turn in a step.
+    pub enum Turning: "turning" {
+        First = "first": "The first half, rounded up",
+        Second = "second": "The second half",
+        All = "all": "All at once: those that change carry nothing for a delay",
+    }
+}
+
+/// What the switches hold next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XnestStep {
+    /// The sub-matrix, and which of its configurations, that each switch holds.
+    pub settings: Vec<(u32, u32)>,
+    /// The same as matchings, and which switches turn.
+    pub switches: SwitchStep,
+    /// Which half may turn in the next step; `All` stays all.
+    pub next: Turning,
+}
+
+/// Plans the switches that may turn for the measured traffic, by the shares of all sub-matrices, as
+/// the paper does for half of its switches; the others stay.
+///
+/// `held` is empty before the first step, which sets all switches. With `hysteresis`, nothing turns
+/// unless circuits would carry that many thousandths more. O(n^2 + switches^2).
+///
+/// # Errors
+/// If sizes do not fit or a setting that is held does not exist.
+pub fn xnest_step(
+    measured: &[u64],
+    held: &[(u32, u32)],
+    sizes: &Epochs,
+    reading: Reading,
+    turning: Turning,
+    hysteresis: Option<u32>,
+) -> Result<XnestStep, Invalid> {
+    check_square(measured, sizes.nodes)?;
+    check_sizes(sizes)?;
+    if sizes.nodes < 2 || (!held.is_empty() && held.len() != sizes.switches) {
+        let (given, switches, nodes) = (held.len(), sizes.switches, sizes.nodes);
+        return Err(Invalid(format!("{given} settings for {switches} switches, {nodes} nodes")));
+    }
+    let matrices = sub_matrices(sizes.nodes, reading);
+    let configuration = |&(matrix, which): &(u32, u32)| {
+        let found = matrices.get(matrix as usize).and_then(|one| one.get(which as usize));
+        found.cloned().ok_or_else(|| Invalid(format!("there is no setting ({matrix}, {which})")))
+    };
+    let before = held.iter().map(configuration).collect::<Result<Vec<_>, _>>()?;
+    let half = sizes.switches.div_ceil(2);
+    let group = match turning {
+        _ if held.is_empty() => 0..sizes.switches,
+        Turning::First => 0..half,
+        Turning::Second => half..sizes.switches,
+        Turning::All => 0..sizes.switches,
+    };
+    let kept = (!held.is_empty()).then(|| &held[group.clone()]);
+    let planned = plan(measured, &matrices, group.len(), kept);
+    let mut settings = held.to_vec();
+    settings.resize(sizes.switches, (0, 0));
+    settings[group.clone()].copy_from_slice(&planned.settings);
+    let changed = |switch: usize| held.get(switch) != Some(&settings[switch]);
+    let turned = (0..sizes.switches).map(changed).collect();
+    let matchings = settings.iter().map(configuration).collect::<Result<Vec<_>, _>>()?;
+    let switches =
+        SwitchStep { matchings, turned }.if_it_gains(&before, measured, sizes, hysteresis);
+    if !switches.turned.contains(&true) {
+        settings = held.to_vec();
+    }
+    let next = match turning {
+        Turning::First => Turning::Second,
+        Turning::Second => Turning::First,
+        Turning::All => Turning::All,
+    };
+    Ok(XnestStep { settings, switches, next })
+}
+
+/// Serves a demand epoch by epoch: [`xnest_step`] for all switches at once with what is left, which
+/// only a clairvoyant knows.
 ///
 /// # Errors
 /// If sizes do not fit, or epochs are so short that a million do not serve the demand.
 pub fn xnest_plus(demand: &[u64], sizes: &Epochs, reading: Reading) -> Result<EpochRun, Invalid> {
-    let matrices = sub_matrices(sizes.nodes, reading);
-    let mut before: Option<Vec<(u32, u32)>> = None;
-    play(demand, sizes, |left| {
-        let next = plan(left, &matrices, sizes.switches, before.as_deref());
-        let held =
-            |&(matrix, which): &(u32, u32)| matrices[matrix as usize][which as usize].clone();
-        let matchings = next.settings.iter().map(held).collect();
-        before = Some(next.settings);
-        matchings
+    let mut held: Vec<(u32, u32)> = Vec::new();
+    play(demand, sizes, |left, _| {
+        let step = xnest_step(left, &held, sizes, reading, Turning::All, None)?;
+        held = step.settings;
+        Ok(step.switches)
     })
 }
 

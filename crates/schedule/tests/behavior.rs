@@ -5,7 +5,7 @@ mod common;
 use common::{BITS, Case, Random};
 use lightloom_model::Allocator;
 use lightloom_schedule::helios::helios_matchings;
-use lightloom_schedule::rotornet::{Rotor, rotate};
+use lightloom_schedule::rotornet::{Cycling, Rotor, rotate};
 use lightloom_schedule::topoopt::{Strides, TopoRequest, topology};
 use lightloom_schedule::{Request, allocate, changed_pairs, line_bound, port_bound, route};
 
@@ -114,7 +114,8 @@ fn helios_counts_no_more_than_an_epoch_carries() {
 }
 
 fn rotor(nodes: usize, slot: Option<u64>, relay: bool) -> Rotor {
-    Rotor { nodes, switches: 1, slot, delay: 1, held: false, relay }
+    let cycling = Cycling::Shared;
+    Rotor { nodes, switches: 1, slot, delay: 1, held: false, relay, cycling }
 }
 
 #[test]

@@ -8,12 +8,19 @@ use std::path::Path;
 use common::Random;
 use lightloom_schedule::epochs::{EpochRun, Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
-use lightloom_schedule::rotornet::{Rotor, RotorSchedule, check, rotate};
+use lightloom_schedule::rotornet::{Cycling, Rotor, RotorSchedule, check, rotate};
 use lightloom_schedule::xnest_plus::{Reading, sub_matrices, switches_for, xnest_plan, xnest_plus};
 use proptest::prelude::*;
 
-const PLAIN: Rotor =
-    Rotor { nodes: 8, switches: 1, slot: None, delay: 0, held: false, relay: false };
+const PLAIN: Rotor = Rotor {
+    nodes: 8,
+    switches: 1,
+    slot: None,
+    delay: 0,
+    held: false,
+    relay: false,
+    cycling: Cycling::Shared,
+};
 
 fn public_matrix() -> Option<Vec<u64>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -267,7 +274,7 @@ proptest! {
         let mut random = Random(seed);
         let demand = random_demand(nodes, power, &mut random);
         let slot = slots.map(|slots| (1_000_000 / slots).max(1));
-        let found = checked(&demand, &Rotor { nodes, switches, slot, delay, held, relay });
+        let found = checked(&demand, &Rotor { nodes, switches, slot, delay, held, relay, ..PLAIN });
         prop_assert!(found.over_bound(switches) >= 1.0);
         prop_assert!(relay || found.relayed() == 0);
     }

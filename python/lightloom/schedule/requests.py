@@ -96,6 +96,16 @@ class RotorOptions(NamedTuple):
     delay_bytes: int
     held: bool
     relay: bool
+    cycling: str
+
+
+class ControllerOptions(NamedTuple):
+    """Who plans each period, and from which estimate; shares are thousandths."""
+
+    system: str
+    estimator: str
+    weight: int
+    hysteresis: int | None
 
 
 class EpochOptions(NamedTuple):

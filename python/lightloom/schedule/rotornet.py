@@ -3,7 +3,7 @@
 The n - 1 shifts ``i -> i + s`` follow each other, as many at a time as there are switches. They
 ignore the demand: slots are all equally long, or end when nothing is left to send. With relaying
 (RotorLB) the room that is left in a slot takes bytes to nodes that can deliver them in their next
-one. Switches turn together; propagation is left out.
+one. Switches turn together or one after another; propagation is left out.
 """
 
 from __future__ import annotations
@@ -15,10 +15,41 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import flag, rate_bps, square_matrix, time_bytes, whole_number
+from lightloom.schedule.arrays import (
+    flag,
+    one_of,
+    rate_bps,
+    square_matrix,
+    time_bytes,
+    whole_number,
+)
+from lightloom.schedule.named_sets import choices
 from lightloom.schedule.requests import RotorOptions
 from lightloom.schedule.served import MAX_BYTES, MAX_SWITCHES, Served
 from lightloom.units import show_bytes
+
+
+@dataclass(frozen=True)
+class RotorSwitches:
+    """Rotor switches, each with a port of every node.
+
+    Attributes
+    ----------
+    slot_s, switches, delay_s, rate_gbps, held, relay
+        As :func:`rotornet_schedule`.
+    cycling
+        ``"fixed"``: each switch cycles through a subset of the shifts of its own; ``"staggered"``:
+        in addition one switch after the other turns, and only it loses the delay; ``"shared"``: all
+        shifts pass all switches.
+    """
+
+    slot_s: float | str | None = None
+    switches: int = 1
+    delay_s: float | str = 0.0
+    rate_gbps: float = 400.0
+    held: bool = False
+    relay: bool = False
+    cycling: str = "fixed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +60,7 @@ class RotorSchedule(Served):
     ----------
     turns
         Position in the round robin of each slot, ``(k,)``: at turn t switch w of s joins node i
-        to ``i + 1 + (t s + w) mod (n - 1)``.
+        to ``i + 1 + (t s + w) mod (n - 1)``, unless ``cycling`` says otherwise.
     holds_bytes
         Bytes that a circuit could carry in each slot, ``(k,)``.
     moves
@@ -43,6 +74,7 @@ class RotorSchedule(Served):
     delay_bytes: int
     held: bool
     relay: bool
+    cycling: str
 
     @property
     def relayed_bytes(self) -> int:
@@ -106,12 +138,43 @@ def rotornet_schedule(
     InputError
         If another argument cannot be used.
     """
+    return rotate(
+        demand,
+        RotorSwitches(slot_s, switches, delay_s, rate_gbps, held, relay, "shared"),
+    )
+
+
+def rotate(demand: npt.ArrayLike, rotor: RotorSwitches) -> RotorSchedule:
+    """Serve demand by switches that cycle through fixed subsets of the shifts, or through all.
+
+    Parameters
+    ----------
+    demand
+        As :func:`rotornet_schedule`.
+    rotor
+        The switches.
+
+    Returns
+    -------
+    RotorSchedule
+        Of staggered switches a slot is the time from one turn to the next, delays included.
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix, or a million slots do not serve it.
+    InputError
+        If the switches cannot be used.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import RotorSwitches, rotate
+    >>> demand = [[0, 9, 9], [9, 0, 9], [9, 9, 0]]
+    >>> rotate(demand, RotorSwitches(switches=2, cycling="fixed")).length_bytes
+    9
+    """
     matrix = square_matrix(demand, "demand", MAX_BYTES, DemandError)
-    bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
-    slot = None if slot_s is None else time_bytes(slot_s, "slot_s", bits, minimum=1)
-    delay = time_bytes(delay_s, "delay_s", bits)
-    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    options = RotorOptions(switches, slot, delay, flag(held, "held"), flag(relay, "relay"))
+    options, bits = rotor_options(rotor)
     try:
         found = _core.schedule_rotornet(matrix, options)
     except ValueError as error:
@@ -125,3 +188,20 @@ def rotornet_schedule(
         moves=found.moves,
         **options._asdict(),
     )
+
+
+def rotor_options(rotor: RotorSwitches) -> tuple[RotorOptions, int]:
+    """Return the switches as the core reads them, and the bits per second of a port.
+
+    Raises
+    ------
+    InputError
+        If they cannot be used.
+    """
+    bits = rate_bps(rotor.rate_gbps, "rate_gbps", minimum=1e-9)
+    slot = None if rotor.slot_s is None else time_bytes(rotor.slot_s, "slot_s", bits, minimum=1)
+    delay = time_bytes(rotor.delay_s, "delay_s", bits)
+    switches = whole_number(rotor.switches, "switches", 1, MAX_SWITCHES)
+    held, relay = flag(rotor.held, "held"), flag(rotor.relay, "relay")
+    one_of(rotor.cycling, "cycling", tuple(choices("cycling")))
+    return RotorOptions(switches, slot, delay, held, relay, rotor.cycling), bits

@@ -9,6 +9,7 @@ mod matching;
 mod permutation;
 mod planes;
 mod relay;
+mod steps;
 mod systems;
 mod topoopt;
 
@@ -24,6 +25,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     permutation::register(module)?;
     planes::register(module)?;
     relay::register(module)?;
+    steps::register(module)?;
     systems::register(module)?;
     topoopt::register(module)
 }

@@ -6,14 +6,14 @@
 
 use lightloom_schedule::epochs::{EpochRun, Epochs};
 use lightloom_schedule::helios::{helios, helios_matchings};
-use lightloom_schedule::rotornet::{Move, Rotor, RotorSchedule, check, rotate};
+use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
 use lightloom_schedule::xnest_plus::{Reading, XnestPlan, sub_matrices, xnest_plan, xnest_plus};
 use numpy::ndarray::{Array2, Array3};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray3};
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, Given, Matrix, refuse};
-use crate::choices::parse;
+use crate::choices::{Named, parse};
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -31,18 +31,20 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// `lightloom.schedule.requests.RotorOptions`.
 #[derive(FromPyObject)]
-struct RotorOptions {
+pub(super) struct RotorOptions {
     switches: usize,
     slot_bytes: Option<u64>,
     delay_bytes: u64,
     held: bool,
     relay: bool,
+    cycling: Named<Cycling>,
 }
 
 impl RotorOptions {
-    fn rotor(&self, nodes: usize) -> Rotor {
-        let Self { switches, slot_bytes, delay_bytes, held, relay } = *self;
-        Rotor { nodes, switches, slot: slot_bytes, delay: delay_bytes, held, relay }
+    pub(super) fn rotor(&self, nodes: usize) -> Rotor {
+        let Self { switches, slot_bytes, delay_bytes, held, relay, cycling: Named(cycling) } =
+            *self;
+        Rotor { nodes, switches, slot: slot_bytes, delay: delay_bytes, held, relay, cycling }
     }
 }
 
@@ -87,6 +89,7 @@ struct RotorClaim {
     delay_bytes: u64,
     held: bool,
     relay: bool,
+    cycling: Named<Cycling>,
     turns: Column<u64>,
     holds_bytes: Column<u64>,
     moves: Matrix<u64>,
@@ -119,21 +122,21 @@ fn schedule_check_rotornet(
         length: claim.length_bytes,
         largest_line: claim.largest_line_bytes,
     };
-    let RotorClaim { switches, slot_bytes, delay_bytes, held, relay, .. } = claim;
-    let options = RotorOptions { switches, slot_bytes, delay_bytes, held, relay };
+    let RotorClaim { switches, slot_bytes, delay_bytes, held, relay, cycling, .. } = claim;
+    let options = RotorOptions { switches, slot_bytes, delay_bytes, held, relay, cycling };
     py.detach(|| check(&demand.values, &options.rotor(demand.rows), &found)).map_err(refuse)
 }
 
 /// `lightloom.schedule.requests.EpochOptions`.
 #[derive(FromPyObject)]
-struct EpochOptions {
+pub(super) struct EpochOptions {
     switches: usize,
     epoch_bytes: u64,
     delay_bytes: u64,
 }
 
 impl EpochOptions {
-    fn sizes(&self, nodes: usize) -> Epochs {
+    pub(super) fn sizes(&self, nodes: usize) -> Epochs {
         let Self { switches, epoch_bytes, delay_bytes } = *self;
         Epochs { nodes, switches, epoch: epoch_bytes, delay: delay_bytes }
     }

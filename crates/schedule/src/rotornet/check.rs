@@ -69,7 +69,7 @@ fn check_slots(rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
     if !rotor.held && holds.windows(2).any(|pair| pair[0] != pair[1]) {
         return Err(Invalid::new("slots are not equally long"));
     }
-    let length = length_of(holds.iter().map(|&hold| u128::from(hold) + u128::from(rotor.delay)))?;
+    let length = length_of(holds.iter().map(|&hold| rotor.time(hold)))?;
     if length != found.length {
         return Err(Invalid(format!("slots take {length}, not {}", found.length)));
     }
@@ -80,9 +80,10 @@ fn check_slots(rotor: &Rotor, found: &RotorSchedule) -> Result<(), Invalid> {
 fn check_room(rotor: &Rotor, turn: u64, hold: u64, moves: &[Move]) -> Result<(), Invalid> {
     let n = rotor.nodes as u32;
     let mut room: FxHashMap<(u32, u32), u64> = FxHashMap::default();
-    for shift in rotor.shifts(turn) {
+    for (switch, shift) in rotor.shifts(turn).enumerate() {
         for from in 0..n {
-            *room.entry((from, (from + shift as u32) % n)).or_default() += hold;
+            let pair = (from, (from + shift as u32) % n);
+            *room.entry(pair).or_default() += rotor.room(hold, turn, switch);
         }
     }
     for m in moves {

@@ -7,16 +7,17 @@
 //! would not fit into their next own slot one hop to a node that can deliver them in its next one.
 //!
 //! [`check`] follows every byte of a result. Bytes are the unit of time: what a circuit carries
-//! meanwhile. Assumes that the switches turn together and that nodes store what they relay.
-//! Leaves out propagation, and the staggering of switches that hides reconfiguration from those
-//! who can wait.
+//! meanwhile. Switches turn together or one after another ([`Cycling`]); [`rotor_slot`] is one slot
+//! from what waits. Assumes that nodes store what they relay. Leaves out propagation.
 
 mod balance;
 mod check;
 mod rotor;
+mod slot;
 
 pub use check::check;
-pub use rotor::{Move, Rotor, RotorSchedule};
+pub use rotor::{Cycling, Move, Rotor, RotorSchedule};
+pub use slot::{RotorQueues, RotorSlot, rotor_slot};
 
 use crate::demand::check_square;
 use lightloom_model::Invalid;
@@ -27,9 +28,7 @@ use lightloom_model::Invalid;
 /// If sizes do not fit, or slots are so short that a million do not serve the demand.
 pub fn rotate(demand: &[u64], rotor: &Rotor) -> Result<RotorSchedule, Invalid> {
     let lines = check_square(demand, rotor.nodes)?;
-    if rotor.nodes < 2 || rotor.switches == 0 || rotor.slot == Some(0) {
-        return Err(Invalid::new("a rotor needs 2 nodes, a switch and slots of a byte or more"));
-    }
+    rotor.check_sizes()?;
     let slot = rotor.slot.unwrap_or_else(|| {
         if rotor.relay {
             lines.largest.div_ceil(10 * (rotor.nodes as u64 - 1))
@@ -37,5 +36,6 @@ pub fn rotate(demand: &[u64], rotor: &Rotor) -> Result<RotorSchedule, Invalid> {
             lines.largest_entry
         }
     });
+    rotor.check(slot.max(1))?;
     balance::run(demand, rotor, slot.max(1), lines.largest)
 }

@@ -1,5 +1,16 @@
 //! Rotor switches, and what they do.
 
+use lightloom_model::{Invalid, choices};
+
+choices! {
+    /// Which shifts a switch holds, and when it turns.
+    pub enum Cycling: "cycling" {
+        Shared = "shared": "All shifts pass all switches, which turn together",
+        Fixed = "fixed": "Each switch cycles through a subset of its own; all turn together",
+        Staggered = "staggered": "Subsets as with fixed; one switch after the other turns",
+    }
+}
+
 /// How the switches turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotor {
@@ -10,19 +21,86 @@ pub struct Rotor {
     /// Bytes that a circuit carries in a slot at most. By default the largest entry of the demand,
     /// so that one cycle will do; with relaying a tenth of the mean entry of the longest line.
     pub slot: Option<u64>,
-    /// Bytes that a circuit could carry while the switches turn.
+    /// Bytes that a circuit could carry while its switch turns.
     pub delay: u64,
     /// Whether a slot ends when nothing is left to send to the nodes now connected.
     pub held: bool,
     /// Whether spare room takes bytes to relays.
     pub relay: bool,
+    /// Which shifts a switch holds, and when it turns.
+    pub cycling: Cycling,
 }
 
 impl Rotor {
     /// The shift of each switch at a turn.
     pub fn shifts(&self, turn: u64) -> impl Iterator<Item = usize> {
         let (switches, shifts) = (self.switches as u64, self.nodes as u64 - 1);
-        (0..switches).map(move |switch| ((turn * switches + switch) % shifts) as usize + 1)
+        let cycling = self.cycling;
+        (0..switches).map(move |switch| {
+            let local = match cycling {
+                Cycling::Shared => return ((turn * switches + switch) % shifts) as usize + 1,
+                Cycling::Fixed => turn,
+                Cycling::Staggered => (turn + switches - switch) / switches,
+            };
+            // More switches than shifts: the first ones once more.
+            let first = switch % shifts;
+            let subset = (shifts - first).div_ceil(switches);
+            (first + local % subset * switches) as usize + 1
+        })
+    }
+
+    /// Time from one turn to the next, in bytes of one circuit, delays aside unless the switches
+    /// are staggered: then they turn in turn, each after a slot and a delay.
+    pub(crate) fn turn_time(&self, slot: u64) -> u64 {
+        match self.cycling {
+            Cycling::Staggered => (slot + self.delay).div_ceil(self.switches as u64),
+            Cycling::Shared | Cycling::Fixed => slot,
+        }
+    }
+
+    /// What a circuit of a switch carries in a turn that is held so long.
+    pub(crate) fn room(&self, hold: u64, turn: u64, switch: usize) -> u64 {
+        let turns = turn == 0 || turn % self.switches as u64 == switch as u64;
+        match self.cycling {
+            Cycling::Staggered if turns => hold.saturating_sub(self.delay),
+            _ => hold,
+        }
+    }
+
+    /// Time that a turn takes, all in all.
+    pub(crate) fn time(&self, hold: u64) -> u128 {
+        match self.cycling {
+            Cycling::Staggered => u128::from(hold),
+            Cycling::Shared | Cycling::Fixed => u128::from(hold) + u128::from(self.delay),
+        }
+    }
+
+    /// Checks that there is something to turn.
+    pub(crate) fn check_sizes(&self) -> Result<(), Invalid> {
+        if self.nodes < 2 || self.switches == 0 || self.slot == Some(0) {
+            let text = "a rotor needs 2 nodes, a switch and slots of a byte or more";
+            return Err(Invalid::new(text));
+        }
+        Ok(())
+    }
+
+    /// Checks that staggered switches can turn in time, with slots of so many bytes.
+    pub(crate) fn check(&self, slot: u64) -> Result<(), Invalid> {
+        if self.cycling != Cycling::Staggered {
+            return Ok(());
+        }
+        if self.held {
+            return Err(Invalid::new("staggered switches turn by the clock: slots cannot be held"));
+        }
+        let each = self.turn_time(slot);
+        if each < self.delay {
+            let (delay, switches) = (self.delay, self.switches);
+            let text = format!(
+                "{switches} switches turn every {each} bytes: less than a delay of {delay}"
+            );
+            return Err(Invalid(text));
+        }
+        Ok(())
     }
 }
 

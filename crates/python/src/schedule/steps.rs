@@ -1,0 +1,197 @@
+//! Steps of controllers: `lightloom.schedule.steps`.
+//!
+//! -1 in the arrays is `NONE` in the crate: the two have the same bits.
+
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
+use lightloom_model::Invalid;
+use lightloom_schedule::rotornet::Move;
+use lightloom_schedule::steps::{
+    DemandEstimate, Estimator, RotorQueues, SwitchStep, Turning, helios_step, rotor_slot,
+    serve_over_time, xnest_step,
+};
+use lightloom_schedule::xnest_plus::Reading;
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2};
+use pyo3::prelude::*;
+
+use super::systems::{EpochOptions, RotorOptions};
+use crate::arrays::{Given, Matrix, refuse};
+use crate::choices::{Named, parse};
+
+/// Adds the functions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<HeldMatchings>()?;
+    module.add_class::<HeldSettings>()?;
+    module.add_class::<QueueSlot>()?;
+    module.add_class::<PeriodColumns>()?;
+    module.add_function(wrap_pyfunction!(schedule_helios_step, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_xnest_step, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_rotor_slot, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_over_time, module)?)
+}
+
+/// Matchings (switches, nodes), and which switches turn.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct HeldMatchings {
+    matchings: Py<PyArray2<i32>>,
+    turned: Vec<bool>,
+}
+
+fn held_matchings(py: Python<'_>, nodes: usize, step: SwitchStep) -> HeldMatchings {
+    let shape = (step.matchings.len(), nodes);
+    let cells = step.matchings.into_iter().flatten().map(u32::cast_signed).collect();
+    let matchings = Array2::from_shape_vec(shape, cells).expect("a peer per node");
+    HeldMatchings { matchings: matchings.into_pyarray(py).unbind(), turned: step.turned }
+}
+
+#[pyfunction]
+fn schedule_helios_step(
+    py: Python<'_>,
+    estimate: Matrix<u64>,
+    held: Option<Matrix<i32>>,
+    options: Given<EpochOptions>,
+    hysteresis: Option<u32>,
+) -> PyResult<HeldMatchings> {
+    estimate.expect_square("estimate", estimate.rows)?;
+    let nodes = estimate.rows;
+    let sizes = options.0.sizes(nodes);
+    let held: Vec<Vec<u32>> = held.map_or_else(Vec::new, |held| {
+        held.iter_rows().map(|row| row.iter().map(|peer| peer.cast_unsigned()).collect()).collect()
+    });
+    let step = py.detach(|| helios_step(&estimate.values, &held, &sizes, hysteresis));
+    Ok(held_matchings(py, nodes, step.map_err(refuse)?))
+}
+
+/// Settings of X-NEST+, the same as matchings, and which half may turn next.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct HeldSettings {
+    settings: Vec<(u32, u32)>,
+    switches: Py<HeldMatchings>,
+    next: &'static str,
+}
+
+#[pyfunction]
+fn schedule_xnest_step(
+    py: Python<'_>,
+    measured: Matrix<u64>,
+    held: Vec<(u32, u32)>,
+    options: Given<EpochOptions>,
+    reading: &str,
+    turning: &str,
+    hysteresis: Option<u32>,
+) -> PyResult<HeldSettings> {
+    measured.expect_square("measured", measured.rows)?;
+    let nodes = measured.rows;
+    let sizes = options.0.sizes(nodes);
+    let (reading, turning) = (parse::<Reading>(reading)?, parse::<Turning>(turning)?);
+    let step = py
+        .detach(|| xnest_step(&measured.values, &held, &sizes, reading, turning, hysteresis))
+        .map_err(refuse)?;
+    let switches = Py::new(py, held_matchings(py, nodes, step.switches))?;
+    Ok(HeldSettings { settings: step.settings, switches, next: step.next.name() })
+}
+
+/// A slot: how long it is held, rows of (the two ends of the circuit, source, destination, bytes),
+/// and what waits afterwards: (n, n) of the nodes' own, rows of (node, source, destination, bytes)
+/// that are relayed.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct QueueSlot {
+    hold_bytes: u64,
+    moves: Py<PyArray2<u64>>,
+    own: Py<PyArray2<u64>>,
+    relayed: Py<PyArray2<u64>>,
+}
+
+#[pyfunction]
+fn schedule_rotor_slot(
+    py: Python<'_>,
+    own: Matrix<u64>,
+    relayed: Matrix<u64>,
+    options: Given<RotorOptions>,
+    turn: u64,
+) -> PyResult<QueueSlot> {
+    own.expect_square("queues", own.rows)?;
+    relayed.expect_columns("relayed", 4)?;
+    let nodes = own.rows;
+    let rotor = options.0.rotor(nodes);
+    let mut queues = RotorQueues::new(&own.values, nodes).map_err(refuse)?;
+    let index = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    for row in relayed.iter_rows() {
+        queues.hold(index(row[0]), index(row[1]), index(row[2]), row[3]).map_err(refuse)?;
+    }
+    let room = rotor.slot.ok_or_else(|| refuse(Invalid::new("a slot needs its length")))?;
+    let found = py.detach(|| rotor_slot(&mut queues, &rotor, room, turn)).map_err(refuse)?;
+    let rows = |width: usize, cells: Vec<u64>| {
+        let shape = (cells.len() / width, width);
+        Array2::from_shape_vec(shape, cells).expect("whole rows").into_pyarray(py).unbind()
+    };
+    let cell = |m: &Move| {
+        [m.from, m.to, m.source, m.destination].map(u64::from).into_iter().chain([m.bytes])
+    };
+    let moves = rows(5, found.moves.iter().flat_map(cell).collect());
+    let mut held = Vec::new();
+    for (cell, queue) in queues.relayed.iter().enumerate() {
+        for &(source, bytes) in queue {
+            held.extend([(cell / nodes) as u64, u64::from(source), (cell % nodes) as u64, bytes]);
+        }
+    }
+    let own = Array2::from_shape_vec((nodes, nodes), queues.own).expect("an entry per pair");
+    let (own, relayed) = (own.into_pyarray(py).unbind(), rows(4, held));
+    Ok(QueueSlot { hold_bytes: found.hold, moves, own, relayed })
+}
+
+/// `lightloom.schedule.requests.ControllerOptions`.
+#[derive(FromPyObject)]
+struct ControllerOptions {
+    system: String,
+    estimator: Named<Estimator>,
+    weight: u32,
+    hysteresis: Option<u32>,
+}
+
+/// Bytes that wait after each period and that were carried in it, and how often a switch was set.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct PeriodColumns {
+    backlog: Py<PyArray1<u64>>,
+    carried: Py<PyArray1<u64>>,
+    turned: u64,
+}
+
+#[pyfunction]
+fn schedule_over_time(
+    py: Python<'_>,
+    arrivals: Vec<Matrix<u64>>,
+    options: Given<EpochOptions>,
+    controller: Given<ControllerOptions>,
+) -> PyResult<PeriodColumns> {
+    let Given(controller) = controller;
+    let nodes = arrivals.first().map_or(0, |first| first.rows);
+    for period in &arrivals {
+        period.expect_square("arrivals", nodes)?;
+    }
+    let sizes = options.0.sizes(nodes);
+    let Named(estimator) = controller.estimator;
+    let estimate = DemandEstimate::new(estimator, controller.weight).map_err(refuse)?;
+    let mut turning = Turning::First;
+    let hysteresis = controller.hysteresis;
+    let mut settings = Vec::new();
+    let periods: Vec<&[u64]> = arrivals.iter().map(|period| period.values.as_slice()).collect();
+    let found = py.detach(|| {
+        serve_over_time(&periods, &sizes, estimate, |expected, held| {
+            if controller.system == "helios" {
+                return helios_step(expected, held, &sizes, hysteresis);
+            }
+            let step =
+                xnest_step(expected, &settings, &sizes, Reading::Pairings, turning, hysteresis)?;
+            (settings, turning) = (step.settings, step.next);
+            Ok(step.switches)
+        })
+    });
+    let found = found.map_err(refuse)?;
+    Ok(PeriodColumns {
+        backlog: found.backlog.into_pyarray(py).unbind(),
+        carried: found.carried.into_pyarray(py).unbind(),
+        turned: found.turned,
+    })
+}
