@@ -39,7 +39,9 @@ def _regimes() -> Sequence[str]:
 
 
 def _methods() -> Sequence[str]:
-    return tuple(choices("permutation method"))
+    from lightloom.schedule.installed import custom_schedulers
+
+    return (*choices("permutation method"), *custom_schedulers())
 
 
 def _allocators() -> Sequence[str]:

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
         color_edges,
         route_permutation,
     )
+    from lightloom.schedule.custom import (
+        Scheduler,
+        permutation_lower_bound_s,
+        schedule_by_name,
+        schedule_of_arrays,
+    )
     from lightloom.schedule.decider import (
         Decider,
         Decision,
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
         decompose_hybrid,
         hybrid_lower_bound_s,
     )
+    from lightloom.schedule.installed import custom_schedulers
     from lightloom.schedule.matching import (
         BipartiteCertificate,
         GeneralCertificate,
@@ -153,6 +160,7 @@ __all__ = [
     "RotorSchedule",
     "RotorSlot",
     "RotorSwitches",
+    "Scheduler",
     "SwitchTiming",
     "TopoOptTopology",
     "Upcoming",
@@ -168,6 +176,7 @@ __all__ = [
     "check_coloring",
     "choices",
     "color_edges",
+    "custom_schedulers",
     "cycles_in_order",
     "decompose",
     "decompose_all",
@@ -179,6 +188,7 @@ __all__ = [
     "map_nics",
     "max_weight_matching",
     "parse_failures",
+    "permutation_lower_bound_s",
     "port_bound_s",
     "relay",
     "relay_loads",
@@ -187,6 +197,8 @@ __all__ = [
     "rotornet_schedule",
     "route",
     "route_permutation",
+    "schedule_by_name",
+    "schedule_of_arrays",
     "serve_over_time",
     "topoopt_topology",
     "upcoming_all_to_alls",

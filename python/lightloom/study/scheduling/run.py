@@ -138,7 +138,8 @@ def check(problem: Problem, choice: MethodChoice) -> None:
     rows, columns = problem.demand.shape
     if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
-    permutations = (*schedule.PERMUTATION_METHODS, "auto")
+    installed = schedule.custom_schedulers()
+    permutations = (*schedule.PERMUTATION_METHODS, "auto", *installed)
     for what, names, known in (
         ("method", choice.methods, permutations),
         ("circuits", choice.allocators, tuple(schedule.ALLOCATION_METHODS)),
@@ -147,6 +148,9 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         if wrong is not None:
             hint = did_you_mean(wrong, known)
             raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
+    name = next((name for name in choice.methods if name in installed), None)
+    if name is not None and (problem.partial or problem.switch_count > 1):
+        raise InputError(f"{name}: custom schedulers are for one all-stop crossbar")
     if problem.is_large and problem.ports is None:
         raise DemandError(
             f"{problem.name}: {rows} x {columns}: schedules of permutations have at most "
@@ -232,6 +236,11 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         found.not_begun.append(method)
         return
     problem = found.problem
+    if method not in (*schedule.PERMUTATION_METHODS, "auto"):
+        found.schedules[method] = schedule.schedule_by_name(
+            method, problem.demand, delay_s=problem.delay_s, rate_gbps=problem.rate_gbps
+        )
+        return
     found.schedules[method] = schedule.decompose(
         problem.demand,
         delay_s=problem.delay_s,

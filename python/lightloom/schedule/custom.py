@@ -1,0 +1,171 @@
+"""Custom schedules of permutations: from arrays, or by the name of an installed scheduler.
+
+A package adds a scheduler through the entry point group ``lightloom.schedulers``; its name can then
+be given to ``lightloom schedule --methods``. Whatever it returns is checked, and bounded by ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import DemandError, InputError, expected_one_of
+from lightloom.schedule.arrays import as_array, whole_list, whole_matrix
+from lightloom.schedule.installed import custom_schedulers
+from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule, decompose
+from lightloom.schedule.served import MAX_BYTES
+
+#: given demand ``(rows, columns)`` and the bytes that a port could send during a reconfiguration;
+#: returns permutations ``(k, rows)`` and holds in bytes ``(k,)``, see :func:`schedule_of_arrays`
+Scheduler = Callable[[npt.NDArray[np.uint64], int], tuple[npt.ArrayLike, npt.ArrayLike]]
+
+
+def permutation_lower_bound_s(
+    demand: npt.ArrayLike,
+    *,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    partial: bool = False,
+) -> float:
+    """Return the seconds that no schedule of permutations over one crossbar can beat.
+
+    Parameters and errors are those of :func:`lightloom.schedule.decompose`.
+
+    Returns
+    -------
+    float
+        All-stop: at least the longest line, and a delay for each peer of the busiest one; more
+        where pairs of different size must share slots. Partial: the largest line with a delay for
+        each of its peers. O(n^2 log n) and, all-stop, O(n) for each number of slots.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import permutation_lower_bound_s
+    >>> permutation_lower_bound_s([[0, 5], [7, 0]], delay_s=3, rate_gbps=8e-9)
+    10.0
+    """
+    return decompose(
+        demand, delay_s=delay_s, rate_gbps=rate_gbps, partial=partial, method="round-robin"
+    ).lower_bound_s
+
+
+def schedule_of_arrays(
+    demand: npt.ArrayLike,
+    permutations: npt.ArrayLike,
+    holds_bytes: npt.ArrayLike,
+    *,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+    name: str = "custom",
+) -> PermutationSchedule:
+    """Check a custom all-stop schedule of one crossbar, and bound it.
+
+    Parameters
+    ----------
+    demand, delay_s, rate_gbps
+        As :func:`lightloom.schedule.decompose`.
+    permutations
+        Column that each row is joined to in each slot, or -1, ``(k, rows)``. Pairs that have
+        nothing left when their slot comes may be joined; they are parted.
+    holds_bytes
+        Bytes that a port sends in each slot, ``(k,)``.
+    name
+        What the method is called in results.
+
+    Returns
+    -------
+    PermutationSchedule
+        With its length, and the lower bound of the demand; O(k rows).
+
+    Raises
+    ------
+    DemandError
+        If the demand is not such a matrix.
+    InputError
+        If a slot is no matching, a hold is nothing, or bytes are left.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import schedule_of_arrays
+    >>> found = schedule_of_arrays([[0, 5], [7, 0]], [[1, 0]], [7])
+    >>> found.length_bytes, found.over_bound
+    (7, 1.0)
+    """
+    matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
+    bounded = decompose(matrix, delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin")
+    holds = whole_list(holds_bytes, "holds_bytes", MAX_BYTES, InputError)
+    given = as_array(permutations, "permutations", InputError)
+    shape = (len(holds), len(matrix))
+    if given.shape != shape or (given.size and given.dtype.kind not in "iu"):
+        raise InputError(
+            f"permutations: expected whole numbers of shape {shape}, got {given.shape}"
+        )
+    if given.size and not -1 <= given.min() <= given.max() < min(matrix.shape[1], MAX_LINES):
+        raise InputError(f"permutations: expected columns below {matrix.shape[1]}, or -1")
+    slots = given.astype(np.int32)
+    _part_idle(matrix, slots, holds)
+    length = sum(holds.tolist()) + bounded.delay_bytes * len(holds)
+    found = replace(
+        bounded, slots=(slots, holds.astype(np.uint64)), length_bytes=length, chosen=name
+    )
+    found.check(matrix)
+    return found
+
+
+def _part_idle(
+    demand: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], holds: npt.NDArray[np.uint64]
+) -> None:
+    """Part pairs with nothing left; what is joined twice in a slot stays, for the checker."""
+    left = demand.astype(object)
+    for joined, hold in zip(slots, holds.tolist(), strict=True):
+        for row in np.flatnonzero(joined >= 0):
+            waiting = left[row, joined[row]]
+            left[row, joined[row]] = max(0, waiting - hold)
+            if waiting == 0:
+                joined[row] = -1
+
+
+def schedule_by_name(
+    name: str,
+    demand: npt.ArrayLike,
+    *,
+    delay_s: float | str = 0.0,
+    rate_gbps: float = 400.0,
+) -> PermutationSchedule:
+    """Call the scheduler of an installed package, check what it returns, and bound it.
+
+    Parameters and errors are those of :func:`schedule_of_arrays`; what the scheduler raises is
+    passed on.
+
+    Returns
+    -------
+    PermutationSchedule
+        Its ``time_spent_s`` is that of the scheduler.
+
+    Raises
+    ------
+    InputError
+        If no package has a scheduler of this name, or its schedule is wrong.
+    """
+    known = custom_schedulers()
+    if name not in known:
+        raise InputError(f"scheduler '{name}': {expected_one_of(name, tuple(known))}")
+    scheduler: Scheduler = known[name].load()
+    matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
+    delay_bytes = decompose(
+        matrix[:0, :0], delay_s=delay_s, rate_gbps=rate_gbps, method="round-robin"
+    ).delay_bytes
+    started = time.perf_counter()
+    permutations, holds = scheduler(matrix.copy(), delay_bytes)
+    took = time.perf_counter() - started
+    try:
+        found = schedule_of_arrays(
+            matrix, permutations, holds, delay_s=delay_s, rate_gbps=rate_gbps, name=name
+        )
+    except InputError as error:
+        raise InputError(f"scheduler '{name}': {error}") from None
+    return replace(found, time_spent_s=took)
