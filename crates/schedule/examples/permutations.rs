@@ -1,6 +1,6 @@
 //! Length over bound, slots and time of every method that makes schedules of permutations.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lightloom_schedule::permutation::{Demand, Method, Schedule, check, decompose};
 
@@ -31,8 +31,8 @@ fn demand(kind: &str, n: usize, random: &mut Random) -> Vec<u64> {
 
 /// What is timed; not inlined, so that callgrind can count it by its name.
 #[inline(never)]
-fn timed(demand: &Demand, method: Method) -> Schedule {
-    decompose(demand, method, None)
+fn timed(demand: &Demand, method: Method, limit: Option<Duration>) -> Schedule {
+    decompose(demand, method, limit.map(|limit| Instant::now() + limit))
 }
 
 /// Mean and worst length over bound, slots per draw, and the best time.
@@ -45,7 +45,7 @@ fn measure(kind: &str, lines: usize, delay_us: u64, method: Method, options: &Op
         let demand = Demand::new(lines, lines, &bytes, delay_us * 50_000, options.partial);
         let demand = demand.expect("valid");
         let start = Instant::now();
-        let found = timed(&demand, method);
+        let found = timed(&demand, method, options.limit);
         best = best.min(start.elapsed().as_secs_f64());
         check(&demand, &found).expect("valid");
         let ratio = found.length as f64 / found.lower_bound as f64;
@@ -60,18 +60,21 @@ fn measure(kind: &str, lines: usize, delay_us: u64, method: Method, options: &Op
 struct Options {
     draws: usize,
     partial: bool,
+    limit: Option<Duration>,
 }
 
 fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
     text.split(',').map(|word| word.parse().ok().expect("whole numbers with commas")).collect()
 }
 
-/// Arguments: draws, sizes, methods, delays in microseconds, `partial`.
+/// Arguments: draws, sizes, methods, delays in microseconds, `partial` or not, limit in ms.
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let or = |index: usize, default: &str| given.get(index).cloned().unwrap_or(default.to_owned());
-    let options = Options { draws: numbers(&or(0, "4"))[0], partial: or(4, "") == "partial" };
-    let methods = or(2, "round-robin,open-shop,bvn,threshold,maximal,critical,auto");
+    let limit = given.get(5).map(|text| Duration::from_millis(numbers(text)[0]));
+    let partial = or(4, "") == "partial";
+    let options = Options { draws: numbers(&or(0, "4"))[0], partial, limit };
+    let methods = or(2, "round-robin,open-shop,bvn,threshold,maximal,greedy,critical,auto");
     for kind in ["moe", "pair", "sparse", "uniform"] {
         for &lines in &numbers(&or(1, "8,16,32,64")) {
             for &delay_us in &numbers(&or(3, "0,1,10,100,1000,25000")) {

@@ -84,6 +84,7 @@ def _schedules(found: ScheduleComparison) -> Grid:
     rows += [
         [name, "-", "-", "-", "-", "time limit"] for name in found.not_begun if name not in SYSTEMS
     ]
+    rows += [[name, "-", "-", "-", "-", "memory"] for name in found.too_large]
     return Grid(
         title=f"Schedules of permutations: {switches} switch{'es' * (switches > 1)}, "
         f"{problem.rate_gbps:g} Gb/s per port, "

@@ -42,6 +42,9 @@ _MAX_BYTES = 2**53
 MAX_LINES = 1_024
 #: switches of a schedule, as the core has it
 MAX_SWITCHES = 1_024
+#: methods that make about a slot per pair where all ports stop, and the cells that these may have
+_BY_PAIR = ("open-shop", "maximal")
+_MAX_CELLS = 2**27
 _NAMES = (*PERMUTATION_METHODS, "auto")
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
@@ -277,7 +280,8 @@ def decompose(
     Raises
     ------
     DemandError
-        If the demand is not a matrix of whole numbers from 0 to 2^53, or is too large.
+        If the demand is not a matrix of whole numbers from 0 to 2^53, or is too large, for the
+        method too (see :func:`~lightloom.schedule.permutations.fits_memory`).
     InputError
         If another argument cannot be used.
 
@@ -325,6 +329,17 @@ def decompose(
         switches=switches,
         switch_of_slot=found.switch_of_slot,
     )
+
+
+def fits_memory(demand: npt.NDArray[np.uint64], method: str, *, partial: bool = False) -> bool:
+    """Return whether :func:`decompose` takes on the slots that a method makes of a demand.
+
+    ``"open-shop"`` (unless ``partial``) and ``"maximal"`` make about one per pair with bytes, each
+    with a cell per row: 4.3 GB for 1,024 lines that all want each other, which is refused.
+    """
+    if method not in _BY_PAIR or (partial and method == "open-shop"):
+        return True
+    return int(np.count_nonzero(demand)) * demand.shape[0] <= _MAX_CELLS
 
 
 def decompose_all(

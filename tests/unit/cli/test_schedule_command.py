@@ -63,9 +63,9 @@ def folder(tmp_path, monkeypatch):
          "partial reconfiguration is for one switch, got 2 switches"),
         (f"{ZERO} --time-limit -1", "--time-limit -1: expected at least 0"),
         (f"{ZERO} --methods bnv", "--methods bnv: expected one of round-robin, "
-         "open-shop, bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
+         "open-shop, bvn, threshold, maximal, greedy, critical, auto; did you mean 'bvn'?"),
         (f"{ZERO} --methods ,", "--methods: expected one of round-robin, open-shop, "
-         "bvn, threshold, maximal, critical, auto"),
+         "bvn, threshold, maximal, greedy, critical, auto"),
         # circuits
         (f"{ZERO} --degree 0", "--degree 0: expected at least 1"),
         (f"{ZERO} --degree -6", "--degree -6: expected at least 1"),

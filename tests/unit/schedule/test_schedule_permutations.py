@@ -7,6 +7,7 @@ import pytest
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import PERMUTATION_METHODS, decompose, decompose_all
+from lightloom.schedule.permutations import fits_memory
 
 METHODS = [*PERMUTATION_METHODS, "auto"]
 
@@ -201,3 +202,13 @@ def test_switches_are_shown(demand):
     assert "switches" in str(summary)
     assert slots.headers[:2] == ("slot", "switch")
     assert [int(row[1]) for row in slots.rows] == found.switch_of_slot[: len(slots.rows)].tolist()
+
+
+@pytest.mark.parametrize(("method", "slots"), [("open-shop", 2**20), ("maximal", 2**20)])
+def test_a_slot_per_pair_of_a_thousand_lines_is_refused(method, slots):
+    demand = np.ones((1024, 1024), dtype=np.uint64)
+    assert not fits_memory(demand, method)
+    assert fits_memory(demand, "open-shop", partial=True)
+    assert fits_memory(demand[:512, :512], method)
+    with pytest.raises(DemandError, match=f"{method}: about {slots} slots, one per pair"):
+        decompose(demand, method=method)

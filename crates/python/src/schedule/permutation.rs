@@ -121,6 +121,7 @@ fn schedule_decompose(
     let until = limit.and_then(Result::ok).and_then(|limit| start.checked_add(limit));
     let Matrix { rows, columns, values } = demand;
     let demand = Demand::new(rows, columns, &values, delay_bytes, partial).map_err(refuse)?;
+    demand.check_size(method).map_err(refuse)?;
     let found = py.detach(|| match switches {
         1 => Ok(Found::on_one(decompose(&demand, method, until))),
         _ => decompose_over(&demand, switches, method, until).map(Found::on_several),

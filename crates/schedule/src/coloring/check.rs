@@ -169,6 +169,6 @@ impl<'a> Fabric<'a> {
             return None;
         }
         let down = output(there, up);
-        (down < shape.leaves).then_some((there * shape.leaves + down, core, 3))
+        (down < shape.leaves).then(|| (there * shape.leaves + down, core, 3))
     }
 }

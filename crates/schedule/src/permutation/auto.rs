@@ -1,111 +1,171 @@
-//! The shortest schedule of all methods, cheapest method first.
+//! The shortest schedule of all methods, in the order of what they promise for their time.
 //!
-//! It stops as soon as a schedule meets the lower bound or the time is up. With a delay, cyclic
-//! shifts (for small demand also as few slots as possible) are improved by swaps, the
-//! critical-line method is tried with every rule, and groups of slots are rebuilt: for small demand
-//! always, for large demand as long as a time limit allows.
+//! It stops as soon as a schedule meets the lower bound or the budget is spent. With a delay, a
+//! greedy matching per slot comes first, then the critical-line method, then what helps less
+//! often. At last groups of slots are rebuilt: for small demand always, for large demand as long as
+//! a limit allows. Demand of a few lines is searched by branch and bound. The order does not depend
+//! on the budget, so that more of it is never worse.
 
-use std::time::Instant;
-
-use super::critical::{RULES, by_rule};
+use super::budget::Budget;
+use super::critical::{RULES, greedy, slots_by};
 use super::demand::Demand;
 use super::fewest;
 use super::improve::improve;
 use super::methods::plan_by;
+use super::optimum::shorter_than;
 use super::rebuild::rebuild;
 use super::schedule::{Method, Schedule};
 use super::slots::{Matchings, Slots};
 
-/// What `auto` tries after cyclic shifts and Birkhoff-von Neumann.
+/// What is tried after the critical-line rules.
 const LAST: [Method; 3] = [Method::Threshold, Method::OpenShop, Method::Maximal];
 
-/// Lines up to which groups of slots are rebuilt even without a time limit.
+/// Lines up to which groups of slots are rebuilt even without a limit.
 const SMALL: usize = 16;
 
 /// Lines up to which they are rebuilt in what each rule found, not in the best alone, and up to
 /// which as few slots as possible are tried.
 const TINY: usize = 8;
 
-pub(super) fn decompose(demand: &Demand, until: Option<Instant>) -> Schedule {
+/// Lines up to which branch and bound is tried.
+const FEW: usize = 6;
+
+/// Lines up to which slots are saved, without a limit, where the length cannot be less.
+const SPARED: usize = 64;
+
+pub(super) fn decompose(demand: &Demand, budget: &Budget) -> Schedule {
     let bound = demand.lower_bound();
     // With partial reconfiguration the open shop is nearly always the shortest by far.
     let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };
-    let best = schedule(cheapest, demand, bound);
-    let mut search = Search { demand, until, best, others: Vec::new() };
-    search.all();
+    let best = Schedule::of(cheapest, plan_by(demand, cheapest), demand, bound);
+    let mut search = Search { demand, budget, best, others: Vec::new() };
+    if demand.delay == 0 {
+        search.without_delay();
+    } else {
+        search.with_delay();
+    }
     search.best
-}
-
-fn schedule(method: Method, demand: &Demand, bound: u64) -> Schedule {
-    Schedule::of(method, plan_by(demand, method), demand, bound)
 }
 
 struct Search<'a> {
     demand: &'a Demand<'a>,
-    until: Option<Instant>,
+    budget: &'a Budget,
     best: Schedule,
     /// Slots of the rules, to be rebuilt.
     others: Vec<Slots>,
 }
 
 impl Search<'_> {
-    fn all(&mut self) {
-        let demand = self.demand;
-        let lines = demand.rows.max(demand.columns);
-        // Without delay this is optimal.
+    /// Birkhoff-von Neumann is optimal; then as few slots as may be.
+    fn without_delay(&mut self) {
         if self.may_continue() {
-            self.offer(Method::Bvn, plan_by(demand, Method::Bvn));
+            self.offer(Method::Bvn, plan_by(self.demand, Method::Bvn));
         }
-        if self.may_continue()
-            && let Matchings::Slots(slots) = plan_by(demand, Method::RoundRobin)
+        let few = self.lines() <= SPARED || self.budget.is_limited();
+        if !few || self.demand.partial || self.budget.is_spent() {
+            return;
+        }
+        self.offer(Method::Threshold, plan_by(self.demand, Method::Threshold));
+        if (self.lines() <= SMALL || self.budget.is_limited())
+            && let Matchings::Slots(slots) = &self.best.plan
         {
-            self.offer(Method::RoundRobin, Matchings::Slots(improve(demand, &slots, self.until)));
+            // A byte for each slot: none is worth a longer hold.
+            let priced = Demand { delay: 1, ..*self.demand };
+            let fewer = improve(&priced, slots, self.budget);
+            self.offer(self.best.method, Matchings::Slots(fewer));
+        }
+    }
+
+    fn with_delay(&mut self) {
+        if self.may_continue()
+            && let Some(slots) = greedy(self.demand, self.budget)
+        {
+            self.offer(Method::Greedy, Matchings::Slots(slots.clone()));
+            self.offer_improved(&slots);
+        }
+        if self.may_continue() {
+            self.offer(Method::Bvn, plan_by(self.demand, Method::Bvn));
+        }
+        self.follow(1);
+        if self.may_continue()
+            && let Matchings::Slots(slots) = plan_by(self.demand, Method::RoundRobin)
+        {
+            let slots = improve(self.demand, &slots, self.budget);
+            self.offer(Method::RoundRobin, Matchings::Slots(slots));
         }
         // Like the critical-line method it takes the delay into account, and that alone; with 16
         // lines and more it hardly ever helped.
-        if self.may_continue() && lines <= TINY {
-            let slots = improve(demand, &fewest::decompose(demand), self.until);
+        if self.may_continue() && self.lines() <= TINY {
+            let slots = improve(self.demand, &fewest::decompose(self.demand), self.budget);
             self.offer(Method::Critical, Matchings::Slots(slots));
         }
-        for rule in RULES {
-            if self.may_continue()
-                && let Some(slots) = by_rule(demand, rule, self.until)
-            {
-                if lines <= TINY {
-                    self.others.push(slots.clone());
-                }
-                self.offer(Method::Critical, Matchings::Slots(slots));
-            }
-        }
+        (2..RULES.len()).for_each(|rule| self.follow(rule));
         for method in LAST {
-            if self.may_continue() {
-                self.offer(method, plan_by(demand, method));
+            if self.may_continue() && self.demand.check_size(method).is_ok() {
+                self.offer(method, plan_by(self.demand, method));
             }
         }
-        // Worth its time where it is short, or where the caller has time.
+        self.rebuild();
         if self.may_continue()
-            && (lines <= SMALL || self.until.is_some())
+            && self.lines() <= FEW
+            && !self.demand.partial
+            && let Some(slots) = shorter_than(self.demand, self.best.length, self.budget)
+        {
+            self.offer(Method::Critical, Matchings::Slots(slots));
+        }
+    }
+
+    /// Offers the slots of a rule before and after swaps.
+    fn follow(&mut self, rule: usize) {
+        if self.may_continue()
+            && let Some(slots) = slots_by(self.demand, RULES[rule], u64::MAX, self.budget)
+        {
+            self.offer(Method::Critical, Matchings::Slots(slots.clone()));
+            self.offer_improved(&slots);
+        }
+    }
+
+    fn offer_improved(&mut self, slots: &Slots) {
+        if self.may_continue() {
+            let slots = improve(self.demand, slots, self.budget);
+            if self.lines() <= TINY {
+                self.others.push(slots.clone());
+            }
+            self.offer(Method::Critical, Matchings::Slots(slots));
+        }
+    }
+
+    /// Rebuilds groups of slots, worth its time where it is short, or where the caller has time.
+    fn rebuild(&mut self) {
+        if self.may_continue()
+            && (self.lines() <= SMALL || self.budget.is_limited())
             && let Matchings::Slots(slots) = &self.best.plan
         {
-            let slots = rebuild(demand, slots, self.until);
+            let slots = rebuild(self.demand, slots, self.budget);
             self.offer(self.best.method, Matchings::Slots(slots));
         }
         for slots in std::mem::take(&mut self.others) {
             if self.may_continue() {
-                let slots = rebuild(demand, &slots, self.until);
+                let slots = rebuild(self.demand, &slots, self.budget);
                 self.offer(Method::Critical, Matchings::Slots(slots));
             }
         }
     }
 
-    fn may_continue(&self) -> bool {
-        let in_time = self.until.is_none_or(|until| Instant::now() < until);
-        in_time && self.best.length > self.best.lower_bound
+    fn lines(&self) -> usize {
+        self.demand.rows.max(self.demand.columns)
     }
 
+    fn may_continue(&self) -> bool {
+        self.best.length > self.best.lower_bound && !self.budget.is_spent()
+    }
+
+    /// Keeps what is shorter, or as short with fewer slots.
     fn offer(&mut self, method: Method, plan: Matchings) {
         let found = Schedule::of(method, plan, self.demand, self.best.lower_bound);
-        if found.length < self.best.length {
+        let (length, slots) = (self.best.length, self.best.plan.configurations());
+        let fewer = !self.demand.partial && found.plan.configurations() < slots;
+        if found.length < length || (found.length == length && fewer) {
             self.best = found;
         }
     }

@@ -10,9 +10,8 @@
 //!
 //! Greedy matchings break ties by row and column, so relabelling may change the length a little.
 
-use std::time::Instant;
-
 use super::assignment::Assignment;
+use super::budget::Budget;
 use super::demand::Demand;
 use super::improve::improve;
 use super::slots::Slots;
@@ -37,32 +36,27 @@ pub(super) const RULES: [Rule; 6] = [
 ];
 
 pub(super) fn decompose(demand: &Demand) -> Slots {
-    let follow = |rule| by_rule(demand, rule, None).expect("there is no limit");
+    let follow = |rule| by_rule(demand, rule, &Budget::unlimited()).expect("there is no limit");
     let length = |slots: &Slots| slots.length(demand.delay);
     let [first, second] = [RULES[0], RULES[1]].map(follow);
     if length(&second) < length(&first) { second } else { first }
 }
 
 /// The improved slots of one rule, or nothing if they were not found in time.
-pub(super) fn by_rule(demand: &Demand, rule: Rule, until: Option<Instant>) -> Option<Slots> {
-    Some(improve(demand, &slots_by(demand, rule, u64::MAX, until)?, until))
+pub(super) fn by_rule(demand: &Demand, rule: Rule, budget: &Budget) -> Option<Slots> {
+    Some(improve(demand, &slots_by(demand, rule, u64::MAX, budget)?, budget))
 }
 
 /// The slots of one rule, none held longer than `limit`, or nothing if time is up.
-pub(super) fn slots_by(
-    demand: &Demand,
-    rule: Rule,
-    limit: u64,
-    until: Option<Instant>,
-) -> Option<Slots> {
+pub(super) fn slots_by(demand: &Demand, rule: Rule, limit: u64, budget: &Budget) -> Option<Slots> {
     let mut work = Work::new(demand);
     let mut slots = Slots::default();
     let mut assignment = rule.assigned.then(|| Assignment::new(demand.rows.max(demand.columns)));
     while let Some(longest) = work.left.iter().copied().max().filter(|&longest| longest > 0) {
-        if until.is_some_and(|until| Instant::now() >= until) {
+        if budget.is_spent() {
             return None;
         }
-        work.set_weights(longest, rule.urgent);
+        work.set_urgencies(longest, rule.urgent);
         let assigned = assignment.as_mut().map(|assignment| work.assign(assignment));
         // Next to weights of 2^53 those of a few bytes are lost to rounding, and nothing is joined.
         let matching = assigned
@@ -80,13 +74,24 @@ pub(super) fn slots_by(
     Some(slots)
 }
 
+/// The slots of the first rule as they are, which take a fraction of the time.
+pub(super) fn greedy(demand: &Demand, budget: &Budget) -> Option<Slots> {
+    slots_by(demand, RULES[0], u64::MAX, budget)
+}
+
+/// A pair that has nothing left: it is never joined.
+const NOTHING: f64 = f64::NEG_INFINITY;
+
 struct Work<'a> {
     demand: &'a Demand<'a>,
     left: Vec<u64>,
+    /// The same as weights, or [`NOTHING`].
+    bytes: Vec<f64>,
     row_load: Vec<u64>,
     column_load: Vec<u64>,
-    /// What the matching is chosen by: bytes and urgency of each pair that has bytes left.
-    weights: Vec<(f64, u32)>,
+    /// How urgent each line is, in bytes; columns that are taken are [`NOTHING`].
+    row_urgency: Vec<f64>,
+    column_urgency: Vec<f64>,
 }
 
 impl<'a> Work<'a> {
@@ -99,15 +104,24 @@ impl<'a> Work<'a> {
                 column_load[column] += time;
             }
         }
-        Self { demand, left: demand.bytes.to_vec(), row_load, column_load, weights: Vec::new() }
+        let weight = |&bytes: &u64| if bytes > 0 { bytes as f64 } else { NOTHING };
+        Self {
+            demand,
+            left: demand.bytes.to_vec(),
+            bytes: demand.bytes.iter().map(weight).collect(),
+            row_load,
+            column_load,
+            row_urgency: Vec::new(),
+            column_urgency: Vec::new(),
+        }
     }
 
     fn largest_load(&self) -> u64 {
         self.row_load.iter().chain(&self.column_load).copied().max().unwrap_or(0)
     }
 
-    /// Sets the weight of each pair, the longest of which has `longest` bytes, by its cell.
-    fn set_weights(&mut self, longest: u64, urgent: Option<f64>) {
+    /// Sets how urgent lines are, if the longest pair has `longest` bytes.
+    fn set_urgencies(&mut self, longest: u64, urgent: Option<f64>) {
         let largest = self.largest_load() as f64;
         // The line with the largest load is worth the largest pair, a line that is not urgent
         // nothing.
@@ -116,39 +130,66 @@ impl<'a> Work<'a> {
                 longest as f64 * (load as f64 / largest - share).max(0.0) / (1.0 - share)
             })
         };
-        let rows: Vec<f64> = self.row_load.iter().map(urgency).collect();
-        let columns: Vec<f64> = self.column_load.iter().map(urgency).collect();
-        self.weights.clear();
-        for (row, cells) in self.left.chunks_exact(columns.len()).enumerate() {
-            for (column, &bytes) in cells.iter().enumerate().filter(|entry| *entry.1 > 0) {
-                let cell = (row * columns.len() + column) as u32;
-                self.weights.push((bytes as f64 + rows[row] + columns[column], cell));
+        self.row_urgency.clear();
+        self.row_urgency.extend(self.row_load.iter().map(urgency));
+        self.column_urgency.clear();
+        self.column_urgency.extend(self.column_load.iter().map(urgency));
+    }
+
+    /// The heaviest pair first, the lowest row and column of equals; takes the columns.
+    ///
+    /// Every row keeps its heaviest pair, which is looked for again only if another row took its
+    /// column: about O(lines^2 log lines), without sorting the pairs.
+    fn greedy(&mut self) -> Vec<i32> {
+        let rows = self.demand.rows;
+        let mut matching = vec![-1; rows];
+        let mut best: Vec<(f64, usize)> = (0..rows).map(|row| self.heaviest(row)).collect();
+        loop {
+            let (mut row, mut weight) = (0, NOTHING);
+            for (index, pair) in best.iter().enumerate() {
+                if pair.0 > weight {
+                    (row, weight) = (index, pair.0);
+                }
+            }
+            if weight == NOTHING {
+                return matching;
+            }
+            let column = best[row].1;
+            if self.column_urgency[column] == NOTHING {
+                best[row] = self.heaviest(row);
+            } else {
+                matching[row] = column as i32;
+                self.column_urgency[column] = NOTHING;
+                best[row].0 = NOTHING;
             }
         }
     }
 
-    fn greedy(&mut self) -> Vec<i32> {
-        self.weights.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
-        let mut matching = vec![-1; self.demand.rows];
-        let mut taken = vec![false; self.demand.columns];
-        for &(_, cell) in &self.weights {
-            let cell = cell as usize;
-            let (row, column) = (cell / self.demand.columns, cell % self.demand.columns);
-            if matching[row] < 0 && !taken[column] {
-                matching[row] = column as i32;
-                taken[column] = true;
+    /// Weight and column of the heaviest pair of a row whose column is not taken.
+    fn heaviest(&self, row: usize) -> (f64, usize) {
+        let columns = self.demand.columns;
+        let bytes = &self.bytes[row * columns..(row + 1) * columns];
+        let (mut weight, mut at) = (NOTHING, 0);
+        for (column, (bytes, urgency)) in bytes.iter().zip(&self.column_urgency).enumerate() {
+            let own = bytes + self.row_urgency[row] + urgency;
+            if own > weight {
+                (weight, at) = (own, column);
             }
         }
-        matching
+        (weight, at)
     }
 
     fn assign(&self, assignment: &mut Assignment) -> Vec<i32> {
         let (rows, columns) = (self.demand.rows, self.demand.columns);
         let lines = rows.max(columns);
-        assignment.weights.fill(0.0);
-        for &(weight, cell) in &self.weights {
-            let cell = cell as usize;
-            assignment.weights[cell / columns * lines + cell % columns] = weight;
+        for row in 0..rows {
+            let bytes = &self.bytes[row * columns..(row + 1) * columns];
+            let weights = &mut assignment.weights[row * lines..row * lines + columns];
+            for ((weight, bytes), urgency) in
+                weights.iter_mut().zip(bytes).zip(&self.column_urgency)
+            {
+                *weight = (bytes + self.row_urgency[row] + urgency).max(0.0);
+            }
         }
         let assigned = assignment.solve();
         let wanted =
@@ -200,6 +241,8 @@ impl<'a> Work<'a> {
             let cell = &mut self.left[row * columns + column as usize];
             let served = if *cell <= hold { *cell + delay } else { hold };
             *cell -= hold.min(*cell);
+            self.bytes[row * columns + column as usize] =
+                if *cell > 0 { *cell as f64 } else { NOTHING };
             self.row_load[row] -= served;
             self.column_load[column as usize] -= served;
         }

@@ -6,8 +6,7 @@
 //! slot or in both, may be divided between the slots at will. If nothing remains for the second
 //! slot it is saved together with its delay. Swaps continue until no two slots can be improved.
 
-use std::time::Instant;
-
+use super::budget::Budget;
 use super::demand::Demand;
 use super::slots::Slots;
 
@@ -25,9 +24,9 @@ struct Slot {
 }
 
 /// Improves slots that serve the demand; stops early, with a valid schedule, when time is up.
-pub(super) fn improve(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
+pub(super) fn improve(demand: &Demand, slots: &Slots, budget: &Budget) -> Slots {
     let mut work = Work::new(demand, slots);
-    work.run(until);
+    work.run(budget);
     served(demand, &work.give())
 }
 
@@ -119,12 +118,12 @@ impl Work {
         slots
     }
 
-    fn run(&mut self, until: Option<Instant>) {
+    fn run(&mut self, budget: &Budget) {
         let mut since = 0;
         loop {
             let before = self.changes;
             for first in 0..self.slots.len() {
-                if until.is_some_and(|until| Instant::now() >= until) {
+                if budget.is_spent() {
                     return;
                 }
                 for second in 0..first {

@@ -1,5 +1,6 @@
 //! From a method to its matchings.
 
+use super::budget::Budget;
 use super::demand::Demand;
 use super::schedule::Method;
 use super::slots::{Matchings, Slots};
@@ -18,6 +19,9 @@ pub(super) fn plan_by(demand: &Demand, method: Method) -> Matchings {
             Matchings::Slots(Slots::of_transfers(demand.rows, &open_shop::transfers(demand, 0), 0))
         }
         Method::RoundRobin => Matchings::Slots(round_robin::decompose(demand)),
+        Method::Greedy => Matchings::Slots(
+            critical::greedy(demand, &Budget::unlimited()).expect("there is no limit"),
+        ),
         Method::Critical => Matchings::Slots(critical::decompose(demand)),
         Method::Auto => unreachable!("auto is made of the others"),
     }

@@ -19,6 +19,7 @@ mod assignment;
 mod auto;
 mod bitset;
 mod bound;
+mod budget;
 mod bvn;
 mod check;
 mod critical;
@@ -29,6 +30,7 @@ mod improve;
 mod maximal;
 mod methods;
 mod open_shop;
+mod optimum;
 mod rebuild;
 mod round_robin;
 mod schedule;
@@ -36,6 +38,7 @@ mod several;
 mod slots;
 mod threshold;
 
+pub use budget::Budget;
 pub use check::check;
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
@@ -51,8 +54,13 @@ use methods::plan_by;
 /// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
 /// there is always a schedule. Apart from that the same demand yields the same schedule.
 pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
+    decompose_within(demand, method, &Budget::until(until))
+}
+
+/// Schedules a demand; a budget bounds what `Auto` does, and more of it is never worse.
+pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Schedule {
     match method {
-        Method::Auto => auto::decompose(demand, until),
+        Method::Auto => auto::decompose(demand, budget),
         one => Schedule::of(one, plan_by(demand, one), demand, demand.lower_bound()),
     }
 }

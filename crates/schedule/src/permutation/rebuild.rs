@@ -4,8 +4,7 @@
 //! critical-line method's schedule of their bytes if that is shorter. The search ends after a round
 //! over all groups without success, or when the time is up.
 
-use std::time::Instant;
-
+use super::budget::Budget;
 use super::critical::{RULES, by_rule};
 use super::demand::Demand;
 use super::improve::served;
@@ -15,18 +14,18 @@ use super::slots::Slots;
 const GROUPS: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 1), (4, 3), (7, 1), (6, 2)];
 
 /// Shortens slots that serve the demand; the result serves it, too.
-pub(super) fn rebuild(demand: &Demand, slots: &Slots, until: Option<Instant>) -> Slots {
+pub(super) fn rebuild(demand: &Demand, slots: &Slots, budget: &Budget) -> Slots {
     let mut best = sorted(demand, slots);
     loop {
         let before = best.length(demand.delay);
         for (size, apart) in GROUPS {
             let mut first = 0;
             while first + (size - 1) * apart < best.len() {
-                if until.is_some_and(|until| Instant::now() >= until) {
+                if budget.is_spent() {
                     return best;
                 }
                 let group: Vec<usize> = (0..size).map(|place| first + place * apart).collect();
-                if let Some(better) = replace(demand, &best, &group, until) {
+                if let Some(better) = replace(demand, &best, &group, budget) {
                     best = better;
                 }
                 first += 1;
@@ -51,12 +50,7 @@ fn sorted(demand: &Demand, slots: &Slots) -> Slots {
     served(demand, &result)
 }
 
-fn replace(
-    demand: &Demand,
-    slots: &Slots,
-    group: &[usize],
-    until: Option<Instant>,
-) -> Option<Slots> {
+fn replace(demand: &Demand, slots: &Slots, group: &[usize], budget: &Budget) -> Option<Slots> {
     let (rows, columns) = (demand.rows, demand.columns);
     let mut left = demand.bytes.to_vec();
     let mut bytes = vec![0; rows * columns];
@@ -85,7 +79,7 @@ fn replace(
     }
     let mut found: Option<Slots> = None;
     for rule in RULES {
-        let slots = by_rule(&part, rule, until)?;
+        let slots = by_rule(&part, rule, budget)?;
         let length = slots.length(demand.delay);
         if length < now {
             now = length;

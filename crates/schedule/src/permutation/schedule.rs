@@ -14,6 +14,8 @@ choices! {
         Bvn = "bvn": "Birkhoff-von Neumann: the sum of holds is the longest line",
         Threshold = "threshold": "Matchings that can be held longest first, exact like `bvn`",
         Maximal = "maximal": "Maximal (greedy) matchings, at most twice the longest line",
+        Greedy = "greedy":
+            "A greedy matching per slot, the critical lines first, with an eye on the delay",
         Critical = "critical":
             "Whatever shortens the critical lines most, with an eye on the delay",
         Auto = "auto": "The shortest of all the others",

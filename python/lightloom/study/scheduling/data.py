@@ -55,6 +55,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         "systems": {name: vars(row) for name, row in found.systems.items()},
         "winner": found.winner,
         "not_begun": found.not_begun,
+        "too_large": found.too_large,
         "circuits": {row.method: _allocation(row) for row in found.allocations},
         "best_circuits": None if best is None else best.method,
         "break_even": None if found.decision is None else _decision(found.decision),

@@ -56,6 +56,8 @@ class ScheduleComparison:
         What other systems do, by their name.
     not_begun
         Methods and systems that the time limit left out.
+    too_large
+        Methods of ``auto`` whose slots would not fit into memory.
     allocations
         Circuits under the port budget.
     held
@@ -82,6 +84,7 @@ class ScheduleComparison:
     hybrids: dict[str, schedule.HybridSchedule] = field(default_factory=dict)
     systems: dict[str, SystemRow] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
     allocations: list[AllocationRow] = field(default_factory=list)
     held: schedule.Allocation | None = None
     held_relayed: schedule.Relayed | None = None

@@ -19,7 +19,7 @@ from lightloom import schedule
 from lightloom.errors import DemandError, InputError, did_you_mean
 from lightloom.progress import Progress
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
-from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
+from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
 from lightloom.study.scheduling.other_systems import SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
@@ -194,6 +194,10 @@ def _steps(
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     clock = _Clock(choice.time_limit_s)
     for name in () if problem.is_large else dict.fromkeys(names):
+        fits = fits_memory(problem.demand, name, partial=problem.partial)
+        if not fits and name not in choice.methods:
+            found.too_large.append(name)
+            continue
         yield f"schedule {name}", partial(_decompose, found, name, clock)
     if problem.eps_gbps is not None:
         for name in schedule.HYBRID_METHODS:

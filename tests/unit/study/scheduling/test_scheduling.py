@@ -109,7 +109,7 @@ def test_the_diagonal_stays_inside():
         (problem(delay_s=float("nan")), ALL, "delay: expected 0 s or more, got nan s"),
         (Problem("it", DEMAND, 0.0, 1.0), ALL, "rate: expected more than 0 Gb/s, got 0"),
         (problem(), MethodChoice(("bnv",), ()), "method 'bnv': expected of round-robin, open-shop, "
-         "bvn, threshold, maximal, critical, auto; did you mean 'bvn'?"),
+         "bvn, threshold, maximal, greedy, critical, auto; did you mean 'bvn'?"),
         (problem(), MethodChoice(("bvn",), (), -1.0), "time limit: expected 0 s or more, got -1 s"),
         (problem(DEMAND[:2], ports=Ports(2, 8.0)), ALL, "it: circuits need a square demand, got "
          "2 sources and 3 destinations; leave --degree out for schedules of permutations"),
@@ -330,3 +330,14 @@ def test_dark_share_is_the_mean_of_sources(partial):
     )
     turns = 6 / 3 if partial else row.configurations
     assert dark_share(row) == pytest.approx(turns * 10 / row.length_bytes)
+
+
+def test_methods_that_memory_does_not_hold_are_left_out(monkeypatch):
+    monkeypatch.setattr(schedule.permutations, "_MAX_CELLS", 17)  # six pairs of three rows
+    found = compare_schedules(problem(), MethodChoice(("auto",), ()))
+    assert found.too_large == ["open-shop", "maximal"]
+    assert "auto" in found.schedules
+    assert as_json(found)["too_large"] == found.too_large
+    rows = [row for row in grids(found)[0].rows if row[-1] == "memory"]
+    assert [row[0] for row in rows] == found.too_large
+    assert compare_schedules(replace(problem(), partial=True), ALL).too_large == ["maximal"]

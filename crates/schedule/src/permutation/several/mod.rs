@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use lightloom_model::Invalid;
 
+use super::budget::Budget;
 use super::decompose;
 use super::demand::Demand;
 use super::methods::plan_by;
@@ -46,7 +47,8 @@ pub struct SwitchSchedule {
 /// divided where that balances them; `Auto` also searches, see the module.
 ///
 /// # Errors
-/// If there is no switch or there are too many, or reconfiguration is partial.
+/// If there is no switch or there are too many, reconfiguration is partial, or the method makes too
+/// many slots of the demand (see [`Demand::check_size`]).
 pub fn decompose_over(
     demand: &Demand,
     switches: usize,
@@ -59,12 +61,13 @@ pub fn decompose_over(
     if demand.partial {
         return Err(Invalid::new("partial reconfiguration is for one switch"));
     }
+    demand.check_size(method)?;
     if switches == 1 {
         return Ok(SwitchSchedule::of_one(decompose(demand, method, until)));
     }
     let lower_bound = demand.lower_bound_over(switches);
     if method == Method::Auto {
-        return Ok(search::shortest(demand, switches, lower_bound, until));
+        return Ok(search::shortest(demand, switches, lower_bound, &Budget::until(until)));
     }
     let Matchings::Slots(slots) = plan_by(demand, method) else {
         unreachable!("without partial reconfiguration there are slots")

@@ -1,13 +1,11 @@
 //! The shortest schedule over several switches that is found.
 //!
-//! The slots of shifts, of Birkhoff-von Neumann, of the critical-line rules with holds limited to
-//! what a switch has time for, and slots of equal holds (see [`super::equal`]) are placed on the
-//! switches. The best is then searched around (large-neighborhood search): what the switch that
+//! The slots of every method, of the critical-line rules with holds limited to what a switch has
+//! time for, and slots of equal holds (see [`super::equal`]) are placed on the switches. The best is then searched around (large-neighborhood search): what the switch that
 //! ends last and one or two others send is scheduled anew on these, as long as that helps; for
 //! small demand always, for large demand as long as a time limit allows.
 
-use std::time::Instant;
-
+use super::super::budget::Budget;
 use super::super::critical::{RULES, Rule, slots_by};
 use super::super::demand::Demand;
 use super::super::improve::improve;
@@ -27,28 +25,27 @@ const SMALL: usize = 16;
 /// The part of its length by which the last switch must become shorter.
 const LEAST_GAIN: u64 = 500;
 
-/// A schedule of the least length that the search finds. `until` bounds its time, softly.
+/// A schedule of the least length that the search finds. The budget bounds it, softly.
 pub(super) fn shortest(
     demand: &Demand,
     switches: usize,
     lower_bound: u64,
-    until: Option<Instant>,
+    budget: &Budget,
 ) -> SwitchSchedule {
-    let mut search = Search::new(demand, switches, lower_bound, until);
-    for method in [Method::RoundRobin, Method::Bvn] {
-        if let Matchings::Slots(slots) = plan_by(demand, method)
-            && search.may_continue()
-        {
-            search.offer(method, &slots);
-        }
-    }
+    let mut search = Search::new(demand, switches, lower_bound, budget);
+    search.offer_method(Method::RoundRobin);
+    search.offer_method(Method::Greedy);
+    search.offer_method(Method::Bvn);
     search.starts(&RULES);
+    for method in [Method::Threshold, Method::OpenShop, Method::Maximal] {
+        search.offer_method(method);
+    }
     let Search { method, best, .. } = search;
     let small = demand.rows.max(demand.columns) <= SMALL;
     let mut best = trim(demand, &best);
-    if demand.delay > 0 && (small || until.is_some()) {
+    if demand.delay > 0 && (small || budget.is_limited()) {
         while length(&best, demand.delay) > lower_bound
-            && let Some(better) = rebuilt(demand, &best, until)
+            && let Some(better) = rebuilt(demand, &best, budget)
         {
             best = better;
         }
@@ -57,7 +54,7 @@ pub(super) fn shortest(
 }
 
 /// The schedule with the switch that ends last made shorter, and none made as long.
-fn rebuilt(demand: &Demand, switches: &[Slots], until: Option<Instant>) -> Option<Vec<Slots>> {
+fn rebuilt(demand: &Demand, switches: &[Slots], budget: &Budget) -> Option<Vec<Slots>> {
     let mut order: Vec<usize> = (0..switches.len()).collect();
     order.sort_by_key(|&switch| switches[switch].length(demand.delay));
     let last = order.pop()?;
@@ -77,7 +74,7 @@ fn rebuilt(demand: &Demand, switches: &[Slots], until: Option<Instant>) -> Optio
         if bound >= enough {
             continue;
         }
-        let mut search = Search::new(&part, group.len(), bound, until);
+        let mut search = Search::new(&part, group.len(), bound, budget);
         search.longest = enough;
         search.starts(&RULES[..2]);
         if search.longest < enough {
@@ -87,7 +84,7 @@ fn rebuilt(demand: &Demand, switches: &[Slots], until: Option<Instant>) -> Optio
             }
             return Some(trim(demand, &result));
         }
-        if !search.in_time() {
+        if budget.is_spent() {
             return None;
         }
     }
@@ -107,7 +104,7 @@ fn sent_by_each(demand: &Demand, switches: &[Slots]) -> Vec<Vec<(usize, u64)>> {
 
 struct Search<'a> {
     demand: &'a Demand<'a>,
-    until: Option<Instant>,
+    budget: &'a Budget,
     lower_bound: u64,
     /// The best so far: its length, its method, and the slots of each switch.
     longest: u64,
@@ -116,23 +113,14 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        demand: &'a Demand<'a>,
-        switches: usize,
-        lower_bound: u64,
-        until: Option<Instant>,
-    ) -> Self {
+    fn new(demand: &'a Demand<'a>, switches: usize, lower_bound: u64, budget: &'a Budget) -> Self {
         let best = vec![Slots::default(); switches];
-        Self { demand, until, lower_bound, longest: u64::MAX, method: Method::RoundRobin, best }
-    }
-
-    fn in_time(&self) -> bool {
-        self.until.is_none_or(|until| Instant::now() < until)
+        Self { demand, budget, lower_bound, longest: u64::MAX, method: Method::RoundRobin, best }
     }
 
     /// Whether there is time and something to gain; always, as long as nothing has been found.
     fn may_continue(&self) -> bool {
-        self.longest == u64::MAX || (self.longest > self.lower_bound && self.in_time())
+        self.longest == u64::MAX || (self.longest > self.lower_bound && !self.budget.is_spent())
     }
 
     /// Tries slots of equal holds, and the critical-line rules under several limits on holds.
@@ -145,16 +133,16 @@ impl<'a> Search<'a> {
             if self.may_continue()
                 && let Some(slots) = equal_slots(self.demand, share as usize * switches)
             {
-                self.offer(Method::Critical, &slots);
+                self.offer_improved(&slots);
             }
         }
         for share in 0..=SHARES {
             let Some(limit) = self.limit(share) else { continue };
             for &rule in rules {
                 if self.may_continue()
-                    && let Some(slots) = slots_by(self.demand, rule, limit, self.until)
+                    && let Some(slots) = slots_by(self.demand, rule, limit, self.budget)
                 {
-                    self.offer(Method::Critical, &slots);
+                    self.offer_improved(&slots);
                 }
             }
         }
@@ -166,15 +154,32 @@ impl<'a> Search<'a> {
         time.checked_sub(self.demand.delay).filter(|&hold| hold > 0)
     }
 
-    /// Places slots on the switches, before and after swaps between them.
-    fn offer(&mut self, method: Method, slots: &Slots) {
-        let better = improve(self.demand, slots, self.until);
-        for slots in [slots, &better] {
-            let placed = pack(self.demand, slots, self.best.len());
-            let longest = length(&placed, self.demand.delay);
-            if longest < self.longest {
-                (self.longest, self.method, self.best) = (longest, method, placed);
+    /// Places the slots of a method on the switches; those of shifts also after swaps.
+    fn offer_method(&mut self, method: Method) {
+        if self.demand.check_size(method).is_err() || !self.may_continue() {
+            return;
+        }
+        if let Matchings::Slots(slots) = plan_by(self.demand, method) {
+            self.offer(method, &slots);
+            if method == Method::RoundRobin && self.demand.delay > 0 && self.may_continue() {
+                let better = improve(self.demand, &slots, self.budget);
+                self.offer(method, &better);
             }
+        }
+    }
+
+    /// Places slots on the switches, before and after swaps between them.
+    fn offer_improved(&mut self, slots: &Slots) {
+        let better = improve(self.demand, slots, self.budget);
+        self.offer(Method::Critical, slots);
+        self.offer(Method::Critical, &better);
+    }
+
+    fn offer(&mut self, method: Method, slots: &Slots) {
+        let placed = pack(self.demand, slots, self.best.len());
+        let longest = length(&placed, self.demand.delay);
+        if longest < self.longest {
+            (self.longest, self.method, self.best) = (longest, method, placed);
         }
     }
 }
