@@ -142,8 +142,8 @@ proptest! {
         let longest = one.length.div_ceil(switches);
         let found = case.run(method).length;
         // What is left of a hold may be less than a delay, and the length is found up to a part.
-        let most = share + longest.min(case.delay) + case.delay + share / 2_048 + 1;
-        prop_assert!(found <= most, "{} of {}", found, most);
+        let limit = share + longest.min(case.delay) + case.delay + share / 2_048 + 1;
+        prop_assert!(found <= limit, "{} of {}", found, limit);
     }
 
     #[test]

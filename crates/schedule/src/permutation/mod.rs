@@ -23,6 +23,7 @@ mod budget;
 mod bvn;
 mod check;
 mod critical;
+mod decompose;
 mod demand;
 mod exact;
 mod fewest;
@@ -40,27 +41,8 @@ mod threshold;
 
 pub use budget::Budget;
 pub use check::check;
+pub use decompose::{decompose, decompose_within};
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
 pub use several::{MAX_SWITCHES, SwitchSchedule, check_over, decompose_over};
 pub use slots::{Matchings, PairTransfer, Slots};
-
-use std::time::Instant;
-
-use methods::plan_by;
-
-/// Schedules a demand.
-///
-/// `until` bounds the time that `Auto` takes, softly: a method that has begun is finished, and
-/// there is always a schedule. Apart from that the same demand yields the same schedule.
-pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Schedule {
-    decompose_within(demand, method, &Budget::until(until))
-}
-
-/// Schedules a demand; a budget bounds what `Auto` does, and more of it is never worse.
-pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Schedule {
-    match method {
-        Method::Auto => auto::decompose(demand, budget),
-        one => Schedule::of(one, plan_by(demand, one), demand, demand.lower_bound()),
-    }
-}

@@ -333,7 +333,7 @@ def test_dark_share_is_the_mean_of_sources(partial):
 
 
 def test_methods_that_memory_does_not_hold_are_left_out(monkeypatch):
-    monkeypatch.setattr(schedule.permutations, "_MAX_CELLS", 17)  # six pairs of three rows
+    monkeypatch.setattr("lightloom.schedule.permutations._MAX_CELLS", 17)  # six pairs of three rows
     found = compare_schedules(problem(), MethodChoice(("auto",), ()))
     assert found.too_large == ["open-shop", "maximal"]
     assert "auto" in found.schedules

@@ -13,7 +13,7 @@ use crate::coloring::{Bipartite, color_edges};
 /// its peers. O(lines^2 log bytes + parts log count).
 pub(super) fn equal_slots(demand: &Demand, count: usize) -> Option<Slots> {
     let (rows, columns) = (demand.rows, demand.columns);
-    let hold = least_hold(demand, count)?;
+    let hold = smallest_hold(demand, count)?;
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     for (cell, &bytes) in demand.bytes.iter().enumerate() {
         let pair = ((cell / columns) as u32, (cell % columns) as u32);
@@ -29,7 +29,7 @@ pub(super) fn equal_slots(demand: &Demand, count: usize) -> Option<Slots> {
 }
 
 /// The least hold with which no line needs more than `count` slots.
-fn least_hold(demand: &Demand, count: usize) -> Option<u64> {
+fn smallest_hold(demand: &Demand, count: usize) -> Option<u64> {
     let largest = demand.bytes.iter().copied().max().filter(|&bytes| bytes > 0)?;
     if !suffices(demand, count, largest) {
         return None;

@@ -17,7 +17,7 @@ use std::time::Instant;
 use lightloom_model::Invalid;
 
 use super::budget::Budget;
-use super::decompose;
+use super::decompose::decompose;
 use super::demand::Demand;
 use super::methods::plan_by;
 use super::schedule::{Method, Schedule};

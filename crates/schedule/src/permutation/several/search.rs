@@ -23,7 +23,7 @@ const SHARES: u64 = 4;
 const SMALL: usize = 16;
 
 /// The part of its length by which the last switch must become shorter.
-const LEAST_GAIN: u64 = 500;
+const MIN_GAIN: u64 = 500;
 
 /// A schedule of the least length that the search finds. The budget bounds it, softly.
 pub(super) fn shortest(
@@ -63,7 +63,7 @@ fn rebuilt(demand: &Demand, switches: &[Slots], budget: &Budget) -> Option<Vec<S
     let sent = sent_by_each(demand, switches);
     let longest = switches[last].length(demand.delay);
     // Steps of a byte would never end.
-    let enough = longest - longest / LEAST_GAIN;
+    let enough = longest - longest / MIN_GAIN;
     for group in pairs.chain(triples) {
         let mut bytes = vec![0; demand.bytes.len()];
         for &(cell, size) in group.iter().flat_map(|&switch| &sent[switch]) {
