@@ -308,8 +308,7 @@ def decompose(
         # Views and conversions are checked here, once the fast path has failed.
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
-    shape = (matrix.shape[0], matrix.shape[1])
-    return _schedule_of(found, shape, delay_bytes, bits, partial, switches)
+    return _schedule_of(found, matrix, delay_bytes, bits, partial, switches)
 
 
 def _limit_s(time_limit_s: float | None) -> float | None:
@@ -323,7 +322,7 @@ def _limit_s(time_limit_s: float | None) -> float | None:
 
 def _schedule_of(
     found: _core.PermutationPlan,
-    shape: tuple[int, int],
+    matrix: npt.NDArray[np.uint64],
     delay_bytes: int,
     rate_bps: int,
     partial: bool,
@@ -333,7 +332,7 @@ def _schedule_of(
     return PermutationSchedule(
         slots=None if slots is None else (slots.matchings, slots.hold_bytes),
         transfers=found.transfers,
-        shape=shape,
+        shape=(matrix.shape[0], matrix.shape[1]),
         length_bytes=found.length_bytes,
         lower_bound_bytes=found.lower_bound_bytes,
         delay_bytes=delay_bytes,

@@ -2,15 +2,10 @@
 
 use lightloom_model::Invalid;
 
-use super::schedule::Method;
-
 /// Rows and columns that a demand may have.
 pub const MAX_LINES: usize = 1_024;
 /// Bytes that a pair may want: the whole numbers that a double holds exactly.
 pub const MAX_BYTES: u64 = 1 << 53;
-
-/// Cells of matchings that a method with a slot per pair may make: 512 MiB.
-const MAX_CELLS: usize = 1 << 27;
 
 /// What to schedule.
 #[derive(Debug, Clone, Copy)]
@@ -59,27 +54,6 @@ impl<'a> Demand<'a> {
             return Err(Invalid(text));
         }
         Ok(Self { rows, columns, bytes, delay, partial })
-    }
-
-    /// Checks that the slots of a method fit into memory.
-    ///
-    /// `OpenShop` and `Maximal` make about a slot per pair where all ports stop, each with a cell
-    /// per row; these may have 2^27 cells, as 512 lines do that all want each other.
-    ///
-    /// # Errors
-    /// If there may be more.
-    pub fn check_size(&self, method: Method) -> Result<(), Invalid> {
-        let by_pair = method == Method::Maximal || method == Method::OpenShop && !self.partial;
-        let slots = self.bytes.iter().filter(|&&bytes| bytes > 0).count();
-        if by_pair && slots * self.rows > MAX_CELLS {
-            return Err(Invalid(format!(
-                "{}: about {slots} slots, one per pair, of {} rows do not fit into memory; \
-                 expected at most {MAX_CELLS} cells",
-                method.name(),
-                self.rows
-            )));
-        }
-        Ok(())
     }
 
     pub(super) fn row(&self, row: usize) -> &'a [u64] {

@@ -47,7 +47,7 @@ struct Search<'a> {
 
 /// A slot that may come next.
 struct Child {
-    /// No schedule that goes on with it ends before.
+    /// No schedule that continues with it ends before.
     bound: u64,
     hold: u64,
     matching: Vec<i32>,

@@ -1,9 +1,10 @@
 //! The shortest schedule over several switches that is found.
 //!
 //! The slots of every method, of the critical-line rules with holds limited to what a switch has
-//! time for, and slots of equal holds (see [`super::equal`]) are placed on the switches. The best is then searched around (large-neighborhood search): what the switch that
-//! ends last and one or two others send is scheduled anew on these, as long as that helps; for
-//! small demand always, for large demand as long as a time limit allows.
+//! time for, and slots of equal holds (see [`super::equal`]) are placed on the switches. Then the
+//! search looks around the best of them (large-neighborhood search): what the switch that ends last
+//! and one or two others send is scheduled anew on these, as long as that helps; for small demand
+//! always, for large demand as long as a time limit allows.
 
 use super::super::budget::Budget;
 use super::super::critical::{RULES, Rule, slots_by};
