@@ -82,7 +82,9 @@ class CircuitAllocation:
     @property
     def chosen(self) -> str: ...
 
-def schedule_allocate(method: str, request: CircuitRequest) -> CircuitAllocation: ...
+def schedule_allocate(
+    method: str, request: CircuitRequest, tolerance: float
+) -> CircuitAllocation: ...
 def schedule_route(
     request: CircuitRequest, circuits: npt.NDArray[np.uint16]
 ) -> CircuitAllocation: ...
@@ -91,6 +93,9 @@ def schedule_port_bound(request: CircuitRequest) -> float: ...
 def schedule_changed_pairs(
     previous: npt.NDArray[np.uint16], following: npt.NDArray[np.uint16]
 ) -> int: ...
+def schedule_allocate_each(
+    method: str, request: CircuitRequest, demands: npt.NDArray[np.uint64]
+) -> list[CircuitAllocation]: ...
 def schedule_map_nics(
     circuits: npt.NDArray[np.uint16],
     ports: npt.NDArray[np.uint32],
@@ -107,13 +112,32 @@ class PlaneAssignment:
     def reason(self) -> str | None: ...
     @property
     def left(self) -> list[tuple[int, int]]: ...
+    @property
+    def moves(self) -> int: ...
+    @property
+    def is_fewest(self) -> bool: ...
 
 def schedule_assign_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],
     duplex: bool,
     effort: int,
+    previous: npt.NDArray[np.uint32] | None,
 ) -> PlaneAssignment: ...
+
+@final
+class ChangePlan:
+    @property
+    def batches(self) -> list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]]: ...
+    @property
+    def dark(self) -> list[tuple[int, int]]: ...
+
+def schedule_plan_batches(
+    before: npt.NDArray[np.uint32],
+    wanted: npt.NDArray[np.uint32],
+    has_eps: npt.NDArray[np.bool_],
+    max_pairs: int,
+) -> ChangePlan: ...
 def schedule_assign_to_planes(
     circuits: npt.NDArray[np.uint16],
     working: npt.NDArray[np.bool_],

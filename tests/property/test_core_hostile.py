@@ -144,13 +144,34 @@ DRAW = st.builds(
     arrays(np.float64, 3),
 )
 CALLS = {
-    "schedule_allocate": (st.sampled_from(list(choices("allocator"))), REQUEST),
+    "schedule_allocate": (
+        st.sampled_from(list(choices("allocator"))),
+        REQUEST,
+        st.sampled_from([-1.0, 0.0, 0.1, float("nan"), float("inf")]),
+    ),
+    "schedule_allocate_each": (
+        st.sampled_from(["greedy", "static"]),
+        REQUEST,
+        arrays(np.uint64, 3),
+    ),
     "schedule_route": (REQUEST, CIRCUITS),
     "schedule_makespan": (REQUEST, CIRCUITS),
     "schedule_port_bound": (REQUEST,),
     "schedule_changed_pairs": (CIRCUITS, CIRCUITS),
     "schedule_map_nics": (CIRCUITS, arrays(np.uint32, 1), WORKING, NUMBERS, rows(np.uint32, 4)),
-    "schedule_assign_planes": (ANY_CIRCUITS, WORKING, SWITCH, st.integers(0, 2_000)),
+    "schedule_assign_planes": (
+        ANY_CIRCUITS,
+        WORKING,
+        SWITCH,
+        st.integers(0, 2_000),
+        optional(rows(np.uint32, 4)),
+    ),
+    "schedule_plan_batches": (
+        rows(np.uint32, 4),
+        rows(np.uint32, 4),
+        arrays(np.bool_, 1),
+        st.integers(0, 20),
+    ),
     "schedule_assign_to_planes": (ANY_CIRCUITS, WORKING, SWITCH, st.integers(0, 2_000)),
     "schedule_check_planes": (ANY_CIRCUITS, WORKING, SWITCH, rows(np.uint32, 4)),
     "schedule_topoopt": (

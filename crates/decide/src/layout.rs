@@ -140,10 +140,10 @@ impl Layout {
 
     /// Free NICs of two servers that a plane can join.
     fn free_pair(&self, free: &[bool], a: usize, b: usize) -> Option<(usize, usize)> {
-        let far = |nic: usize| if self.planes == Some(Fibers::Crossed) { nic ^ 1 } else { nic };
+        let far = |nic| self.planes.map_or(nic, |fibers| fibers.partner(nic, self.width));
         (0..self.width)
             .map(|nic| (nic, far(nic)))
-            .find(|&(x, y)| y < self.width && free[a * self.width + x] && free[b * self.width + y])
+            .find(|&(x, y)| free[a * self.width + x] && free[b * self.width + y])
     }
 
     /// Checks that circuits lie on NICs that exist, one on each, that planes can join.
@@ -163,12 +163,9 @@ impl Layout {
                     return Err(Invalid(format!("NIC {nic} of server {server} ends two circuits")));
                 }
             }
-            let meet = match self.planes {
-                None => true,
-                Some(Fibers::Duplex) => a.nic == b.nic,
-                Some(Fibers::Crossed) => a.nic == b.nic ^ 1,
-            };
-            if !meet || a.server >= b.server {
+            let meet =
+                |fibers: Fibers| fibers.partner(a.nic as usize, self.width) == b.nic as usize;
+            if !self.planes.is_none_or(meet) || a.server >= b.server {
                 return Err(Invalid(format!(
                     "NICs {}/{} and {}/{} cannot be joined",
                     a.server, a.nic, b.server, b.nic

@@ -116,7 +116,18 @@ choices! {
     #[serde(rename_all = "kebab-case")]
     pub enum Fibers: "planes" {
         Duplex = "duplex": "Both directions of NIC i on plane i",
-        Crossed = "crossed": "NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1",
+        Crossed = "crossed":
+            "NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1, a last one without another duplex",
+    }
+}
+
+impl Fibers {
+    /// The NIC of another server that this NIC of one can be joined to, of `planes` NICs each.
+    pub fn partner(self, nic: usize, planes: usize) -> usize {
+        match self {
+            Self::Crossed if nic ^ 1 < planes => nic ^ 1,
+            Self::Duplex | Self::Crossed => nic,
+        }
     }
 }
 

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
         AllocatorCallback,
         CircuitAllocator,
     )
+    from lightloom.schedule.changes import ChangeBatch, CircuitChange, plan_change
     from lightloom.schedule.circuits import (
         Allocation,
         Region,
         allocate,
+        allocate_each,
         allocate_exactly,
         allocate_region,
         changed_pairs,
@@ -134,7 +136,9 @@ __all__ = [
     "AllocationRequest",
     "AllocatorCallback",
     "BipartiteCertificate",
+    "ChangeBatch",
     "CircuitAllocator",
+    "CircuitChange",
     "Cycles",
     "Decider",
     "Decision",
@@ -167,6 +171,7 @@ __all__ = [
     "XnestPlan",
     "XnestStep",
     "allocate",
+    "allocate_each",
     "allocate_exactly",
     "allocate_on_planes",
     "allocate_region",
@@ -189,6 +194,7 @@ __all__ = [
     "max_weight_matching",
     "parse_failures",
     "permutation_lower_bound_s",
+    "plan_change",
     "port_bound_s",
     "relay",
     "relay_loads",

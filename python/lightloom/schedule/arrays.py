@@ -47,6 +47,8 @@ def whole_matrix(
     given = as_array(values, name, error)
     if given.ndim != 2:
         raise error(f"{name}: expected a matrix, got shape {given.shape}")
+    if given.dtype.kind in "iu" and _within(given, maximum):
+        return np.ascontiguousarray(given, dtype=np.uint64)
     if given.dtype.kind not in "iuf" and given.size:
         raise error(f"{name}: expected whole numbers from 0 to {maximum}, got {given.dtype}")
     if given.dtype.kind == "f":
@@ -67,6 +69,14 @@ def whole_matrix(
     # nothing at all may be of any kind, even one that does not turn into numbers
     numbers = given if given.size else np.zeros(given.shape)
     return np.ascontiguousarray(numbers.astype(np.uint64))
+
+
+def _within(given: npt.NDArray[Any], maximum: int) -> bool:
+    """Whether whole numbers are from 0 to ``maximum``, for most without looking at them."""
+    limits = np.iinfo(given.dtype)
+    if limits.min < 0 and given.size and given.min() < 0:
+        return False
+    return limits.max <= maximum or not given.size or bool(given.max() <= maximum)
 
 
 def square_matrix(

@@ -8,6 +8,7 @@ are at line rate over one hop; latency, relaying and copies inside a server are 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from lightloom.schedule.arrays import (
     rate_bps,
     span_text,
     square_matrix,
+    whole_matrix,
     whole_number,
 )
 from lightloom.schedule.failures import Failures, check_demand, working_eps, working_nics
@@ -201,13 +203,98 @@ def allocate_region(
     *,
     method: str = "best",
     previous: npt.ArrayLike | None = None,
+    tolerance: float = 0.0,
 ) -> Allocation:
-    """As :func:`allocate`, with the ports described by a :class:`Region`."""
+    """As :func:`allocate`, with the ports described by a :class:`Region`.
+
+    Parameters
+    ----------
+    demand, method, previous
+        As :func:`allocate`.
+    region
+        The ports and how they may be used.
+    tolerance
+        Hysteresis: the makespan may be longer by this part if fewer of the previous circuits
+        change. Where those are within it of a bound already, nothing else is looked for. Not for
+        ``exact``.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, allocate_region, changed_pairs
+    >>> region = Region(ports=2, circuit_gbps=100, eps_gbps=100)
+    >>> held = allocate_region([[0, 9, 1], [1, 0, 1], [1, 1, 0]], region).circuits
+    >>> drifted = [[0, 9, 2], [1, 0, 1], [2, 1, 0]]
+    >>> found = allocate_region(drifted, region, previous=held, tolerance=0.5)
+    >>> changed_pairs(held, found.circuits)
+    0
+
+    Raises
+    ------
+    DemandError, InputError
+        As :func:`allocate`.
+    """
     check_method(method, ALLOCATION_METHODS)
+    number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
+    if not number or not 0 <= tolerance < float("inf"):
+        raise InputError(f"tolerance: expected a number from 0, got {echo(tolerance)}")
     if method == "exact":
+        if tolerance:
+            raise InputError("tolerance: exact has none; see its gap")
         return allocate_exactly(demand, region, previous=previous)
     request = request_of(demand, region, previous)
-    return _allocation(_core.schedule_allocate(method, request))
+    return _allocation(_core.schedule_allocate(method, request, tolerance))
+
+
+def allocate_each(
+    demands: npt.ArrayLike,
+    region: Region,
+    *,
+    method: str = "best",
+    previous: npt.ArrayLike | None = None,
+) -> list[Allocation]:
+    """Turn each of several demands of one region into circuits, in one call.
+
+    For studies of many samples: the region is checked once, and the interpreter lock is released
+    once.
+
+    Parameters
+    ----------
+    demands
+        Bytes from source to destination, ``(k, n, n)``, whole numbers.
+    region, previous
+        As :func:`allocate_region`; ``previous`` are held before each demand.
+    method
+        One of ``ALLOCATORS``.
+
+    Returns
+    -------
+    list of Allocation
+        In order of the demands, each as :func:`allocate_region` returns it.
+
+    Raises
+    ------
+    DemandError, InputError
+        As :func:`allocate`.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, allocate_each
+    >>> found = allocate_each([[[0, 5], [7, 0]], [[0, 1], [0, 0]]], Region(3, 100, 100))
+    >>> [one.circuit_count for one in found]
+    [3, 3]
+    """
+    check_method(method)
+    given = as_array(demands, "demands", DemandError)
+    if given.ndim != 3 or given.shape[1] != given.shape[2]:
+        raise DemandError(f"demands: expected several square matrices, got shape {given.shape}")
+    count, n, _ = given.shape
+    rows = whole_matrix(given.reshape(count * n, n), "demands", 2**64 - 1, DemandError)
+    if region.failed is not None:
+        for matrix in rows.reshape(given.shape):
+            check_demand(matrix, region.failed)
+    request = request_of(np.zeros((n, n), np.uint64), region, previous)
+    found = _core.schedule_allocate_each(method, request, rows.reshape(given.shape))
+    return [_allocation(one) for one in found]
 
 
 def allocate_exactly(
@@ -249,7 +336,7 @@ def allocate_exactly(
     request = request_of(demand, region, previous)
     started = time.monotonic()
     lines = _lines(request)
-    known = _allocation(_core.schedule_allocate("best", request))
+    known = _allocation(_core.schedule_allocate("best", request, 0.0))
 
     def rate(circuits: npt.NDArray[np.uint16]) -> float:
         return _core.schedule_makespan(request, circuits)
@@ -365,14 +452,22 @@ def map_nics(
     nodes = whole_number(numa_nodes, "numa_nodes", 1, _MAX_PORTS)
     old = np.zeros((0, 4), dtype=np.uint32)
     if previous is not None:
-        rows = as_array(previous, "previous NICs", InputError)
-        if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
-            raise InputError(
-                f"previous NICs: expected rows of 4 whole numbers, got {rows.dtype} of shape "
-                f"{rows.shape}"
-            )
-        old = rows.astype(np.uint32)
+        old = nic_rows(previous, "previous NICs")
     return _core.schedule_map_nics(given, available, working, nodes, old)
+
+
+def nic_rows(values: npt.ArrayLike, name: str) -> npt.NDArray[np.uint32]:
+    """Return circuits on NICs, rows of server, NIC, server, NIC; InputError if they are not."""
+    rows = as_array(values, name, InputError)
+    if rows.size == 0:
+        return np.zeros((0, 4), dtype=np.uint32)
+    if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
+        raise InputError(
+            f"{name}: expected rows of 4 whole numbers, got {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min() < 0 or rows.max() >= 2**32:
+        raise InputError(f"{name}: expected 0 to {2**32 - 1}, got {span_text(rows)}")
+    return rows.astype(np.uint32)
 
 
 def _expect_nics(circuits: npt.NDArray[np.uint16], working: npt.NDArray[np.bool_]) -> None:
@@ -399,11 +494,7 @@ def request_of(
     n = len(matrix)
     if n > _MAX_SERVERS:
         raise DemandError(f"demand of {n} servers: a region has at most {_MAX_SERVERS}")
-    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9)
-    left = working_eps(n, region.eps_nics, region.failed)
-    rates = zip(eps_bps_of(region, n), left, strict=True)
-    eps_bps = np.array([int(rate * part) for rate, part in rates], np.uint64)
-    ports = working_nics(whole_ports(region.ports, n), region.failed).sum(axis=1, dtype=np.uint32)
+    circuit_bps, eps_bps, ports = _rates_and_ports(region, n)
     if region.failed is not None:
         check_demand(matrix, region.failed)
     allowed = allowed_pairs(region, n)
@@ -415,6 +506,34 @@ def request_of(
     return CircuitRequest(
         matrix, ports, allowed, before, circuit_bps, eps_bps, flag(region.split, "split")
     )
+
+
+def _rates_and_ports(
+    region: Region, servers: int
+) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Return bits per second of a circuit and of each server on the EPS, and working ports."""
+    # Numbers, unlike arrays, do not change in the hands of their owner: they are checked once.
+    given = (region.ports, region.circuit_gbps, region.eps_gbps)
+    if region.failed is None and all(isinstance(value, int | float) for value in given):
+        return _equal_servers(*given, servers)
+    left = working_eps(servers, region.eps_nics, region.failed)
+    circuit_bps = rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9)
+    rates = zip(eps_bps_of(region, servers), left, strict=True)
+    eps_bps = np.array([int(rate * part) for rate, part in rates], np.uint64)
+    working = working_nics(whole_ports(region.ports, servers), region.failed)
+    return circuit_bps, eps_bps, working.sum(axis=1, dtype=np.uint32)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _equal_servers(
+    ports: Any, circuit_gbps: Any, eps_gbps: Any, servers: int
+) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    circuit_bps = rate_bps(circuit_gbps, "circuit_gbps", minimum=1e-9)
+    eps_bps = np.full(servers, rate_bps(eps_gbps, "eps_gbps", minimum=0.0), np.uint64)
+    each = whole_ports(ports, servers)
+    for array in (eps_bps, each):
+        array.setflags(write=False)
+    return circuit_bps, eps_bps, each
 
 
 def allowed_pairs(region: Region, servers: int) -> npt.NDArray[np.bool_] | None:

@@ -20,6 +20,7 @@ from lightloom.schedule.circuits import (
     Region,
     allocate_region,
     check_circuits,
+    nic_rows,
     request_of,
     route,
     whole_ports,
@@ -50,6 +51,10 @@ class PlanePlan(Result):
         NICs that may be used, ``(n, planes)`` booleans.
     duplex
         Whether a circuit has the same NIC at both ends, see :func:`assign_planes`.
+    moves
+        Previous circuits that are still wanted, but are on other NICs now.
+    is_fewest
+        Whether it is proved that no assignment moves fewer.
     """
 
     verdict: Literal["assigned", "infeasible", "not found"]
@@ -57,6 +62,8 @@ class PlanePlan(Result):
     reason: str
     working: npt.NDArray[np.bool_]
     duplex: bool
+    moves: int = 0
+    is_fewest: bool = True
 
     def tables(self) -> list[ResultTable]:
         """Return the tables that are printed: the verdict, and the first circuits."""
@@ -98,6 +105,7 @@ def assign_planes(
     planes: int,
     duplex: bool = True,
     failed: Failures | None = None,
+    previous: npt.ArrayLike | None = None,
     effort: int = EFFORT,
 ) -> PlanePlan:
     """Put circuits on planes.
@@ -114,9 +122,13 @@ def assign_planes(
     duplex
         Whether a plane joins both directions of its NICs, so that a circuit has the same NIC at
         both ends. Else NICs 2j and 2j + 1 are crossed: each sends where the other receives, and
-        with an even number of planes an assignment always exists.
+        with an even number of planes an assignment always exists. The last of an odd number is
+        duplex.
     failed
         NICs, servers and planes not to use.
+    previous
+        NICs of circuits that are there now, an earlier result: as few as possible of those that
+        are still wanted move to other NICs.
     effort
         Bound of the search, in steps.
 
@@ -124,13 +136,22 @@ def assign_planes(
     ------
     InputError
         If an argument cannot be used.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import assign_planes
+    >>> before = assign_planes([[0, 1, 0], [1, 0, 1], [0, 1, 0]], planes=2)
+    >>> wanted = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    >>> assign_planes(wanted, planes=2, previous=before.nics).moves
+    0
     """
     given = check_circuits(circuits, None)
     working = _working(len(given), planes, failed)
     duplex = flag(duplex, "duplex")
     steps = whole_number(effort, "effort", 1, 2**32 - 1)
     try:
-        found = _core.schedule_assign_planes(given, working, duplex, steps)
+        old = None if previous is None else nic_rows(previous, "previous NICs")
+        found = _core.schedule_assign_planes(given, working, duplex, steps, old)
     except ValueError as error:
         raise InputError(str(error)) from None
     none = np.zeros((0, 4), dtype=np.uint32)
@@ -139,7 +160,8 @@ def assign_planes(
     if found.left:
         text = f"{len(found.left)} circuits left after {steps} steps"
         return PlanePlan("not found", none, text, working, duplex)
-    return PlanePlan("assigned", found.nics, "", working, duplex)
+    nics, moves = found.nics, found.moves
+    return PlanePlan("assigned", nics, "", working, duplex, moves, found.is_fewest)
 
 
 def allocate_on_planes(
@@ -198,8 +220,8 @@ def _refill(
     time_s = _core.schedule_makespan(request, circuits)
     while larger.any():
         a, b = np.unravel_index(int(np.argmax(larger / (circuits + 1.0))), larger.shape)
-        ends = [(x, x if plan.duplex else x ^ 1) for x in range(planes)]
-        usable = [(x, y) for x, y in ends if y < planes and free[a, x] and free[b, y]]
+        ends = [(x, x if plan.duplex or x ^ 1 == planes else x ^ 1) for x in range(planes)]
+        usable = [(x, y) for x, y in ends if free[a, x] and free[b, y]]
         circuits[a, b] += 1
         circuits[b, a] += 1
         slower = not usable or _core.schedule_makespan(request, circuits) > time_s

@@ -11,6 +11,7 @@ from lightloom.schedule import (
     Failures,
     Region,
     allocate,
+    allocate_each,
     allocate_region,
     changed_pairs,
     map_nics,
@@ -307,3 +308,53 @@ def test_masked_entries_are_refused():
     assert str(error.value) == text
     whole = np.ma.array([[0, 9], [7, 0]])
     assert allocate(whole, ports=2, **RATES) == allocate([[0, 9], [7, 0]], ports=2, **RATES)
+
+
+def test_a_stack_of_demands_is_allocated_as_each_of_them():
+    rng = np.random.default_rng(5)
+    demands = rng.integers(0, 10**8, size=(4, 5, 5))
+    region = Region(ports=[1, 2, 3, 2, 1], circuit_gbps=400, eps_gbps=800, split=False)
+    held = allocate_region(demands[0], region).circuits
+    found = allocate_each(demands, region, previous=held)
+    assert found == [allocate_region(demand, region, previous=held) for demand in demands]
+    assert allocate_each(np.zeros((0, 5, 5)), region) == []
+
+
+@pytest.mark.parametrize(
+    ("demands", "text"),
+    [
+        (np.zeros((2, 2)), "demands: expected several square matrices, got shape (2, 2)"),
+        (np.zeros((2, 2, 3)), "demands: expected several square matrices, got shape (2, 2, 3)"),
+        (-np.ones((1, 2, 2)), "demands[0, 0] is -1.0: expected a whole number from 0 to"),
+    ],
+)
+def test_stacks_that_are_none_are_refused(demands, text):
+    with pytest.raises(DemandError) as caught:
+        allocate_each(demands, Region(1, 100, 100))
+    assert str(caught.value).startswith(text)
+
+
+def test_within_the_tolerance_nothing_changes(demand):
+    region = Region(ports=3, circuit_gbps=400, eps_gbps=800)
+    held = allocate_region(demand, region, method="static").circuits
+    strict = allocate_region(demand, region, previous=held)
+    near = allocate_region(demand, region, previous=held, tolerance=1)
+    assert changed_pairs(held, near.circuits) == 0 < changed_pairs(held, strict.circuits)
+    assert strict.makespan_s < near.makespan_s <= strict.makespan_s * 2
+    for wrong in (-0.1, float("nan"), True, "much"):
+        with pytest.raises(InputError, match="tolerance: expected a number from 0, got"):
+            allocate_region(demand, region, tolerance=wrong)
+    with pytest.raises(InputError, match="tolerance: exact has none"):
+        allocate_region(demand, region, method="exact", tolerance=0.1)
+
+
+def test_arrays_that_change_are_checked_anew(demand):
+    ports = np.full(6, 2)
+    region = Region(ports=ports, circuit_gbps=400, eps_gbps=800)
+    assert allocate_region(demand, region).circuits.sum() == 12
+    ports[:] = 4
+    assert allocate_region(demand, region).circuits.sum() == 24
+    # equal numbers of other types are other values
+    assert allocate(demand, ports=1, circuit_gbps=400, eps_gbps=800).circuits.sum() == 6
+    with pytest.raises(InputError, match="ports: expected whole numbers, got bool"):
+        allocate(demand, ports=True, circuit_gbps=400, eps_gbps=800)

@@ -129,3 +129,37 @@ def test_freed_nics_are_joined_again():
     assert (ends <= 1).all()
     assert (free.sum(axis=0) <= 1).all(), "two servers have the same NIC free"
     assert len(rows) == found.circuit_count
+
+
+def test_a_small_change_moves_little():
+    rng = np.random.default_rng(3)
+    circuits = np.zeros((8, 8), dtype=int)
+    for _ in range(6):
+        order = rng.permutation(8)
+        circuits[order[::2], order[1::2]] += 1
+    circuits += circuits.T
+    before = assign_planes(circuits, planes=6)
+    again = assign_planes(circuits, planes=6, previous=before.nics)
+    assert (again.moves, again.is_fewest) == (0, True)
+    assert np.array_equal(again.nics, before.nics)
+    # a-b and c-d become a-c and b-d
+    (a, _, b, _), (c, _, d, _) = before.nics[0], before.nics[-1]
+    for one, other, more in ((a, b, -1), (c, d, -1), (a, c, 1), (b, d, 1)):
+        circuits[one, other] += more
+        circuits[other, one] += more
+    after = assign_planes(circuits, planes=6, previous=before.nics)
+    after.check(circuits)
+    kept = {tuple(row) for row in before.nics.tolist()} & {
+        tuple(row) for row in after.nics.tolist()
+    }
+    assert len(kept) == 22 - after.moves >= 18
+    assert after.is_fewest
+
+
+def test_the_last_of_an_odd_number_of_crossed_planes_is_duplex():
+    mesh = 1 - np.eye(4, dtype=int)
+    plan = assign_planes(mesh, planes=3, duplex=False)
+    plan.check(mesh)
+    nics = plan.nics[:, [1, 3]]
+    assert (nics == 2).all(axis=1).sum() == 2
+    assert sorted(map(tuple, np.unique(nics, axis=0).tolist()))[-1] == (2, 2)

@@ -3,18 +3,21 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use lightloom_model::{Allocator, Invalid, Rate};
-use lightloom_schedule::{Allocation, EpsRates, NicCircuit, NicEnd, Request, map_working_nics};
+use lightloom_schedule::{
+    Allocation, EpsRates, NicCircuit, NicEnd, Request, allocate_within, map_working_nics,
+};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray2};
 use pyo3::prelude::*;
 
-use crate::arrays::{Column, Given, Matrix, Rates, refuse};
+use crate::arrays::{Column, Cube, Given, Matrix, Rates, refuse};
 use crate::choices::parse;
 
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CircuitAllocation>()?;
     module.add_function(wrap_pyfunction!(schedule_allocate, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_allocate_each, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_route, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_makespan, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_port_bound, module)?)?;
@@ -109,12 +112,46 @@ fn schedule_allocate(
     py: Python<'_>,
     method: &str,
     request: Given<CircuitRequest>,
+    tolerance: f64,
 ) -> PyResult<CircuitAllocation> {
     let allocator = parse::<Allocator>(method)?;
     let request = request.0.checked()?;
-    let found =
-        py.detach(|| Found::new(&request, lightloom_schedule::allocate(allocator, &request)));
+    if !(tolerance >= 0.0 && tolerance.is_finite()) {
+        let text = format!("tolerance: expected a number from 0, got {tolerance}");
+        return Err(refuse(Invalid(text)));
+    }
+    let found = py.detach(|| Found::new(&request, allocate_within(allocator, &request, tolerance)));
     Ok(found.into_python(py, request.servers))
+}
+
+/// The circuits of each demand of a stack, for one region.
+#[pyfunction]
+fn schedule_allocate_each(
+    py: Python<'_>,
+    method: &str,
+    request: Given<CircuitRequest>,
+    demands: Cube<u64>,
+) -> PyResult<Vec<CircuitAllocation>> {
+    let allocator = parse::<Allocator>(method)?;
+    let request = request.0.checked()?;
+    let servers = request.servers;
+    if demands.shape[1..] != [servers, servers] {
+        let [_, rows, columns] = demands.shape;
+        return Err(refuse(Invalid(format!(
+            "demands: expected {servers} x {servers} values each, got {rows} x {columns}"
+        ))));
+    }
+    let cells = servers * servers;
+    let found: Vec<Found> = py.detach(|| {
+        let matrix = |index: usize| &demands.values[index * cells..(index + 1) * cells];
+        (0..demands.shape[0])
+            .map(|index| {
+                let request = Request { demand: matrix(index), ..request };
+                Found::new(&request, lightloom_schedule::allocate(allocator, &request))
+            })
+            .collect()
+    });
+    Ok(found.into_iter().map(|found| found.into_python(py, servers)).collect())
 }
 
 /// Circuits that fit a request.

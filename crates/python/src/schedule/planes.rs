@@ -3,11 +3,15 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 use super::allocation::{nic_circuit, nic_rows};
-use crate::arrays::{Matrix, refuse};
+use crate::arrays::{Column, Matrix, refuse};
 use lightloom_model::{Fibers, Invalid};
-use lightloom_schedule::{NicCircuit, Planes, assign_partial, assign_planes, check_planes};
+use lightloom_schedule::{
+    NicCircuit, NicEnd, PlaneMoves, Planes, assign_partial, assign_planes, assign_planes_from,
+    check_planes, plan_batches,
+};
 use numpy::PyArray2;
 use pyo3::prelude::*;
+use std::collections::BTreeSet;
 
 /// Maximum number of planes, as of a region.
 const MAX_PLANES: usize = 4096;
@@ -20,7 +24,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PlaneAssignment>()?;
     module.add_function(wrap_pyfunction!(schedule_assign_planes, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_assign_to_planes, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)
+    module.add_function(wrap_pyfunction!(schedule_check_planes, module)?)?;
+    module.add_class::<ChangePlan>()?;
+    module.add_function(wrap_pyfunction!(schedule_plan_batches, module)?)
 }
 
 /// Refuses circuits that are not n x n and symmetric, and working NICs that are not n x planes.
@@ -62,6 +68,9 @@ struct PlaneAssignment {
     reason: Option<String>,
     /// Pairs whose circuits found no NICs.
     left: Vec<(u32, u32)>,
+    /// Previous circuits that are wanted and on other NICs now, and whether fewer are impossible.
+    moves: u32,
+    is_fewest: bool,
 }
 
 #[pyfunction]
@@ -71,22 +80,67 @@ fn schedule_assign_planes(
     working: Matrix<bool>,
     duplex: bool,
     effort: u32,
+    previous: Option<Matrix<u32>>,
 ) -> PyResult<PlaneAssignment> {
     check(&circuits, &working)?;
-    let found =
-        py.detach(|| assign_planes(&circuits.values, &working.values, fibers(duplex), effort));
-    let rows = |mapped: &[NicCircuit]| Some(nic_rows(py, mapped).unbind());
-    Ok(match found {
-        Planes::Assigned(mapped) => {
-            PlaneAssignment { nics: rows(&mapped), reason: None, left: vec![] }
+    let previous = previous.map(|rows| circuits_on_nics(&rows, "previous")).transpose()?;
+    let (circuits, working, fibers) = (&circuits.values, &working.values, fibers(duplex));
+    let found = py.detach(|| {
+        if let Some(previous) = &previous {
+            return assign_planes_from(circuits, working, fibers, previous, effort);
         }
-        Planes::Infeasible(reason) => {
-            PlaneAssignment { nics: None, reason: Some(reason), left: vec![] }
+        let planes = assign_planes(circuits, working, fibers, effort);
+        PlaneMoves { planes, moves: 0, is_fewest: true }
+    });
+    let (nics, reason, left) = match found.planes {
+        Planes::Assigned(mapped) => (Some(mapped), None, vec![]),
+        Planes::Infeasible(reason) => (None, Some(reason), vec![]),
+        Planes::NotFound(mapped, left) => (Some(mapped), None, left),
+    };
+    let nics = nics.map(|mapped| nic_rows(py, &mapped).unbind());
+    Ok(PlaneAssignment { nics, reason, left, moves: found.moves, is_fewest: found.is_fewest })
+}
+
+fn circuits_on_nics(rows: &Matrix<u32>, name: &str) -> PyResult<Vec<NicCircuit>> {
+    rows.expect_columns(name, 4)?;
+    Ok(rows.iter_rows().map(nic_circuit).collect())
+}
+
+/// Rows of (server, NIC, server, NIC).
+type NicRows = Py<PyArray2<u32>>;
+
+/// Circuits to delete and create of each batch, as rows, and the pairs that go dark.
+#[pyclass(frozen, get_all, module = "lightloom._core")]
+struct ChangePlan {
+    batches: Vec<(NicRows, NicRows)>,
+    dark: Vec<(u32, u32)>,
+}
+
+#[pyfunction]
+fn schedule_plan_batches(
+    py: Python<'_>,
+    before: Matrix<u32>,
+    wanted: Matrix<u32>,
+    has_eps: Column<bool>,
+    max_pairs: usize,
+) -> PyResult<ChangePlan> {
+    let before = circuits_on_nics(&before, "before")?;
+    let wanted = circuits_on_nics(&wanted, "wanted")?;
+    for (name, circuits) in [("before", &before), ("wanted", &wanted)] {
+        let ends: BTreeSet<NicEnd> = circuits.iter().flat_map(|c| [c.a, c.b]).collect();
+        if ends.len() < 2 * circuits.len() || circuits.iter().any(|c| c.a.server >= c.b.server) {
+            return Err(refuse(Invalid(format!(
+                "{name}: expected the lower server of each circuit first, and each NIC once"
+            ))));
         }
-        Planes::NotFound(mapped, left) => {
-            PlaneAssignment { nics: rows(&mapped), reason: None, left }
-        }
-    })
+    }
+    if max_pairs < 2 {
+        return Err(refuse(Invalid(format!("max_pairs: expected 2 or more, got {max_pairs}"))));
+    }
+    let found = py.detach(|| plan_batches(&before, &wanted, &has_eps.0, max_pairs));
+    let rows = |circuits: &[NicCircuit]| nic_rows(py, circuits).unbind();
+    let batches = found.batches.iter().map(|b| (rows(&b.delete), rows(&b.create))).collect();
+    Ok(ChangePlan { batches, dark: found.dark })
 }
 
 #[pyfunction]

@@ -9,11 +9,15 @@
 //! left to whoever simulates.
 
 mod algorithm1;
+mod allocate;
+mod batches;
 mod best;
 mod bound;
 mod branching;
 mod circulant;
+mod fewest_moves;
 mod greedy;
+mod hysteresis;
 mod nics;
 mod packing;
 mod parametric;
@@ -24,28 +28,12 @@ mod routing;
 mod search;
 mod sticky;
 
+pub use allocate::allocate;
+pub use batches::{ChangeBatch, ChangeBatches, plan_batches};
 pub use bound::{line_bound, port_bound};
+pub use fewest_moves::{PlaneMoves, assign_planes_from};
+pub use hysteresis::allocate_within;
 pub use nics::{NicCircuit, NicEnd, map_nics, map_working_nics};
 pub use planes::{Planes, assign_from, assign_partial, assign_planes, check_planes};
 pub use request::{Allocation, EpsRates, Request, changed_pairs};
 pub use routing::{makespans, route};
-
-use lightloom_model::Allocator;
-use problem::Problem;
-
-/// Turns demand into circuits by the named allocator, and routes the demand over them.
-///
-/// # Panics
-/// If the request is not consistent, see [`Request::validate`].
-pub fn allocate(allocator: Allocator, request: &Request) -> Allocation {
-    let problem = Problem::new(request);
-    let circuits = match allocator {
-        Allocator::Paper => algorithm1::paper(&problem, request.previous),
-        Allocator::Reference => algorithm1::reference(&problem, request.previous),
-        Allocator::Static => circulant::circulant(&problem),
-        Allocator::Greedy => return greedy::greedy(&problem),
-        Allocator::Parametric => return parametric::parametric(&problem).finish(&problem),
-        Allocator::Best => return best::best(&problem).finish(&problem),
-    };
-    routing::finish(&problem, circuits.count, allocator)
-}

@@ -10,13 +10,15 @@
 //!   so that both its directions meet. With an even number of planes that always exists: orient
 //!   circuits along Euler tours, so that half of each server's circuits leave it, and color the
 //!   bipartite multigraph of senders and receivers with half as many colors as there are planes
-//!   (Petersen, 1891; König, 1916).
+//!   (Petersen, 1891; König, 1916). The last of an odd number of planes is duplex: it takes a
+//!   matching of all servers that need every NIC, and there is an assignment if there is one.
 //!
 //! With NICs out of order neither is certain, and a bounded search decides: a result is circuits
 //! on NICs, a proof that there are none, or that the bound was reached.
 
 use super::nics::{NicCircuit, NicEnd};
 use crate::coloring::{Bipartite, color_edges};
+use crate::matching::match_general;
 use lightloom_model::Fibers;
 
 /// What became of circuits on planes.
@@ -46,8 +48,14 @@ pub fn assign_planes(circuits: &[u16], working: &[bool], fibers: Fibers, effort:
     if let Some(reason) = board.impossible(circuits) {
         return Planes::Infeasible(reason);
     }
-    if fibers == Fibers::Crossed && working.iter().all(|&works| works) && planes.is_multiple_of(2) {
-        return Planes::Assigned(two_factors(n, planes, &board.edges));
+    let can_color = planes.is_multiple_of(2) || n <= MAX_EXACT;
+    if fibers == Fibers::Crossed && working.iter().all(|&works| works) && can_color {
+        return match crossed(n, planes, &board.edges) {
+            Some(assigned) => Planes::Assigned(assigned),
+            None => Planes::Infeasible(format!(
+                "no circuits on the last of {planes} planes join all servers that have {planes}"
+            )),
+        };
     }
     board.place_all(effort, vec![0; board.edges.len()]);
     if board.waiting.is_empty() {
@@ -107,7 +115,48 @@ fn edges_of(circuits: &[u16], n: usize) -> Vec<(usize, usize)> {
     pairs.flat_map(|(a, b)| std::iter::repeat_n((a, b), usize::from(circuits[a * n + b]))).collect()
 }
 
-/// Circuits on crossed planes, all of whose NICs work.
+/// Maximum number of servers for which the last plane's matching is sought; it takes (servers)^3.
+const MAX_EXACT: usize = 256;
+
+/// Circuits on crossed planes, all of whose NICs work; `None` if there is no assignment.
+fn crossed(n: usize, planes: usize, edges: &[(usize, usize)]) -> Option<Vec<NicCircuit>> {
+    if planes.is_multiple_of(2) {
+        return Some(two_factors(n, planes, edges));
+    }
+    let mut degree = vec![0_usize; n];
+    for &(a, b) in edges {
+        degree[a] += 1;
+        degree[b] += 1;
+    }
+    let needs = |server: usize| i64::from(degree[server] == planes);
+    let mut weights = vec![0_i64; n * n];
+    for &(a, b) in edges {
+        weights[a * n + b] = needs(a) + needs(b);
+        weights[b * n + a] = needs(a) + needs(b);
+    }
+    let mate = match_general(n, &weights).expect("a symmetric matrix").mate;
+    let mut on_last: Vec<NicCircuit> = Vec::new();
+    let mut is_joined = vec![false; n];
+    let last = planes as u32 - 1;
+    let mut rest = edges.to_vec();
+    rest.retain(|&(a, b)| {
+        let is_matched = mate[a] as usize == b && weights[a * n + b] > 0 && !is_joined[a];
+        if is_matched {
+            (is_joined[a], is_joined[b]) = (true, true);
+            let end = |server: usize| NicEnd { server: server as u32, nic: last };
+            on_last.push(join(end(a), end(b)));
+        }
+        !is_matched
+    });
+    if (0..n).any(|server| needs(server) > 0 && !is_joined[server]) {
+        return None;
+    }
+    on_last.extend(two_factors(n, planes - 1, &rest));
+    on_last.sort_unstable();
+    Some(on_last)
+}
+
+/// Circuits on an even number of crossed planes, all of whose NICs work.
 fn two_factors(n: usize, planes: usize, edges: &[(usize, usize)]) -> Vec<NicCircuit> {
     let arcs = euler_orientation(n, edges);
     let ends: Vec<(u32, u32)> = arcs.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
@@ -193,19 +242,14 @@ impl<'a> Board<'a> {
 
     /// The NIC at the far end of a circuit.
     fn partner(&self, nic: usize) -> usize {
-        match self.fibers {
-            Fibers::Duplex => nic,
-            Fibers::Crossed => nic ^ 1,
-        }
+        self.fibers.partner(nic, self.planes)
     }
 
     /// Whether both NICs of a circuit work.
     fn works(&self, edge: usize, nic: usize) -> bool {
         let (a, b) = self.edges[edge];
         let far = self.partner(nic);
-        far < self.planes
-            && self.working[a * self.planes + nic]
-            && self.working[b * self.planes + far]
+        self.working[a * self.planes + nic] && self.working[b * self.planes + far]
     }
 
     /// Circuits that hold the NICs that this one would take.
@@ -431,11 +475,7 @@ pub fn check_planes(
                 return refuse(format!("NIC {nic} of server {server} ends two circuits"));
             }
         }
-        let meet = match fibers {
-            Fibers::Duplex => a.nic == b.nic,
-            Fibers::Crossed => a.nic == b.nic ^ 1,
-        };
-        if !meet {
+        if fibers.partner(a.nic as usize, planes) != b.nic as usize {
             return refuse(format!("NICs {} and {} are on no common plane", a.nic, b.nic));
         }
         let (low, high) = (a.server as usize, b.server as usize);
