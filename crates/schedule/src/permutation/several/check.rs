@@ -3,7 +3,7 @@
 use lightloom_model::Invalid;
 
 use super::super::demand::Demand;
-use super::SwitchSchedule;
+use super::schedule::SwitchSchedule;
 
 /// Checks that every slot is a matching, that no line has two circuits at a time on a switch, that
 /// all delays are paid, that the demand is served exactly, and that length and bound hold.

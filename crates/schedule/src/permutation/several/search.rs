@@ -13,9 +13,9 @@ use super::super::improve::improve;
 use super::super::methods::plan_by;
 use super::super::schedule::Method;
 use super::super::slots::{Matchings, Slots};
-use super::SwitchSchedule;
 use super::equal::equal_slots;
 use super::pack::{length, pack, serve, trim};
+use super::schedule::SwitchSchedule;
 
 /// Slots per switch up to which holds are limited to its share of the time, or made equal.
 const SHARES: u64 = 4;
