@@ -84,7 +84,7 @@ class UserCommands:
         return Tl1Reply(rows=tuple(f"{one}:{self.privilege(one).upper()}" for one in users))
 
     async def _set_password(self, command: Tl1Command, session: EmulatedSession) -> Tl1Reply:
-        """Set a user's own password: the old one, then the new one."""
+        """Let a user set the password, by the old one and then the new one."""
         user, fields = unquoted(command.aid), _fields(command)
         if user != session.user or not self._switch.is_user(user, fields[0]):
             raise CommandDeniedError("PICC", "Permission denied")
