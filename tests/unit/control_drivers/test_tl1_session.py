@@ -89,11 +89,11 @@ def test_a_refusal_does_not_end_the_session():
 
 def test_an_acknowledgment_extends_the_time():
     async def check():
-        stream, tl1 = session([], timeout_s=0.15)
+        stream, tl1 = session([], timeout_s=0.8)
         waiting = asyncio.create_task(tl1.command("ENT-X"))
         await until(lambda: stream.sent)
         for _ in range(3):
-            await asyncio.sleep(0.08)
+            await asyncio.sleep(0.3)
             stream.arrived.put_nowait(b"IP 1\r\n<")
         await asyncio.sleep(0.05)
         stream.arrived.put_nowait(COMPLETED.replace("TAG", "1").encode())
