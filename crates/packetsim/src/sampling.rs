@@ -71,15 +71,16 @@ impl Sampler {
         if now == self.begin {
             return;
         }
-        if self.rows.len() / self.layers.len().max(1) >= self.sampling.max_periods / 2 * 2 {
-            self.merge();
-        }
         let arrivals = core.arrivals();
         for layer in 0..self.layers.len() {
             let row = self.sample_layer(core, layer, &arrivals);
             self.rows.push(row);
         }
         self.begin = now;
+        // As soon as there are enough, so that the next period is a whole one of the new length.
+        if self.rows.len() / self.layers.len().max(1) >= self.sampling.max_periods / 2 * 2 {
+            self.merge();
+        }
     }
 
     fn sample_layer(&mut self, core: &Core, layer: usize, arrivals: &[Time]) -> LayerSample {
