@@ -101,3 +101,15 @@ fn odd_bundles_share_the_nodes_out() {
 fn circuits_beyond_the_ports_are_a_bug_of_the_caller() {
     map_nics(&[0, 3, 3, 0], &[2, 3], 2, &[]);
 }
+
+/// Single circuits to four peers: two on each node, though every pair might take the first.
+#[test]
+fn circuits_of_different_pairs_share_the_nodes_out() {
+    let mut circuits = [0_u16; 25];
+    for peer in 1..5 {
+        (circuits[peer], circuits[5 * peer]) = (1, 1);
+    }
+    let mapped = map_nics(&circuits, &[6; 5], 2, &[]);
+    let nodes: Vec<u32> = mapped.iter().map(|circuit| node(circuit.a.nic, 6)).collect();
+    assert_eq!(nodes.iter().sum::<u32>(), 2, "{nodes:?}");
+}

@@ -72,9 +72,9 @@ impl Region {
     }
 
     /// The most previous circuits that any assignment of all wanted ones has, by trying all.
-    fn most_kept(&self, from: usize, free: &mut [bool]) -> Option<usize> {
+    fn max_kept(&self, from: usize, free: &mut [bool]) -> Option<usize> {
         let Some(&(a, b)) = self.wanted.get(from) else { return Some(0) };
-        let mut most = None;
+        let mut largest = None;
         for nic in 0..self.planes {
             let far = self.fibers.partner(nic, self.planes);
             let ends = [a * self.planes + nic, b * self.planes + far];
@@ -84,11 +84,11 @@ impl Region {
             (free[ends[0]], free[ends[1]]) = (false, false);
             let circuit = joined(a as u32, b as u32, [nic as u32, far as u32]);
             let kept = usize::from(self.previous.contains(&circuit));
-            let rest = self.most_kept(from + 1, free);
-            most = most.max(rest.map(|rest| rest + kept));
+            let rest = self.max_kept(from + 1, free);
+            largest = largest.max(rest.map(|rest| rest + kept));
             (free[ends[0]], free[ends[1]]) = (true, true);
         }
-        most
+        largest
     }
 
     fn solve(&self) -> PlaneMoves {
@@ -106,11 +106,11 @@ fn as_many_stay_as_brute_force_finds() {
         let (n, planes) = (3 + round % 3, 2 + round / 3 % 3);
         let region = Region::random(n, planes, fibers, &mut random);
         let found = region.solve();
-        let most = region.most_kept(0, &mut region.working.clone()).expect("drawn from one");
+        let largest = region.max_kept(0, &mut region.working.clone()).expect("drawn from one");
         let nics = assigned(&found);
         check_planes(&region.counts(), &region.working, fibers, nics).unwrap();
         let kept = nics.iter().filter(|nic| region.previous.contains(nic)).count();
-        assert_eq!(kept, most, "{round}: {:?} to {:?}", region.previous, region.wanted);
+        assert_eq!(kept, largest, "{round}: {:?} to {:?}", region.previous, region.wanted);
         assert!(found.is_fewest, "{round}");
         moved += found.moves;
     }
@@ -204,7 +204,7 @@ fn an_odd_plane_is_lit() {
             .map(|[a, b]| (a, b))
             .collect();
         region.previous.clear();
-        let possible = region.most_kept(0, &mut region.working.clone()).is_some();
+        let possible = region.max_kept(0, &mut region.working.clone()).is_some();
         let (counts, working) = (region.counts(), &region.working);
         match assign_planes(&counts, working, Fibers::Crossed, EFFORT) {
             Planes::Assigned(found) => {
@@ -238,7 +238,7 @@ fn an_odd_plane_that_cannot_join_all_is_refused() {
         |region: &Region| assign_planes(&region.counts(), &region.working, Fibers::Crossed, EFFORT);
     let Planes::Infeasible(reason) = find(&region) else { panic!("assigned") };
     assert_eq!(reason, "no circuits on the last of 3 planes join all servers that have 3");
-    assert_eq!(region.most_kept(0, &mut [true; 21]), None);
+    assert_eq!(region.max_kept(0, &mut [true; 21]), None);
     region.wanted.retain(|&pair| pair != (0, 4));
     assert!(matches!(find(&region), Planes::Assigned(_)));
 }

@@ -7,6 +7,7 @@ server, NIC, as of :func:`map_nics` and :func:`assign_planes`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,7 +168,7 @@ def plan_change(
 
 def _seconds(timing: SwitchTiming) -> SwitchTiming:
     """Return a timing whose times are numbers."""
-    values = {}
+    values: dict[str, Any] = {}
     for name in ("fixed_s", "per_pair_s", "control_s", "link_up_s"):
         values[name] = parse_quantity(getattr(timing, name), "second", name)
         if values[name] < 0:

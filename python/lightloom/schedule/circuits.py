@@ -513,7 +513,7 @@ def _rates_and_ports(
 ) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """Return bits per second of a circuit and of each server on the EPS, and working ports."""
     # Numbers, unlike arrays, do not change in the hands of their owner: they are checked once.
-    given = (region.ports, region.circuit_gbps, region.eps_gbps)
+    given: Any = (region.ports, region.circuit_gbps, region.eps_gbps)
     if region.failed is None and all(isinstance(value, int | float) for value in given):
         return _equal_servers(*given, servers)
     left = working_eps(servers, region.eps_nics, region.failed)

@@ -7,7 +7,7 @@
 //! where it has them moves only circuits that it has elsewhere, so the search finds it with a
 //! budget of m: the first budget that suffices is the least.
 //!
-//! Of a pair that gives up circuits, any may go: those in the way of others do, at no cost.
+//! Of a pair that gives up circuits, any may go: those that block others do, at no cost.
 //!
 //! Where the joint search takes too long, circuits are placed one after another, each with the
 //! fewest moves; the sum may then be more than the least.
@@ -212,8 +212,8 @@ impl<'a> Held<'a> {
 
     /// Searches with ever larger budgets, until one suffices or the steps are used up.
     fn deepen(&mut self, left: &mut u32) -> bool {
-        let most = self.holders.iter().flatten().count() / 2;
-        (0..=most as u32).any(|budget| *left > 0 && self.descend(budget, left) == Some(true))
+        let limit = self.holders.iter().flatten().count() / 2;
+        (0..=limit as u32).any(|budget| *left > 0 && self.descend(budget, left) == Some(true))
     }
 
     /// Places all that waits within the budget; `None` once the steps are used up.
