@@ -123,7 +123,23 @@ REQUEST = st.builds(
 )
 ROUTING = st.builds(requests.RoutingRequest, MATRIX, CIRCUITS, NUMBERS, NUMBERS, CHARGES)
 EPOCHS = st.builds(requests.EpochOptions, SIZES, NUMBERS, NUMBERS)
-ROTOR = st.builds(requests.RotorOptions, SIZES, optional(NUMBERS), NUMBERS, SWITCH, SWITCH)
+ROTOR = st.builds(
+    requests.RotorOptions,
+    SIZES,
+    optional(NUMBERS),
+    NUMBERS,
+    SWITCH,
+    SWITCH,
+    st.sampled_from(["x", *choices("cycling")]),
+)
+HYBRID_PORTS = st.builds(requests.HybridPorts, NUMBERS, NUMBERS, NUMBERS)
+CONTROLLERS = st.builds(
+    requests.ControllerOptions,
+    st.sampled_from(["x", "helios", "xnest-plus", "rotornet"]),
+    st.sampled_from(["x", *choices("estimator")]),
+    NUMBERS,
+    optional(NUMBERS),
+)
 SHAPE = st.builds(requests.FabricShape, NUMBERS, NUMBERS, optional(NUMBERS), optional(NUMBERS))
 INDICES = arrays(np.int32, 1)
 ODD_SETS = st.lists(st.tuples(st.lists(NUMBERS, max_size=4), NUMBERS), max_size=3)
@@ -193,6 +209,7 @@ CALLS = {
         SWITCH,
         st.sampled_from(list(choices("permutation method"))),
         optional(st.floats()),
+        SIZES,
     ),
     "schedule_check_decomposition": (
         MATRIX,
@@ -261,6 +278,37 @@ CALLS = {
         optional(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=4)),
     ),
     "schedule_sub_matrices": (NUMBERS, READINGS),
+    "schedule_helios_step": (MATRIX, optional(INDICES), EPOCHS, optional(NUMBERS)),
+    "schedule_xnest_step": (
+        MATRIX,
+        st.lists(st.tuples(NUMBERS, NUMBERS), max_size=4),
+        EPOCHS,
+        READINGS,
+        st.sampled_from(["x", *choices("turning")]),
+        optional(NUMBERS),
+    ),
+    "schedule_rotor_slot": (MATRIX, MATRIX, ROTOR, NUMBERS),
+    "schedule_over_time": (st.lists(MATRIX, max_size=3), EPOCHS, CONTROLLERS),
+    "schedule_hybrid_plan": (
+        MATRIX,
+        HYBRID_PORTS,
+        st.sampled_from(["x", *choices("hybrid method")]),
+    ),
+    "schedule_hybrid_bound": (MATRIX, HYBRID_PORTS),
+    "schedule_check_hybrid": (
+        MATRIX,
+        st.builds(
+            SimpleNamespace,
+            permutations=arrays(np.int32, 2),
+            holds_bytes=arrays(np.uint64, 1),
+            eps_bytes=MATRIX,
+            length_bytes=NUMBERS,
+            lower_bound_bytes=NUMBERS,
+            delay_bytes=NUMBERS,
+            circuit_bps=NUMBERS,
+            eps_bps=NUMBERS,
+        ),
+    ),
     "choices": (st.one_of(st.text(max_size=9), st.sampled_from(["allocator", "transport"])),),
     "packet_profile": (st.sampled_from(["x", *choices("transport")]), NUMBERS),
     "demand_draw": (DRAW,),
@@ -570,7 +618,7 @@ def test_a_path_over_a_server_that_is_not_there_is_refused():
 def test_views_are_as_good_as_copies():
     matrix = np.arange(16, dtype=np.uint64).reshape(4, 4)
     for view in (matrix.T, matrix[::-1], matrix[::2, ::2], np.asfortranarray(matrix)):
-        args = (0, False, "bvn", None)
+        args = (0, False, "bvn", None, 1)
         seen = _core.schedule_decompose(view, *args)
         copied = _core.schedule_decompose(np.ascontiguousarray(view), *args)
         assert seen.length_bytes == copied.length_bytes

@@ -49,6 +49,7 @@ SENTENCE = 4
 #: a type of Rust and the class of the same name through which Python shows it
 MIRRORED = {
     "Allocation",
+    "ChangeBatch",
     "Category",
     "CircuitTimeline",
     "Collective",

@@ -117,7 +117,7 @@ choices! {
     pub enum Fibers: "planes" {
         Duplex = "duplex": "Both directions of NIC i on plane i",
         Crossed = "crossed":
-            "NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1, a last one without another duplex",
+            "NICs 2 j and 2 j + 1 crossed over planes 2 j and 2 j + 1, a last odd one duplex",
     }
 }
 

@@ -47,7 +47,7 @@ pub use profile::{TransportKind, TransportName, profile};
 pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
 pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
-pub use scenario::{CircuitChange, PacketScenario};
+pub use scenario::{CircuitSwitching, PacketScenario};
 pub use topology::{Cable, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
 
 #[cfg(test)]

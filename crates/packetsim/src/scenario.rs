@@ -10,7 +10,7 @@ use lightloom_model::Time;
 
 /// A circuit that goes dark or comes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CircuitChange {
+pub struct CircuitSwitching {
     /// When; flows that start at that time find it changed.
     pub time: Time,
     /// One direction of the circuit; packets on it still arrive, its queue waits.
@@ -31,7 +31,7 @@ pub struct PacketScenario {
     /// Flows.
     pub flows: Vec<FlowSpec>,
     /// Changes of circuits.
-    pub circuits: Vec<CircuitChange>,
+    pub circuits: Vec<CircuitSwitching>,
     /// Whether to sample queues and links over time.
     pub sampling: Option<Sampling>,
     /// Whether to record packet events.

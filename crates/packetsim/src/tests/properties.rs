@@ -8,7 +8,7 @@ use super::plain;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::RunningScenario;
 use crate::{
-    Cable, CircuitChange, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome, FlowSpec,
+    Cable, CircuitSwitching, Config, Core, Ecn, EventKind, EventLogging, FlowOutcome, FlowSpec,
     Marking, NicId, NodeId, Overflow, Packet, PacketError, PacketFlowId, PacketKind, PacketLinkId,
     PacketScenario, PathChoice, Pfc, Sampling, Topology, TransportName, profile,
 };
@@ -166,7 +166,7 @@ fn scenario(case: &Case) -> PacketScenario {
         };
         network.add_flow(&spec).is_ok().then_some(spec)
     });
-    let change = |&(time, link, dark): &(u64, u32, bool)| CircuitChange {
+    let change = |&(time, link, dark): &(u64, u32, bool)| CircuitSwitching {
         time: Time(time),
         link: PacketLinkId(link % links),
         dark,

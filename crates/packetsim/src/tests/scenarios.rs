@@ -3,7 +3,7 @@
 use super::flow;
 use crate::presets::star;
 use crate::{
-    CircuitChange, FlowOutcome, FlowSpec, PacketFlowId, PacketLinkId, PacketScenario, Report,
+    CircuitSwitching, FlowOutcome, FlowSpec, PacketFlowId, PacketLinkId, PacketScenario, Report,
     profile, simulate,
 };
 use crate::{PacketError, Topology};
@@ -84,7 +84,7 @@ fn what_never_ends_is_noticed() {
         let mut scenario = scenario("ideal", small_star(), vec![flow((0, 3), 40_960)]);
         scenario.config.queue_bytes = queue_bytes;
         scenario.circuits =
-            vec![CircuitChange { time: Time(US), link: PacketLinkId(7), dark: true }];
+            vec![CircuitSwitching { time: Time(US), link: PacketLinkId(7), dark: true }];
         let error = play(&scenario).unwrap_err();
         assert!(matches!(error, PacketError::Stuck(_)), "{error}");
     }

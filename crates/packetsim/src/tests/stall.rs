@@ -4,7 +4,7 @@ use super::flow;
 use super::scenarios::{play, scenario};
 use crate::presets::{fat_tree, star};
 use crate::{
-    Cable, CircuitChange, FlowSpec, NicId, PacketError, PacketLinkId, RunningScenario, Topology,
+    Cable, CircuitSwitching, FlowSpec, NicId, PacketError, PacketLinkId, RunningScenario, Topology,
     simulate,
 };
 use lightloom_kernel::Silent;
@@ -87,8 +87,8 @@ fn circuit() -> Topology {
     topology
 }
 
-fn change(time: u64, link: u32, dark: bool) -> CircuitChange {
-    CircuitChange { time: Time(time), link: PacketLinkId(link), dark }
+fn change(time: u64, link: u32, dark: bool) -> CircuitSwitching {
+    CircuitSwitching { time: Time(time), link: PacketLinkId(link), dark }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::errors::refuse;
 use crate::arrays::Column;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::{
-    Cable, CircuitChange, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology, presets,
+    Cable, CircuitSwitching, FlowSpec, NicId, NodeId, PacketError, PacketLinkId, Topology, presets,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -239,13 +239,13 @@ pub(super) struct CircuitColumns {
 }
 
 impl CircuitColumns {
-    pub(super) fn changes(self) -> PyResult<Vec<CircuitChange>> {
+    pub(super) fn changes(self) -> PyResult<Vec<CircuitSwitching>> {
         let (times, links, dark) = (self.time_ps.0, self.link.0, self.is_dark.0);
         if times.len() != links.len() || times.len() != dark.len() {
             return Err(PyValueError::new_err("the columns of the circuits differ in length"));
         }
         let rows = times.into_iter().zip(links).zip(dark);
-        let change = |((time, link), dark)| CircuitChange {
+        let change = |((time, link), dark)| CircuitSwitching {
             time: Time(time),
             link: PacketLinkId(link),
             dark,

@@ -2,15 +2,10 @@
 //!
 //! A circuit that must move goes dark, so of all assignments the one that has most of the previous
 //! circuits is wanted. Iterative deepening: with a budget of 0 moves, then 1 and so on, circuits
-//! without NICs are placed in turn on every plane, those in the way are moved off (each costs one of
-//! the budget), and what was placed stays. If an assignment with m moves exists, placing circuits
-//! where it has them moves only circuits that it has elsewhere, so the search finds it with a
-//! budget of m: the first budget that suffices is the least.
-//!
-//! Of a pair that gives up circuits, any may go: those that block others do, at no cost.
-//!
-//! Where the joint search takes too long, circuits are placed one after another, each with the
-//! fewest moves; the sum may then be more than the least.
+//! without NICs are placed in turn on every plane, those in the way are moved off (each costs one
+//! of the budget), and what was placed stays. If an assignment with m moves exists, placing
+//! circuits where it has them moves only circuits that it has elsewhere, so the search finds it
+//! with a budget of m: the first budget that suffices is the smallest.
 
 use super::nics::{NicCircuit, NicEnd};
 use super::planes::{Planes, assign_from, assign_planes};
