@@ -339,3 +339,17 @@ fn a_time_limit_that_is_over_still_gives_a_schedule() {
     check_over(&demand, &found).unwrap();
     assert_eq!(found.method, Method::RoundRobin);
 }
+
+/// Three slots per switch would leave a byte for each hold: as many slots as bytes.
+#[test]
+fn long_delays_do_not_make_slots_of_a_byte() {
+    let delay = 1_u64 << 40;
+    let case = Case { rows: 2, columns: 2, bytes: vec![delay; 4], delay, switches: 2 };
+    let found = case.run(Method::Auto);
+    check_over(&case.demand(), &found).unwrap();
+    assert_eq!((found.length, found.lower_bound), (2 * delay, 2 * delay));
+    let case = Case { rows: 1, columns: 1, bytes: vec![4 * (delay + 2)], delay, switches: 4 };
+    assert!(case.run(Method::Auto).length <= 2 * delay + 2);
+    let case = Case { rows: 1, columns: 2, bytes: vec![3 * delay + 3, 3], delay, switches: 3 };
+    check_over(&case.demand(), &case.run(Method::Auto)).unwrap();
+}

@@ -150,9 +150,12 @@ impl<'a> Search<'a> {
     }
 
     /// How long each of so many slots per switch can be held within the bound; no limit for none.
+    ///
+    /// Where delays take most of the time so little is left for each that the slots would be many
+    /// and useless, and without end if it is a byte.
     fn limit(&self, share: u64) -> Option<u64> {
         let Some(time) = self.lower_bound.checked_div(share) else { return Some(u64::MAX) };
-        time.checked_sub(self.demand.delay).filter(|&hold| hold > 0)
+        time.checked_sub(self.demand.delay).filter(|&hold| hold > time / 4)
     }
 
     /// Places the slots of a method on the switches; those of shifts also after swaps.
