@@ -353,7 +353,7 @@ def fits_memory(demand: npt.NDArray[np.uint64], method: str, *, partial: bool = 
     """
     if method not in _BY_PAIR or (partial and method == "open-shop"):
         return True
-    return int(np.count_nonzero(demand)) * demand.shape[0] <= _MAX_CELLS
+    return bool(np.count_nonzero(demand) * demand.shape[0] <= _MAX_CELLS)
 
 
 def decompose_all(
