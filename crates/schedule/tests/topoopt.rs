@@ -164,23 +164,6 @@ proptest! {
         }
     }
 
-    /// Where nothing else crowds. From three ports on, a part that must be connected has a circuit
-    /// to give up that no cycle needs.
-    #[test]
-    fn a_group_with_cycles_keeps_a_whole_one(mut job in job()) {
-        prop_assume!(job.degree > 2);
-        job.demand.iter_mut().for_each(|entry| entry.2 = entry.2.min(1));
-        job.rings.truncate(1);
-        let found = topology(&job.request()).unwrap();
-        let broken: BTreeSet<u32> = found.routed_edges.iter().map(|r| r.cycle).collect();
-        for of_group in (0..).zip(&found.cycles).collect::<Vec<_>>()
-            .chunk_by(|x: &(u32, _), y| x.1.group == y.1.group)
-        {
-            let whole = of_group.iter().any(|(index, _)| !broken.contains(index));
-            prop_assert!(whole, "group {}", of_group[0].1.group);
-        }
-    }
-
     #[test]
     fn ports_of_servers_are_not_left_dark(job in job()) {
         let found = topology(&job.request()).unwrap();
@@ -261,30 +244,6 @@ fn a_cycle_that_cuts_servers_off_says_which_edge_is_routed() {
     assert_eq!(found.routed_edges, [RoutedEdge { cycle: 0, edge: (3, 0) }]);
     let route = found.routes.iter().find(|route| route[0] == 3 && route[route.len() - 1] == 0);
     assert_eq!(route.unwrap().len(), 3);
-}
-
-/// The ring's circuits carry least, but keeping them costs the heavy pairs little.
-#[test]
-fn crowded_routes_do_not_take_the_circuits_of_a_ring() {
-    let mut job = Job::new(8, 4);
-    job.rings = vec![RingGroup { members: vec![0, 1, 2, 3], edge_bytes: 1 }];
-    job.demand = (0..8).flat_map(|a| (0..8).map(move |b| (a, b, 1_000_000))).collect();
-    let found = topology(&job.request()).unwrap();
-    assert_eq!(found.cycles, [RingCycle { group: 0, stride: 1 }]);
-    assert_eq!(found.routed_edges, []);
-    let links = links(&found);
-    assert!([(0, 1), (1, 2), (2, 3), (0, 3)].iter().all(|edge| links.contains_key(edge)));
-}
-
-/// Each stage has all-reduces of its own, and none of them loses its ring to the all-to-alls.
-#[test]
-fn rings_of_a_training_job_stay_whole() {
-    for servers in [64, 128] {
-        let job = Job::training(servers, 2);
-        let found = topology(&job.request()).unwrap();
-        assert!(!found.cycles.is_empty());
-        assert_eq!(found.routed_edges, [], "{servers} servers");
-    }
 }
 
 #[test]

@@ -40,8 +40,7 @@ class TopoOptTopology(Result):
     cycles
         ``(k, 2)``: ring group and stride. Member ``i`` of the group is joined to ``i + stride``,
         so the ring may run in that order, too. A stride that occurs twice is a cycle of two
-        parallel circuits. The first cycle of a group keeps its circuits unless servers that talk
-        would be cut off for it, or other circuits be crowded far more.
+        parallel circuits.
     routed_edges
         ``(m, 3)``: index of a cycle, server, server. The circuits of these edges were given to
         other pairs; the ring runs along routes there. All other edges have separate circuits.

@@ -1,6 +1,6 @@
 //! Makes sure that servers that talk to each other can reach each other.
 
-use lightloom_model::{Circuit, Invalid};
+use lightloom_model::Invalid;
 use rustc_hash::FxHashMap;
 
 use super::links::{Links, Parts};
@@ -10,7 +10,7 @@ use super::matching::PairDemand;
 ///
 /// Two parts are joined by a free port of each where they have one. A part without free ports has
 /// a cycle if servers have two ports or more, so it can give up a circuit without falling apart:
-/// of those that no ring group depends on, or else of all, the one whose pair wants least.
+/// the one whose pair wants least.
 ///
 /// # Errors
 /// If servers have only one port and more than two must be connected.
@@ -69,16 +69,14 @@ fn give_port(
     if let Some(&server) = part.iter().find(|&&server| links.free(server) > 0) {
         return Some((server, None));
     }
-    let mut bundles: Vec<(bool, f64, Circuit)> = links
+    let mut bundles: Vec<(f64, u32, u32, u32)> = links
         .circuits()
-        .into_iter()
+        .iter()
         .filter(|circuit| seen[circuit.a as usize])
-        .map(|c| (!links.has_spare(c.a, c.b), wants.get(&(c.a, c.b)).copied().unwrap_or(0.0), c))
+        .map(|c| (wants.get(&(c.a, c.b)).copied().unwrap_or(0.0), c.a, c.b, c.count))
         .collect();
-    bundles.sort_by(|x, y| {
-        x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then((x.2.a, x.2.b).cmp(&(y.2.a, y.2.b)))
-    });
-    for (_, _, Circuit { a, b, count }) in bundles {
+    bundles.sort_by(|x, y| x.0.total_cmp(&y.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    for (_, a, b, count) in bundles {
         links.remove(a, b);
         if count > 1 || reaches(a, b, links) {
             return Some((a, Some(b)));

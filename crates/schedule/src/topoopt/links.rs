@@ -1,52 +1,24 @@
 //! Circuits under construction, never more at a server than it has ports.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use lightloom_model::Circuit;
-use rustc_hash::FxHashMap;
 
 #[derive(Clone)]
 pub(super) struct Links {
     /// Parallel circuits by pair, lower server first.
     count: BTreeMap<(u32, u32), u32>,
     free: Vec<u32>,
-    /// Circuits of each pair that cycles of ring groups depend on.
-    reserved: Rc<FxHashMap<(u32, u32), u32>>,
 }
 
 impl Links {
     pub(super) fn new(servers: u32, degree: u32) -> Self {
-        Self {
-            count: BTreeMap::new(),
-            free: vec![degree; servers as usize],
-            reserved: Rc::default(),
-        }
-    }
-
-    /// Reserves one circuit of each of these pairs, as often as it occurs, and releases all others.
-    pub(super) fn reserve(&mut self, pairs: impl Iterator<Item = (u32, u32)>) {
-        let mut reserved: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        for (a, b) in pairs {
-            *reserved.entry((a.min(b), a.max(b))).or_insert(0) += 1;
-        }
-        self.reserved = Rc::new(reserved);
-    }
-
-    /// Whether any circuit is reserved.
-    pub(super) fn has_reserved(&self) -> bool {
-        !self.reserved.is_empty()
+        Self { count: BTreeMap::new(), free: vec![degree; servers as usize] }
     }
 
     /// Parallel circuits of a pair.
     pub(super) fn count(&self, a: u32, b: u32) -> u32 {
         self.count.get(&(a.min(b), a.max(b))).copied().unwrap_or(0)
-    }
-
-    /// Whether the pair has a circuit that is not reserved.
-    pub(super) fn has_spare(&self, a: u32, b: u32) -> bool {
-        let reserved = self.reserved.get(&(a.min(b), a.max(b))).copied().unwrap_or(0);
-        self.count(a, b) > reserved
     }
 
     pub(super) fn servers(&self) -> usize {

@@ -11,9 +11,8 @@
 //! 5. every pair that communicates gets its shortest paths, over other servers where need be;
 //! 6. circuits are swapped where routes crowd.
 //!
-//! Steps 4 and 6 may take circuits of a cycle. The first cycle of each group stays whole in step 4
-//! unless servers that talk would be cut off, and in step 6 unless other circuits would be crowded
-//! far more for it. An edge that lost its circuit is named: its ring runs along routes there.
+//! Steps 4 and 6 may take circuits of a cycle: a ring that runs along routes costs a job less than
+//! crowded circuits do. An edge that lost its circuit is named.
 //!
 //! TopoOpt's rings are directed and take one transmitter and one receiver of each server. A duplex
 //! cycle takes two ports and is two such rings, one in each direction, hence the same capacity.
@@ -55,7 +54,6 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     validate(request)?;
     let mut links = Links::new(request.servers, request.degree);
     let cycles = rings::place(request, &mut links);
-    rings::reserve(request, &cycles, &mut links);
     let mut pairs = matching::PairDemand::of_rest(request.demand);
     // A ring that got no cycle competes for circuits like everything else.
     for (index, group) in request.rings.iter().enumerate() {
@@ -74,8 +72,6 @@ pub fn topology(request: &TopoRequest) -> Result<TopoOptTopology, Invalid> {
     let (talking, bytes) = talking_pairs(request, &cycles);
     connect::connect(&talking, &pairs, &mut links)?;
     matching::join_leftovers(&mut links);
-    // What connects the parts may have broken cycles; their circuits are free to be swapped.
-    rings::reserve(request, &cycles, &mut links);
     let (links, routes) = relieve::relieve(links, &talking, &bytes, request.max_routes.max(1));
     let routed_edges = rings::routed_edges(request, &cycles, &links);
     Ok(TopoOptTopology { circuits: links.circuits(), cycles, routed_edges, routes })

@@ -4,7 +4,7 @@
 //! that got no circuit may crowd onto the one circuit that joins two parts of the graph. TopoOpt
 //! finds such cases by alternating between topology and routes; here a few pairs at a time get a
 //! direct circuit for the least used ones of their servers, and the swap stays if loads are better
-//! spread afterwards. Circuits that ring groups depend on are spared where that costs little.
+//! spread afterwards.
 
 use rustc_hash::FxHashSet;
 
@@ -25,10 +25,6 @@ const NORM: i32 = 4;
 /// How much more than its own bytes a new circuit may take off crowded ones, as others reroute
 /// over it. Larger values try more swaps that fail.
 const OTHERS: f64 = 4.0;
-
-/// Loads of crowded circuits without reserved circuits, over those with, below which rings are
-/// given up.
-const WORTH_A_RING: f64 = 0.8;
 
 /// Minimum relative progress that counts.
 const PROGRESS: f64 = 1e-6;
@@ -81,28 +77,13 @@ impl Loads {
 }
 
 /// Improves `links` and returns the routes over them. `pairs` are sorted, `bytes` theirs.
-///
-/// Reserved circuits stay, unless far less would crowd without.
 pub(super) fn relieve(
     links: Links,
     pairs: &[(u32, u32)],
     bytes: &[f64],
     max_routes: u32,
 ) -> (Links, Routes) {
-    let reserving = swap_on(evaluate(links, pairs, bytes, max_routes), pairs, bytes, max_routes);
-    if !reserving.links.has_reserved() {
-        return (reserving.links, reserving.routes);
-    }
-    let norm = reserving.norm;
-    let mut links = reserving.links.clone();
-    links.reserve(std::iter::empty());
-    let free = swap_on(evaluate(links, pairs, bytes, max_routes), pairs, bytes, max_routes);
-    let plan = if free.norm < norm * WORTH_A_RING.powi(NORM) { free } else { reserving };
-    (plan.links, plan.routes)
-}
-
-/// Swaps until nothing is relieved any more, or too much was tried.
-fn swap_on(mut plan: Plan, pairs: &[(u32, u32)], bytes: &[f64], max_routes: u32) -> Plan {
+    let mut plan = evaluate(links, pairs, bytes, max_routes);
     let servers = plan.links.servers();
     let mut batch = servers.div_ceil(8);
     let mut futile = FxHashSet::default();
@@ -119,7 +100,7 @@ fn swap_on(mut plan: Plan, pairs: &[(u32, u32)], bytes: &[f64], max_routes: u32)
             _ => futile.extend(swapped),
         }
     }
-    plan
+    (plan.links, plan.routes)
 }
 
 fn evaluate(links: Links, pairs: &[(u32, u32)], bytes: &[f64], max_routes: u32) -> Plan {
@@ -219,8 +200,7 @@ fn suffering(plan: &Plan, pairs: &[(u32, u32)], bytes: &[f64]) -> Vec<(f64, u32,
 }
 
 /// What a server gives up for a circuit to `peer`: nothing (`Some(None)`) if it has a free port,
-/// else the far end of its least loaded circuit that no ring group depends on; `None` if it can
-/// give up none.
+/// else the far end of its least loaded circuit; `None` if it can give up none.
 #[allow(clippy::option_option, reason = "nothing to give up is not the same as nothing needed")]
 fn rarest(
     plan: &Plan,
@@ -236,7 +216,7 @@ fn rarest(
         .neighbors
         .of(server)
         .iter()
-        .filter(|far| **far != peer && !taken.contains(far) && links.has_spare(server, **far))
+        .filter(|far| **far != peer && !taken.contains(far))
         .map(|&far| (far, plan.loads.of(server, far)))
         .min_by(|x, y| x.1.total_cmp(&y.1).then(x.0.cmp(&y.0)))
         .map(Some)

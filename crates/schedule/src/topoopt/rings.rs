@@ -25,12 +25,6 @@ pub(super) fn place(request: &TopoRequest, links: &mut Links) -> Vec<RingCycle> 
     cycles
 }
 
-/// Reserves the circuits of one cycle of each group: the first that has one for every edge.
-pub(super) fn reserve(request: &TopoRequest, cycles: &[RingCycle], links: &mut Links) {
-    let first = first_whole(request, cycles, &mut Claims::new(links));
-    links.reserve(first.into_iter().flat_map(|(_, edges)| edges));
-}
-
 /// The index of the first cycle of each group that has a circuit for every edge, and its edges.
 fn first_whole(
     request: &TopoRequest,
