@@ -61,6 +61,7 @@ impl CriticalPath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_parts_sum_to_the_time() {
@@ -88,5 +89,35 @@ mod tests {
         path.charge(CategoryId(9), Duration::ZERO);
         assert!(path.parts().is_empty());
         assert_eq!(path.by_category(2), [0, 0]);
+    }
+
+    proptest! {
+        /// Paths that are extended, handed over and dropped in any order hold what a list of spans
+        /// per stream holds.
+        #[test]
+        fn paths_sum_up_what_was_charged(
+            steps in prop::collection::vec((0_usize..4, 0_usize..4, 0_u8..40, 0_u64..9), 0..60),
+        ) {
+            let mut paths = vec![CriticalPath::default(); 4];
+            let mut lists: Vec<Vec<(u8, u64)>> = vec![Vec::new(); 4];
+            for (from, to, category, span) in steps {
+                paths[to] = paths[from].extended(CategoryId(category), Duration(span));
+                lists[to] = lists[from].clone();
+                lists[to].push((category, span));
+            }
+            for (path, list) in paths.iter().zip(&lists) {
+                let parts = path.by_category(40);
+                for (category, &part) in (0..).zip(&parts) {
+                    let charged = list.iter().filter(|(other, _)| *other == category);
+                    prop_assert_eq!(part, charged.map(|(_, span)| span).sum::<u64>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_64_bits_stay_at_the_maximum() {
+        let path = CriticalPath::default().extended(CategoryId(3), Duration(u64::MAX));
+        assert_eq!(path.extended(CategoryId(3), Duration(9)).by_category(4)[3], u64::MAX);
     }
 }

@@ -197,3 +197,133 @@ impl RoleIndex {
         &self.first_all_to_alls[position(0)..position(before)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{EP, all_to_all, compute, empty_graph, inside, task, with_blocks};
+    use lightloom_model::{Amount, Collective, GroupFamily, Inside, StreamIndex};
+
+    /// An all-reduce over a family.
+    fn ring(over: u32) -> Task {
+        let collective = Collective {
+            kind: CollectiveKind::AllReduce,
+            family: Some(FamilyId(over)),
+            payload: Payload::Bytes(8),
+            inside: Inside::NONE,
+            asynchronous: false,
+        };
+        task(TaskKind::Collective(collective), EP)
+    }
+
+    fn of_layer(layer: u16, first: bool) -> Task {
+        Task { layer, ..all_to_all(0, first) }
+    }
+
+    /// Two roles of four workers; their all-to-alls are in pairs.
+    fn graph(tasks: Vec<Task>) -> TaskGraph {
+        let mut graph = with_blocks(empty_graph(2, 2, 2), &[&[0; 4]]);
+        graph.families.push(GroupFamily {
+            name: "odd".into(),
+            offsets: vec![0, 3],
+            workers: [5, 1, 3].map(WorkerId).to_vec(),
+        });
+        graph.roles[0].tasks = tasks;
+        graph
+    }
+
+    #[test]
+    fn every_member_of_a_group_knows_its_place() {
+        let graph = graph(vec![all_to_all(0, true)]);
+        let index = Index::new(&graph);
+        for (number, family) in (0..).map(FamilyId).zip(&graph.families) {
+            for worker in (0..8).map(WorkerId) {
+                let found = index.membership(number, worker);
+                let expected = family.iter().find_map(|(group, members)| {
+                    let place = members.iter().position(|&member| member == worker)? as u32;
+                    Some(Membership { group, place })
+                });
+                assert_eq!(found, expected, "worker {worker} in family {number}");
+            }
+        }
+        assert_eq!(index.role_of_group(&graph, FamilyId(0), GroupId(2)), RoleId(1));
+        assert_eq!(index.role_of_group(&graph, FamilyId(1), GroupId(0)), RoleId(1));
+    }
+
+    #[test]
+    fn a_peer_is_a_counterpart_or_a_member_of_the_group() {
+        let graph = graph(vec![]);
+        let index = Index::new(&graph);
+        let role = |worker, role| index.peer(&graph, WorkerId(worker), Peer::Role(RoleId(role)));
+        for worker in 0..4 {
+            assert_eq!(role(worker, 1), Some(WorkerId(worker + 4)));
+            assert_eq!(role(worker + 4, 0), Some(WorkerId(worker)));
+        }
+        let member = |worker, place| {
+            let peer = Peer::Member { family: FamilyId(1), place };
+            index.peer(&graph, WorkerId(worker), peer)
+        };
+        assert_eq!([0, 1, 2].map(|place| member(3, place)), [5, 1, 3].map(|w| Some(WorkerId(w))));
+        assert_eq!(member(3, 3), None);
+        assert_eq!(member(0, 0), None);
+    }
+
+    #[test]
+    fn collectives_are_counted_by_family() {
+        let local = inside(Amount::Fixed(1), None);
+        let tasks = vec![ring(1), ring(0), local, ring(1), all_to_all(0, false), ring(1), ring(0)];
+        let index = Index::new(&graph(tasks));
+        assert_eq!(index.roles[0].sequence, [0, 0, 0, 1, 1, 2, 2]);
+        // Rings over the family of the all-to-alls are none of them.
+        assert_eq!(index.roles[0].all_to_alls, [TaskIndex(4)]);
+        assert!(index.roles[1].all_to_alls.is_empty());
+    }
+
+    #[test]
+    fn streams_partition_a_program_in_its_order() {
+        let on = |stream| Task { stream: StreamIndex(stream), ..compute(1) };
+        let streams = [2, 0, 1, 2, 2, 0];
+        let index = Index::new(&graph(streams.map(on).to_vec()));
+        assert_eq!(index.streams, 3);
+        for stream in 0..3 {
+            let of = |(position, &other): (usize, &u8)| {
+                (usize::from(other) == stream).then_some(TaskIndex(position as u32))
+            };
+            let expected: Vec<_> = streams.iter().enumerate().filter_map(of).collect();
+            assert_eq!(index.stream(RoleId(0), stream), expected);
+            assert!(index.stream(RoleId(1), stream).is_empty());
+        }
+    }
+
+    #[test]
+    fn first_all_to_alls_of_a_layer_are_those_before() {
+        // As in a schedule whose micro-batches overlap: layers in any order.
+        let program =
+            [(4, true), (7, true), (4, false), (4, true), (0, true), (7, false), (4, true)];
+        let tasks = program.map(|(layer, first)| of_layer(layer, first)).to_vec();
+        let index = Index::new(&graph(tasks));
+        for layer in 0..9 {
+            for before in 0..=program.len() as u32 {
+                let is_it = |&(number, (other, first)): &(u32, (u16, bool))| {
+                    first && other == layer && number < before
+                };
+                let expected: Vec<(u16, u32)> = (0..)
+                    .zip(program)
+                    .filter(is_it)
+                    .map(|(number, (layer, _))| (layer, number))
+                    .collect();
+                let found = index.roles[0].first_all_to_alls(layer, before);
+                assert_eq!(found, expected, "layer {layer} before {before}");
+            }
+        }
+    }
+
+    #[test]
+    fn circuits_follow_the_family_of_the_first_all_to_all() {
+        assert_eq!(Index::new(&graph(vec![ring(1)])).regional, None);
+        let index = Index::new(&graph(vec![ring(1), all_to_all(0, true)]));
+        assert_eq!(index.regional, Some(FamilyId(0)));
+        let purpose = index.purpose(&ring(1));
+        assert_eq!(index.purposes[purpose.index()], "ep");
+    }
+}

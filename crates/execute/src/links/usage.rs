@@ -46,6 +46,7 @@ impl LinkUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn near(found: f64, expected: f64) -> bool {
         (found - expected).abs() <= 1e-12
@@ -73,5 +74,27 @@ mod tests {
         assert!(near(none.mean, 0.0) && none.carried_bytes == 0);
         let early = LinkUse::new("early", &[0], &[Rate(1)], Time::ZERO);
         assert!(near(early.max, 0.0));
+    }
+
+    proptest! {
+        /// The maximum is one of the links', the mean is between the minimum and the maximum, and
+        /// neither depends on the order of links.
+        #[test]
+        fn the_mean_is_between_the_minimum_and_the_maximum(
+            links in prop::collection::vec((0_u64..1000, 1_u64..1000), 1..8),
+        ) {
+            let carried: Vec<u64> = links.iter().map(|link| link.0).collect();
+            let rates: Vec<Rate> = links.iter().map(|link| Rate(8 * link.1)).collect();
+            let used = LinkUse::new("up", &carried, &rates, Time(1_000_000_000_000));
+            let shares = links.iter().map(|&(bytes, rate)| bytes as f64 / rate as f64);
+            let (low, high) = (shares.clone().fold(f64::MAX, f64::min), shares.fold(0.0, f64::max));
+            prop_assert!((used.max - high).abs() <= 1e-12 * high);
+            prop_assert!(used.mean >= low * (1.0 - 1e-12) && used.mean <= high * (1.0 + 1e-12));
+            let reversed = |values: &[u64]| values.iter().rev().copied().collect::<Vec<u64>>();
+            let rates: Vec<Rate> = rates.into_iter().rev().collect();
+            let other = LinkUse::new("up", &reversed(&carried), &rates, Time(1_000_000_000_000));
+            prop_assert_eq!(other.max.to_bits(), used.max.to_bits());
+            prop_assert_eq!(other.carried_bytes, used.carried_bytes);
+        }
     }
 }

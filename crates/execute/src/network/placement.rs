@@ -142,6 +142,7 @@ mod tests {
     use super::*;
     use crate::testing::{empty_graph, packet};
     use lightloom_model::DemandTable;
+    use proptest::prelude::*;
 
     /// So many workers of a server of 8 GPUs and 8 NICs, each of so many EP ranks.
     fn placement(workers: u32, ranks: u32) -> Placement {
@@ -174,5 +175,68 @@ mod tests {
             groups.map(|(worker, rank)| shared.group_of_rank(WorkerId(worker), rank)),
             [0, 1, 2, 3]
         );
+    }
+
+    /// Workers of so many GPUs on these servers, each of so many EP ranks.
+    fn placed(servers: &[u32], gpus: u32, ranks: u32) -> Result<Placement, ExecuteError> {
+        let mut graph = empty_graph(1, servers.len() as u32, 1);
+        graph.gpus_per_worker = gpus;
+        graph.worker_server = servers.to_vec();
+        graph.demands = vec![DemandTable { ranks_per_member: ranks, ..DemandTable::default() }];
+        packet(4).place(&graph)
+    }
+
+    proptest! {
+        /// Wherever workers are, in whatever order: the NIC groups of a rank are among those of its
+        /// worker, those of a server's workers do not overlap, and each GPU is counted once.
+        #[test]
+        fn no_nic_group_is_that_of_two_workers(
+            servers in prop::collection::vec(0_u32..4, 1..9),
+            sizes in prop::sample::select(vec![(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (4, 4)]),
+        ) {
+            let (gpus, ranks) = sizes;
+            let count = |server: u32| servers.iter().filter(|&&other| other == server).count();
+            let needed = (0..4).map(|server| count(server) as u32 * gpus).max().unwrap_or(0);
+            let found = placed(&servers, gpus, ranks);
+            prop_assert_eq!(found.is_ok(), needed <= 8);
+            let Ok(placement) = found else { return Ok(()) };
+            prop_assert_eq!(placement.gpus_per_group() * placement.groups, 8);
+            let mut users = vec![Vec::new(); 4];
+            for (worker, &server) in (0..).map(WorkerId).zip(&servers) {
+                let nics = placement.nics(worker);
+                prop_assert_eq!(placement.server(worker), ServerId(server));
+                prop_assert_eq!(nics.server, ServerId(server));
+                let range = u32::from(nics.first)..u32::from(nics.first + nics.count);
+                for rank in 0..ranks {
+                    prop_assert!(range.contains(&placement.group_of_rank(worker, rank)));
+                }
+                if placement.groups > 1 {
+                    users[server as usize].extend(range);
+                }
+            }
+            for mut groups in users {
+                let all = groups.len();
+                groups.sort_unstable();
+                groups.dedup();
+                prop_assert_eq!(groups.len(), all);
+            }
+        }
+    }
+
+    #[test]
+    fn workers_take_the_gpus_of_their_server_in_order_of_their_indices() {
+        // Servers in turns: the second worker of each has the second half of its GPUs.
+        let placement = placed(&[3, 0, 0, 3], 4, 4).expect("they fit");
+        let groups = |worker| {
+            let group = |rank| placement.group_of_rank(WorkerId(worker), rank);
+            (0..4).map(group).collect::<Vec<u32>>()
+        };
+        assert_eq!(groups(0), [0, 1, 2, 3]);
+        assert_eq!(groups(1), [0, 1, 2, 3]);
+        assert_eq!(groups(2), [4, 5, 6, 7]);
+        assert_eq!(groups(3), [4, 5, 6, 7]);
+        let pair = placement.pair(Pair::new(WorkerId(3), WorkerId(1)));
+        assert_eq!(pair.servers(), (ServerId(3), ServerId(0)));
+        assert_eq!((pair.from.first, pair.to.first), (4, 0));
     }
 }

@@ -126,3 +126,211 @@ impl Graph {
         Ok(links)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::Eps;
+    use crate::testing::{GBPS, eps, packet};
+    use lightloom_model::Rate;
+    use std::collections::{BTreeMap, VecDeque};
+
+    const NIC_RATE: u64 = 400 * GBPS;
+
+    /// The graph that a fabric builds for these servers, the first of which are its hosts.
+    fn built(fabric: &Eps, servers: u32, chosen: &[u32]) -> Graph {
+        let network = packet(servers).with(fabric.clone());
+        let fabric = network.packet_fabric().expect("a packet fabric");
+        let places: Vec<Place> =
+            chosen.iter().map(|&server| fabric.place(ServerId(server))).collect();
+        let mut graph = Graph::new(chosen.len());
+        fabric.connect(&network, &places, &mut graph).expect("a small graph");
+        graph
+    }
+
+    /// How many links there are of each layer, and the bits per second of all of them.
+    fn layers(graph: &Graph) -> BTreeMap<&str, (usize, u64)> {
+        let mut found = BTreeMap::new();
+        for link in graph.topology.links() {
+            let name = graph.topology.layers()[usize::from(link.layer)].as_str();
+            let (count, rate) = found.entry(name).or_insert((0, 0));
+            *count += 1;
+            *rate += link.rate.0;
+        }
+        found
+    }
+
+    /// Links from a NIC's first switch to the host at the other end of another NIC, plus its own.
+    fn distance(graph: &Graph, from: NicId, to: NicId) -> u64 {
+        let links = graph.topology.links();
+        let up = graph.topology.uplink(from).0 as usize;
+        let down = graph.topology.uplink(to).0 as usize;
+        let (start, end) = (links[up].to, links[down].to);
+        let mut seen = vec![None; graph.topology.node_count()];
+        seen[start.0 as usize] = Some(0);
+        let mut next = VecDeque::from([start]);
+        while let Some(node) = next.pop_front() {
+            for link in links.iter().filter(|link| link.from == node) {
+                if !graph.topology.is_host(link.to) && seen[link.to.0 as usize].is_none() {
+                    seen[link.to.0 as usize] = seen[node.0 as usize].map(|hops: u64| hops + 1);
+                    next.push_back(link.to);
+                }
+            }
+        }
+        seen[end.0 as usize].expect("a connected fabric") + 2
+    }
+
+    #[test]
+    fn the_shortest_paths_are_as_long_as_the_fabric_says() {
+        for rail in [false, true] {
+            let fabric = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, rail, ..eps(8) };
+            let graph = built(&fabric, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+            let network = packet(8).with(fabric);
+            let described = network.packet_fabric().expect("a packet fabric");
+            let all = (0..8_u32).flat_map(|server| [(server, 0_u16), (server, 1)]);
+            for ((from, rail), (to, other)) in
+                all.clone().flat_map(|one| all.clone().map(move |two| (one, two)))
+            {
+                let [source, destination] = [(from, rail), (to, other)]
+                    .map(|(server, group)| graph.nics(ServerId(server), group, 1)[0]);
+                let places = [from, to].map(|server| described.place(ServerId(server)));
+                let expected = described.hops(places[0], places[1], rail == other);
+                let found = distance(&graph, source, destination);
+                assert_eq!(found, expected, "{from}.{rail} to {to}.{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fabric_without_a_bottleneck_has_as_much_above_as_below() {
+        for (servers_per_tor, servers_per_pod) in [(1, 2), (2, 4), (1, 4)] {
+            let fabric = Eps { nics: 4, servers_per_tor, servers_per_pod, ..eps(8) };
+            let graph = built(&fabric, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+            let whole = (8 * 4, 8 * 4 * NIC_RATE);
+            for (layer, found) in layers(&graph) {
+                assert_eq!(found, whole, "{layer} of {servers_per_tor}, {servers_per_pod}");
+            }
+            assert_eq!(layers(&graph).len(), 6);
+        }
+    }
+
+    #[test]
+    fn the_uplinks_of_a_tor_are_together_as_fast_as_they_are_said_to_be() {
+        // Eight NICs below each ToR: 3.2 Tb/s. More than that is of no use to anybody.
+        for (uplink, count, total) in [
+            (3200, 8, 3200),
+            (6400, 8, 3200),
+            (1600, 4, 1600),
+            (900, 3, 900),
+            (400, 1, 400),
+            (100, 1, 100),
+        ] {
+            let fabric = Eps {
+                servers_per_tor: 1,
+                servers_per_pod: 2,
+                tor_uplink: Some(Rate(uplink * GBPS)),
+                ..eps(2)
+            };
+            let graph = built(&fabric, 2, &[0, 1]);
+            for layer in ["tor up", "tor down"] {
+                let (links, rate) = layers(&graph)[layer];
+                assert_eq!((links, rate / GBPS), (2 * count, 2 * total), "{uplink} Gb/s");
+            }
+        }
+    }
+
+    #[test]
+    fn servers_under_one_tor_need_nothing_above_it() {
+        let fabric = Eps { nics: 3, servers_per_tor: 4, servers_per_pod: 8, ..eps(16) };
+        let near = built(&fabric, 16, &[0, 3, 2]);
+        assert_eq!(near.topology.node_count(), 3 + 1);
+        assert_eq!(layers(&near).keys().copied().collect::<Vec<_>>(), ["nic down", "nic up"]);
+        // Two ToRs of one pod: no cores. Two pods: cores as well.
+        let pod = layers(&built(&fabric, 16, &[0, 4])).len();
+        let far = layers(&built(&fabric, 16, &[0, 8])).len();
+        assert_eq!((pod, far), (4, 6));
+    }
+
+    #[test]
+    fn which_servers_of_a_fabric_these_are_does_not_matter() {
+        let fabric = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, ..eps(16) };
+        let links = |chosen: &[u32]| built(&fabric, 16, chosen).topology.links().to_vec();
+        let first = links(&[0, 1, 2, 4]);
+        assert_eq!(links(&[8, 9, 10, 12]), first);
+        assert_eq!(links(&[15, 14, 13, 3]), first);
+        assert_ne!(links(&[0, 2, 1, 4]), first);
+    }
+
+    #[test]
+    fn the_rails_of_a_server_are_under_tors_of_their_own() {
+        let fabric = Eps { nics: 4, rail: true, ..eps(3) };
+        let graph = built(&fabric, 3, &[0, 1, 2]);
+        let tor = |server: u32, nic: u16| {
+            let nic = graph.nics(ServerId(server), nic, 1)[0];
+            graph.topology.links()[graph.topology.uplink(nic).0 as usize].to
+        };
+        for nic in 0..4 {
+            assert!((1..3).all(|server| tor(server, nic) == tor(0, nic)));
+            assert!((0..nic).all(|other| tor(0, other) != tor(0, nic)));
+        }
+        // Each rail reaches the others over as many uplinks as it has NICs.
+        assert_eq!(layers(&graph)["tor up"], (4 * 3, 4 * 3 * NIC_RATE));
+    }
+
+    #[test]
+    fn groups_of_nics_partition_those_of_a_server() {
+        let graph = built(&Eps { nics: 6, ..eps(2) }, 2, &[0, 1]);
+        for server in [ServerId(0), ServerId(1)] {
+            let all = graph.nics(server, 0, 6).to_vec();
+            for count in [1, 2, 3] {
+                let groups = (0..6 / count as u16).map(|group| graph.nics(server, group, count));
+                assert_eq!(groups.collect::<Vec<_>>().concat(), all);
+            }
+            for nic in all {
+                assert_eq!(graph.topology.host_of(nic), graph.hosts[server.index()]);
+            }
+        }
+    }
+
+    fn cable(delay: u64) -> Cable {
+        Cable { rate: Rate(NIC_RATE), delay: Duration(delay) }
+    }
+
+    #[test]
+    fn both_ways_of_a_pair_are_the_same_circuits() {
+        let mut graph = Graph::new(3);
+        let mut circuits = |from, to, members| {
+            graph.circuits(ServerId(from), ServerId(to), members, cable(7)).expect("circuits")
+        };
+        let there = circuits(0, 2, 2);
+        let back = circuits(2, 0, 3);
+        let reverse: Vec<_> = there.iter().map(|link| link.reverse()).collect();
+        assert_eq!((there.len(), &back[..2]), (2, &reverse[..]));
+        // A pair keeps the circuits that it once had, and those of others are not among them.
+        assert_eq!(circuits(0, 2, 1).len(), 3);
+        let other = circuits(1, 2, 1);
+        assert!(!back.contains(&other[0]) && !back.contains(&other[0].reverse()));
+        for (link, ends) in [(there[0], [0, 2]), (back[2], [2, 0]), (other[0], [1, 2])] {
+            let spec = graph.topology.links()[link.0 as usize];
+            assert_eq!([spec.from, spec.to], ends.map(|server: usize| graph.hosts[server]));
+        }
+    }
+
+    #[test]
+    fn a_relay_takes_its_delay_in_all() {
+        let mut graph = Graph::new(2);
+        for (server, delay) in [(0, 10), (1, 7)] {
+            let [inward, outward] = graph.relay(ServerId(server), cable(delay)).expect("a relay");
+            let links = graph.topology.links();
+            let [inward, outward] = [inward, outward].map(|link| links[link.0 as usize]);
+            assert_eq!((inward.from, inward.to), (outward.to, outward.from));
+            assert_eq!(inward.from, graph.hosts[server as usize]);
+            let both = inward.delay.0 + outward.delay.0;
+            assert!(both == delay || both == delay + 1, "{both} of {delay}");
+        }
+        let nodes = graph.topology.node_count();
+        let again = graph.relay(ServerId(1), cable(7)).expect("a relay");
+        assert_eq!(again, graph.relay(ServerId(1), cable(99)).expect("a relay"));
+        assert_eq!(graph.topology.node_count(), nodes);
+    }
+}
