@@ -85,3 +85,50 @@ pub struct Circuit {
     /// Number of parallel links.
     pub count: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte per picosecond.
+    const FAST: Rate = Rate(8_000_000_000_000);
+
+    #[test]
+    fn an_operation_takes_its_latency_its_peers_and_its_bytes() {
+        let pace = LocalPace { gpu_rate: FAST, latency: Duration(100), peer: Duration(10) };
+        for (bytes, peers, expected) in [(7, 0, 107), (7, 3, 137), (1, 1, 111)] {
+            assert_eq!(pace.time(bytes, peers), Duration(expected));
+        }
+        // Nothing is not begun.
+        assert_eq!(pace.time(0, 7), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_uniform_crossbar_has_one_pace_for_everything() {
+        let uniform = NvSwitch::uniform(FAST, Duration(5));
+        assert_eq!(uniform.all_to_all, uniform.gather);
+        let time = |peers| uniform.gather.time(3, peers);
+        assert_eq!((time(0), time(7)), (Duration(8), Duration(8)));
+    }
+
+    #[test]
+    fn the_start_up_of_an_all_to_all_is_the_sum_of_its_parts() {
+        let (all_to_all, peer) = (Duration(1000), Duration(10));
+        let start_up = StartUp { message: Duration(7), all_to_all, peer, mixed: Duration(100) };
+        for peers in [0, 1, 63] {
+            let pure = 1000 + 10 * u64::from(peers);
+            assert_eq!(start_up.of_all_to_all(peers, false), Duration(pure));
+            assert_eq!(start_up.of_all_to_all(peers, true), Duration(pure + 100));
+        }
+        assert_eq!(StartUp::default().of_all_to_all(9, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn absurd_times_stay_at_the_maximum() {
+        let endless = Duration(u64::MAX);
+        let pace = LocalPace { gpu_rate: FAST, latency: Duration(1), peer: endless };
+        assert_eq!(pace.time(1, 2), endless);
+        let start_up = StartUp { peer: endless, mixed: endless, ..StartUp::default() };
+        assert_eq!(start_up.of_all_to_all(3, true), endless);
+    }
+}

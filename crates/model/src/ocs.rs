@@ -254,6 +254,7 @@ pub struct Ocs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn no_change_takes_no_time() {
@@ -294,5 +295,95 @@ mod tests {
         assert_eq!(text, "failed plane: 2, expected 0 to 1");
         let text = refusal(Failures { eps_nics: vec![(0, 3)], ..none() });
         assert_eq!(text, "failed EPS NIC of server 0: 3, expected 0 to 2");
+    }
+
+    proptest! {
+        /// A NIC works if its server has it and neither it nor its server nor its plane has failed;
+        /// that a part is named twice, or in another order, changes nothing.
+        #[test]
+        fn a_nic_works_unless_something_of_it_has_failed(
+            ports in prop::collection::vec(0_u32..5, 1..6),
+            nics in prop::collection::vec((0_u32..6, 0_u32..5), 0..6),
+            servers in prop::collection::vec(0_u32..6, 0..3),
+            planes in prop::collection::vec(0_u32..5, 0..3),
+            wider in 0_usize..3,
+        ) {
+            let most = ports.iter().copied().max().unwrap_or(0);
+            let count = ports.len() as u32;
+            let has = |&(server, nic): &(u32, u32)| {
+                server < count && nic < ports[server as usize]
+            };
+            let failures = Failures {
+                nics: nics.into_iter().filter(has).collect(),
+                servers: servers.into_iter().filter(|&server| server < count).collect(),
+                planes: planes.into_iter().filter(|&plane| plane < most).collect(),
+                ..Failures::default()
+            };
+            prop_assert_eq!(failures.validate(&ports, 0), Ok(()));
+            let width = most as usize + wider;
+            let working = failures.working_nics(&ports, width);
+            for (server, nic) in (0..count).flat_map(|a| (0..width as u32).map(move |b| (a, b))) {
+                let fails = failures.nics.contains(&(server, nic))
+                    || failures.servers.contains(&server)
+                    || failures.planes.contains(&nic);
+                let expected = nic < ports[server as usize] && !fails;
+                prop_assert_eq!(working[server as usize * width + nic as usize], expected);
+            }
+            let twice = |list: &[u32]| list.iter().rev().chain(list).copied().collect();
+            let again = Failures {
+                servers: twice(&failures.servers),
+                planes: twice(&failures.planes),
+                ..failures
+            };
+            prop_assert_eq!(again.working_nics(&ports, width), working);
+        }
+
+        /// The rate of a server falls by the share of its NICs that have failed.
+        #[test]
+        fn each_failed_nic_takes_its_share(failed in prop::collection::vec(0_u32..8, 0..12)) {
+            let eps_nics: Vec<(u32, u32)> = failed.iter().map(|&nic| (1, nic)).collect();
+            let failures = Failures { eps_nics, ..Failures::default() };
+            let left = (0..8).filter(|nic| !failed.contains(nic)).count() as u64;
+            prop_assert_eq!(failures.eps_rate(1, Rate(800), 8), Rate(100 * left));
+            prop_assert_eq!(failures.eps_rate(0, Rate(800), 8), Rate(800));
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_switch_adds_up() {
+        let timing = SwitchTiming {
+            fixed: Duration(1000),
+            per_pair: Duration(1),
+            control: Duration(100),
+            link_up: Duration(10),
+            keep_unchanged: false,
+        };
+        assert_eq!(timing.for_pairs(5), Duration(1115));
+        let slow = SwitchTiming { per_pair: Duration(u64::MAX / 2), ..timing };
+        assert_eq!(slow.for_pairs(3), Duration(u64::MAX));
+        assert_eq!(slow.for_pairs(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn only_two_policies_compare() {
+        let comparing: Vec<Reconfigure> =
+            Reconfigure::ALL.iter().copied().filter(|when| when.compares()).collect();
+        assert_eq!(comparing, [Reconfigure::BreakEven, Reconfigure::Oracle]);
+    }
+
+    #[test]
+    fn where_there_are_no_parts_none_can_fail() {
+        let refusal = |failures: Failures, ports: &[u32]| {
+            failures.validate(ports, 0).expect_err("nothing is there").to_string()
+        };
+        let none = Failures::default;
+        let servers = Failures { servers: vec![0], ..none() };
+        assert_eq!(refusal(servers, &[]), "failed server: 0, but there are none");
+        let nics = Failures { nics: vec![(1, 0)], ..none() };
+        assert_eq!(refusal(nics, &[3, 0]), "failed NIC of server 1: 0, but there are none");
+        let eps_nics = Failures { eps_nics: vec![(0, 0)], ..none() };
+        assert_eq!(refusal(eps_nics, &[1]), "failed EPS NIC of server 0: 0, but there are none");
+        let planes = Failures { planes: vec![0], ..none() };
+        assert_eq!(refusal(planes, &[0, 0]), "failed plane: 0, but there are none");
     }
 }

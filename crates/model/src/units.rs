@@ -126,6 +126,7 @@ impl AddAssign for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn transmission_is_exact_and_rounds_up() {
@@ -148,5 +149,65 @@ mod tests {
     fn since_never_goes_below_zero() {
         assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
         assert_eq!(Time(9).since(Time(5)), Duration(4));
+    }
+
+    proptest! {
+        /// The last bit leaves in the picosecond that is named, and not one earlier.
+        #[test]
+        fn as_many_bits_fit_as_are_sent(rate in 1_u64.., size in 0_u64..1 << 40) {
+            let time = Rate(rate).transmission(Bytes(size)).0;
+            let sent = |time: u64| u128::from(rate) * u128::from(time);
+            let needed = u128::from(size) * 8 * u128::from(PS_PER_S);
+            prop_assert!(time == u64::MAX || sent(time) >= needed);
+            prop_assert!(time == 0 || sent(time - 1) < needed);
+        }
+
+        /// Parts that are sent one after the other are rounded one by one: never less than the
+        /// whole, and by less than a picosecond each.
+        #[test]
+        fn parts_take_as_long_as_the_whole(
+            rate in 1_000_u64..1 << 45,
+            parts in prop::collection::vec(0_u64..1 << 20, 1..9),
+        ) {
+            let time = |size| Rate(rate).transmission(Bytes(size)).0;
+            let (whole, count) = (time(parts.iter().sum()), parts.len() as u64);
+            let sum = parts.iter().map(|&part| time(part)).sum::<u64>();
+            prop_assert!((whole..whole + count).contains(&sum), "{sum} of {whole}");
+        }
+
+        /// Twice the rate is twice as fast, less what is rounded; more bytes never take less.
+        #[test]
+        fn faster_is_never_later(rate in 1_u64..1 << 62, size in 0_u64..1 << 30, more in 0_u64..99) {
+            let time = |rate, size| Rate(rate).transmission(Bytes(size));
+            let (once, twice) = (time(rate, size), time(2 * rate, size));
+            prop_assert!(once.0 == u64::MAX || twice.0 == once.0.div_ceil(2));
+            prop_assert!(time(rate, size + more) >= once);
+            prop_assert!(time(rate + more, size) <= once);
+        }
+
+        /// What is added to a time is what has passed since.
+        #[test]
+        fn a_span_is_what_has_passed(start in 0..u64::MAX / 2, span in 0..u64::MAX / 2) {
+            let (begin, span) = (Time(start), Duration(span));
+            let mut end = begin;
+            end += span;
+            prop_assert_eq!((end, end.since(begin)), (begin + span, span));
+            prop_assert_eq!((span + Duration(start)) - Duration(start), span);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rate zero")]
+    fn nothing_is_sent_at_rate_zero() {
+        let _ = Rate(0).transmission(Bytes(1));
+    }
+
+    #[test]
+    fn seconds_are_a_million_million_picoseconds() {
+        assert_eq!(Time(PS_PER_S / 4).as_seconds(), 0.25);
+        assert_eq!(Duration(3 * PS_PER_S).as_seconds(), 3.0);
+        let mut bytes = Bytes(3);
+        bytes += Bytes(4);
+        assert_eq!(bytes + Bytes(1), Bytes(8));
     }
 }

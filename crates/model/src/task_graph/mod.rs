@@ -192,3 +192,113 @@ impl TaskGraph {
         first.family
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn category(name: &str, used_for: CategoryUse) -> Category {
+        Category { name: name.into(), used_for }
+    }
+
+    fn moving(name: &str, purpose: &str) -> Category {
+        category(name, CategoryUse::Communication(purpose.into()))
+    }
+
+    fn collective(kind: CollectiveKind, family: Option<u32>) -> Task {
+        let collective = Collective {
+            kind,
+            family: family.map(FamilyId),
+            payload: Payload::Bytes(0),
+            inside: Inside::NONE,
+            asynchronous: false,
+        };
+        Task::new(TaskKind::Collective(collective), CategoryId(0))
+    }
+
+    fn with_programs(programs: Vec<Vec<Task>>) -> TaskGraph {
+        let role = |tasks| Role { tasks, ..Role::default() };
+        TaskGraph { roles: programs.into_iter().map(role).collect(), ..TaskGraph::default() }
+    }
+
+    #[test]
+    fn groups_are_what_lies_between_offsets() {
+        let workers: Vec<WorkerId> = [4, 2, 0, 1, 3].map(WorkerId).to_vec();
+        let family = GroupFamily { name: "ep".into(), offsets: vec![0, 2, 2, 5], workers };
+        let groups: Vec<Vec<u32>> =
+            family.iter().map(|(_, members)| members.iter().map(|one| one.0).collect()).collect();
+        assert_eq!(groups, [vec![4, 2], vec![], vec![0, 1, 3]]);
+        assert_eq!(family.groups(), 3);
+        assert_eq!(family.members(GroupId(2)), [0, 1, 3].map(WorkerId));
+        // One that was never filled has no groups, as has one of an offset alone.
+        assert_eq!(GroupFamily::default().iter().count(), 0);
+        assert_eq!(GroupFamily { offsets: vec![0], ..GroupFamily::default() }.groups(), 0);
+    }
+
+    #[test]
+    fn an_amount_is_fixed_or_looked_up_by_worker() {
+        let table = |values: Vec<u64>, entries| WorkerTable { name: "t".into(), entries, values };
+        let graph = TaskGraph {
+            tables: vec![table(vec![9; 3], 1), table(vec![0, 1, 10, 11, 20, 21], 2)],
+            ..TaskGraph::default()
+        };
+        for worker in 0..3 {
+            for entry in 0..2 {
+                let amount = Amount::Entry { table: TableId(1), entry };
+                let expected = u64::from(10 * worker + entry);
+                assert_eq!(graph.amount(amount, WorkerId(worker)), expected);
+            }
+            assert_eq!(graph.amount(Amount::Fixed(7), WorkerId(worker)), 7);
+            assert_eq!(graph.amount(Amount::ZERO, WorkerId(worker)), 0);
+        }
+    }
+
+    #[test]
+    fn categories_of_one_purpose_are_counted_together() {
+        let categories = vec![
+            category("work", CategoryUse::Compute),
+            moving("dispatch", "ep"),
+            moving("gradients", "dp"),
+            moving("combine", "ep"),
+            category("bubble", CategoryUse::Idle),
+        ];
+        let graph = TaskGraph { categories, ..TaskGraph::default() };
+        assert_eq!(graph.purposes(), ["ep", "dp"]);
+        let expected = [None, Some(0), Some(1), Some(0), None].map(|one| one.map(PurposeId));
+        assert_eq!(graph.purpose_of_category(), expected);
+    }
+
+    #[test]
+    fn circuits_follow_the_first_all_to_all_of_any_role() {
+        let reduce = collective(CollectiveKind::AllReduce, Some(0));
+        let alone = collective(CollectiveKind::AllToAll, None);
+        let spread = |family| collective(CollectiveKind::AllToAll, Some(family));
+        let followed = |programs| with_programs(programs).regional_family();
+        assert_eq!(followed(vec![vec![reduce], vec![]]), None);
+        assert_eq!(followed(vec![vec![reduce], vec![reduce, spread(3)]]), Some(FamilyId(3)));
+        assert_eq!(followed(vec![vec![spread(1), spread(2)], vec![spread(3)]]), Some(FamilyId(1)));
+        assert_eq!(followed(vec![vec![alone]]), None);
+    }
+
+    #[test]
+    fn there_are_as_many_streams_as_some_role_has() {
+        let on = |stream| Task {
+            stream: StreamIndex(stream),
+            ..collective(CollectiveKind::Broadcast, None)
+        };
+        assert_eq!(with_programs(vec![]).streams(), 1);
+        assert_eq!(with_programs(vec![vec![], vec![on(0)]]).streams(), 1);
+        assert_eq!(with_programs(vec![vec![on(4), on(1)], vec![on(2)]]).streams(), 5);
+    }
+
+    #[test]
+    fn tasks_are_named_after_what_they_do() {
+        let names: Vec<&str> =
+            CollectiveKind::ALL.iter().map(|&kind| collective(kind, None).kind.name()).collect();
+        let expected = ["all-to-all", "all-reduce", "reduce-scatter", "all-gather", "broadcast"];
+        assert_eq!(names, expected);
+        let wait = Task::new(TaskKind::Wait { handle: Handle(1), slowed_ppm: 0 }, CategoryId(2));
+        assert_eq!((wait.kind.name(), wait.collective()), ("wait", None));
+        assert_eq!((wait.layer, wait.micro_batch, wait.handle), (u16::MAX, u16::MAX, None));
+    }
+}

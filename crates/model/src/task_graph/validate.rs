@@ -445,4 +445,111 @@ mod tests {
              peer by its place in a group"
         );
     }
+
+    /// The refusal of an all-to-all over family 0, alone or with a second family.
+    fn of_all_to_all(change: impl FnOnce(&mut TaskGraph, &mut Collective)) -> String {
+        refusal(|graph| {
+            let payload = Payload::Block {
+                demand: DemandId(0),
+                block: 0,
+                transposed: true,
+                first: false,
+                unit_bytes: 2,
+            };
+            let mut all_to_all = Collective { kind: CollectiveKind::AllToAll, payload, ..GATHER };
+            change(graph, &mut all_to_all);
+            let kind = TaskKind::Collective(all_to_all);
+            graph.roles[0].tasks = vec![Task::new(kind, CategoryId(1))];
+        })
+    }
+
+    #[test]
+    fn an_all_to_all_is_of_its_own_family_and_has_no_part_inside() {
+        let start = "role 'trainer', task 0 (all-to-all): ";
+        let other = of_all_to_all(|graph, all_to_all| {
+            let family = GroupFamily { name: "ep".into(), ..graph.families[0].clone() };
+            graph.families.push(family);
+            all_to_all.family = Some(FamilyId(1));
+        });
+        let text = "demand 'tokens' is of family 'dp', not of family 'ep'";
+        assert_eq!(other, format!("{start}{text}"));
+        let demand = of_all_to_all(|graph, _| graph.demands.clear());
+        assert_eq!(demand, format!("{start}demand 0 is not below 0"));
+        let inside = of_all_to_all(|_, all_to_all| {
+            all_to_all.inside = Inside { per_gpu: Amount::Fixed(1), ..Inside::NONE };
+        });
+        let text = "the diagonal of its demand is what moves inside workers";
+        assert_eq!(inside, format!("{start}{text}"));
+    }
+
+    #[test]
+    fn every_amount_of_a_task_is_looked_up_in_a_table() {
+        let far = Amount::Entry { table: TableId(1), entry: 0 };
+        let inside = |inside| of(TaskKind::Collective(Collective { inside, ..GATHER }));
+        let gather = "role 'trainer', task 0 (all-gather): ";
+        assert_eq!(
+            inside(Inside { per_gpu: far, ..Inside::NONE }),
+            format!("{gather}inside table 1 is not below 1")
+        );
+        assert_eq!(
+            inside(Inside { total: Some(far), ..Inside::NONE }),
+            format!("{gather}inside total table 1 is not below 1")
+        );
+        let peer = Peer::Role(RoleId(0));
+        assert_eq!(
+            of(TaskKind::Send { peer, tag: Tag(0), bytes: far }),
+            "role 'trainer', task 0 (send): bytes table 1 is not below 1"
+        );
+        let peer = Peer::Member { family: FamilyId(1), place: 0 };
+        assert_eq!(
+            of(TaskKind::Receive { peer, tag: Tag(0) }),
+            "role 'trainer', task 0 (receive): peer family 1 is not below 1"
+        );
+    }
+
+    #[test]
+    fn a_graph_may_have_255_categories() {
+        let with = |count: usize| {
+            let mut graph = graph();
+            let names = (0..count - graph.categories.len()).map(|index| format!("more {index}"));
+            let more = names.map(|name| category(&name, CategoryUse::Compute));
+            graph.categories.extend(more.collect::<Vec<_>>());
+            graph.validate().map_err(|error| error.to_string())
+        };
+        assert_eq!(with(255), Ok(()));
+        assert_eq!(with(256), Err("256 categories: expected at most 255".into()));
+    }
+
+    #[test]
+    fn what_is_at_the_limit_passes() {
+        let mut graph = graph();
+        let entry = Amount::Entry { table: TableId(0), entry: 2 };
+        let wait = TaskKind::Wait { handle: Handle(3), slowed_ppm: 1_000_000 };
+        let compute = TaskKind::Compute { duration: entry };
+        let handled = Task { handle: Some(Handle(3)), ..Task::new(compute, CategoryId(3)) };
+        graph.roles[0].tasks = vec![handled, Task::new(wait, CategoryId(0))];
+        graph.demands[0].ranks_per_member = 3;
+        graph.demands[0].rank_counts = vec![0; 36];
+        assert_eq!(graph.validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_refusal_names_the_first_task_that_is_wrong() {
+        let text = refusal(|graph| {
+            let compute = |category| {
+                let kind = TaskKind::Compute { duration: Amount::ZERO };
+                Task::new(kind, CategoryId(category))
+            };
+            graph.roles[0].tasks = vec![compute(3), compute(0), compute(9), compute(8)];
+        });
+        assert_eq!(text, "role 'trainer', task 2 (compute): category 9 is not below 4");
+    }
+
+    #[test]
+    fn offsets_ascend_from_nothing_to_all_workers() {
+        for offsets in [vec![], vec![1, 2], vec![0, 1], vec![0, 2, 1, 2]] {
+            let text = refusal(|graph| graph.families[0].offsets = offsets);
+            assert_eq!(text, "family 'dp': offsets do not partition its workers");
+        }
+    }
 }
