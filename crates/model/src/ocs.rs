@@ -308,7 +308,7 @@ mod tests {
             planes in prop::collection::vec(0_u32..5, 0..3),
             wider in 0_usize..3,
         ) {
-            let most = ports.iter().copied().max().unwrap_or(0);
+            let max_ports = ports.iter().copied().max().unwrap_or(0);
             let count = ports.len() as u32;
             let has = |&(server, nic): &(u32, u32)| {
                 server < count && nic < ports[server as usize]
@@ -316,11 +316,11 @@ mod tests {
             let failures = Failures {
                 nics: nics.into_iter().filter(has).collect(),
                 servers: servers.into_iter().filter(|&server| server < count).collect(),
-                planes: planes.into_iter().filter(|&plane| plane < most).collect(),
+                planes: planes.into_iter().filter(|&plane| plane < max_ports).collect(),
                 ..Failures::default()
             };
             prop_assert_eq!(failures.validate(&ports, 0), Ok(()));
-            let width = most as usize + wider;
+            let width = max_ports as usize + wider;
             let working = failures.working_nics(&ports, width);
             for (server, nic) in (0..count).flat_map(|a| (0..width as u32).map(move |b| (a, b))) {
                 let fails = failures.nics.contains(&(server, nic))
