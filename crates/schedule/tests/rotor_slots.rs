@@ -3,12 +3,20 @@
 #[path = "common/square.rs"]
 mod square;
 
-use lightloom_schedule::rotornet::{Move, Rotor, RotorSchedule, check, rotate};
+use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
 use proptest::prelude::*;
 use square::{Square, square};
 
 fn rotor(nodes: usize, switches: usize, slot: u64) -> Rotor {
-    Rotor { nodes, switches, slot: Some(slot), delay: 0, held: false, relay: false }
+    Rotor {
+        nodes,
+        switches,
+        slot: Some(slot),
+        delay: 0,
+        held: false,
+        relay: false,
+        cycling: Cycling::Shared,
+    }
 }
 
 fn run(square: &Square, rotor: &Rotor) -> RotorSchedule {

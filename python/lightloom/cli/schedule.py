@@ -110,8 +110,8 @@ class ScheduleOptions(Strict):
     eps_rate_gbps: Annotated[float, quantity("gigabit / second"), Field(ge=0, le=1e9)] | None = (
         Field(
             None,
-            description="Rate of a server into the packet switches. With --degree it is twice that "
-            "of a NIC by default; without, circuits of one crossbar and packets share the demand.",
+            description="Rate of a server into the packet switches, which share the demand; "
+            "with --degree twice that of a NIC by default.",
         )
     )
     held_circuits: File | None = Field(
@@ -160,7 +160,7 @@ def _switch() -> Panel:
             option(ScheduleOptions, "reconfiguration_delay_s", common=True),
             option(ScheduleOptions, "rate_gbps", common=True),
             option(ScheduleOptions, "methods", common=True),
-            option(ScheduleOptions, "time_limit_s", common=True),
+            option(ScheduleOptions, "time_limit_s"),
             option(ScheduleOptions, "switches", common=True),
             option(ScheduleOptions, "partial"),
             option(ScheduleOptions, "systems"),

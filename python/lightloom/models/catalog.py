@@ -212,7 +212,7 @@ def _published(model: Model) -> Model:
         return model
     plain = model.name.lower().replace("_", "-")
     entry = next((one for one in equal if one.name in plain), equal[-1])
-    return replace(entry, name=model.name)
+    return replace(entry, name=model.name, notes=model.notes)
 
 
 def _shape(model: Model) -> Model:

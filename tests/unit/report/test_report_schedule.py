@@ -3,6 +3,7 @@
 import io
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -205,9 +206,9 @@ def test_relaying_that_does_not_pay_says_why():
     )
 
 
-def test_drawing_has_every_span(found):
-    winner = found.schedules[found.winner]
-    times = port_times(winner, found.problem.demand, np.arange(8))
+def test_drawing_has_every_span_of_one_switch(found):
+    one = compare_schedules(replace(found.problem, switches=1), MethodChoice(("critical",), ()))
+    times = port_times(one.schedules["critical"], one.problem.demand, np.arange(8))
     made = gantt(times, np.arange(8))
     rects = [part for part in made.parts if part.startswith("<rect")]
     assert len(rects) == 8 + len(times.joined().source)

@@ -237,10 +237,12 @@ fn schedule_map_nics(
         previous: None,
     };
     unlimited.validate().map_err(refuse)?;
-    let there: Vec<u32> = working
-        .iter_rows()
+    let there: Vec<u32> = (0..)
         .zip(&ports)
-        .map(|(row, &ports)| row.iter().take(ports as usize).map(|&works| u32::from(works)).sum())
+        .map(|(server, &ports)| {
+            let row = &working.values[server * widest..][..ports as usize];
+            row.iter().map(|&works| u32::from(works)).sum()
+        })
         .collect();
     let unlimited = Request { ports: &there, ..unlimited };
     unlimited.admits(&circuits.values).map_err(refuse)?;
