@@ -9,7 +9,7 @@
 //!
 //! - [`solstice`](HybridMethod::Solstice) and [`eclipse`](HybridMethod::Eclipse) as their papers
 //!   define them;
-//! - [`balanced`](HybridMethod::Balanced): ours, see [`mod@balanced`] and [`mod@refine`];
+//! - [`balanced`](HybridMethod::Balanced): ours, see `balanced.rs` and `refine.rs`;
 //! - a lower bound ([`HybridDemand::lower_bound`]) and an independent checker ([`check_hybrid`]).
 //!
 //! Leaves out relaying, release times, and the queues of the packet switch.
