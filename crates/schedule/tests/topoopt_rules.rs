@@ -294,19 +294,6 @@ fn a_port_is_left_for_the_rest() {
     }
 }
 
-/// Rings that are light against the rest still get one cycle.
-#[test]
-fn a_light_ring_gets_one_cycle() {
-    let members: Vec<u32> = (0..6).collect();
-    let mut job = Job::rings(6, 6, &[(&members, 10)]);
-    job.demand = (0..6).map(|server| (server, (server + 3) % 6, 1_000_000)).collect();
-    let found = job.find();
-    assert_eq!(strides_of(&found, 0), [1]);
-    for server in 0..3 {
-        assert_eq!(count(&found, server, server + 3), 4, "all other ports");
-    }
-}
-
 /// Two ports on a line of demand: the heavier of two matchings first, and the rest connected.
 #[test]
 fn one_port_goes_to_the_heavier_matching() {
