@@ -85,6 +85,8 @@ class Drivers(RuleBasedStateMachine):
         together = crossed & (listed - deletes) if self.model == "calient" else set()
         creates = (goal - before) | (together & goal)
         change = SwitchChange(tuple(sorted(deletes | together)), tuple(sorted(creates)))
+        if not (change.deletes or change.creates):
+            fault = None  # nothing is sent that it could befall
         if fault is not None:
             self.emulator.faults.next_change(fault, seconds=0.0)
         try:
