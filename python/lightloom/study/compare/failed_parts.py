@@ -104,7 +104,7 @@ def failed_variants(
     InputError
         As :func:`parse_parts`; also if the job does not use a failed GPU.
     """
-    if not isinstance(fabric, MixNetOptions) or not texts:
+    if not isinstance(fabric, MixNetOptions):
         return {}
     found = {}
     for text, part in parse_parts(texts, fabric.degree, network.gpus_per_server):

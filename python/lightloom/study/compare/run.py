@@ -79,6 +79,8 @@ class _Case:
         scenario = self.job.scenario
         for name, variant in variants(fabric, scenario.policies).items():
             yield Attempt(variant, sample, name)
+        if not scenario.fail:
+            return
         graph = self.workloads.get(sample, self.networks.server_size(fabric)).graph
         failed = failed_variants(fabric, self.networks.get(fabric), graph, scenario.fail)
         for name, one in failed.items():
