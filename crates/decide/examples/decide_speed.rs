@@ -17,7 +17,7 @@ use lightloom_model::{
 use lightloom_schedule::relay::RelayCost;
 use std::time::Instant;
 
-#[path = "../../schedule/tests/common/regimes.rs"]
+#[path = "../../schedule/tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::{Random, demand};

@@ -1,6 +1,6 @@
 //! Hold or switch: closed forms at the boundary, and no plan is shorter than the one found.
 
-#[path = "../../schedule/tests/common/mod.rs"]
+#[path = "../../schedule/tests/all/common/cases.rs"]
 mod common;
 
 use common::{Case, Random, case};

@@ -7,7 +7,7 @@ use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::topoopt::{RingGroup, Strides, TopoRequest, topology};
 use lightloom_schedule::{EpsRates, Request, allocate, map_nics};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::Random;

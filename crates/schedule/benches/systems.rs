@@ -6,7 +6,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use lightloom_schedule::coloring::{Bipartite, FabricShape, Pods, color_edges, route_permutation};
 use lightloom_schedule::matching::{assign, match_general};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::Random;

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{Allocation, EpsRates, Request, allocate};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::{Random, demand};

@@ -11,7 +11,7 @@ use lightloom_schedule::hybrid::{
     HybridDemand, HybridMethod, PortRates, check_hybrid, schedule_hybrid,
 };
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 fn main() {

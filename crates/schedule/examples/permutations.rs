@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lightloom_schedule::permutation::{Demand, Method, Schedule, check, decompose};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::Random;

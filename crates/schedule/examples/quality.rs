@@ -5,7 +5,7 @@ use std::time::Instant;
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{EpsRates, Request, allocate, port_bound};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::{Random, demand};

@@ -6,7 +6,7 @@ use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::relay::{RelayCost, RelayRequest, relay};
 use lightloom_schedule::{EpsRates, Request, allocate, port_bound};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 fn main() {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lightloom_schedule::permutation::{Demand, Method, check_over, decompose_over};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::Random;

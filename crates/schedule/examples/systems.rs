@@ -3,7 +3,7 @@
 //! Prints the tables of `experiments/schedule-methods/systems.md`. The argument is the number of
 //! draws.
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use std::path::Path;

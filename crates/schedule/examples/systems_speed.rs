@@ -9,7 +9,7 @@ use std::time::Instant;
 use lightloom_schedule::coloring::{FabricShape, Pods, route_permutation};
 use lightloom_schedule::matching::{assign, match_general};
 
-#[path = "../tests/common/regimes.rs"]
+#[path = "../tests/all/common/regimes.rs"]
 mod regimes;
 
 use regimes::Random;

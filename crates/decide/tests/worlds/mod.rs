@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-#[path = "../../../schedule/tests/common/mod.rs"]
+#[path = "../../../schedule/tests/all/common/cases.rs"]
 pub mod common;
 
 use common::Random;

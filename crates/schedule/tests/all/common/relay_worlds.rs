@@ -2,16 +2,13 @@
 
 #![allow(dead_code, reason = "each user takes a part")]
 
-#[path = "simplex.rs"]
-mod simplex;
-
+use super::simplex::{Program, Row};
 use lightloom_model::Rate;
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
     DualPrices, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, Via,
 };
 use proptest::prelude::*;
-use simplex::{Program, Row};
 
 /// Rate of one circuit.
 pub const BITS: u64 = 400_000_000_000;

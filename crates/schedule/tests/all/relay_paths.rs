@@ -1,8 +1,6 @@
 //! Routings followed path by path: bytes, capacities, memory, verdicts, and what changes nothing.
 
-#[path = "common/relay_worlds.rs"]
-mod relay_worlds;
-
+use crate::common::relay_worlds::{BITS, BYTES_PER_S, World, world};
 use lightloom_model::{Duration, Rate};
 use lightloom_schedule::EpsRates;
 use lightloom_schedule::relay::{
@@ -10,7 +8,6 @@ use lightloom_schedule::relay::{
     relay, relay_as, verify,
 };
 use proptest::prelude::*;
-use relay_worlds::{BITS, BYTES_PER_S, World, world};
 
 const ROUNDING: f64 = 1e-9;
 

@@ -1,8 +1,6 @@
 //! Behavior of single schedulers on demand that is small enough to work out by hand.
 
-mod common;
-
-use common::{BITS, Case, Random};
+use crate::common::cases::{BITS, Case, Random};
 use lightloom_model::Allocator;
 use lightloom_schedule::helios::helios_matchings;
 use lightloom_schedule::rotornet::{Cycling, Rotor, rotate};

@@ -1,8 +1,6 @@
 //! Permutations over fabrics: every permutation of a few hosts, followed switch by switch.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::coloring::{
     FabricRoute, FabricShape, NONE, Pods, check_route, route_permutation,
 };

@@ -1,10 +1,8 @@
 //! Steps of controllers: from what was measured and what is held to what is held next.
 
-#[path = "common/regimes.rs"]
-mod regimes;
-
 use std::collections::BTreeSet;
 
+use crate::common::regimes::Random;
 use lightloom_schedule::epochs::{Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Rotor, check, rotate};
@@ -14,7 +12,6 @@ use lightloom_schedule::steps::{
 };
 use lightloom_schedule::xnest_plus::{Reading, sub_matrices, switches_for, xnest_plus};
 use proptest::prelude::*;
-use regimes::Random;
 
 const SIZES: Epochs = Epochs { nodes: 6, switches: 4, epoch: 1_000, delay: 100 };
 

@@ -1,14 +1,11 @@
 //! Relaying against exact optima: linear programs of tiny worlds, solved by the simplex method.
 
-#[path = "common/relay_worlds.rs"]
-mod relay_worlds;
-
+use crate::common::relay_worlds::{BITS, BYTES_PER_S, World, world};
 use lightloom_model::Rate;
 use lightloom_schedule::relay::{
     DualPrices, RelayVerdict, Via, dual_bound, relay, relay_as, verify,
 };
 use proptest::prelude::*;
-use relay_worlds::{BITS, BYTES_PER_S, World, world};
 
 const ROUNDING: f64 = 1e-7;
 

@@ -1,11 +1,9 @@
 //! `RotorNet`, Helios and X-NEST+: closed forms, bytes followed, and the papers' own numbers.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::epochs::{EpochRun, Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::rotornet::{Cycling, Rotor, RotorSchedule, check, rotate};

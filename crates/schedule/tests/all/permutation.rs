@@ -1,6 +1,8 @@
 //! Schedules of permutations: properties on any demand, closed forms, and the true optimum of
 //! tiny demand.
 
+use crate::common::matchings::every_matching;
+use crate::common::regimes;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -8,9 +10,6 @@ use lightloom_schedule::permutation::{
     Budget, Demand, Matchings, Method, Schedule, check, decompose, decompose_within,
 };
 use proptest::prelude::*;
-
-#[path = "common/regimes.rs"]
-mod regimes;
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -239,25 +238,6 @@ fn optimum(left: &[u64], lines: usize, delay: u64, known: &mut HashMap<Vec<u64>,
     }
     known.insert(left.to_vec(), best);
     best
-}
-
-/// Maximal matchings as lists of cells; more never hurts.
-fn every_matching(left: &[u64], lines: usize, taken: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
-    let free = |cell: usize| {
-        left[cell] > 0
-            && taken.iter().all(|&t| t / lines != cell / lines && t % lines != cell % lines)
-    };
-    let open: Vec<usize> = (0..left.len()).filter(|&cell| free(cell)).collect();
-    if open.is_empty() {
-        found.push(taken.clone());
-    }
-    // In ascending order, so that each set is made once.
-    let last = taken.last().copied();
-    for cell in open.into_iter().filter(|&cell| last.is_none_or(|last| cell > last)) {
-        taken.push(cell);
-        every_matching(left, lines, taken, found);
-        taken.pop();
-    }
 }
 
 /// So few bytes that the states that can be reached are few: 4^9, and 3^8 for four or five lines.

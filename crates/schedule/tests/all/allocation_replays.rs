@@ -1,8 +1,6 @@
 //! Allocators that work by need or by position, against slow replays that look at every pair.
 
-mod common;
-
-use common::{Case, Random, case};
+use crate::common::cases::{Case, Random, case};
 use lightloom_model::Allocator;
 use lightloom_schedule::{Request, allocate, changed_pairs, route};
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Allocators against brute force and against what must hold for any demand.
 
-mod common;
-
-use common::{BITS, Case, brute_force, case, circuits_of, distinct_case, permuted};
+use crate::common::cases::{
+    BITS, Case, Random, brute_force, case, circuits_of, distinct_case, permuted,
+};
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{Request, allocate, changed_pairs, line_bound, port_bound, route};
 use proptest::prelude::*;
@@ -152,7 +152,7 @@ proptest! {
 fn the_mean_gap_to_brute_force_is_small() {
     for (allocator, limit) in [(Allocator::Parametric, 1.03), (Allocator::Best, 1.02)] {
         for split in [true, false] {
-            let mut random = common::Random(7);
+            let mut random = Random(7);
             let (mut sum, mut worst, mut exact_hits) = (0.0, 1.0_f64, 0);
             let draws = 300;
             for _ in 0..draws {
@@ -177,7 +177,7 @@ fn the_mean_gap_to_brute_force_is_small() {
 /// parametric search 0.7 % behind the optimum on average, and `best` without patience 0.12 %.
 #[test]
 fn fine_steps_and_patience_pay() {
-    let mut random = common::Random(7);
+    let mut random = Random(7);
     let (mut parametric, mut best) = (0.0, 0.0);
     for _ in 0..300 {
         let case = Case::random(5, 2, true, &mut random);
@@ -195,7 +195,7 @@ fn fine_steps_and_patience_pay() {
 #[test]
 fn best_starts_from_every_other_allocator() {
     for (servers, ports, draws) in [(3, 20, 1_000), (4, 12, 500), (8, 1, 200), (20, 2, 200)] {
-        let mut random = common::Random(11);
+        let mut random = Random(11);
         for draw in 0..draws {
             let case = Case::random(servers, ports, true, &mut random);
             let best = allocate(Allocator::Best, &case.request()).makespan;
@@ -388,7 +388,7 @@ fn among_equally_fast_answers_the_closest_is_taken() {
 
 #[test]
 fn the_answer_is_the_same_every_time() {
-    let mut random = common::Random(3);
+    let mut random = Random(3);
     for split in [true, false] {
         let case = Case::random(12, 5, split, &mut random);
         let first = allocate(Allocator::Best, &case.request());

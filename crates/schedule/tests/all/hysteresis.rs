@@ -1,8 +1,6 @@
 //! Allocation that leaves circuits alone: how fast it stays, and how little it changes.
 
-mod common;
-
-use common::{Case, Random, case};
+use crate::common::cases::{Case, Random, case};
 use lightloom_model::Allocator;
 use lightloom_schedule::{Request, allocate, allocate_within, changed_pairs, line_bound, route};
 use proptest::prelude::*;

@@ -1,11 +1,8 @@
 //! Rotor slots by hand and followed one by one: what each circuit sends, and what it relays.
 
-#[path = "common/square.rs"]
-mod square;
-
+use crate::common::square::{Square, square};
 use lightloom_schedule::rotornet::{Cycling, Move, Rotor, RotorSchedule, check, rotate};
 use proptest::prelude::*;
-use square::{Square, square};
 
 fn rotor(nodes: usize, switches: usize, slot: u64) -> Rotor {
     Rotor {

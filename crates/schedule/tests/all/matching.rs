@@ -1,8 +1,6 @@
 //! Matchings of largest weight: proved by their duals, and equal to brute force where that can be.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::matching::{
     MAX_WEIGHT, NONE, assign, check_assignment, check_general, match_general,
 };

@@ -1,8 +1,6 @@
 //! Circuits on planes: colorings that exist are found, those that cannot be are refused.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_model::Fibers;
 use lightloom_schedule::{NicCircuit, NicEnd, Planes, assign_planes, check_planes};
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! Schedules over several switches: properties on any demand, what the checker refuses, and the
 //! true optimum of tiny demand.
 
+use crate::common::matchings::every_matching;
 use std::collections::HashSet;
 use std::time::Instant;
 
@@ -242,24 +243,6 @@ impl Exhaustive {
         }
         self.failed.insert(key);
         false
-    }
-}
-
-/// Maximal matchings as lists of cells; more never hurts.
-fn every_matching(left: &[u64], lines: usize, taken: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
-    let free = |cell: usize| {
-        left[cell] > 0
-            && taken.iter().all(|&t| t / lines != cell / lines && t % lines != cell % lines)
-    };
-    let open: Vec<usize> = (0..left.len()).filter(|&cell| free(cell)).collect();
-    if open.is_empty() {
-        found.push(taken.clone());
-    }
-    let last = taken.last().copied();
-    for cell in open.into_iter().filter(|&cell| last.is_none_or(|last| cell > last)) {
-        taken.push(cell);
-        every_matching(left, lines, taken, found);
-        taken.pop();
     }
 }
 

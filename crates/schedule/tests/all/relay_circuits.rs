@@ -1,8 +1,6 @@
 //! Circuits for relaying: ports, allowed pairs, effort, and every set of circuits of tiny worlds.
 
-mod common;
-
-use common::{BITS, Case, Random, distinct_case};
+use crate::common::cases::{BITS, Case, Random, distinct_case};
 use lightloom_model::Rate;
 use lightloom_schedule::allocation::{EpsRates, Request, port_bound};
 use lightloom_schedule::relay::{

@@ -1,8 +1,6 @@
 //! Circuits that are there stay on their NICs: no assignment keeps more of them.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_model::Fibers;
 use lightloom_schedule::{
     NicCircuit, NicEnd, PlaneMoves, Planes, assign_planes, assign_planes_from, check_planes,

@@ -1,13 +1,10 @@
 //! Helios and X-NEST+ epoch by epoch: matchings against brute force, bytes and time by replay.
 
-#[path = "common/square.rs"]
-mod square;
-
+use crate::common::square::{Square, square};
 use lightloom_schedule::epochs::{EpochRun, Epochs, NONE};
 use lightloom_schedule::helios::{helios, helios_matchings};
 use lightloom_schedule::xnest_plus::{Reading, sub_matrices, switches_for, xnest_plan, xnest_plus};
 use proptest::prelude::*;
-use square::{Square, square};
 
 fn sizes(nodes: usize, switches: usize, epoch: u64, delay: u64) -> Epochs {
     Epochs { nodes, switches, epoch, delay }

@@ -1,8 +1,6 @@
 //! Color classes from their definition: matchings of every edge once, and as few as can be.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::coloring::{Bipartite, check_coloring, color_edges};
 use proptest::prelude::*;
 

@@ -1,8 +1,6 @@
 //! Edge coloring and routing of permutations: proper, complete, with as few colors as can be.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::coloring::{
     Bipartite, FabricShape, NONE, Pods, check_coloring, check_route, color_edges, route_permutation,
 };

@@ -1,10 +1,8 @@
 //! NIC mapping: each NIC once, pairs as requested, nodes shared out, circuits that stay, stay.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Case, case};
+use crate::common::cases::{Case, case};
 use lightloom_model::Allocator;
 use lightloom_schedule::{NicCircuit, Request, allocate, map_nics};
 use proptest::prelude::*;

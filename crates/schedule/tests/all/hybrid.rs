@@ -1,8 +1,6 @@
 //! Schedules of circuits and packets: bounds, replay, and brute force at small sizes.
 
-#[path = "common/regimes.rs"]
-mod regimes;
-
+use crate::common::regimes::{self, Random};
 use lightloom_model::Rate;
 use lightloom_schedule::hybrid::{
     HybridDemand, HybridMethod, HybridSchedule, MAX_HYBRID_LINES, PortRates, check_hybrid,
@@ -10,7 +8,6 @@ use lightloom_schedule::hybrid::{
 };
 use lightloom_schedule::permutation::{self, Method, Slots};
 use proptest::prelude::*;
-use regimes::Random;
 
 fn rates(circuit: u64, eps: u64) -> PortRates {
     PortRates { circuit: Rate(circuit), eps: Rate(eps) }

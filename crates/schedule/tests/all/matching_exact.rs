@@ -1,8 +1,6 @@
 //! Matchings against every permutation and every set of pairs, and proofs from their definition.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::matching::{
     Assignment, GeneralMatching, NONE, assign, check_assignment, check_general, match_general,
 };

@@ -1,10 +1,8 @@
 //! Circuits on planes and NICs against a search of everything, and what must hold for any change.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_model::Fibers;
 use lightloom_schedule::{
     NicCircuit, NicEnd, Planes, assign_from, assign_partial, assign_planes, check_planes, map_nics,

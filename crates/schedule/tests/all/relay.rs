@@ -1,8 +1,6 @@
 //! Two-hop relaying against closed forms, its own bound and checker, and adversarial demand.
 
-#[path = "common/regimes.rs"]
-mod regimes;
-
+use crate::common::regimes;
 use lightloom_model::{Allocator, Duration, Rate};
 use lightloom_schedule::relay::{
     DualPrices, Origin, PathKind, PathShare, RelayCost, RelayPath, RelayRequest, RelayVerdict,

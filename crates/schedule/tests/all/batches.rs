@@ -1,8 +1,6 @@
 //! Changes in batches: what a switch holds after each, and that no pair goes dark without need.
 
-mod common;
-
-use common::Random;
+use crate::common::cases::Random;
 use lightloom_schedule::{ChangeBatches, NicCircuit, NicEnd, plan_batches};
 use std::collections::BTreeSet;
 

@@ -1,8 +1,6 @@
 //! Routing and bounds against bisection and against every division of ports; rules of scale.
 
-mod common;
-
-use common::{BITS, Case, Random, brute_force, case, permuted};
+use crate::common::cases::{BITS, Case, Random, brute_force, case, permuted};
 use lightloom_model::{Allocator, Rate};
 use lightloom_schedule::{EpsRates, Request, allocate, line_bound, makespans, port_bound, route};
 use proptest::prelude::*;
