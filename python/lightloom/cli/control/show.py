@@ -29,8 +29,8 @@ def region_line(controller: RegionController) -> str:
     return f"{text}; drift: {controller.drift}" if controller.drift else text
 
 
-def change_lines(change: RegionChange, light: Iterable[LossBudget] = ()) -> Iterator[str]:
-    """A change in a few lines."""
+def change_lines(change: RegionChange, light: Iterable[LossBudget] | None = None) -> Iterator[str]:
+    """A change in a few lines, with the light of its circuits where that was asked for."""
     if change.is_empty:
         yield f"nothing changes: {len(change.unchanged)} circuits stay"
         return
@@ -41,7 +41,8 @@ def change_lines(change: RegionChange, light: Iterable[LossBudget] = ()) -> Iter
     if change.replaced:
         yield _listed("replace", change.replaced)
     yield f"  expected time {show_time(change.expected_s)}"
-    yield from _light_lines(light)
+    if light is not None:
+        yield from _light_lines(light)
 
 
 def _listed(verb: str, things: Iterable[object]) -> str:
