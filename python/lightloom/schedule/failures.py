@@ -52,6 +52,16 @@ class Failures:
             + [f"plane {plane}" for plane in self.planes]
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every part as :func:`parse_failures` reads it, such as ``"nic:2/1"``."""
+        return (
+            *(f"server:{server}" for server in self.servers),
+            *(f"nic:{server}/{nic}" for server, nic in self.nics),
+            *(f"eps:{server}/{nic}" for server, nic in self.eps_nics),
+            *(f"plane:{plane}" for plane in self.planes),
+        )
+
 
 def parse_failures(text: str, name: str) -> Failures:
     """Return the parts that ``text`` names: ``server:3,nic:2/1,eps:0/1``.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.schedule import Failures, Region, allocate_region
+from lightloom.schedule import Failures, Region, allocate_region, parse_failures
 
 RATES = {"circuit_gbps": 400, "eps_gbps": 800}
 METHODS = ["paper", "reference", "static", "greedy", "parametric", "best", "exact"]
@@ -97,3 +97,10 @@ def test_failures_that_cannot_be_are_refused(demand, failed, text):
 def test_the_number_of_eps_rates_must_fit(demand):
     with pytest.raises(InputError, match="eps_gbps: expected one number or 6, got 2"):
         allocate_region(demand, Region(ports=4, circuit_gbps=400, eps_gbps=[800, 800]))
+
+
+def test_names_of_failures_are_read_back():
+    failed = Failures(nics=[(2, 1), (0, 0)], eps_nics=[(1, 1)], servers=[3], planes=[5])
+    assert failed.names == ("server:3", "nic:2/1", "nic:0/0", "eps:1/1", "plane:5")
+    read = parse_failures(",".join(failed.names), "failed")
+    assert read.names == failed.names

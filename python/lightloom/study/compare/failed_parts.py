@@ -1,10 +1,10 @@
 """What a failed part costs: the first sample again without it.
 
-A failed optical NIC, link or transceiver takes a NIC from the circuits, whose bytes go over the
-EPS and the other circuits; a failed server is replaced by a spare one that the EPS alone reaches. A
-failed GPU is replaced by one on a spare server of the region
-(:mod:`lightloom.workload.backup_gpu`), reached over the EPS or over circuits that its server then
-lacks for all-to-alls.
+What is avoided and what replaces it is decided as for a running job
+(:func:`lightloom.control.failures.respond`), with a spare server in the region and a pool that the
+EPS alone reaches: a failed optical NIC, link or transceiver takes a NIC from the circuits, a server
+is replaced from the pool, a GPU by one of the spare server (:mod:`lightloom.workload.backup_gpu`),
+over the EPS or over circuits that its server then lacks for all-to-alls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lightloom.control.failures import PartKind, RegionPart, parse_part
+from lightloom.control.failures import (
+    GpuPlace,
+    PartKind,
+    RegionPart,
+    RegionShape,
+    parse_part,
+    respond,
+)
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.mixnet_options import MixNetOptions
@@ -24,13 +31,13 @@ from lightloom.workload.task_graph import TaskGraph
 
 _PREFIX = "failed="
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
-#: how a fabric's option calls a part
-_CALLED = {
-    PartKind.NIC: "nic",
-    PartKind.LINK: "nic",
-    PartKind.TRANSCEIVER: "nic",
-    PartKind.EPS_NIC: "eps",
-    PartKind.SERVER: "server",
+_SIMULATED = {
+    PartKind.NIC,
+    PartKind.LINK,
+    PartKind.TRANSCEIVER,
+    PartKind.EPS_NIC,
+    PartKind.GPU,
+    PartKind.SERVER,
 }
 
 
@@ -72,17 +79,12 @@ def _placed(text: str, counts: Mapping[str, int]) -> str:
 
 
 def _checked(text: str, part: RegionPart) -> RegionPart:
-    if part.kind not in {*_CALLED, PartKind.GPU}:
+    if part.kind not in _SIMULATED:
         raise InputError(
             f"fail {text}: the failure of a {part.kind} is not simulated; expected of nic:2/1 "
             "(server/NIC), link:2/1, transceiver:2/1, eps:0/1, gpu:2/5, server:3"
         )
     return part
-
-
-def _called(part: RegionPart) -> str:
-    place = f"{part.server}" if part.kind is PartKind.SERVER else f"{part.server}/{part.number}"
-    return f"{_CALLED[part.kind]}:{place}"
 
 
 def failed_variants(
@@ -106,31 +108,40 @@ def failed_variants(
     """
     if not isinstance(fabric, MixNetOptions):
         return {}
+    eps, ocs = network.part(Eps), network.part(Ocs)
+    assert eps is not None
+    assert ocs is not None
+    shape = _with_spare_server(network, eps, ocs)
+    eps_bps = eps.nics * eps.nic_rate_bps
     found = {}
-    for text, part in parse_parts(texts, fabric.degree, network.gpus_per_server):
+    for text, part in parse_parts(texts, ocs.degree, network.gpus_per_server):
         name, backup = _PREFIX + text, None
+        response = respond([part], shape)
+        lost = response.excluded.names
         if part.kind is PartKind.GPU:
-            backup, circuits = _backup(network, graph, part)
+            traffic = backup_traffic(graph, part.server, part.number)
+            (replacement,) = response.replacements
+            in_region = ocs.degree if replacement.backup.server >= 0 else 0
+            circuits = backup_circuits(traffic, in_region, ocs.nic_rate_bps, eps_bps)
+            backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
             path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
             name = f"{name} ({path})"
-            lost = [f"nic:{part.server}/{fabric.degree - 1 - index}" for index in range(circuits)]
-        else:
-            lost = [_called(part)]
+            lost += tuple(f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits))
         without = fabric.replace(failed=(*fabric.failed, *lost), label=fabric.name)
         found[name] = FailedVariant(without, backup)
     return found
 
 
-def _backup(network: Network, graph: TaskGraph, part: RegionPart) -> tuple[BackupGpu, int]:
-    """What replaces a failed GPU, and on how many circuits."""
-    eps, ocs = network.part(Eps), network.part(Ocs)
-    assert eps is not None
-    assert ocs is not None
-    eps_bps = eps.nics * eps.nic_rate_bps
-    traffic = backup_traffic(graph, part.server, part.number)
-    circuits = backup_circuits(traffic, ocs.degree, ocs.nic_rate_bps, eps_bps)
-    path_bps = circuits * ocs.nic_rate_bps or eps_bps
-    return BackupGpu(part.server, part.number, path_bps), circuits
+def _with_spare_server(network: Network, eps: Eps, ocs: Ocs) -> RegionShape:
+    """The servers of the job, one whose GPUs are spare, and a pool of as many GPUs."""
+    gpus, spare = network.gpus_per_server, network.servers
+    return RegionShape(
+        optical_nics=[ocs.degree] * (spare + 1),
+        eps_nics=eps.nics,
+        gpus=gpus,
+        spares=[GpuPlace(spare, gpu) for gpu in range(gpus)],
+        pool=gpus,
+    )
 
 
 def backup_circuits(traffic: BackupTraffic, degree: int, circuit_bps: int, eps_bps: int) -> int:
