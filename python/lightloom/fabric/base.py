@@ -43,6 +43,10 @@ class Fabric(Protocol):
         """Every option and its value."""
         ...
 
+    def effective(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        """Every option and the value that applies, given or not; ``None`` where none does."""
+        ...
+
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
         ...

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
-from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect
+from lightloom.fabric.interconnect import INTERCONNECTS, Interconnect, uplink_efficiency
 from lightloom.fabric.options import Count, Label, OptionalPositive, OptionModel, Share
 from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 if TYPE_CHECKING:
     from lightloom.fabric.cluster import Cluster
+    from lightloom.fabric.network import Network
     from lightloom.fabric.reconfiguration import Reconfiguration
 
 #: how an all-to-all is spread, or whatever is best
@@ -92,6 +93,43 @@ class FabricOptions(OptionModel):
     def parameters(self) -> dict[str, Any]:
         """Every option and its value."""
         return {"kind": self.kind, **self.model_dump()}
+
+    def effective(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        """Every option and the value that applies, given or not; ``None`` where none does.
+
+        Parameters
+        ----------
+        cluster
+            The servers of the job.
+        network
+            What :meth:`network` made of the options for them.
+        """
+        return self.parameters() | self._applied(self.adapt(cluster), network)
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        """What applies where a default depends on the cluster, on built-in data or on the job."""
+        from lightloom.fabric.network import Eps
+
+        links = cluster.interconnect
+        own_rate = dataclasses.replace(links, nic_efficiency=1.0)
+        is_ideal = own_rate == Interconnect.named("ideal", cluster.gpu)
+        values: dict[str, Any] = {
+            "label": self.name,
+            "all_to_all": network.all_to_all,
+            "gpus_per_server": cluster.gpus_per_server,
+            "nics_per_server": cluster.nics_per_server,
+            "nic_gbps": cluster.nic_gbps,
+            "nvlink_gbps": cluster.nvlink_gbps,
+            "link_delay_s": cluster.link_delay_s,
+            "interconnect": "ideal" if is_ideal else "measured",
+            "nic_efficiency": links.nic_efficiency,
+        }
+        given = self.parameters()
+        if "ecmp" in given and given["ecmp"] is None:
+            values["ecmp"] = uplink_efficiency()
+        if (eps := network.part(Eps)) is not None:
+            values["servers_per_tor"] = eps.servers_per_tor
+        return values
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from lightloom.schedule import (
     allocate_region,
     parse_failures,
 )
-from lightloom.units import to_ps
+from lightloom.units import PS_PER_S, to_ps
 
 
 def exact_circuits(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
@@ -198,6 +198,22 @@ class MixNet(MixNetOptions):
             planes=self.planes,
             failures=self.failures(),
         )
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        ocs, delay = network.part(Ocs), self.reconfiguration_delay_s
+        assert ocs is not None
+        sizes = np.bincount(ocs.region_of_server[ocs.region_of_server != NO_REGION])
+        relaying = (None, None) if ocs.relaying is None else ocs.relaying
+        own = {
+            "eps_nic_gbps": self._eps_cluster(cluster).nic_gbps,
+            "region_servers": int(sizes.max(initial=0)),
+            "ocs_ports": self.ocs_ports or switch_technology(self.technology).ports,
+            "reconfiguration_delay_s": self.switching_s()[0] if delay is None else delay,
+            "link_up_delay_s": self.bring_up_s(),
+            "relay_chunk_bytes": relaying[0],
+            "relay_delay_s": None if relaying[1] is None else relaying[1] / PS_PER_S,
+        }
+        return super()._applied(cluster, network) | own
 
     def _failure_notes(self) -> list[str]:
         failures = self.failures()

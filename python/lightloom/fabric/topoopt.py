@@ -15,7 +15,7 @@ one cycle, and the buffer is divided over all cycles of its servers, both ways.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -148,8 +148,14 @@ class TopoOpt(FabricOptions):
         return "a second port and a 1x2 switch per NIC" if self.look_ahead else "none"
 
     def _is_folded(self, nics: int) -> bool:
-        ports = self.panel_ports or switch_technology("robotic").ports
-        return self.panel == "folded" or (self.panel == "fit" and nics > ports)
+        return self.panel == "folded" or (self.panel == "fit" and nics > self._ports())
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        own = {"panel_ports": self._ports(), "relay_delay_s": self.relay_s()}
+        return super()._applied(cluster, network) | own
+
+    def _ports(self) -> int:
+        return self.panel_ports or switch_technology("robotic").ports
 
     def relay_s(self) -> float:
         """Delay of one forwarding server."""

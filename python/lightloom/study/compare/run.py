@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from lightloom.fabric import Fabric
+from lightloom.fabric.network import Ocs
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
@@ -32,6 +33,13 @@ from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgre
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
 from lightloom.study.compare.summary import comparison_of
+from lightloom.units import PS_PER_S
+
+#: fields of the plan that are columns
+PLAN_COLUMNS = (
+    *("tp", "pp", "dp", "ep", "etp", "cp", "vpp"),
+    *("micro_batches", "micro_batch_size", "seq_len", "zero1", "schedule", "overlap_all_to_all"),
+)
 
 
 @dataclass
@@ -239,12 +247,19 @@ def _begin(monitor: Monitor[Row], activity: str) -> None:
 
 def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
-    run, attempt = done.run, done.attempt
+    run, attempt, plan = done.run, done.attempt, job.plan
+    ocs, costs = done.network.part(Ocs), job.costs[attempt.fabric.name]
     return {
         "model": job.model.name,
         "gpus": job.scenario.gpus,
+        "gpu": job.scenario.cluster.gpu,
         "rate_gbps": job.scenario.cluster.rate_gbps,
+        **{name: getattr(plan, name) for name in PLAN_COLUMNS},
+        "precision": job.fitted.options.precision,
+        "recompute": job.fitted.options.recompute,
         "fabric": attempt.fabric.name,
+        "reconfiguration_delay_s": ocs and (ocs.fixed_ps + ocs.per_pair_ps) / PS_PER_S,
+        "link_up_delay_s": ocs and ocs.link_up_ps / PS_PER_S,
         "variant": attempt.variant,
         "imbalance": attempt.imbalance,
         "seed": attempt.sample.seed,
@@ -254,6 +269,10 @@ def _row(job: Job, done: Done) -> Row:
         "step_time_s": run.step_time_s,
         **job.training_rates(job.plan.tokens_per_step / run.step_time_s),
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
+        "network_cost_usd": costs.network.total_usd,
+        "cluster_cost_usd": costs.cluster.total_usd,
+        "power_w": costs.network_power.total_w,
+        "cluster_power_w": costs.cluster_power.total_w,
         "events": run.events,
         "run_hash": run.run_hash,
     }

@@ -96,7 +96,7 @@ def _result(
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
     tokens_per_s = job.plan.tokens_per_step / step_time
     first, costs = mine[0], job.costs[fabric.name]
-    parameters = fabric.parameters() | {"all_to_all": first.network.all_to_all}
+    parameters = fabric.effective(job.cluster, first.network)
     # Sorted, since runs end in any order.
     first_runs = {
         variant: d.run
