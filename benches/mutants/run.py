@@ -18,6 +18,7 @@ if it does not build. The file is restored after each fault, also on Ctrl-C.
 
     python benches/mutants/run.py execute flowsim     # rooms; all of them without arguments
     python benches/mutants/run.py execute --only tor  # faults whose name or file contains "tor"
+    python benches/mutants/run.py --sample 5 --seed 7 # five of each room, the same for each seed
     python benches/mutants/run.py --record            # write the rates to benches/MUTANTS.md
 """
 
@@ -25,10 +26,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -166,6 +169,7 @@ def try_fault(room: Room, fault: Fault, root: Path) -> str:
 
 def run_room(room: Room, faults: Sequence[Fault], root: Path) -> dict[str, str]:
     """Try faults of a room, and print the result of each as it comes."""
+    begin = time.monotonic()
     if not succeeds(room.test, root, LIMIT_S):
         raise MutantsError(f"{room.name}: its tests fail without any fault")
     results: dict[str, str] = {}
@@ -174,21 +178,37 @@ def run_room(room: Room, faults: Sequence[Fault], root: Path) -> dict[str, str]:
         print(f"{room.name}: {results[fault.name]:8} {fault.name}", flush=True)
     found = list(results.values())
     rate = found.count("noticed") / max(len(found), 1)
-    print(f"{room.name}: {found.count('noticed')} of {len(found)} noticed ({rate:.0%})")
+    took = (time.monotonic() - begin) / 60
+    print(
+        f"{room.name}: {found.count('noticed')} of {len(found)} noticed ({rate:.0%}), "
+        f"{took:.0f} minutes",
+        flush=True,
+    )
     return results
 
 
-def with_row(report: str, room: str, results: dict[str, str]) -> str:
+def choose(room: Room, only: str, sample: int | None, seed: int) -> list[Fault]:
+    """The faults of a room to try, in the order of its list."""
+    faults = [fault for fault in room.faults if only in f"{fault.name} {fault.file}"]
+    if sample is None or sample >= len(faults):
+        return faults
+    drawn = random.Random(f"{seed} {room.name}").sample(range(len(faults)), sample)
+    return [faults[index] for index in sorted(drawn)]
+
+
+def with_row(report: str, room: Room, results: dict[str, str]) -> str:
     """The report with the room's row replaced, or added in the order of names."""
     found = list(results.values())
     noticed, missed = found.count("noticed"), [n for n, r in results.items() if r != "noticed"]
-    cells = [f"`{room}`", str(len(found)), str(noticed), f"{noticed / max(len(found), 1):.0%}"]
+    faults, tried = len(room.faults), len(found)
+    listed = str(faults) if tried == faults else f"{faults}, {tried} of them tried"
+    cells = [f"`{room.name}`", listed, str(noticed), f"{noticed / max(tried, 1):.0%}"]
     row = "| " + " | ".join([*cells, "; ".join(missed) or "none"]) + " |"
     rows = re.findall(r"^\| `.*\|$", report, re.MULTILINE)
     head, _, tail = report.partition("|---|---|---|---|---|\n")
     for old in rows:
         tail = tail.replace(f"{old}\n", "")
-    kept = [old for old in rows if not old.startswith(f"| `{room}` ")]
+    kept = [old for old in rows if not old.startswith(f"| `{room.name}` ")]
     return f"{head}|---|---|---|---|---|\n" + "\n".join(sorted([*kept, row])) + f"\n{tail}"
 
 
@@ -202,19 +222,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Say which faults no test notices.")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help="all rooms by default")
     parser.add_argument("--only", default="", metavar="TEXT", help="part of a fault's name or file")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many of each room, at random")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="S", help="of the sample (default 1)"
+    )
     parser.add_argument("--record", action="store_true", help=f"write rates to {REPORT.name}")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, end_by_signal)
     try:
         if options.record and options.only:
             raise MutantsError("--record is for whole rooms: leave --only out")
+        if options.sample is not None and options.sample < 1:
+            raise MutantsError(f"--sample {options.sample}: expected 1 or more")
         rooms = [load(name) for name in options.rooms or room_names()]
         require_clean_tree(ROOT)
-        chosen = {
-            room.name: [f for f in room.faults if options.only in f"{f.name} {f.file}"]
+        results = {
+            room.name: run_room(
+                room, choose(room, options.only, options.sample, options.seed), ROOT
+            )
             for room in rooms
         }
-        results = {room.name: run_room(room, chosen[room.name], ROOT) for room in rooms}
     except MutantsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -223,8 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     if options.record:
         report = REPORT.read_text()
-        for name, found in results.items():
-            report = with_row(report, name, found)
+        for room in rooms:
+            report = with_row(report, room, results[room.name])
         REPORT.write_text(report)
     return int(any(result == "invalid" for one in results.values() for result in one.values()))
 

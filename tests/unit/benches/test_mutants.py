@@ -45,8 +45,8 @@ def tree(tmp_path):
     return tmp_path
 
 
-def _room(test, build=(), limit_s=60.0):
-    return mutants.Room("toy", ["bash", "-c", test], list(build), limit_s, [])
+def _room(test, build=(), limit_s=60.0, name="toy", faults=()):
+    return mutants.Room(name, ["bash", "-c", test], list(build), limit_s, list(faults))
 
 
 def _fault(find, replace, count=1):
@@ -109,9 +109,11 @@ def test_tests_that_fail_by_themselves_are_refused(tree):
 
 def test_a_row_replaces_that_of_its_room():
     report = "# Title\n\n| a | b | c | d | e |\n|---|---|---|---|---|\n\nEnd.\n"
-    once = mutants.with_row(report, "b", {"x": "noticed", "y": "missed"})
-    twice = mutants.with_row(once, "a", {"x": "noticed"})
-    again = mutants.with_row(twice, "b", {"x": "noticed", "y": "noticed"})
+    x, y = _fault("yes", "no"), _fault("again", "always")
+    first, second = _room("true", name="a", faults=[x]), _room("true", name="b", faults=[x, y])
+    once = mutants.with_row(report, second, {"x": "noticed", "y": "missed"})
+    twice = mutants.with_row(once, first, {"x": "noticed"})
+    again = mutants.with_row(twice, second, {"x": "noticed", "y": "noticed"})
     assert "| `b` | 2 | 1 | 50% | y |\n\nEnd." in once
     assert again.splitlines()[4:] == [
         "| `a` | 1 | 1 | 100% | none |",
@@ -119,3 +121,26 @@ def test_a_row_replaces_that_of_its_room():
         "",
         "End.",
     ]
+
+
+def test_a_row_says_how_many_of_a_list_were_tried():
+    report = "|---|---|---|---|---|\n"
+    room = _room("true", faults=[_fault("yes", "no")] * 5)
+    row = mutants.with_row(report, room, {"x": "noticed", "y": "missed"})
+    assert "| `toy` | 5, 2 of them tried | 1 | 50% | y |\n" in row
+
+
+def test_a_sample_is_that_of_its_seed():
+    faults = [mutants.Fault(f"fault {number:02}", "f", "a", "b") for number in range(50)]
+    room = _room("true", faults=faults)
+
+    def drawn(seed, sample=5, only=""):
+        return [fault.name for fault in mutants.choose(room, only, sample, seed)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len(set(drawn(1))) == 5
+    assert drawn(3) == sorted(drawn(3)), "in the order of the list"
+    every = [fault.name for fault in faults]
+    assert drawn(1, sample=None) == drawn(1, sample=50) == drawn(1, sample=99) == every
+    assert drawn(1, sample=99, only="fault 4") == every[40:]
+    assert {name for seed in range(100) for name in drawn(seed)} == set(every)
