@@ -42,6 +42,13 @@ def test_lines_of_two_rates_are_one_component():
     assert cost.by_component_usd == {"nic": both}
 
 
+def test_powers_of_two_rates_are_one_component():
+    powers = load_power()
+    found = MODEL.power(bill(Line("nic", 100, 2), Line("nic", 400, 1)), powers)
+    both = 2 * powers.at(100).get("nic_w") + powers.at(400).get("nic_w")
+    assert found.by_component_w == {"nic": both}
+
+
 def test_fiber_is_priced_by_length():
     prices = load_prices()
     line = Line("fiber", 400, 10)
@@ -71,6 +78,20 @@ def test_folded_panel_with_look_ahead_is_priced_too():
         + load_prices().look_ahead_switch_usd
     )
     assert MODEL.capital_cost(parts, load_prices()).per_gpu_usd == pytest.approx(expected)
+
+
+def test_a_long_reach_transceiver_takes_the_power_of_any_other():
+    powers = load_power()
+    row, port = powers.at(400), powers.ports.get("patch_port_w")
+    folded = MODEL.power(TopoOpt(panel="folded").bill_of_materials(CLUSTER), powers)
+    assert folded.by_component_w == {
+        "nic": 1024 * row.get("nic_w"),
+        "long_reach_transceiver": 1024 * row.get("transceiver_w"),
+        "patch_port": 3 * 1024 * port,
+        "fiber": 0.0,
+    }
+    flat = MODEL.power(TopoOpt(panel="flat").bill_of_materials(CLUSTER), powers)
+    assert folded.total_w - flat.total_w == pytest.approx(2 * 1024 * port)
 
 
 def test_power_of_a_fat_tree_by_hand():

@@ -59,6 +59,15 @@ def test_fp8_doubles_bf16_where_there_is_any():
         assert gpu.peak_fp8_flops == pytest.approx(2 * gpu.peak_bf16_flops, rel=1e-3)
 
 
+def test_peaks_are_those_of_a_precision_that_the_gpu_computes_in():
+    a100, b200 = load_gpu("a100"), load_gpu("b200")
+    assert b200.peak_flops("bf16") == b200.peak_bf16_flops
+    assert b200.peak_flops("fp8") == b200.peak_flops("mxfp8") == b200.peak_fp8_flops
+    for precision in ("fp8", "mxfp8"):
+        with pytest.raises(HardwareError, match=f"{precision}: GPU 'a100' does not compute in it"):
+            a100.peak_flops(precision)
+
+
 def test_name_is_forgiving():
     assert load_gpu(" B200 ") == load_gpu("b200")
 

@@ -69,6 +69,12 @@ def test_own_file_replaces_a_price(tmp_path):
     assert load_prices().at(400).get("transceiver_usd") == 659
 
 
+def test_rates_ascend_as_numbers(tmp_path):
+    path = tmp_path / "p.toml"
+    path.write_text(packaged("prices.toml").replace("[links.800]", "[links.1600]"))
+    assert load_prices(path).rates_gbps() == [100, 200, 400, 1600]
+
+
 def test_missing_price_is_refused_where_it_is_used(tmp_path):
     lines = packaged("prices.toml").splitlines()
     path = tmp_path / "p.toml"
