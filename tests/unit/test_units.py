@@ -73,6 +73,9 @@ def test_refuse(value, expected):
 def test_whole_units():
     assert to_ps(1.5e-6) == 1_500_000
     assert to_ps(0.3) == 3 * PS_PER_S // 10
+    # the nearest: 2.3 us and 0.29 Gb/s are a little less in binary
+    assert [to_ps(2.3e-6), to_ps(0.4e-12), to_ps(0.6e-12)] == [2_300_000, 0, 1]
+    assert to_bps(0.29) == 290_000_000
     assert to_bps(400) == 400_000_000_000
     assert isinstance(to_bps(0.1), int)
 

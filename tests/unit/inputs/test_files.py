@@ -1,12 +1,13 @@
 """One bounded reader: what is no readable regular file is refused in one line, at once."""
 
+import io
 import os
 from pathlib import Path
 
 import pytest
 
 from lightloom.errors import DemandError, InputError
-from lightloom.inputs.files import read_file, read_input
+from lightloom.inputs.files import lines_of, read_file, read_input
 from lightloom.inputs.formats import JsonLimits, parse_json, parse_toml
 from lightloom.inputs.text_table import Columns, parse_rows, parse_table
 
@@ -49,6 +50,18 @@ def test_standard_input_has_the_same_limit(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input: is closed; give a file"):
         read_input("-", "list", 10)
+
+
+def test_lines_are_called_by_their_number_and_measured():
+    def lines(text, limit=5):
+        return list(lines_of(io.BytesIO(text), "x", limit))
+
+    assert lines(b"a\n\n  \nbcde\n") == [("x, line 1", b"a\n"), ("x, line 4", b"bcde\n")]
+    with pytest.raises(InputError, match="x, line 3: longer than the limit of 5 bytes"):
+        lines(b"a\n\nbcdef\n")
+    # without a limit that is held, the rest of the line would follow as another
+    with pytest.raises(InputError, match="x, line 1: longer than the limit of 5 bytes"):
+        lines(b"b" * 100)
 
 
 @pytest.mark.parametrize(

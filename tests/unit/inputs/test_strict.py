@@ -1,12 +1,13 @@
 """Wrong values become one line: what was given, what was expected."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field
 
 from lightloom.errors import InputError, echo
+from lightloom.inputs.sizes import UNLIMITED, QueueSize, Size
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -110,6 +111,49 @@ def test_one_line(values, expected):
 
 def test_a_misspelt_key_is_reported_rather_than_the_missing_one():
     assert message(nam="a") == "f.toml: unknown key 'nam'; did you mean 'name'?"
+
+
+class Newer(Strict):
+    renamed: ClassVar = {"old": "new"}
+
+    new: int = 0
+
+
+class Holder(Strict):
+    inner: Newer = Newer()
+
+
+def test_a_key_of_before_is_told_its_name_of_now():
+    with pytest.raises(InputError, match=r"^unknown key 'old'; it is now 'new'$"):
+        Newer(old=1)
+    with pytest.raises(InputError, match=r"^unknown key 'inner.old'; it is now 'new'$"):
+        Holder(inner={"old": 1})
+
+
+class Sized(Strict):
+    size: Size = 0
+    queue: QueueSize = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(3, 3), ("3 kB", 3000), ("1.1 MB", 1_100_000), ("2 KiB", 2048), (5.0, 5)]
+)
+def test_sizes_are_whole_bytes(text, size):
+    assert Sized(size=text).size == size
+    assert Sized(queue=text).queue == size
+
+
+@pytest.mark.parametrize("text", [0.5, "1.5 B", "0.0001 kB", 2.25])
+def test_there_is_no_part_of_a_byte(text):
+    with pytest.raises(InputError, match="expected whole bytes"):
+        Sized(size=text)
+
+
+def test_a_queue_may_have_no_limit():
+    assert Sized(queue="unlimited").queue == UNLIMITED
+    for wrong in ({"size": "unlimited"}, {"queue": 0}, {"size": -1}, {"size": UNLIMITED + 1}):
+        with pytest.raises(InputError):
+            Sized(**wrong)
 
 
 def test_flags_are_written_as_typed():

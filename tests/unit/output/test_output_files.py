@@ -4,6 +4,7 @@ No test names a real device as the target of something that replaces files.
 """
 
 import csv
+import gzip
 import json
 import os
 import stat
@@ -132,6 +133,18 @@ def test_json_has_null_for_what_it_cannot_say(tmp_path):
     path = tmp_path / "a.json"
     write_json({"a": [float("inf"), (1.5, float("nan"))], "p": Path("x")}, str(path))
     assert json.loads(path.read_text()) == {"a": [None, [1.5, None]], "p": "x"}
+
+
+def test_json_is_compressed_by_its_name_and_alike_at_any_time(tmp_path, monkeypatch):
+    content = {"a": [1.5] * 1000}
+    plain, first, second = (tmp_path / name for name in ("a.json", "a.json.gz", "b.json.gz"))
+    write_json(content, str(plain))
+    write_json(content, str(first))
+    monkeypatch.setattr("time.time", lambda: 0x7000_0000)
+    write_json(content, str(second))
+    assert gzip.decompress(first.read_bytes()) == plain.read_bytes()
+    assert first.stat().st_size < plain.stat().st_size / 10
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_json_on_standard_output(capsys):
