@@ -47,6 +47,24 @@ def test_the_published_plan_is_scaled_in_dp():
     assert choose_plan(BIG, 4096, gpu_memory_bytes=GB80).dp == 8
 
 
+def test_context_parallelism_takes_gpus_of_the_replicas():
+    plan = choose_plan(BIG, 2048, gpu_memory_bytes=GB80, overrides={"cp": 2})
+    assert (plan.cp, *degrees(plan)) == (2, 8, 8, 8, 2)
+    folded = {"cp": 2, "expert_mode": "folded", "etp": 8}
+    # experts have no use for CP ranks, which are as many replicas of them
+    assert choose_plan(BIG, 2048, gpu_memory_bytes=GB80, overrides=folded).dp == 4
+
+
+def test_the_closest_of_plans_that_do_not_fit_needs_least():
+    given = {"tp": 1, "ep": 8, "zero1": True}
+    most = {}
+    for pp in (1, 2, 4, 8):
+        plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **given)
+        most[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
+    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{min(most, key=most.get)}"):
+        choose_plan(SMALL, 64, gpu_memory_bytes=1, overrides={"tp": 1, "ep": 8})
+
+
 def test_what_the_user_gives_overrides_the_publication():
     given = {"pp": 4, "micro_batch_size": 1, "vpp": None}
     plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides=given)

@@ -166,6 +166,8 @@ def test_what_does_not_fit_is_named():
     assert does_not_fit(stages, worst.total_bytes / 0.9 + 1, 0.1) is None
     text = does_not_fit(stages, worst.total_bytes, 0.1)
     assert text.startswith(f"stage {worst.stage} needs ")
+    # wherever it is
+    assert does_not_fit(stages[::-1], worst.total_bytes, 0.1) == text
 
 
 @pytest.mark.parametrize(

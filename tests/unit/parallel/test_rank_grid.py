@@ -5,6 +5,7 @@ import pytest
 
 from lightloom.errors import PlanError
 from lightloom.parallel import Plan, RankGrid, place_workers
+from lightloom.parallel.grid import gradient_groups
 
 
 def groups(plan, kind):
@@ -224,3 +225,18 @@ def test_what_does_not_align_with_servers_is_refused(plan, message):
     with pytest.raises(PlanError) as caught:
         place_workers(RankGrid(plan), 8)
     assert str(caught.value) == message
+
+
+def test_ends_of_dualpipe_add_up_the_gradients_of_both_stages_that_they_hold():
+    plan = Plan(gpus=8, pp=4, dp=2, micro_batches=8, schedule="dualpipe")
+    assert as_set(gradient_groups(RankGrid(plan), "dense-gradient").tolist()) == {
+        (0, 1, 6, 7),
+        (2, 3, 4, 5),
+    }
+    one_way = Plan(gpus=8, pp=4, dp=2, micro_batches=8)
+    assert as_set(gradient_groups(RankGrid(one_way), "dense-gradient").tolist()) == {
+        (0, 1),
+        (2, 3),
+        (4, 5),
+        (6, 7),
+    }

@@ -381,6 +381,15 @@ def test_small_experts_are_bound_by_their_launches():
     assert seconds > 100 * roofline
 
 
+def test_a_gpu_without_tokens_launches_no_experts():
+    """Not even with tables of times, which have an entry for no tokens."""
+    compute = ComputeModel.load("h100")
+    few, many = np.array([0, 1]), np.tile([0, 1], 4096)
+    for tokens in (few, many):
+        none, one = compute.experts(DEEPSEEK, tokens, 8, 1, False)[:2]
+        assert none == 0 < one
+
+
 def test_the_host_is_waited_for_once_and_only_where_no_copies_are_dropped():
     dropless, fixed = (
         ComputeModel.load("h100", dispatch=Dispatch(dropless=on)) for on in (True, False)
