@@ -114,3 +114,11 @@ def test_what_is_resent_over_a_long_link_is_bounded(transport):
     run = simulate_flows(make_flows([0], [3], 100_000_000, [0]), described)
     packets = 24_415
     assert packets * 4 <= run.data_hops <= packets * 4 * 1.01
+
+
+def test_the_end_of_a_run_is_its_users_choice():
+    days = Forecast(1e13, 1e13, 4096, 4160, stops_early=True)
+    assert days.seconds > 86_400
+    days.check()
+    with pytest.raises(InputError, match="expected at most a day"):
+        Forecast(1e13, 1e13, 4096, 4160, stops_early=False).check()

@@ -93,6 +93,7 @@ def test_names_of_ready_made_topologies():
         ("0 n x w 2", "flows: flow 0: route 0 n x w 2: there is no node x"),
         ("0 n w 2", "flows: flow 0: route 0 n w 2: no link joins n and w"),
         ("n e w 2", "flows: flow 0: route n e w 2: expected the nodes from 0 to 2, both included"),
+        ("0 n e", "flows: flow 0: route 0 n e: expected the nodes from 0 to 2, both included"),
         ("0", "flows: flow 0: route 0: expected the nodes from 0 to 2, both included"),
     ],
 )

@@ -9,10 +9,12 @@ from lightloom.packets import (
     NetworkTable,
     PacketScenario,
     Record,
+    incast,
     make_flows,
     permutation,
     simulate_flows,
 )
+from lightloom.packets.columns import spread
 from lightloom.progress import Monitor
 
 NETWORK = NetworkTable(hosts=128, rate_gbps=100)
@@ -96,6 +98,73 @@ def test_the_share_is_of_the_time_where_a_run_stops_early():
     seen = Seen()
     simulate_flows(ONE, scenario(until_s=1e-4), monitor=seen)
     assert seen.shares[-1] == pytest.approx(1.0, rel=0.05)
+
+
+def test_the_share_is_of_the_hops_where_a_run_ends_before_its_time():
+    seen = Seen()
+    simulate_flows(ONE, scenario(until_s=1.0), monitor=seen)
+    assert seen.shares[-1] == 1.0
+
+
+def test_a_period_begins_as_long_as_asked_for():
+    run = simulate_flows(ONE, scenario(), record=Record(samples=1000, sample_s=4e-6))
+    whole = run.samples.end_s < run.end_s
+    assert whole.any()
+    assert (run.samples.end_s - run.samples.begin_s)[whole] == pytest.approx(4e-6)
+
+
+def test_a_run_stops_at_its_time():
+    run = simulate_flows(ONE, scenario(until_s=1.5e-3))
+    assert run.end_s <= 1.5e-3
+    assert run.unfinished.tolist() == [2]
+
+
+def test_a_paused_link_sends_nothing():
+    hosts = NetworkTable(hosts=16, rate_gbps=100, topology="leaf-spine", hosts_per_leaf=4)
+    run = simulate_flows(incast(16, 12, 1_000_000), scenario("roce", network=hosts))
+    links = run.links
+    assert ((links.paused_s > 0) == (links.pauses > 0)).all()
+    assert links.pauses.any()
+    # but the packet that it is sending when it is paused
+    sending_s = (links.sent_bytes - 4160.0 * links.pauses) * 8 / (links.rate_gbps * 1e9)
+    assert (sending_s + links.paused_s <= run.end_s).all()
+    longest = run.layer_use()
+    assert sum(layer.paused_s for layer in longest) == pytest.approx(links.paused_s.sum())
+
+
+def test_layers_are_the_sums_of_their_own_links():
+    star = NetworkTable(hosts=4, rate_gbps=100, topology="star")
+    # two senders of one payload: each fills its link up, and the third host's link down twice
+    flows = make_flows([0, 1], [2, 2], 10 * 4096)
+    run = simulate_flows(flows, scenario("ideal", network=star))
+    up, down = run.layer_use()
+    could = 100e9 / 8 * run.end_s
+    sent = run.links.sent_bytes[run.links.layer == 0]
+    assert up.links == down.links == 4
+    assert up.max_utilization == pytest.approx(sent.max() / could)
+    assert up.mean_utilization == pytest.approx(sent.sum() / could / 4)
+    assert down.max_utilization <= 1
+    assert down.max_utilization == pytest.approx(2 * up.max_utilization, rel=0.02)
+    assert down.peak_queue_bytes > up.peak_queue_bytes
+
+
+def test_counters_of_a_layer_are_its_own():
+    hosts = NetworkTable(hosts=16, rate_gbps=100, topology="leaf-spine", hosts_per_leaf=4)
+    run = simulate_flows(incast(16, 12, 1_000_000), scenario("ndp", network=hosts))
+    for place, layer in enumerate(run.layer_use()):
+        own = run.links.layer == place
+        for name in ("drops", "control_drops", "trims", "marks", "pauses"):
+            assert getattr(layer, name) == getattr(run.links, name)[own].sum(), (layer.name, name)
+    # what is trimmed waits for the one receiver
+    assert run.layer_use()[0].trims == 0 < run.links.trims.sum()
+
+
+def test_quantiles_are_values_that_occurred():
+    hundred = np.append(np.arange(1.0, 101.0), [np.nan] * 7)
+    expected = {"min": 1, "mean": 50.5, "p50": 50, "p99": 99, "max": 100}
+    assert spread(hundred[::-1]) == expected
+    assert spread(np.array([3.0])) == dict.fromkeys(expected, 3.0)
+    assert spread(np.array([np.nan])) is None
 
 
 def test_what_a_monitor_raises_ends_the_run():

@@ -64,6 +64,15 @@ def test_every_profile_comes_back_from_the_core(name):
     assert again.given == {f"transport.{key}" for key in own}
 
 
+def test_thresholds_of_dcqcn_grow_with_the_rate():
+    slow, fast = (
+        resolve(scenario({"rate_gbps": rate}, transport="dcqcn")).tables["queue"]["ecn"]
+        for rate in (100, 400)
+    )
+    for key in ("min_bytes", "max_bytes"):
+        assert fast[key] == 4 * slow[key]
+
+
 def test_units_in_text():
     given = scenario(
         {"rate_gbps": "0.4 Tb/s", "link_delay_s": "500 ns"},
