@@ -117,6 +117,26 @@ def test_held_rows_stay_for_steps_and_micro_batches():
     assert moved > 3 * np.median(near)
 
 
+def test_held_rows_of_a_layer_change_at_a_step_of_its_own():
+    hold = 8
+    source = make("pair", hold_steps=hold)
+    layers = range(12)
+    rows = np.array([block(source, layers=layers, step=step) for step in range(2 * hold + 1)])
+    # what a row shifts from step to step: a little as it is drawn, much where its shares change
+    moved = np.abs(np.diff(rows.astype(float), axis=0)).mean(axis=(2, 3, 4))
+    changes = [np.flatnonzero(layer > 0.5 * layer.max()) for layer in moved.T]
+    assert [len(steps) for steps in changes] == [2] * len(layers)
+    assert all(second - first == hold for first, second in changes)
+    assert len({first for first, _ in changes}) > 2
+
+
+def test_groups_have_topics_of_their_own_and_layers_share_them():
+    source = make(topics=2, topic_concentration=0.1, topic_sd=2.0, concentration=1e8, logit_sd=0.0)
+    rows = {group: block(source, group=group, layers=[0, 1])[:, 0].sum(axis=1) for group in (0, 1)}
+    apart = np.abs(rows[0] - rows[1]).sum(axis=-1) / rows[0].sum(axis=-1)
+    assert (apart > 0.1).all()
+
+
 def test_topics_and_held_rows_exclude_each_other():
     with pytest.raises(DemandError, match="set one of them to 0"):
         make(topics=3, hold_steps=2)

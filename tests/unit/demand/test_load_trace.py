@@ -91,10 +91,18 @@ def test_layers_of_a_step_are_tied(regime):
     assert (left**2).sum() < 0.2 * ((after[halves[1]] - center[1]) ** 2).sum()
 
 
-def test_sampling_noise_is_what_draws_deviate():
+def test_the_smallest_step_of_a_layer_says_how_many_copies_there_are():
+    counts = np.ones((3, 2, 2, 4))
+    counts[1, 0] = 0.5
+    counts[2, 1] = 7.0
+    assert LoadTrace("uneven", counts, True).copies_per_step == 4
+
+
+@pytest.mark.parametrize("experts", [2, 3, 16])
+def test_sampling_noise_is_what_draws_deviate(experts):
     rng = np.random.default_rng(0)
-    shares = rng.dirichlet(np.ones(16))
-    counts = rng.multinomial(2000, shares, size=(400, 1, 1)).astype(float)
+    shares = rng.dirichlet(np.full(experts, 16.0))
+    counts = rng.multinomial(2000, shares, size=(4000, 1, 1)).astype(float)
     trace = LoadTrace("drawn", counts, False)
     actual = np.abs(counts[:, 0, 0] / 2000 - shares).sum(axis=1).mean()
     assert trace.sampling_noise() == pytest.approx(actual, rel=0.05)

@@ -107,10 +107,10 @@ def test_the_share_is_of_the_hops_where_a_run_ends_before_its_time():
 
 
 def test_a_period_begins_as_long_as_asked_for():
-    run = simulate_flows(ONE, scenario(), record=Record(samples=1000, sample_s=4e-6))
+    run = simulate_flows(ONE, scenario(), record=Record(samples=1000, sample_s=3e-6))
     whole = run.samples.end_s < run.end_s
     assert whole.any()
-    assert (run.samples.end_s - run.samples.begin_s)[whole] == pytest.approx(4e-6)
+    assert (run.samples.end_s - run.samples.begin_s)[whole] == pytest.approx(3e-6)
 
 
 def test_a_run_stops_at_its_time():

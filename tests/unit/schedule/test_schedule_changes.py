@@ -40,6 +40,16 @@ def test_a_switch_that_spares_none_counts_all():
     assert plan_change(RING, RING, timing=timing).expected_s == 0
 
 
+def test_a_switch_that_spares_none_sets_again_what_is_held_at_each_batch():
+    timing = SwitchTiming(0.0, per_pair_s=1.0, keep_unchanged=False)
+    # all are deleted in twos, and nothing is made
+    down = plan_change(RING, [], timing=timing, eps_servers=range(5), max_pairs=2)
+    assert [batch.expected_s for batch in down.batches] == [5, 3, 1]
+    # all are made in twos, after those that are there already
+    up = plan_change([], STAR, timing=timing, eps_servers=range(5), max_pairs=2)
+    assert [batch.expected_s for batch in up.batches] == [2, 4, 5]
+
+
 def test_planning_anew_half_way():
     change = plan_change(RING, STAR, timing=TIMING, eps_servers=range(5), max_pairs=2)
     present = made(RING, change, 1)

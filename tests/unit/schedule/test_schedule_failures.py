@@ -94,6 +94,16 @@ def test_failures_that_cannot_be_are_refused(demand, failed, text):
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_failed_server_neither_sends_nor_receives(sends):
+    demand = np.zeros((6, 6), dtype=np.uint64)
+    a, b = (1, 4) if sends else (4, 1)
+    demand[a, b] = 7
+    region = Region(ports=4, failed=Failures(servers=[1]), **RATES)
+    with pytest.raises(InputError, match=rf"demand\[{a}, {b}\] is 7, but server 1 has failed"):
+        allocate_region(demand, region)
+
+
 def test_the_number_of_eps_rates_must_fit(demand):
     with pytest.raises(InputError, match="eps_gbps: expected one number or 6, got 2"):
         allocate_region(demand, Region(ports=4, circuit_gbps=400, eps_gbps=[800, 800]))

@@ -9,7 +9,9 @@ from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.load_trace import LoadTrace, trace_of_source
 from lightloom.demand.predictors import make_predictor
 from lightloom.errors import DemandError, InputError
+from lightloom.progress import Monitor
 from lightloom.schedule import Region, allocate_region, route
+from lightloom.study.prediction import score_predictors
 from lightloom.study.prediction.score import (
     MIN_COPIES_PER_EXPERT,
     MIN_STEPS,
@@ -140,6 +142,80 @@ def test_held_circuits_stay_where_the_prediction_sees_no_gain():
     truth.add(trace.counts[1, 1], 8)
     lost = truth.static_s[0] - truth.best_s[0]
     assert truth.regret_s(0, np.full(8, 1 / 8), held=True) == pytest.approx(lost)
+
+
+def test_circuits_that_were_there_before_stay_where_the_prediction_sees_none_better():
+    """All for one server: the other ports are free, and whom it is joined to is open."""
+    trace = drawn("pair", steps=2, layers=1, ranks=8, experts=8)
+    truth = Truth(RegionOptions(1, Region(3, 400, 100), 8192))
+    truth.add(trace.counts[1, 0], 8)
+    predicted = np.eye(8)[3]
+    guess = rank_matrix(np.rint(np.outer(truth.rows[0].sum(axis=1), predicted) * 8192).astype(int))
+    lost = []
+    for held in (False, True):
+        previous = truth.static if held else None
+        circuits = allocate_region(guess, truth.options.region, previous=previous).circuits
+        taken = route(truth.demands[0], circuits, truth.options.region).makespan_s
+        lost.append(truth.regret_s(0, predicted, held=held))
+        assert lost[-1] == pytest.approx(taken - truth.best_s[0])
+    assert lost[0] != pytest.approx(lost[1])
+
+
+def test_a_source_keeps_what_it_sends_in_a_prediction():
+    """Two of four servers send nothing: circuits between these are of no use."""
+    rows = np.zeros((4, 4))
+    rows[0] = rows[1] = [0, 0, 500, 500]
+    truth = Truth(RegionOptions(1, Region(2, 400, 1), 1000))
+    truth.add(rows, 4)
+    assert truth.regret_s(0, np.array([0, 0, 0.5, 0.5])) == pytest.approx(0)
+
+
+def test_regrets_are_means_over_places_but_the_worst():
+    truth = Truth(RegionOptions(1, REGION, 1000), best_s=[1.0, 2.0, 0.0])
+    # where nothing is to be sent nothing can be lost
+    assert truth.score([0.5, 0.2, 0.0], [0.1, 0.4, 0.0]) == pytest.approx(
+        {
+            "regret_s": 0.7 / 3,
+            "regret_ratio": (0.5 + 0.1) / 3,
+            "worst_regret_ratio": 0.5,
+            "held_regret_ratio": (0.1 + 0.2) / 3,
+        }
+    )
+
+
+def test_what_was_scored_before_an_interrupt_is_kept():
+    evaluation = Evaluation(drawn(), window=4)
+
+    class Stops(Monitor):
+        def __init__(self, after):
+            self.left = after
+
+        def progress(self, _share, _activity=""):
+            self.left -= 1
+            return self.left > 0
+
+    def scored(after):
+        made = {name: make_predictor(name, 4) for name in ("uniform", "last-step", "ewma")}
+        return score_predictors(evaluation, made, window=4, monitor=Stops(after))
+
+    steps = evaluation.trace.steps
+    found = scored(2 * steps + 1)
+    assert [one.predictor for one in found.scores] == ["uniform", "last-step"]
+    assert found.interrupted
+    assert found.inputs["window"] == 4
+    best = min(found.scores, key=lambda one: one.l1)
+    assert f"2 scores, best {best.predictor}, L1 {best.l1:.3f})" in repr(found)
+    with pytest.raises(KeyboardInterrupt):
+        scored(steps)
+
+
+def test_the_inputs_say_the_window_and_the_region():
+    made = {"uniform": make_predictor("uniform", 4)}
+    found = score_predictors(Evaluation(drawn(), window=4, options=OPTIONS), made, window=7)
+    assert not found.interrupted
+    assert {"window": 7, "servers": 4, "degree": 2, "bytes_per_token": 8192}.items() <= (
+        found.inputs.items()
+    )
 
 
 def every_circuits(servers, ports):

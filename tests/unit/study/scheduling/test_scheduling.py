@@ -19,6 +19,7 @@ from lightloom.study.scheduling import (
     compare_schedules,
     profile_of,
     without_diagonal,
+    without_servers,
 )
 from lightloom.study.scheduling import run as scheduling
 from lightloom.study.scheduling.data import as_arrays, as_json, as_rows, dark_share
@@ -74,6 +75,22 @@ def test_circuits_that_are_held():
     assert (found.held.circuits == held).all()
     region = schedule.Region(2, 8.0, 8.0)
     assert found.held.makespan_s == schedule.route(DEMAND, held, region).makespan_s
+
+
+def test_the_busiest_line_is_a_row_or_a_column():
+    """Who sends and who receives may change places."""
+    skewed = np.array([[0, 5, 0], [0, 0, 0], [0, 7, 0]], dtype=np.uint64)
+    for demand in (skewed, skewed.T):
+        assert profile_of(demand).busiest_bytes == 12
+        assert profile_of(demand).line_over_mean == pytest.approx(12 / (24 / 6))
+
+
+def test_servers_that_fail_neither_send_nor_receive():
+    left, gone = without_servers(DEMAND, [1])
+    assert left.tolist() == [[0, 0, 700], [0, 0, 0], [900, 0, 0]]
+    assert gone == 500 + 200 + 100 + 400
+    left, gone = without_servers(DEMAND, [])
+    assert (left.tolist(), gone) == (DEMAND.tolist(), 0)
 
 
 def test_profile_of_a_demand():

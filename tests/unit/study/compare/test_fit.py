@@ -1,0 +1,84 @@
+"""Recomputation and number formats: the user's, else the published, else the least that fits."""
+
+import dataclasses
+
+import pytest
+
+from lightloom.errors import PlanError
+from lightloom.hardware import load_gpu
+from lightloom.models import load_model
+from lightloom.models.model import Model
+from lightloom.parallel.memory import RECOMPUTE
+from lightloom.study.compare import PlanOptions
+from lightloom.study.compare.fit import fitted_plan
+from lightloom.study.compare.scenario import ComputeOptions
+from lightloom.workload import WorkloadOptions
+
+MODEL = load_model("mixtral-8x7b")
+
+
+def published(**fields) -> Model:
+    """The model as if its run had been published with these fields."""
+    return dataclasses.replace(MODEL, plan=dataclasses.replace(MODEL.plan, **fields))
+
+
+def fitted(scenario, model=MODEL, gpu="a100", **fields):
+    gpu = dataclasses.replace(load_gpu(gpu), **fields)
+    return fitted_plan(scenario, model, gpu, WorkloadOptions())
+
+
+@pytest.mark.parametrize("level", RECOMPUTE)
+def test_a_published_run_recomputes_what_it_did_however_much_memory_there_is(scenario, level):
+    found = fitted(scenario(), published(recompute=level), hbm_capacity_bytes=1e15)
+    assert (found.options.recompute, found.repaired, found.misfit) == (level, None, None)
+    # what the user gives stands
+    given = fitted(scenario(recompute="none"), published(recompute=level), hbm_capacity_bytes=1e15)
+    assert given.options.recompute == "none"
+
+
+def test_the_least_recomputation_that_fits_is_taken(scenario):
+    """With a little less memory than a level needs, the next one is taken."""
+    large = scenario(plan=PlanOptions())
+    needs = {}
+    for level in RECOMPUTE:
+        found = fitted(large.model_copy(update={"recompute": level}), hbm_capacity_bytes=1e15)
+        needs[level] = max(stage.total_bytes for stage in found.memory)
+    reserve = found.options.reserve
+    for room in sorted(needs.values()):
+        fits = next(level for level in RECOMPUTE if needs[level] <= room)
+        repaired = fitted(large, hbm_capacity_bytes=room / (1 - reserve) * (1 + 1e-9))
+        assert repaired.options.recompute == fits
+        assert (repaired.repaired is None) == (fits == RECOMPUTE[0])
+    none = min(needs.values()) / (1 - reserve) * 0.99
+    with pytest.raises(PlanError, match="even recomputing all activations does not fit"):
+        fitted(large, hbm_capacity_bytes=none)
+
+
+def test_the_remedy_is_another_level_than_the_one_that_does_not_fit(scenario):
+    large = scenario(plan=PlanOptions())
+    enough = fitted(large).options.recompute
+    for level in RECOMPUTE[: RECOMPUTE.index(enough)]:
+        with pytest.raises(PlanError, match=f"; --recompute {enough} fits"):
+            fitted(large.model_copy(update={"recompute": level}))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "given", "expected"),
+    [
+        ("h100", None, "fp8"),
+        ("h100", "bf16", "bf16"),
+        # which does not compute in it
+        ("a100", None, "bf16"),
+    ],
+)
+def test_the_users_format_beats_the_published_one(scenario, gpu, given, expected):
+    own = scenario(compute=ComputeOptions(precision=given))
+    assert fitted(own, published(precision="fp8"), gpu).options.precision == expected
+
+
+def test_moments_have_the_users_format_else_the_published_one(scenario):
+    run = published(state_precision="bf16")
+    assert fitted(scenario()).options.state_precision == "fp32"
+    assert fitted(scenario(), run).options.state_precision == "bf16"
+    own = scenario(compute=ComputeOptions(state_precision="fp32"))
+    assert fitted(own, run).options.state_precision == "fp32"
