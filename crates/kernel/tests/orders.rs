@@ -53,6 +53,40 @@ fn an_agenda_pops_nothing_beyond_the_limit() {
 }
 
 #[test]
+fn limits_and_timers_hold_where_many_sources_are_due() {
+    let mut agenda: Agenda<u8> = Agenda::new(64, Duration(10_000));
+    for source in 0..64 {
+        agenda.schedule(source, Time(100 + u64::from(source)));
+    }
+    assert_eq!(agenda.pop(Time(99)), None);
+    assert_eq!(agenda.pop(FOREVER), Some((Time(100), Due::Source(0))));
+    assert!(agenda.upcoming().is_some());
+    assert_eq!(agenda.pop(Time(100)), None);
+    for source in 1..40 {
+        let time = Time(100 + u64::from(source));
+        // A timer goes before a source of the same time, and after those of earlier times.
+        agenda.set_timer(time, source as u8);
+        assert_eq!(agenda.pop(time), Some((time, Due::Timer(source as u8))));
+        assert_eq!(agenda.pop(time), Some((time, Due::Source(source))));
+        assert_eq!(agenda.pop(time), None);
+    }
+}
+
+#[test]
+fn the_horizon_of_an_agenda_moves_along_with_its_timers() {
+    let mut agenda: Agenda<u8> = Agenda::new(8, Duration(1_000));
+    for late in [0, 1 << 30, 1 << 45] {
+        agenda.set_timer(Time(late), 1);
+        assert_eq!(agenda.pop(FOREVER), Some((Time(late), Due::Timer(1))));
+        // Within the horizon of now a timer goes first; beyond it would be in order of scheduling.
+        let soon = Time(late + 500);
+        agenda.schedule(3, soon);
+        agenda.set_timer(soon, 2);
+        assert_eq!(drain(&mut agenda), [(soon.0, Due::Timer(2)), (soon.0, Due::Source(3))]);
+    }
+}
+
+#[test]
 fn an_agenda_shows_what_it_will_pop() {
     let mut agenda: Agenda<u8> = Agenda::new(64, Duration(10_000));
     for source in 0..64_u32 {

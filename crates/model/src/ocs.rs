@@ -277,7 +277,34 @@ mod tests {
         assert_eq!(failures.eps_rate(0, Rate(30), 3), Rate(30));
         assert_eq!(failures.eps_rate(1, Rate(30), 3), Rate(0));
         assert_eq!(failures.eps_rate(2, Rate(30), 3), Rate(20));
-        assert!(!failures.is_empty() && Failures::default().is_empty());
+    }
+
+    #[test]
+    fn any_part_is_a_failure() {
+        let none = Failures::default;
+        assert!(none().is_empty());
+        for failures in [
+            Failures { nics: vec![(0, 0)], ..none() },
+            Failures { eps_nics: vec![(0, 0)], ..none() },
+            Failures { servers: vec![0], ..none() },
+            Failures { planes: vec![0], ..none() },
+        ] {
+            assert!(!failures.is_empty(), "{failures:?}");
+        }
+    }
+
+    #[test]
+    fn crossed_fibers_lead_there_and_back_and_an_odd_last_one_to_itself() {
+        for planes in 0..6 {
+            for nic in 0..planes {
+                let partner = Fibers::Crossed.partner(nic, planes);
+                assert_eq!(Fibers::Crossed.partner(partner, planes), nic);
+                let alone = planes % 2 == 1 && nic == planes - 1;
+                assert_eq!(partner == nic, alone, "NIC {nic} of {planes}");
+                assert_eq!(partner / 2, nic / 2, "NIC {nic} of {planes}");
+                assert_eq!(Fibers::Duplex.partner(nic, planes), nic);
+            }
+        }
     }
 
     #[test]
@@ -289,6 +316,12 @@ mod tests {
         assert_eq!(none().validate(&[2, 1], 3), Ok(()));
         let text = refusal(Failures { nics: vec![(1, 1)], ..none() });
         assert_eq!(text, "failed NIC of server 1: 1, expected 0 to 0");
+        for failures in [
+            Failures { nics: vec![(2, 0)], ..none() },
+            Failures { eps_nics: vec![(2, 0)], ..none() },
+        ] {
+            assert_eq!(refusal(failures), "failed server: 2, expected 0 to 1");
+        }
         let text = refusal(Failures { servers: vec![2], ..none() });
         assert_eq!(text, "failed server: 2, expected 0 to 1");
         let text = refusal(Failures { planes: vec![2], ..none() });
