@@ -47,8 +47,9 @@ soak: .venv/installed-test
 	$(BIN)/python -m tests.control_soak
 
 # Injects faults one at a time and says which no test notices: make mutants ROOMS="execute flowsim"
+# Five of each room, drawn by a seed, take some two hours: make mutants SAMPLE=5 SEED=7
 mutants: .venv/installed-test
-	$(BIN)/python benches/mutants/run.py $(ROOMS)
+	$(BIN)/python benches/mutants/run.py $(ROOMS) $(SAMPLE:%=--sample %) $(SEED:%=--seed %)
 
 golden: .venv/installed-test
 	$(BIN)/python -m pytest tests/golden --update-golden
