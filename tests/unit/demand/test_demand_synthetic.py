@@ -97,6 +97,20 @@ def test_every_parameter_has_bounds_a_value_and_a_source():
             assert "2026" in provenance[name]
 
 
+@pytest.mark.parametrize("persistent", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("step", [0, 700])
+def test_what_persists_and_what_drifts_spread_popularity_as_stated_together(persistent, step):
+    changes = {"logit_sd": 0.8, "growth": 0.0, "persistent_share": persistent, "rho": 0.99}
+    regime, _ = build_regime("mixtral", changes)
+    popularity = Popularity(20_000, regime, seed=5)
+    (shares,) = popularity.shares(3, step)
+    assert np.log(shares).std() == pytest.approx(0.8, rel=0.03)
+    # and after many steps what persists is what two steps have in common
+    (later,) = popularity.shares(3, step + 5000)
+    alike = np.corrcoef(np.log(shares), np.log(later))[0, 1]
+    assert alike == pytest.approx(persistent, abs=0.03)
+
+
 def test_popularity_is_shared_by_groups_and_rows_are_not():
     source = make(concentration=1e8)
     first, second = (block(source, group=group)[0].sum(axis=(0, 1)) for group in (0, 1))

@@ -52,6 +52,9 @@ def test_portfolio_has_every_method(demand):
     assert list(found) == METHODS
     shortest = min(found[method].length_bytes for method in PERMUTATION_METHODS)
     assert found["auto"].length_bytes <= shortest
+    for method, one in found.items():
+        alone = decompose(demand, delay_s=1e-5, method=method)
+        assert (one.length_bytes, one.delay_bytes) == (alone.length_bytes, alone.delay_bytes)
 
 
 def test_partial_reconfiguration_makes_each_circuit_once():

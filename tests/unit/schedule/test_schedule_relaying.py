@@ -56,6 +56,13 @@ def test_answer_carries_exactly_the_demand(demand, circuits, method):
     assert found.over_bound == found.makespan_s / found.lower_bound_s
 
 
+def test_bytes_that_stay_in_their_server_are_not_routed(demand, circuits):
+    stays = demand + np.diag(np.full(16, 10**9, dtype=np.uint64))
+    for routed in (relay, allocate_relayed):
+        given = (circuits,) if routed is relay else ()
+        assert routed(stays, *given, REGION) == routed(demand, *given, REGION)
+
+
 @pytest.mark.parametrize("method", ["fast", "lp"])
 def test_the_checker_finds_the_same_loads(demand, circuits, method):
     found = relay(demand, circuits, REGION, method=method)

@@ -14,6 +14,7 @@ from lightloom.study.compare import (
     PlanOptions,
     Sample,
     compare,
+    summary,
 )
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import prepare
@@ -74,6 +75,10 @@ def test_breakdowns_sum_to_the_step(comparison):
     for result in comparison.results:
         for parts in (result.critical_path_s, result.mean_s):
             assert sum(parts.values()) == pytest.approx(result.step_time_s, rel=1e-9)
+
+
+def test_what_a_sample_lacks_is_nothing_there():
+    assert summary._mean([{"ep": 2.0, "dp": 1.0}, {"ep": 4.0}, {}, {}]) == {"ep": 1.5, "dp": 0.25}
 
 
 def test_ties_and_paired_ratios(comparison):

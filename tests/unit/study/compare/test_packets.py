@@ -61,15 +61,46 @@ def test_long_ones_have_to_be_asked_for(scenario, monkeypatch):
     assert remarks.rows == []
 
 
+class Book:
+    """Phases of a fabric that are still to be simulated."""
+
+    def __init__(self, hops):
+        self.pending = (1, hops)
+
+    def counts(self):
+        return {}
+
+
 @pytest.mark.parametrize(
     ("hops", "text"),
     [(10**8, "about 50 s"), (10**9, "about 8 minutes"), (6 * 10**10, "about 8 hours")],
 )
 def test_guesses_are_rough(hops, text):
-    class Book:
-        pending = (1, hops)
+    assert module.prediction({"fat-tree": Book(hops)}).endswith(text)
 
-        def counts(self):
-            return {}
 
-    assert module.prediction({"fat-tree": Book()}).endswith(text)
+@pytest.mark.parametrize(
+    ("cores", "hops", "seconds"),
+    [
+        (1, (10, 20, 30), 60),
+        # a fabric is on one core
+        (2, (10, 20, 30), 30),
+        (2, (20, 20, 20), 30),
+        (64, (10, 20, 30), 30),
+        (64, (30,), 30),
+    ],
+)
+def test_fabrics_share_the_cores(monkeypatch, cores, hops, seconds):
+    monkeypatch.setattr(module.os, "cpu_count", lambda: cores)
+    books = {str(place): Book(count * module.RATE_PER_S) for place, count in enumerate(hops)}
+    assert module.predicted_s(books) == pytest.approx(seconds)
+
+
+def test_ten_minutes_need_not_be_asked_for(scenario):
+    asks = scenario(network="packet")
+    module.check_size(asks, {"mixnet": Book(600 * module.RATE_PER_S)})
+    longer = {"mixnet": Book(601 * module.RATE_PER_S)}
+    with pytest.raises(InputError, match="about 10 minutes: give --phases 5"):
+        module.check_size(asks, longer)
+    module.check_size(scenario(network="packet", packets=PacketOptions(full=True)), longer)
+    module.check_size(scenario(), longer)
