@@ -73,6 +73,47 @@ def test_several_all_to_alls_and_their_hidden_times():
     assert decided("1 ms", demand=given, proposals=[COUPLES]) == later
 
 
+def test_one_hidden_time_is_that_of_each_all_to_all():
+    both = np.stack([DEMAND, DEMAND])
+
+    def compared(hidden_s):
+        return decided("1 ms", hidden_s, demand=both, proposals=[COUPLES])
+
+    each = compared("900 us")
+    assert each == compared(["900 us", "900 us"])
+    # to wait for the second is worth more if it hides as much
+    assert each.hold_s < compared(["900 us", 0]).hold_s
+
+
+def test_every_part_of_a_switch_is_exposed():
+    timing = SwitchTiming("1 us", "10 us", "100 us", "200 us")
+    found = decided(timing, proposals=[COUPLES])
+    assert found.exposed_s == pytest.approx(1e-6 + 2 * 10e-6 + 100e-6 + 200e-6)
+    assert found.reconfigure
+    # which is 1 us longer than what is saved
+    slow = SwitchTiming("1 us", "10 us", "280 us", "200 us")
+    assert not decided(slow, proposals=[COUPLES]).reconfigure
+
+
+def test_a_decider_may_count_on_relays():
+    region = Region(ports=2, circuit_gbps=400, eps_gbps=100)
+    opposite = np.zeros((4, 4), int)
+    opposite[0, 2] = 100_000_000
+    free = RelayCost.free()
+    alone = decided(0, demand=opposite, region=region, proposals=[RING])
+    relayed = decided(
+        0, demand=opposite, region=region, proposals=[RING], policy=Policy(relaying=free)
+    )
+    # 100 Gb/s of the EPS, or with two ways of 400 Gb/s over a third server
+    assert alone.makespan_s == pytest.approx(8e-3)
+    assert 8e8 / 900e9 <= relayed.makespan_s < 1.01 * 8e8 / 900e9
+    costly = decided(
+        0, demand=opposite, region=region, proposals=[RING],
+        policy=Policy(relaying=RelayCost(chunk_latency_s=1.0)),
+    )  # fmt: skip
+    assert costly.makespan_s == alone.hold_s
+
+
 def test_proposals_are_compared_instead():
     found = decided(0, proposals=[COUPLES])
     assert found.reconfigure

@@ -61,6 +61,26 @@ def test_hysteresis_keeps_what_is_held():
     assert np.array_equal(keep.matchings, held)
 
 
+@pytest.mark.parametrize(("hysteresis", "turns"), [(None, True), (0.1, True), (0.2, False)])
+def test_hysteresis_is_the_share_that_a_turn_has_to_gain(hysteresis, turns):
+    one = Periods(8e-6, rate_gbps=1.0)
+    estimate = np.array([[0, 100, 115], [0, 0, 0], [0, 0, 0]])
+    found = helios_step(estimate, [[1, -1, -1]], periods=one, hysteresis=hysteresis)
+    assert found.turned == (turns,)
+    assert found.matchings[0, 0] == (2 if turns else 1)
+
+
+def test_a_weight_of_one_sees_the_newest_measurement_alone():
+    arrivals = np.array([skewed(6, seed) for seed in range(12)])
+
+    def served(**how):
+        return serve_over_time(arrivals, periods=PERIODS, **how)
+
+    assert served(weight=1.0) == served(estimator="last")
+    assert served(weight=0.5) == served()
+    assert served(weight=0.1) != served(weight=1.0)
+
+
 @pytest.mark.parametrize("cycling", ["shared", "fixed", "staggered"])
 @pytest.mark.parametrize("relay", [False, True])
 def test_slots_from_queues_are_those_of_a_schedule(cycling, relay):

@@ -14,6 +14,7 @@ from lightloom.study.compare import (
     PlanOptions,
     Sample,
     compare,
+    costs,
     summary,
 )
 from lightloom.study.compare.builds import Networks, Workloads
@@ -91,6 +92,54 @@ def test_ties_and_paired_ratios(comparison):
         ratios = [mine / best for mine, best in pairs]
         assert (low, high) == (min(ratios), max(ratios))
         assert result.tied_with_fastest == (low <= 1 or ratio < SAME)
+
+
+@pytest.mark.parametrize(
+    ("times", "tied"),
+    [
+        ((1.0, 2.0, 3.0), True),
+        # no slower on one sample
+        ((1.1, 2.0, 3.3), True),
+        ((1.2, 1.9, 3.3), True),
+        ((1.01, 2.02, 3.03), False),
+        # nearer than a simulation resolves, in the mean
+        ((1.004, 2.008, 3.012), True),
+        ((1.006, 2.012, 3.018), False),
+    ],
+)
+def test_a_tie_is_no_slower_on_a_sample_or_near_in_the_mean(comparison, times, tied):
+    first, second = (
+        dataclasses.replace(result, sample_step_times_s=own, step_time_s=statistics.fmean(own))
+        for result, own in zip(comparison.results, ((1.0, 2.0, 3.0), times), strict=True)
+    )
+    for results in ([first, second], [second, first]):
+        found = {one.fabric: one for one in summary._with_ties(results)}
+        assert found[first.fabric].tied_with_fastest
+        assert found[second.fabric].tied_with_fastest is tied
+        low, ratio, high = found[second.fabric].ratio_to_fastest
+        ratios = [mine / best for mine, best in zip(times, (1.0, 2.0, 3.0), strict=True)]
+        assert (low, high) == (min(ratios), max(ratios))
+        assert ratio == pytest.approx(statistics.fmean(times) / 2)
+
+
+@pytest.mark.parametrize(
+    ("free", "message"),
+    [
+        ("capital_cost", "would cost nothing, so that its performance per dollar is undefined"),
+        ("power", "would take no power, so that its performance per watt is undefined"),
+    ],
+)
+def test_a_network_for_nothing_has_no_performance_per_dollar_or_watt(
+    scenario, monkeypatch, free, message
+):
+    whole = getattr(costs.PartsCostModel, free)
+
+    def none(model, bill, rates):
+        return whole(model, dataclasses.replace(bill, lines=()), rates)
+
+    monkeypatch.setattr(costs.PartsCostModel, free, none)
+    with pytest.raises(HardwareError, match=message):
+        prepare(scenario())
 
 
 def test_equal_scenarios_have_equal_results(scenario, comparison):
