@@ -142,6 +142,19 @@ def test_a_network_for_nothing_has_no_performance_per_dollar_or_watt(
         prepare(scenario())
 
 
+def test_the_papers_cost_is_noted_where_it_is_another_one(scenario):
+    """Of 128 GPUs, which two tiers carry; the paper charges three whatever the size."""
+    changes = {"seeds": 1, "compute_spread": 0.0, "imbalances": False, "policies": False}
+
+    def notes(**counting):
+        found = compare(scenario(counting=counting, fabrics=("fat-tree",), **changes)).results[0]
+        return [note for note in found.notes if "by the MixNet paper's counting" in note]
+
+    (note,) = notes()
+    assert note.startswith("by the MixNet paper's counting the network costs $")
+    assert notes(tiers=3) == []
+
+
 def test_equal_scenarios_have_equal_results(scenario, comparison):
     again = compare(scenario())
     for one, other in zip(comparison.results, again.results, strict=True):

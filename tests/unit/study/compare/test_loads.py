@@ -47,6 +47,14 @@ def test_the_scenarios_own_load_is_not_simulated_again(scenario, source, load):
     assert result.load("balanced").step_time_s < result.load("skewed").step_time_s
 
 
+@pytest.mark.parametrize("name", ["balanced", "skewed"])
+def test_fabrics_are_compared_under_the_same_load(comparison, name):
+    loads = [result.load(name) for result in comparison.results]
+    fastest = min(load.step_time_s for load in loads)
+    for load in loads:
+        assert load.ratio_to_fastest == pytest.approx(load.step_time_s / fastest)
+
+
 def test_published_units_follow_from_the_throughput(comparison):
     for result in comparison.results:
         assert result.tokens_per_s_per_gpu == pytest.approx(result.tokens_per_s / 128)
