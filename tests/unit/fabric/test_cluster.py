@@ -51,6 +51,15 @@ def test_whole_bits_and_picoseconds_for_the_core():
     assert cluster.start_up() == StartUp(14 * us, 22 * us, us, 80 * us)
 
 
+def test_an_ideal_interconnect_has_the_latency_of_local_operations_alone():
+    latency_s = cluster_defaults()["ideal_nvlink_latency_s"].value
+    assert latency_s > 0
+    assert vars(Interconnect.named("ideal", "b200")) == vars(Interconnect()) | {
+        "nvlink_all_to_all_start_up_s": latency_s,
+        "nvlink_gather_start_up_s": latency_s,
+    }
+
+
 def test_the_ideal_interconnect_is_the_vendors():
     ideal = Interconnect.named("ideal", "h100")
     cluster = Cluster.of(gpus=8, nic_gbps=400, gpu="h100", interconnect=ideal)
