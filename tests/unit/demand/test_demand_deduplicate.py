@@ -225,3 +225,22 @@ def test_one_gate_for_all_sources_reaches_as_many_servers(members, groups, top_g
     assert mean.sum(axis=-2) == pytest.approx(each.sum(axis=-2), rel=0.01)
     if members == groups:
         assert (mean.sum(axis=-1) <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("top_groups", [2, 3, 4])
+@pytest.mark.parametrize("find", [expected_distinct, mean_distinct])
+def test_no_token_is_expected_at_more_servers_than_its_limit(find, top_groups):
+    """However skewed: where a server is a group, tokens reach ``top_groups`` each at most."""
+    rng = np.random.default_rng(top_groups)
+    shape = Shape(4, 32, 200, 8)
+    counts = np.zeros((4, 32), dtype=np.int64)
+    for source in counts:
+        liked = rng.dirichlet(np.full(8, 0.3)) + 1e-3
+        for _ in range(shape.tokens_per_rank):
+            groups = rng.choice(8, top_groups, replace=False, p=liked / liked.sum())
+            choice = (4 * groups[:, np.newaxis] + np.arange(4)).ravel()
+            source[rng.choice(choice, shape.top_k, replace=False)] += 1
+    found = find(counts, shape, members=8, num_groups=8, top_groups=top_groups).sum(axis=-1)
+    assert (found <= top_groups * shape.tokens_per_rank * (1 + 1e-9)).all()
+    # a token of eight experts needs two servers of four
+    assert (found >= 2 * shape.tokens_per_rank * (1 - 1e-9)).all()

@@ -57,11 +57,12 @@ def test_context_parallelism_takes_gpus_of_the_replicas():
 
 def test_the_closest_of_plans_that_do_not_fit_needs_least():
     given = {"tp": 1, "ep": 8, "zero1": True}
-    most = {}
+    needed = {}
     for pp in (1, 2, 4, 8):
         plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **given)
-        most[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
-    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{min(most, key=most.get)}"):
+        needed[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
+    least = min(needed, key=needed.get)
+    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{least}"):
         choose_plan(SMALL, 64, gpu_memory_bytes=1, overrides={"tp": 1, "ep": 8})
 
 

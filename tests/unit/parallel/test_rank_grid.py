@@ -233,8 +233,8 @@ def test_ends_of_dualpipe_add_up_the_gradients_of_both_stages_that_they_hold():
         (0, 1, 6, 7),
         (2, 3, 4, 5),
     }
-    one_way = Plan(gpus=8, pp=4, dp=2, micro_batches=8)
-    assert as_set(gradient_groups(RankGrid(one_way), "dense-gradient").tolist()) == {
+    plain = Plan(gpus=8, pp=4, dp=2, micro_batches=8)
+    assert as_set(gradient_groups(RankGrid(plain), "dense-gradient").tolist()) == {
         (0, 1),
         (2, 3),
         (4, 5),

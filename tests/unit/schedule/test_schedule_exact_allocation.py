@@ -66,7 +66,8 @@ def test_exact_is_the_best_of_all_circuits_and_changes_fewest(kind, split):
         assert changed_pairs(before, again.circuits) == fewest
 
 
-@pytest.mark.parametrize("seed", range(3))
+# with 6, 27 and 38 the circuits that are found first change more than they need
+@pytest.mark.parametrize("seed", [0, 6, 27, 38])
 def test_exact_changes_fewest_of_the_circuits_of_another_demand(seed):
     rng = np.random.default_rng(seed)
     region = Region(ports=2, **RATES)

@@ -116,6 +116,27 @@ fn a_renaming_of_experts_is_recovered() {
 }
 
 #[test]
+fn a_fit_follows_the_pairs_that_come_in() {
+    let (left, right) = ([1.0, 0.0], [0.0, 1.0]);
+    let mut made = Copilot::new(2, 4, Effort::QUICK).unwrap();
+    let mut step = 0;
+    for swaps in [true, false, true] {
+        for _ in 0..4 {
+            let (before, other) = if step % 2 == 0 { (left, right) } else { (right, left) };
+            made.observe(step, 0, &before).unwrap();
+            made.observe(step, 1, if swaps { &other } else { &before }).unwrap();
+            step += 1;
+        }
+        // whatever was predicted before, the window holds pairs of one kind again
+        made.observe(step, 0, &left).unwrap();
+        let predicted = made.predict(step, 1).unwrap();
+        assert!(predicted[usize::from(swaps)] > 0.99, "step {step}: {predicted:?}");
+        made.observe(step, 1, if swaps { &right } else { &left }).unwrap();
+        step += 1;
+    }
+}
+
+#[test]
 fn too_many_experts_and_odd_windows_are_refused() {
     let text = |experts, window, effort| Copilot::new(experts, window, effort).unwrap_err().0;
     assert_eq!(

@@ -3,9 +3,11 @@
 import dataclasses
 import statistics
 
+import numpy as np
 import pytest
 
 from lightloom.errors import FabricError, HardwareError, InputError
+from lightloom.fabric.context import job_context
 from lightloom.progress import Monitor
 from lightloom.study.compare import (
     ClusterOptions,
@@ -153,6 +155,26 @@ def test_the_papers_cost_is_noted_where_it_is_another_one(scenario):
     (note,) = notes()
     assert note.startswith("by the MixNet paper's counting the network costs $")
     assert notes(tiers=3) == []
+
+
+@pytest.mark.parametrize(("seeds", "averaged"), [(1, [0]), (3, [0, 1, 2]), (7, [0, 2, 4, 6])])
+def test_a_fixed_topology_knows_the_mean_of_up_to_four_samples(scenario, seeds, averaged):
+    job = prepare(scenario(seeds=seeds, compute_spread=0.1))
+    workloads = Workloads(job)
+    nominal = [Sample(job.scenario.seed + seed, 0) for seed in averaged]
+    expected = job_context(workloads.get(sample, 8).graph for sample in nominal)
+    found = Networks(job, workloads).context(job.fabrics[0])
+    assert np.array_equal(found.demand_bytes, expected.demand_bytes)
+
+
+def test_servers_of_another_size_have_a_context_of_their_own(scenario):
+    options = {"mixnet": {"gpus_per_server": 16, "nics_per_server": 16}}
+    job = prepare(scenario(fabric_options=options, seeds=1, compute_spread=0.0))
+    networks = Networks(job, Workloads(job))
+    servers = [
+        len(set(networks.context(fabric).layout.worker_server.tolist())) for fabric in job.fabrics
+    ]
+    assert servers == [128 // 8, 128 // 16]
 
 
 def test_equal_scenarios_have_equal_results(scenario, comparison):

@@ -92,15 +92,15 @@ def test_guesses_are_rough(hops, text):
 )
 def test_fabrics_share_the_cores(monkeypatch, cores, hops, seconds):
     monkeypatch.setattr(module.os, "cpu_count", lambda: cores)
-    books = {str(place): Book(count * module.RATE_PER_S) for place, count in enumerate(hops)}
-    assert module.predicted_s(books) == pytest.approx(seconds)
+    pending = {str(place): Book(count * module.RATE_PER_S) for place, count in enumerate(hops)}
+    assert module.predicted_s(pending) == pytest.approx(seconds)
 
 
 def test_ten_minutes_need_not_be_asked_for(scenario):
-    asks = scenario(network="packet")
-    module.check_size(asks, {"mixnet": Book(600 * module.RATE_PER_S)})
+    packets = scenario(network="packet")
+    module.check_size(packets, {"mixnet": Book(600 * module.RATE_PER_S)})
     longer = {"mixnet": Book(601 * module.RATE_PER_S)}
     with pytest.raises(InputError, match="about 10 minutes: give --phases 5"):
-        module.check_size(asks, longer)
+        module.check_size(packets, longer)
     module.check_size(scenario(network="packet", packets=PacketOptions(full=True)), longer)
     module.check_size(scenario(), longer)
