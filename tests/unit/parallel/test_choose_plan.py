@@ -61,8 +61,8 @@ def test_the_closest_of_plans_that_do_not_fit_needs_least():
     for pp in (1, 2, 4, 8):
         plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **given)
         needed[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
-    least = min(needed, key=needed.get)
-    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{least}"):
+    closest = min(needed, key=needed.get)
+    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{closest}"):
         choose_plan(SMALL, 64, gpu_memory_bytes=1, overrides={"tp": 1, "ep": 8})
 
 
