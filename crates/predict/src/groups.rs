@@ -201,6 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_is_asked_for_late_has_all_that_was_seen() {
+        let layers = vec![vec![vec![1; 4], vec![2; 4], vec![3; 4]]];
+        let mut visited = Vec::new();
+        let visit = |layer: u16, index: usize, demand: &[u64]| -> Result<(), ()> {
+            visited.push((layer, index, demand[0]));
+            Ok(())
+        };
+        Unseen::default().hand_over(&Past { group: 5, layer: 0, layers }, visit).unwrap();
+        assert_eq!(visited, [(0, 0, 1), (0, 1, 2), (0, 2, 3)]);
+    }
+
+    #[test]
     fn nothing_is_predicted_of_nothing_and_zeros_teach_nothing() {
         let mut made = predictors(PredictorName::Ewma);
         let mut past = Past { group: 0, layer: 0, layers: vec![vec![]] };

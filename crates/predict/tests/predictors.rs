@@ -284,3 +284,25 @@ fn a_layer_may_be_steps_ahead() {
         assert_eq!(together.predict(12, 1), early.predict(12, 1), "{name}");
     }
 }
+
+#[test]
+fn ridge_looks_at_the_layer_before_once_it_has_four_pairs() {
+    // Layers 1 are the same, layers 0 differ.
+    let layer = |step: u64, salt: u64| {
+        [0, 1, 2].map(|expert| ((step * 7 + expert * 5 + salt * (step * expert)) % 11 + 1) as f64)
+    };
+    let mut made = [1, 4].map(|salt| (salt, build(PredictorName::Ridge, 3)));
+    let mut differ = Vec::new();
+    for step in 0..12 {
+        let found = made.each_mut().map(|(salt, one)| {
+            one.observe(step, 0, &layer(step, *salt)).unwrap();
+            let found = one.predict(step, 1).unwrap();
+            one.observe(step, 1, &layer(step, 2)).unwrap();
+            found
+        });
+        differ.push(found[0] != found[1]);
+    }
+    // Nothing surprises in the first step of a layer, so that steps 1 to 4 are four pairs.
+    assert_eq!(differ[..5], [false; 5]);
+    assert!(differ[5..].iter().any(|&differs| differs));
+}
