@@ -188,6 +188,8 @@ class PermutationPlan:
     @property
     def chosen(self) -> str: ...
     @property
+    def new_slots(self) -> int | None: ...
+    @property
     def time_spent_s(self) -> float: ...
 
 def schedule_decompose(
@@ -197,6 +199,7 @@ def schedule_decompose(
     method: str,
     time_limit_s: float | None,
     switches: int,
+    previous: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None,
 ) -> PermutationPlan: ...
 def schedule_transfer_slots(
     rows: int, delay_bytes: int, transfers: npt.NDArray[np.uint64]

@@ -210,6 +210,7 @@ CALLS = {
         st.sampled_from(list(choices("permutation method"))),
         optional(st.floats()),
         SIZES,
+        optional(st.tuples(arrays(np.int32, 2), arrays(np.uint64, 1))),
     ),
     "schedule_check_decomposition": (
         MATRIX,
@@ -618,7 +619,7 @@ def test_a_path_over_a_server_that_is_not_there_is_refused():
 def test_views_are_as_good_as_copies():
     matrix = np.arange(16, dtype=np.uint64).reshape(4, 4)
     for view in (matrix.T, matrix[::-1], matrix[::2, ::2], np.asfortranarray(matrix)):
-        args = (0, False, "bvn", None, 1)
+        args = (0, False, "bvn", None, 1, None)
         seen = _core.schedule_decompose(view, *args)
         copied = _core.schedule_decompose(np.ascontiguousarray(view), *args)
         assert seen.length_bytes == copied.length_bytes

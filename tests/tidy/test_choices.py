@@ -17,6 +17,7 @@ from lightloom.schedule import (
     ALLOCATION_METHODS,
     ALLOCATORS,
     FIRST_ALL_TO_ALL_MODES,
+    PERMUTATION_METHODS,
     RECONFIGURE_POLICIES,
     allocate,
     choices,
@@ -42,7 +43,7 @@ def help_of(command: str) -> str:
         ("compare", TRANSPORTS),
         ("packets", TRANSPORTS),
         ("schedule", ALLOCATION_METHODS),
-        ("schedule", choices("permutation method")),
+        ("schedule", (*PERMUTATION_METHODS, "auto")),
     ],
 )
 def test_help_lists_a_set_as_the_core_has_it(command, names):

@@ -41,7 +41,9 @@ def _regimes() -> Sequence[str]:
 def _methods() -> Sequence[str]:
     from lightloom.schedule.installed import custom_schedulers
 
-    return (*choices("permutation method"), *custom_schedulers())
+    # there is no option for an earlier schedule
+    ours = (name for name in choices("permutation method") if name != "previous")
+    return (*ours, *custom_schedulers())
 
 
 def _allocators() -> Sequence[str]:

@@ -10,7 +10,14 @@ its length the sum of holds plus one delay per slot, the first included. With pa
 reconfiguration a new circuit costs its own two ports the delay and disturbs no other.
 
 Over several switches every row and column has a port at each; a pair may be joined on several at
-once. Each switch has slots of its own, all-stop by itself: while it changes, the others go on.
+once. Each switch has slots of its own, all-stop by itself: while it changes, the others go on. The
+slots that a method makes for one crossbar are placed on them, the longest first, and divided where
+that balances the switches (as Spectra does, arXiv 2603.07373); ``"auto"`` searches further.
+
+From step to step demand drifts. The method ``"previous"`` keeps the matchings of an earlier
+all-stop schedule of one crossbar, in their order, with the shortest holds (a linear program): no
+circuit moves to other ports, idle ports are joined where that helps, and pairs that no slot serves
+get new ones, as few as they need. ``"auto"`` keeps them too unless it finds a shorter schedule.
 """
 
 from __future__ import annotations
@@ -33,8 +40,12 @@ from lightloom.units import parse_quantity, show_time
 if TYPE_CHECKING:
     from lightloom.report.figure import Figure
 
-#: every method but ``auto``, cheapest first
-PERMUTATION_METHODS = tuple(name for name in choices("permutation method") if name != "auto")
+#: methods that make use of an earlier schedule
+_FROM_PREVIOUS = ("previous", "auto")
+#: every method that makes permutations of its own, cheapest first
+PERMUTATION_METHODS = tuple(
+    name for name in choices("permutation method") if name not in _FROM_PREVIOUS
+)
 
 #: the whole numbers that a double holds exactly
 _MAX_BYTES = 2**53
@@ -45,7 +56,7 @@ MAX_SWITCHES = 1_024
 #: methods that make about a slot per pair where all ports stop, and the cells that these may have
 _BY_PAIR = ("open-shop", "maximal")
 _MAX_CELLS = 2**27
-_NAMES = (*PERMUTATION_METHODS, "auto")
+_NAMES = (*PERMUTATION_METHODS, *_FROM_PREVIOUS)
 _U64 = np.dtype(np.uint64)
 _I64 = np.dtype(np.int64)
 
@@ -83,7 +94,10 @@ class PermutationSchedule(Result):
     partial
         Whether reconfiguration may be partial; slots are all-stop nonetheless.
     chosen
-        The method whose matchings these are; ``auto`` settles on another's.
+        The method whose matchings these are; ``auto`` settles on another's. ``"previous"`` where
+        those of an earlier schedule were kept.
+    new_slots
+        Slots that the earlier schedule had not, if its matchings were kept, else ``None``.
     time_spent_s
         Seconds that it took to find the schedule.
 
@@ -107,6 +121,7 @@ class PermutationSchedule(Result):
     time_spent_s: float = field(compare=False)
     switches: int = 1
     switch_of_slot: npt.NDArray[np.int32] | None = None
+    new_slots: int | None = None
 
     @cached_property
     def _shown(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
@@ -190,6 +205,7 @@ class PermutationSchedule(Result):
                 method=self.chosen,
                 **({"switches": f"{self.switches:,}"} if self.switches > 1 else {}),
                 configurations=f"{self.configurations:,}",
+                **({} if self.new_slots is None else {"new_slots": f"{self.new_slots:,}"}),
                 length=show_time(self.length_s),
                 over_lower_bound=f"{self.over_bound:.3f}",
                 delay=show_time(self.delay_bytes * 8 / self.rate_bps),
@@ -239,7 +255,7 @@ class PermutationSchedule(Result):
         return matrix
 
 
-def decompose(
+def decompose(  # noqa: PLR0913
     demand: npt.ArrayLike,
     *,
     delay_s: float | str = 0.0,
@@ -248,6 +264,7 @@ def decompose(
     time_limit_s: float | None = None,
     partial: bool = False,
     switches: int = 1,
+    previous: PermutationSchedule | None = None,
 ) -> PermutationSchedule:
     """Turn demand into permutations that are held one after another.
 
@@ -267,10 +284,9 @@ def decompose(
         Whether a new circuit stops its own two ports only. ``"open-shop"`` and ``"auto"`` make use
         of it; the slots of other methods are as long as without it.
     switches
-        Number of switches at each of which every row and column has a port; one if
-        reconfiguration is partial. The slots that a method makes for one crossbar are placed on
-        them, the longest first, and divided where that balances the switches (as Spectra does,
-        arXiv 2603.07373); ``"auto"`` searches further.
+        Number of switches at each of which every row and column has a port; one if ``partial``.
+    previous
+        An earlier schedule of as many lines, for ``"previous"`` and ``"auto"``.
 
     Returns
     -------
@@ -296,19 +312,48 @@ def decompose(
     one_of(method, "method", _NAMES)
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     delay_bytes = time_bytes(delay_s, "delay_s", bits)
-    limit_s = _limit_s(time_limit_s)
     matrix = _plain(demand)
     partial = flag(partial, "partial")
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     if partial and switches > 1:
         raise InputError(f"partial: expected one switch, got switches={switches}")
+    earlier = _earlier(previous, method, partial, switches, matrix.shape)
+    choice = (delay_bytes, partial, method, _limit_s(time_limit_s), switches, earlier)
     try:
-        found = _core.schedule_decompose(matrix, delay_bytes, partial, method, limit_s, switches)
-    except ValueError as error:
-        # Views and conversions are checked here, once the fast path has failed.
+        found = _core.schedule_decompose(matrix, *choice)
+    except ValueError as error:  # views and conversions are checked once the fast path has failed
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
         raise DemandError(str(error)) from None
     return _schedule_of(found, matrix, delay_bytes, bits, partial, switches)
+
+
+def _earlier(
+    previous: PermutationSchedule | None,
+    method: str,
+    partial: bool,
+    switches: int,
+    shape: tuple[int, ...],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None:
+    """The slots of an earlier schedule, if it is one that can be kept."""
+    if previous is None:
+        if method == "previous":
+            raise InputError('method previous: expected an earlier schedule; give "previous"')
+        return None
+    if not isinstance(previous, PermutationSchedule):
+        kind = type(previous).__name__
+        raise InputError(f"previous: expected a PermutationSchedule, got {kind}")
+    if method not in _FROM_PREVIOUS:
+        raise InputError(f"previous: expected method {' or '.join(_FROM_PREVIOUS)}, got {method}")
+    if partial or switches > 1:
+        given = "partial=True" if partial else f"switches={switches}"
+        raise InputError(f"previous: expected one all-stop switch, got {given}")
+    if previous.slots is None or previous.switches > 1:
+        made_for = "transfers" if previous.slots is None else f"{previous.switches} switches"
+        raise InputError(f"previous: expected slots of one switch, got {made_for}")
+    if previous.shape != shape:
+        expected, got = (" x ".join(map(str, lines)) for lines in (shape, previous.shape))
+        raise InputError(f"previous: expected a schedule of {expected} lines, got {got}")
+    return previous.slots
 
 
 def _limit_s(time_limit_s: float | None) -> float | None:
@@ -342,6 +387,7 @@ def _schedule_of(
         time_spent_s=found.time_spent_s,
         switches=switches,
         switch_of_slot=found.switch_of_slot,
+        new_slots=found.new_slots,
     )
 
 

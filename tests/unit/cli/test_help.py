@@ -11,7 +11,7 @@ from lightloom.demand import REGIMES
 from lightloom.demand.predictors import PREDICTORS
 from lightloom.hardware.gpus import gpu_names
 from lightloom.packets import TRANSPORTS
-from lightloom.schedule import ALLOCATION_METHODS, RECONFIGURE_POLICIES, choices
+from lightloom.schedule import ALLOCATION_METHODS, PERMUTATION_METHODS, RECONFIGURE_POLICIES
 
 LINES, WIDTH = 45, 100
 #: options that take other keys, or more words, in some commands
@@ -108,7 +108,7 @@ def test_examples_are_commands_that_parse(name):
         ("compare", "--demand", REGIMES),
         ("packets", "--transport", TRANSPORTS),
         ("schedule", "--allocators", (*ALLOCATION_METHODS, "all")),
-        ("schedule", "--methods", choices("permutation method")),
+        ("schedule", "--methods", (*PERMUTATION_METHODS, "auto")),
         ("predict", "--predictors", PREDICTORS),
         ("predict", "--synthetic", REGIMES),
     ],

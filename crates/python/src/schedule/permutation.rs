@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lightloom_model::Invalid;
 use lightloom_schedule::permutation::{
-    Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, SwitchSchedule, check,
-    check_over, decompose, decompose_over,
+    Budget, Demand, MAX_LINES, Matchings, Method, PairTransfer, Schedule, Slots, SwitchSchedule,
+    check, check_over, decompose, decompose_from, decompose_over,
 };
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2};
@@ -54,6 +54,7 @@ struct PermutationPlan {
     length_bytes: u64,
     lower_bound_bytes: u64,
     chosen: &'static str,
+    new_slots: Option<usize>,
     time_spent_s: f64,
 }
 
@@ -83,12 +84,13 @@ struct Found {
     length: u64,
     lower_bound: u64,
     method: Method,
+    new_slots: Option<usize>,
 }
 
 impl Found {
     fn on_one(schedule: Schedule) -> Self {
-        let Schedule { method, plan, length, lower_bound } = schedule;
-        Self { plan, switch_of_slot: None, length, lower_bound, method }
+        let Schedule { method, plan, length, lower_bound, new_slots } = schedule;
+        Self { plan, switch_of_slot: None, length, lower_bound, method, new_slots }
     }
 
     fn on_several(schedule: SwitchSchedule) -> Self {
@@ -101,11 +103,13 @@ impl Found {
             all.holds.extend(slots.holds);
         }
         let switch_of_slot = Some(switch_of_slot);
-        Self { plan: Matchings::Slots(all), switch_of_slot, length, lower_bound, method }
+        let plan = Matchings::Slots(all);
+        Self { plan, switch_of_slot, length, lower_bound, method, new_slots: None }
     }
 }
 
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "Python hands them over one by one")]
 fn schedule_decompose(
     py: Python<'_>,
     demand: Matrix<u64>,
@@ -114,6 +118,7 @@ fn schedule_decompose(
     method: &str,
     time_limit_s: Option<f64>,
     switches: usize,
+    previous: Option<(Matrix<i32>, Column<u64>)>,
 ) -> PyResult<PermutationPlan> {
     let start = Instant::now();
     let method: Method = parse(method)?;
@@ -122,11 +127,21 @@ fn schedule_decompose(
     let Matrix { rows, columns, values } = demand;
     let demand = Demand::new(rows, columns, &values, delay_bytes, partial).map_err(refuse)?;
     demand.check_size(method).map_err(refuse)?;
-    let found = py.detach(|| match switches {
-        1 => Ok(Found::on_one(decompose(&demand, method, until))),
-        _ => decompose_over(&demand, switches, method, until).map(Found::on_several),
+    let previous = previous.map(|(matchings, Column(holds))| {
+        matchings.expect_columns("previous", rows)?;
+        Ok::<_, PyErr>(Slots { matchings: matchings.values, holds })
     });
-    let Found { plan, switch_of_slot, length, lower_bound, method } = found.map_err(refuse)?;
+    let previous = previous.transpose()?;
+    let found = py.detach(|| match (switches, &previous) {
+        (1, None) => Ok(Found::on_one(decompose(&demand, method, until))),
+        (1, Some(slots)) => {
+            decompose_from(&demand, slots, method, &Budget::until(until)).map(Found::on_one)
+        }
+        (_, None) => decompose_over(&demand, switches, method, until).map(Found::on_several),
+        (_, Some(_)) => Err(Invalid::new("previous: expected one switch")),
+    });
+    let Found { plan, switch_of_slot, length, lower_bound, method, new_slots } =
+        found.map_err(refuse)?;
     let (slots, transfers) = match plan {
         Matchings::Slots(slots) => {
             (Some(Py::new(py, PermutationSlots::new(py, rows, slots))?), None)
@@ -140,6 +155,7 @@ fn schedule_decompose(
         length_bytes: length,
         lower_bound_bytes: lower_bound,
         chosen: method.name(),
+        new_slots,
         time_spent_s: start.elapsed().as_secs_f64(),
     })
 }
@@ -200,7 +216,7 @@ fn schedule_check_decomposition(
         (None, Some(transfers), None) => Matchings::Transfers(parse_transfers(transfers)?),
         _ => return Err(refuse(Invalid::new("a schedule has either slots or transfers"))),
     };
-    let schedule = Schedule { method, plan, length, lower_bound };
+    let schedule = Schedule { method, plan, length, lower_bound, new_slots: None };
     py.detach(|| check(&demand, &schedule)).map_err(refuse)
 }
 

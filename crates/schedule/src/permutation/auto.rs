@@ -33,7 +33,13 @@ const FEW: usize = 6;
 /// Lines up to which slots are saved, without a limit, where the length cannot be less.
 const SPARED: usize = 64;
 
-pub(super) fn decompose(demand: &Demand, budget: &Budget) -> Schedule {
+/// The shortest schedule; the matchings of an earlier one are kept unless another is shorter.
+pub(super) fn decompose(demand: &Demand, kept: Option<Schedule>, budget: &Budget) -> Schedule {
+    if let Some(kept) = &kept
+        && kept.length == kept.lower_bound
+    {
+        return kept.clone();
+    }
     let bound = demand.lower_bound();
     // With partial reconfiguration the open shop is nearly always the shortest by far.
     let cheapest = if demand.partial { Method::OpenShop } else { Method::RoundRobin };
@@ -43,6 +49,9 @@ pub(super) fn decompose(demand: &Demand, budget: &Budget) -> Schedule {
         search.without_delay();
     } else {
         search.with_delay();
+    }
+    if let Some(kept) = kept {
+        search.start_from(kept);
     }
     search.best
 }
@@ -113,6 +122,24 @@ impl Search<'_> {
         {
             self.offer(Method::Critical, Matchings::Slots(slots));
         }
+    }
+
+    /// Offers what was kept, and what is found around it; apart from the search without it, which
+    /// might otherwise end elsewhere, at something longer.
+    fn start_from(&mut self, kept: Schedule) {
+        let Matchings::Slots(slots) = &kept.plan else { unreachable!("only slots are kept") };
+        let slots = slots.clone();
+        if kept.length <= self.best.length {
+            self.best = kept;
+        }
+        if self.demand.delay == 0 || !self.may_continue() {
+            return;
+        }
+        let mut slots = improve(self.demand, &slots, self.budget);
+        if self.lines() <= SMALL || self.budget.is_limited() {
+            slots = rebuild(self.demand, &slots, self.budget);
+        }
+        self.offer(Method::Critical, Matchings::Slots(slots));
     }
 
     /// Offers the slots of a rule before and after swaps.

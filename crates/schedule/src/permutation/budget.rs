@@ -34,6 +34,11 @@ impl Budget {
         self.until.is_some() || self.steps.is_some()
     }
 
+    /// Whether the moment has come; takes no step.
+    pub(super) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     /// Whether it is used up; takes a step if not.
     pub(super) fn is_spent(&self) -> bool {
         if let Some(steps) = &self.steps {
@@ -41,6 +46,6 @@ impl Budget {
             steps.set(left.saturating_sub(1));
             return left == 0;
         }
-        self.until.is_some_and(|until| Instant::now() >= until)
+        self.is_late()
     }
 }

@@ -2,11 +2,15 @@
 
 use std::time::Instant;
 
+use lightloom_model::Invalid;
+
 use super::auto;
 use super::budget::Budget;
 use super::demand::Demand;
 use super::methods::plan_by;
+use super::previous::{check_previous, keep};
 use super::schedule::{Method, Schedule};
+use super::slots::Slots;
 
 /// Schedules a demand.
 ///
@@ -19,7 +23,33 @@ pub fn decompose(demand: &Demand, method: Method, until: Option<Instant>) -> Sch
 /// Schedules a demand; a budget bounds what `Auto` does, and more of it is never worse.
 pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Schedule {
     match method {
-        Method::Auto => auto::decompose(demand, budget),
+        Method::Auto => auto::decompose(demand, None, budget),
         one => Schedule::of(one, plan_by(demand, one), demand, demand.lower_bound()),
     }
+}
+
+/// Schedules a demand, given the slots of an earlier schedule.
+///
+/// `Previous` keeps their matchings; `Auto` does if nothing is shorter, and also looks for better
+/// ones from there, so that it is never longer than without them for the same steps.
+///
+/// # Errors
+/// If the slots are no matchings of the lines of the demand, another method is asked for, or
+/// reconfiguration is partial.
+pub fn decompose_from(
+    demand: &Demand,
+    previous: &Slots,
+    method: Method,
+    budget: &Budget,
+) -> Result<Schedule, Invalid> {
+    if !method.takes_previous() {
+        let text = format!("previous: expected the method previous or auto, got {}", method.name());
+        return Err(Invalid(text));
+    }
+    if demand.partial {
+        return Err(Invalid::new("previous: expected all-stop reconfiguration, got partial"));
+    }
+    check_previous(demand, previous)?;
+    let kept = keep(demand, previous, budget);
+    Ok(if method == Method::Auto { auto::decompose(demand, Some(kept), budget) } else { kept })
 }

@@ -6,7 +6,7 @@ use super::budget::Budget;
 use super::demand::Demand;
 use super::schedule::Method;
 use super::slots::{Matchings, Slots};
-use super::{bvn, critical, maximal, open_shop, round_robin, threshold};
+use super::{bvn, critical, fewest, maximal, open_shop, round_robin, threshold};
 
 /// Cells of matchings that a method with a slot per pair may make: 512 MiB.
 const MAX_CELLS: usize = 1 << 27;
@@ -51,6 +51,8 @@ pub(super) fn plan_by(demand: &Demand, method: Method) -> Matchings {
             critical::greedy(demand, &Budget::unlimited()).expect("there is no limit"),
         ),
         Method::Critical => Matchings::Slots(critical::decompose(demand)),
+        // Nothing to keep.
+        Method::Previous => Matchings::Slots(fewest::decompose(demand)),
         Method::Auto => unreachable!("auto is made of the others"),
     }
 }

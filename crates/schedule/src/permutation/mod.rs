@@ -32,6 +32,7 @@ mod maximal;
 mod methods;
 mod open_shop;
 mod optimum;
+mod previous;
 mod rebuild;
 mod round_robin;
 mod schedule;
@@ -41,7 +42,7 @@ mod threshold;
 
 pub use budget::Budget;
 pub use check::check;
-pub use decompose::{decompose, decompose_within};
+pub use decompose::{decompose, decompose_from, decompose_within};
 pub use demand::{Demand, MAX_BYTES, MAX_LINES};
 pub use schedule::{Method, Schedule};
 pub use several::{MAX_SWITCHES, SwitchSchedule, check_over, decompose_over};

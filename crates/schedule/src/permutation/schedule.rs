@@ -18,14 +18,20 @@ choices! {
             "A greedy matching per slot, the critical lines first, with an eye on the delay",
         Critical = "critical":
             "Whatever shortens the critical lines most, with an eye on the delay",
+        Previous = "previous": "The matchings of an earlier schedule, with holds for this demand",
         Auto = "auto": "The shortest of all the others",
     }
 }
 
 impl Method {
-    /// Every method but `Auto`, cheapest first.
+    /// Every method that makes matchings of its own, cheapest first.
     pub fn single() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().copied().filter(|&method| method != Self::Auto)
+        Self::ALL.iter().copied().filter(|method| !method.takes_previous())
+    }
+
+    /// Whether an earlier schedule is of use to it.
+    pub fn takes_previous(self) -> bool {
+        matches!(self, Self::Previous | Self::Auto)
     }
 }
 
@@ -40,12 +46,14 @@ pub struct Schedule {
     pub length: u64,
     /// Bytes that no schedule can beat.
     pub lower_bound: u64,
+    /// Slots that the earlier schedule had not, if its matchings were kept.
+    pub new_slots: Option<usize>,
 }
 
 impl Schedule {
     pub(super) fn of(method: Method, plan: Matchings, demand: &Demand, lower_bound: u64) -> Self {
         let length = plan.length(demand.delay);
         debug_assert!(length >= lower_bound, "{length} is below the bound {lower_bound}");
-        Self { method, plan, length, lower_bound }
+        Self { method, plan, length, lower_bound, new_slots: None }
     }
 }

@@ -8,6 +8,7 @@ mod batches;
 mod behavior;
 mod coloring;
 mod coloring_classes;
+mod decompose_previous;
 mod epoch_runs;
 mod fabric_routes;
 mod hybrid;

@@ -33,7 +33,7 @@ impl SwitchSchedule {
     }
 
     pub(super) fn of_one(schedule: Schedule) -> Self {
-        let Schedule { method, plan, length, lower_bound } = schedule;
+        let Schedule { method, plan, length, lower_bound, .. } = schedule;
         let Matchings::Slots(slots) = plan else {
             unreachable!("without partial reconfiguration there are slots")
         };
