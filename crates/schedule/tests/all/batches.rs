@@ -1,7 +1,7 @@
 //! Changes in batches: what a switch holds after each, and that no pair goes dark without need.
 
 use crate::common::cases::Random;
-use lightloom_schedule::{ChangeBatches, NicCircuit, NicEnd, plan_batches};
+use lightloom_schedule::{ChangeBatch, ChangeBatches, NicCircuit, NicEnd, plan_batches};
 use std::collections::BTreeSet;
 
 type Circuits = BTreeSet<NicCircuit>;
@@ -164,4 +164,78 @@ fn a_new_circuit_comes_up_before_the_last_old_one_goes() {
 #[should_panic(expected = "a NIC ends two circuits")]
 fn a_nic_ends_one_circuit() {
     plan_batches(&[joined((0, 0), (1, 0)), joined((0, 0), (2, 0))], &[], &[], 2);
+}
+
+#[test]
+#[should_panic(expected = "a NIC ends two circuits")]
+fn a_nic_ends_one_circuit_afterwards() {
+    plan_batches(&[], &[joined((0, 0), (1, 0)), joined((2, 0), (1, 0))], &[], 2);
+}
+
+#[test]
+#[should_panic(expected = "a new circuit may displace two")]
+fn a_batch_of_one_pair_is_refused() {
+    plan_batches(&[], &[], &[], 1);
+}
+
+/// A pair needs no circuit while both its servers reach the EPS, and only then.
+#[test]
+fn a_pair_is_dark_unless_both_ends_are_on_the_eps() {
+    let (from, to) = ([joined((0, 0), (1, 0))], [joined((0, 0), (1, 1))]);
+    for (has_eps, dark) in [
+        (&[true, true][..], &[][..]),
+        (&[true, false], &[(0, 1)]),
+        (&[false, true], &[(0, 1)]),
+        (&[true], &[(0, 1)]),
+        (&[], &[(0, 1)]),
+    ] {
+        let plan = plan_batches(&from, &to, has_eps, 2);
+        assert_eq!(plan.dark, dark, "{has_eps:?}");
+        assert_eq!(plan.batches.len(), if dark.is_empty() { 1 } else { 2 }, "{has_eps:?}");
+    }
+}
+
+/// Circuits on NICs of their own: as many batches as their number requires, each of them full.
+#[test]
+fn batches_are_as_full_as_they_may_be() {
+    for count in 1..12 {
+        let circuits: Vec<NicCircuit> =
+            (0..count).map(|nic| joined((2 * nic, 0), (2 * nic + 1, 0))).collect();
+        for max_pairs in 2..6 {
+            let sizes: Vec<usize> = circuits.chunks(max_pairs).map(<[_]>::len).collect();
+            for (from, to) in [(&circuits[..], &[][..]), (&[], &circuits)] {
+                let plan = plan_batches(from, to, &[], max_pairs);
+                let found: Vec<usize> = plan.batches.iter().map(ChangeBatch::pairs).collect();
+                assert_eq!(found, sizes, "{count} circuits, {max_pairs} at once");
+            }
+        }
+    }
+}
+
+/// Two old circuits go for a new one between them: three port pairs, two at once.
+#[test]
+fn a_batch_counts_the_larger_of_what_goes_and_comes() {
+    let from = [joined((0, 0), (1, 0)), joined((2, 0), (3, 0)), joined((4, 0), (5, 0))];
+    let to = [joined((0, 0), (2, 0))];
+    let plan = plan_batches(&from, &to, &[true; 6], 2);
+    let sizes: Vec<_> =
+        plan.batches.iter().map(|b| (b.delete.len(), b.create.len(), b.pairs())).collect();
+    assert_eq!(sizes, [(2, 1, 2), (1, 0, 1)]);
+}
+
+/// However few pairs change at once, no more go dark, and the smaller the batches the more of them.
+#[test]
+fn small_batches_darken_no_more_pairs() {
+    let mut random = Random(15);
+    let mut dark = [0, 0];
+    for round in 0..400 {
+        let (servers, nics) = (2 + round % 4, 1 + round / 4 % 3);
+        let from = drawn(servers, nics, 0.9, &mut random);
+        let to = drawn(servers, nics, 0.9, &mut random);
+        let [all, two] = [usize::MAX, 2].map(|most| plan_batches(&from, &to, &[], most));
+        dark = [dark[0] + all.dark.len(), dark[1] + two.dark.len()];
+        assert!(all.batches.len() <= two.batches.len(), "{round}");
+    }
+    println!("{dark:?}");
+    assert!(dark[0] == dark[1], "{dark:?}");
 }

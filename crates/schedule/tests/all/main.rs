@@ -3,7 +3,11 @@
 mod common;
 
 mod allocate;
+mod allocation_by_hand;
+mod allocation_quality;
 mod allocation_replays;
+mod allocation_static;
+mod allocation_sticky;
 mod batches;
 mod behavior;
 mod coloring;

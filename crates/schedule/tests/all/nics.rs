@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::cases::{Case, case};
+use crate::common::cases::{Case, case, joined_pairs};
 use lightloom_model::Allocator;
-use lightloom_schedule::{NicCircuit, Request, allocate, map_nics};
+use lightloom_schedule::{NicCircuit, NicEnd, Request, allocate, map_nics, map_working_nics};
 use proptest::prelude::*;
 
 fn node(nic: u32, ports: u32) -> u32 {
@@ -110,4 +110,73 @@ fn circuits_of_different_pairs_share_the_nodes_out() {
     let mapped = map_nics(&circuits, &[6; 5], 2, &[]);
     let nodes: Vec<u32> = mapped.iter().map(|circuit| node(circuit.a.nic, 6)).collect();
     assert_eq!(nodes.iter().sum::<u32>(), 2, "{nodes:?}");
+}
+
+fn joined(a: (u32, u32), b: (u32, u32)) -> NicCircuit {
+    NicCircuit { a: NicEnd { server: a.0, nic: a.1 }, b: NicEnd { server: b.0, nic: b.1 } }
+}
+
+/// Of two circuits that are said to be on one NIC, the first stays, whichever end it is.
+#[test]
+fn no_nic_is_kept_for_two_circuits() {
+    let wanted = joined_pairs(3, &[(0, 1), (0, 2), (1, 2)]);
+    let map = |previous: &[NicCircuit]| map_nics(&wanted, &[2; 3], 1, previous);
+    let at_the_higher_end = map(&[joined((0, 1), (2, 1)), joined((1, 1), (2, 1))]);
+    let expected = [joined((0, 0), (1, 0)), joined((0, 1), (2, 1)), joined((1, 1), (2, 0))];
+    assert_eq!(at_the_higher_end, expected);
+    let at_the_lower_end = map(&[joined((0, 1), (1, 1)), joined((0, 1), (2, 1))]);
+    let expected = [joined((0, 0), (2, 0)), joined((0, 1), (1, 1)), joined((1, 0), (2, 1))];
+    assert_eq!(at_the_lower_end, expected);
+}
+
+/// What is there is ignored where it cannot be: ends the wrong way round, a server or a NIC that
+/// does not exist, a pair that wants no circuit, one circuit more than wanted.
+#[test]
+fn circuits_that_cannot_stay_are_ignored() {
+    let wanted = joined_pairs(3, &[(0, 1)]);
+    let anew = map_nics(&wanted, &[3; 3], 1, &[]);
+    assert_eq!(anew, [joined((0, 0), (1, 0))]);
+    for previous in [
+        joined((1, 1), (0, 1)),
+        joined((1, 1), (1, 2)),
+        joined((0, 1), (3, 1)),
+        joined((0, 3), (1, 1)),
+        joined((0, 1), (1, 3)),
+        joined((0, 1), (2, 1)),
+    ] {
+        assert_eq!(map_nics(&wanted, &[3; 3], 1, &[previous]), anew, "{previous:?}");
+    }
+    let two = [joined((0, 2), (1, 1)), joined((0, 1), (1, 2))];
+    assert_eq!(map_nics(&wanted, &[3; 3], 1, &two), two[..1]);
+}
+
+/// Node 1 (NICs 3 to 5) holds two circuits to server 2, node 0 one to server 1. The second one to
+/// server 1 goes to node 1 nevertheless: its traffic must not meet that of the first.
+#[test]
+fn a_new_circuit_avoids_the_node_of_its_pair() {
+    let wanted = joined_pairs(3, &[(0, 1), (0, 1), (0, 2), (0, 2)]);
+    let held = [joined((0, 0), (1, 0)), joined((0, 3), (2, 0)), joined((0, 4), (2, 3))];
+    let mapped = map_nics(&wanted, &[6; 3], 2, &held);
+    assert_eq!(mapped, [held[0], held[1], held[2], joined((0, 5), (1, 3))]);
+}
+
+/// Two NICs on node 0, one on node 1: the pair of two circuits takes one of each, the single
+/// circuit what is left, although it comes first by index.
+#[test]
+fn bundles_choose_before_single_circuits() {
+    let wanted = joined_pairs(3, &[(0, 1), (0, 2), (0, 2)]);
+    let mapped = map_nics(&wanted, &[3, 1, 2], 2, &[]);
+    assert_eq!(mapped, [joined((0, 0), (2, 0)), joined((0, 1), (1, 0)), joined((0, 2), (2, 1))]);
+}
+
+/// Of four NICs on two nodes the first is out of order: node 1 has more to spare.
+#[test]
+fn nics_that_failed_are_nothing_to_spare() {
+    let working = [false, true, true, true, true, true, true, true];
+    let mapped = map_working_nics(&joined_pairs(2, &[(0, 1)]), &[4, 4], &working, 2, &[]);
+    assert_eq!(mapped, [joined((0, 2), (1, 0))]);
+    // A failed NIC of node 1 leaves node 0 first.
+    let working = [true, true, true, false, true, true, true, true];
+    let mapped = map_working_nics(&joined_pairs(2, &[(0, 1)]), &[4, 4], &working, 2, &[]);
+    assert_eq!(mapped, [joined((0, 0), (1, 0))]);
 }

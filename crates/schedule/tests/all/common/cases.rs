@@ -74,9 +74,74 @@ impl Case {
     }
 }
 
+/// A matrix with these cells and zeros elsewhere.
+pub fn matrix(n: usize, cells: &[(usize, usize, u64)]) -> Vec<u64> {
+    let mut bytes = vec![0; n * n];
+    for &(from, to, size) in cells {
+        bytes[from * n + to] = size;
+    }
+    bytes
+}
+
+/// One circuit for each of these pairs; a pair may be named several times.
+pub fn joined_pairs(n: usize, pairs: &[(usize, usize)]) -> Vec<u16> {
+    let mut count = vec![0; n * n];
+    for &(a, b) in pairs {
+        count[a * n + b] += 1;
+        count[b * n + a] += 1;
+    }
+    count
+}
+
 /// Number of circuits.
 pub fn circuits_of(found: &Allocation) -> u32 {
     found.circuits.iter().map(|&count| u32::from(count)).sum::<u32>() / 2
+}
+
+/// Circuits under construction, as plain as can be.
+pub struct Builder<'a> {
+    case: &'a Case,
+    pub count: Vec<u16>,
+    free: Vec<u32>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(case: &'a Case) -> Self {
+        let count = vec![0; case.servers * case.servers];
+        Self { case, count, free: case.ports.clone() }
+    }
+
+    pub fn of(&self, (a, b): (usize, usize)) -> u16 {
+        self.count[a * self.case.servers + b]
+    }
+
+    pub fn has_room(&self, (a, b): (usize, usize)) -> bool {
+        self.free[a] > 0 && self.free[b] > 0
+    }
+
+    pub fn add(&mut self, (a, b): (usize, usize)) {
+        for (server, peer) in [(a, b), (b, a)] {
+            self.free[server] -= 1;
+            self.count[server * self.case.servers + peer] += 1;
+        }
+    }
+
+    pub fn directions(&self, (a, b): (usize, usize)) -> (f64, f64) {
+        let bytes = |from: usize, to: usize| self.case.demand[from * self.case.servers + to] as f64;
+        (bytes(a, b), bytes(b, a))
+    }
+
+    /// Pairs that may be joined and have demand and a port at both ends.
+    pub fn pairs(&self) -> Vec<(usize, usize)> {
+        let n = self.case.servers;
+        let all = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+        all.filter(|&(a, b)| {
+            let (forth, back) = self.directions((a, b));
+            let ports = self.case.ports[a].min(self.case.ports[b]);
+            self.case.allowed[a * n + b] && ports > 0 && forth + back > 0.0
+        })
+        .collect()
+    }
 }
 
 /// Demand with zeros and sizes of very different magnitude.
@@ -129,6 +194,25 @@ pub fn distinct_case(limit: usize) -> impl Strategy<Value = Case> {
     })
 }
 
+/// Demand of a few sizes only, so that many pairs are in equal need.
+pub fn tied(mut case: Case) -> Case {
+    case.demand.iter_mut().for_each(|bytes| *bytes = *bytes % 3 * 6_000_000);
+    case
+}
+
+/// Random circuits within ports and allowed pairs.
+pub fn random_circuits(case: &Case, random: &mut Random) -> Vec<u16> {
+    let mut builder = Builder::new(case);
+    let n = case.servers;
+    for _ in 0..4 * n {
+        let [a, b] = [0, 1].map(|_| (random.uniform() * n as f64) as usize);
+        if a != b && case.allowed[a * n + b] && builder.has_room((a, b)) {
+            builder.add((a, b));
+        }
+    }
+    builder.count
+}
+
 /// The same request with servers in another order; server i is `order[i]` there.
 pub fn permuted(case: &Case, seed: u64) -> (Case, Vec<usize>) {
     let n = case.servers;
@@ -151,39 +235,40 @@ pub fn permuted(case: &Case, seed: u64) -> (Case, Vec<usize>) {
 
 /// The least makespan over all circuits that the ports and allowed pairs admit.
 pub fn brute_force(case: &Case) -> f64 {
-    let mut circuits = vec![0; case.servers * case.servers];
-    let mut free = case.ports.clone();
     let mut best = f64::INFINITY;
-    every_multigraph(case, 0, 1, &mut circuits, &mut free, &mut best);
+    every_multigraph(case, |circuits| best = best.min(route(&case.request(), circuits).makespan));
     best
 }
 
-fn every_multigraph(
+/// Shows all circuits that the ports and allowed pairs admit.
+pub fn every_multigraph(case: &Case, mut show: impl FnMut(&[u16])) {
+    let mut circuits = vec![0; case.servers * case.servers];
+    extend_multigraph(case, (0, 1), &mut circuits, &mut case.ports.clone(), &mut show);
+}
+
+fn extend_multigraph(
     case: &Case,
-    a: usize,
-    b: usize,
+    (a, b): (usize, usize),
     circuits: &mut Vec<u16>,
     free: &mut [u32],
-    best: &mut f64,
+    show: &mut impl FnMut(&[u16]),
 ) {
     let n = case.servers;
     if a + 1 >= n {
-        *best = best.min(route(&case.request(), circuits).makespan);
+        show(circuits);
         return;
     }
-    let (next_a, next_b) = if b + 1 < n { (a, b + 1) } else { (a + 1, a + 2) };
+    let next = if b + 1 < n { (a, b + 1) } else { (a + 1, a + 2) };
     let limit = if case.allowed[a * n + b] { free[a].min(free[b]) } else { 0 };
     for count in 0..=limit {
-        circuits[a * n + b] = count as u16;
-        circuits[b * n + a] = count as u16;
+        (circuits[a * n + b], circuits[b * n + a]) = (count as u16, count as u16);
         free[a] -= count;
         free[b] -= count;
-        every_multigraph(case, next_a, next_b, circuits, free, best);
+        extend_multigraph(case, next, circuits, free, show);
         free[a] += count;
         free[b] += count;
     }
-    circuits[a * n + b] = 0;
-    circuits[b * n + a] = 0;
+    (circuits[a * n + b], circuits[b * n + a]) = (0, 0);
 }
 
 /// Marsaglia's xorshift; good enough for test data.

@@ -1,0 +1,100 @@
+//! How close the searches come to optima that are known, in regions too large to try everything.
+
+use crate::common::cases::{BITS, Builder, Case, Random, brute_force};
+use lightloom_model::Allocator;
+use lightloom_schedule::allocate;
+
+/// Bytes that a circuit carries in a millisecond.
+const CARRY: f64 = BITS as f64 / 8.0 * 1e-3;
+
+/// Circuits on all ports.
+fn random_full(n: usize, ports: u32, random: &mut Random) -> Vec<u16> {
+    let case = Case::new(n, vec![0; n * n], ports);
+    let mut builder = Builder::new(&case);
+    for _ in 0..20 * n * ports as usize {
+        let [a, b] = [0, 1].map(|_| (random.uniform() * n as f64) as usize);
+        if a != b && builder.has_room((a, b)) {
+            builder.add((a, b));
+        }
+    }
+    builder.count
+}
+
+/// Demand that some circuits serve in a millisecond: they are nearly full in the larger direction,
+/// and packets fill the EPS of most servers (as fast as two circuits).
+fn planted(n: usize, ports: u32, split: bool, random: &mut Random) -> Case {
+    let circuits = random_full(n, ports, random);
+    let joined = |cell: usize| circuits[cell] > 0;
+    let mut packets: Vec<f64> = (0..n * n)
+        .map(|cell| {
+            let is_out = cell / n == cell % n || joined(cell) && !split;
+            if is_out { 0.0 } else { random.uniform().powi(2) }
+        })
+        .collect();
+    // Rows and columns in turn are made to add up to what the EPS takes; none is above at the end.
+    for round in 0..20 {
+        let line = |cell: usize| if round % 2 == 0 { cell / n } else { cell % n };
+        let mut sums = vec![0.0; n];
+        packets.iter().enumerate().for_each(|(cell, bytes)| sums[line(cell)] += bytes);
+        let largest = if round < 18 { 0.0 } else { 2.0 * CARRY };
+        let scale = |sum: f64| 2.0 * CARRY / f64::max(sum, largest);
+        packets.iter_mut().enumerate().for_each(|(cell, bytes)| *bytes *= scale(sums[line(cell)]));
+    }
+    let demand = (0..n * n)
+        .map(|cell| {
+            let (count, first) = (f64::from(circuits[cell]), cell / n < cell % n);
+            let share = if first { 0.97 + 0.03 * random.uniform() } else { random.uniform() };
+            let full = if split && joined(cell) && packets[cell] > 0.0 { 1.0 } else { share };
+            (count * CARRY * full + packets[cell]).floor() as u64
+        })
+        .collect();
+    Case { split, ..Case::new(n, demand, ports) }
+}
+
+/// Mean of the makespan, in planted milliseconds.
+fn mean_ratio(n: usize, ports: u32, split: bool, allocator: Allocator) -> f64 {
+    let draws = 12;
+    let mut random = Random(n as u64 * 31 + u64::from(ports));
+    let ratios = (0..draws).map(|_| {
+        let case = planted(n, ports, split, &mut random);
+        allocate(allocator, &case.request()).makespan / 1e-3
+    });
+    ratios.sum::<f64>() / f64::from(draws)
+}
+
+#[test]
+fn planted_circuits_are_found() {
+    for split in [false, true] {
+        for (n, ports) in [(12, 3), (20, 2), (24, 4)] {
+            for allocator in [Allocator::Parametric, Allocator::Best] {
+                let mean = mean_ratio(n, ports, split, allocator);
+                assert!(mean < 1.0005, "{n} servers, {ports} ports, split {split}: {mean:.5}");
+            }
+        }
+    }
+}
+
+/// Few ports, where moves must give up circuits at both ends: the mean gap to brute force.
+#[test]
+fn the_mean_gap_is_small_where_ports_are_scarce() {
+    for (split, n, ports, limits) in [
+        (false, 5, 2, [1e-8, 1e-8]),
+        (false, 5, 1, [1e-8, 1e-8]),
+        (false, 6, 1, [1e-8, 1e-8]),
+        (true, 5, 1, [0.0035, 0.0005]),
+        (true, 6, 1, [0.0035, 0.002]),
+    ] {
+        let mut random = Random(17);
+        let mut gaps = [0.0; 2];
+        for _ in 0..100 {
+            let case = Case { eps: BITS, ..Case::random(n, ports, split, &mut random) };
+            let exact = brute_force(&case);
+            for (gap, allocator) in gaps.iter_mut().zip([Allocator::Parametric, Allocator::Best]) {
+                *gap += (allocate(allocator, &case.request()).makespan / exact - 1.0) / 100.0;
+            }
+        }
+        let text = format!("{n} servers, {ports} ports, split {split}: {gaps:.5?}");
+        println!("{text}");
+        assert!(gaps[0] < limits[0] && gaps[1] < limits[1], "{text}");
+    }
+}
