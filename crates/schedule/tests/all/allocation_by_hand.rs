@@ -174,3 +174,16 @@ fn equal_demand_takes_every_port_as_a_circulant_would() {
         }
     }
 }
+
+/// Equal pairs of server 2, which has one port left: two steps back to server 0, or the opposite
+/// server 5. The opposite one comes first with an odd number of ports, and last with an even one.
+#[test]
+fn an_odd_port_is_for_the_opposite_server() {
+    let cells = [(2, 3, 9_000), (0, 2, 1_000), (2, 5, 1_000)];
+    let even = Case::new(6, matrix(6, &cells), 2);
+    let found = allocate(Allocator::Greedy, &even.request()).circuits;
+    assert_eq!(found, joined_pairs(6, &[(2, 3), (0, 2)]));
+    let odd = Case::new(6, matrix(6, &[&cells[..], &[(1, 2, 9_000)]].concat()), 3);
+    let found = allocate(Allocator::Greedy, &odd.request()).circuits;
+    assert_eq!(found, joined_pairs(6, &[(2, 3), (1, 2), (2, 5)]));
+}

@@ -130,6 +130,43 @@ fn what_was_allocated_anew_is_undone_as_far_as_the_tolerance_goes() {
     }
 }
 
+/// The last two servers must be joined, which takes long enough for others to end as packets
+/// whatever they do with one of their two pairs, but not with both.
+fn beside_a_heavy_pair(n: usize, pairs: &[(usize, usize, u64)]) -> Case {
+    let heavy = (n - 2, n - 1, 150_000_000);
+    Case { split: false, eps: BITS / 10_000, ..both_ways(n, &[pairs, &[heavy]].concat()) }
+}
+
+fn assert_only_the_heavy_pair_changes(case: &Case, held: &[(usize, usize)]) {
+    let n = case.servers;
+    let previous = joined_pairs(n, held);
+    for allocator in STICKY {
+        let request = Request { previous: Some(&previous), ..case.request() };
+        let found = allocate(allocator, &request).circuits;
+        let wanted = joined_pairs(n, &[held, &[(n - 2, n - 1)]].concat());
+        assert_eq!(found, wanted, "{allocator}");
+    }
+}
+
+/// A ring of six, of which three circuits are there. The other three have slightly more bytes and
+/// come first, but nothing is faster for it: all three are undone, or none.
+#[test]
+fn circuits_around_a_ring_are_moved_back_together() {
+    let held = [(0, 5), (1, 2), (3, 4)];
+    let mut pairs: Vec<_> = held.iter().map(|&(a, b)| (a, b, 10_000)).collect();
+    pairs.extend([(0, 1, 10_100), (2, 3, 10_100), (4, 5, 10_100)]);
+    assert_only_the_heavy_pair_changes(&beside_a_heavy_pair(8, &pairs), &held);
+}
+
+/// A path 4 - 2 - 3 - 1 - 0 whose first and third sides are there; the servers in its middle need
+/// one of theirs each. What nobody needs (5 - 6) stays, too.
+#[test]
+fn circuits_along_a_path_are_moved_back_from_its_middle() {
+    let pairs = [(2, 4, 10_000), (2, 3, 10_100), (1, 3, 10_000), (0, 1, 10_100)];
+    let held = [(2, 4), (1, 3), (5, 6)];
+    assert_only_the_heavy_pair_changes(&beside_a_heavy_pair(9, &pairs), &held);
+}
+
 /// The time and the bytes of every result are those of its circuits, whatever led there.
 #[test]
 fn results_are_those_of_their_circuits() {
@@ -147,6 +184,22 @@ fn results_are_those_of_their_circuits() {
                 assert_eq!(found, Allocation { chosen: found.chosen, ..routed }, "{text}");
             }
         }
+    }
+}
+
+/// Of equal pairs 2 - 4 holds a circuit and comes first; the others are as fast in any order.
+#[test]
+fn pairs_that_hold_circuits_come_before_others_in_equal_need() {
+    let case = Case { split: false, ..Case::new(6, vec![1_000_000; 36], 1) };
+    let held = joined_pairs(6, &[(2, 4)]);
+    let request = Request { previous: Some(&held), ..case.request() };
+    let by_index = [(0, 1), (2, 4), (3, 5)];
+    let opposite_first = [(0, 3), (2, 4), (1, 5)];
+    for (allocator, pairs) in
+        [(Allocator::Reference, by_index), (Allocator::Greedy, opposite_first)]
+    {
+        let found = allocate(allocator, &request).circuits;
+        assert_eq!(found, joined_pairs(6, &pairs), "{allocator}");
     }
 }
 
@@ -172,9 +225,8 @@ fn best_is_never_slower_for_knowing_what_is_there() {
     }
 }
 
-/// Of all circuits as fast as those found, few are closer to what is there.
-#[test]
-fn nearly_the_fewest_circuits_change() {
+/// Changes of each allocator's circuits, and the fewest of all circuits that are as fast.
+fn changes(tolerance: f64) -> [[u32; 2]; 3] {
     let mut random = Random(43);
     let mut totals = [[0; 2]; 3];
     for draw in 0..150 {
@@ -187,20 +239,25 @@ fn nearly_the_fewest_circuits_change() {
             sets.push((time, changed_pairs(&held, circuits)));
         });
         for (allocator, total) in STICKY.into_iter().zip(&mut totals) {
-            let found = allocate(allocator, &request);
+            let found = allocate_within(allocator, &request, tolerance);
             let as_fast = sets.iter().filter(|set| set.0 <= found.makespan);
-            let fewest = as_fast.map(|set| set.1).min().expect("those found are among them");
-            let changed = changed_pairs(&held, &found.circuits);
-            total[0] += changed;
-            total[1] += fewest;
+            total[0] += changed_pairs(&held, &found.circuits);
+            total[1] += as_fast.map(|set| set.1).min().expect("those found are among them");
         }
     }
-    // Greedy undoes what it changed; the others look for closer circuits besides.
-    for (([changed, fewest], allocator), percent) in
-        totals.into_iter().zip(STICKY).zip([125, 107, 107])
-    {
-        let text = format!("{allocator}: {changed} changes, fewest {fewest}");
-        println!("{text}");
-        assert!(changed * 100 <= fewest * percent, "{text}");
+    totals
+}
+
+/// Greedy undoes what it changed; the others look for closer circuits besides.
+#[test]
+fn nearly_the_fewest_circuits_change() {
+    for (tolerance, percents) in [(0.0, [125, 107, 107]), (0.1, [110, 110, 110])] {
+        for (allocator, ([changed, fewest], percent)) in
+            STICKY.into_iter().zip(changes(tolerance).into_iter().zip(percents))
+        {
+            let text = format!("{allocator}, {tolerance}: {changed} changes, fewest {fewest}");
+            println!("{text}");
+            assert!(changed * 100 <= fewest * percent, "{text}");
+        }
     }
 }

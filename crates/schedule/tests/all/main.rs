@@ -3,6 +3,7 @@
 mod common;
 
 mod allocate;
+mod allocation_bounds;
 mod allocation_by_hand;
 mod allocation_quality;
 mod allocation_replays;

@@ -184,6 +184,25 @@ fn previous_circuits_that_cannot_be_are_ignored() {
     }
 }
 
+/// The same where nothing is proved: each of these would keep the only circuit off NIC 0.
+#[test]
+fn assignments_ignore_previous_circuits_that_cannot_be() {
+    let wanted = joined_pairs(3, &[(0, 1)]);
+    let working = [true, true, false, true, true, true, true, true, true];
+    for previous in [
+        joined(0, 1, [1, 0]),
+        joined(0, 1, [2, 2]),
+        joined(0, 1, [3, 3]),
+        joined(1, 2, [1, 1]),
+        joined(0, 2, [1, 1]),
+    ] {
+        let found = assign_from(&wanted, &working, Fibers::Duplex, &[previous], EFFORT);
+        assert_eq!(found, [joined(0, 1, [0, 0])], "{previous:?}");
+    }
+    let two = [joined(0, 1, [1, 1]), joined(0, 1, [0, 0])];
+    assert_eq!(assign_from(&wanted, &working, Fibers::Duplex, &two, EFFORT), two[..1]);
+}
+
 /// The last of three planes is duplex: it is used, and an assignment is found if there is one.
 #[test]
 fn an_odd_plane_is_lit() {

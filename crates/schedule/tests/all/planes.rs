@@ -135,6 +135,19 @@ fn reasons_are_stated() {
     assert_eq!(text, "servers 0 and 1 have no working NICs that can be joined");
 }
 
+/// Servers 2 and 3 each lack a NIC, on different planes: two of the three planes can join only one
+/// pair of the four servers, which is one circuit too few for all.
+#[test]
+fn sets_that_failed_nics_overfill_are_named() {
+    let counts = circuits(4, &[(0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 2, 1), (1, 3, 1)]);
+    let mut working = [true; 12];
+    (working[3 * 2], working[3 * 3 + 1]) = (false, false);
+    let text = "5 circuits join servers 0, 1, 2, 3 to each other, but 3 planes can join 4 servers \
+                at most 4 times";
+    let found = assign_planes(&counts, &working, Fibers::Duplex, EFFORT);
+    assert_eq!(found, Planes::Infeasible(text.into()));
+}
+
 #[test]
 fn the_checker_names_what_is_wrong() {
     let pair = circuits(2, &[(0, 1, 1)]);
