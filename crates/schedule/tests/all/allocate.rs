@@ -4,7 +4,9 @@ use crate::common::cases::{
     BITS, Case, Random, brute_force, case, circuits_of, distinct_case, permuted,
 };
 use lightloom_model::{Allocator, Rate};
-use lightloom_schedule::{Request, allocate, changed_pairs, line_bound, port_bound, route};
+use lightloom_schedule::{
+    EpsRates, Request, allocate, changed_pairs, line_bound, port_bound, route,
+};
 use proptest::prelude::*;
 
 const ALL: [Allocator; 6] = [
@@ -411,9 +413,45 @@ fn inconsistent_requests_are_named() {
             Request { previous: Some(&[0; 9]), ..case.request() },
             "previous has 9 entries, expected 4",
         ),
+        (
+            Request { eps_rates: EpsRates::Each(&[Rate(1)]), ..case.request() },
+            "eps_rates has 1 entries, expected 2",
+        ),
         (Request { circuit_rate: Rate(0), ..case.request() }, "circuit_rate must be above 0 b/s"),
+        (Request { servers: 4097, ..case.request() }, "4097 servers in one region, at most 4096"),
     ];
     for (request, text) in wrong {
         assert_eq!(request.validate().unwrap_err().to_string(), text);
     }
+}
+
+#[test]
+fn as_many_ports_as_counts_can_hold_are_admitted() {
+    let case = Case::new(2, vec![0; 4], 65_535);
+    assert!(case.request().validate().is_ok());
+    assert!(case.request().admits(&[0, 65_535, 65_535, 0]).is_ok());
+}
+
+/// Server 2 may not be joined to 0, and has two ports as all have.
+#[test]
+fn circuits_that_are_not_admitted_are_named() {
+    let mut case = Case::new(3, vec![0; 9], 2);
+    (case.allowed[2], case.allowed[6]) = (false, false);
+    let check =
+        |circuits: &[u16]| case.request().admits(circuits).map_err(|error| error.to_string());
+    for admitted in [[0; 9], [0, 1, 0, 1, 0, 1, 0, 1, 0], [0, 2, 0, 2, 0, 0, 0, 0, 0]] {
+        assert_eq!(check(&admitted), Ok(()));
+    }
+    let refused = |circuits: &[u16]| check(circuits).unwrap_err();
+    assert_eq!(refused(&[0; 4]), "circuits have 4 entries, expected 3 x 3");
+    let symmetric = "expected a symmetric matrix";
+    let text = format!("1 circuits from 0 to 1 but 0 back: {symmetric}");
+    assert_eq!(refused(&[0, 1, 0, 0, 0, 0, 0, 0, 0]), text);
+    let text = format!("0 circuits from 0 to 1 but 1 back: {symmetric}");
+    assert_eq!(refused(&[0, 0, 0, 1, 0, 0, 0, 0, 0]), text);
+    let text = "servers 0 and 2 may not have circuits";
+    assert_eq!(refused(&[0, 0, 1, 0, 0, 0, 1, 0, 0]), text);
+    assert_eq!(refused(&[1, 0, 0, 0, 0, 0, 0, 0, 0]), "servers 0 and 0 may not have circuits");
+    let text = "server 1 has 2 ports but 3 circuits";
+    assert_eq!(refused(&[0, 2, 0, 2, 0, 1, 0, 1, 0]), text);
 }

@@ -1,8 +1,10 @@
 //! Circuits of regions that are small enough to work out by hand.
 
 use crate::common::cases::{BITS, Case, Random, joined_pairs, matrix};
-use lightloom_model::Allocator;
-use lightloom_schedule::{Request, allocate, changed_pairs, line_bound, port_bound, route};
+use lightloom_model::{Allocator, Rate};
+use lightloom_schedule::{
+    EpsRates, Request, allocate, changed_pairs, line_bound, port_bound, route,
+};
 
 #[test]
 fn algorithm_1_adds_up_what_a_pair_sends_both_ways() {
@@ -54,7 +56,7 @@ fn twice_the_bytes_take_twice_as_long_and_twice_the_rate_half_as_long() {
             assert!((twice.makespan / once.makespan - 2.0).abs() < 1e-6, "{allocator}");
             let mut faster = case.clone();
             faster.eps *= 2;
-            let rate = lightloom_model::Rate(2 * BITS);
+            let rate = Rate(2 * BITS);
             let fast = allocate(allocator, &Request { circuit_rate: rate, ..faster.request() });
             assert_eq!(fast.circuits, once.circuits, "{allocator}");
             assert!((once.makespan / fast.makespan - 2.0).abs() < 1e-6, "{allocator}");
@@ -117,6 +119,19 @@ fn no_byte_is_lost_in_large_regions() {
         case.demand[1] = on_circuits;
         let time = route(&case.request(), &many).makespan;
         assert!((time / 8_000.0 - 1.0).abs() < 1e-12, "{on_circuits} bytes: {time} s");
+    }
+}
+
+/// 2^60 + 127 bytes are 2^60 to floating point: the rest goes over the circuit, too, if either end
+/// has no EPS.
+#[test]
+fn what_rounding_leaves_goes_over_no_missing_eps() {
+    let size = (1 << 60) + 127;
+    let case = Case::new(2, vec![0, size, size, 0], 1);
+    let circuit = joined_pairs(2, &[(0, 1)]);
+    for rates in [[Rate(BITS), Rate(0)], [Rate(0), Rate(BITS)], [Rate(0); 2]] {
+        let request = Request { eps_rates: EpsRates::Each(&rates), ..case.request() };
+        assert_eq!(route(&request, &circuit).eps_bytes, [0; 4], "{rates:?}");
     }
 }
 

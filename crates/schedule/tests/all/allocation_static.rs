@@ -54,7 +54,7 @@ fn circle(n: usize, degree: usize) -> Vec<(usize, usize)> {
     let strides = 1..=degree / 2;
     let mut turns: Vec<(usize, usize)> =
         strides.flat_map(|stride| (0..n).map(move |a| (a, step(a, stride)))).collect();
-    if degree % 2 == 1 && n % 2 == 0 {
+    if degree % 2 == 1 && n.is_multiple_of(2) {
         turns.extend((0..n / 2).map(|a| (a, a + n / 2)));
     } else if degree % 2 == 1 {
         let walk: Vec<usize> = (0..n).map(|steps| steps * (n / 2) % n).collect();
