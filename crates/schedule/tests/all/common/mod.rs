@@ -1,6 +1,7 @@
 //! What several files of tests share.
 
 pub mod cases;
+pub mod crossbar;
 pub mod matchings;
 pub mod regimes;
 pub mod relay_worlds;

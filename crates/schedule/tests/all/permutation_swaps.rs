@@ -1,0 +1,82 @@
+//! Schedules that are improved after they were made: no swap between two slots of one is left that
+//! saves time, and on many matrices all improvements together are worth what they take.
+
+use crate::common::crossbar::{Crossbar, Played, crossbar};
+use lightloom_schedule::permutation::{Method, Slots};
+use proptest::prelude::*;
+
+/// Row, column, and what the first and the second of two slots send of the pair.
+type Shared = (usize, usize, [u64; 2]);
+
+fn of_two(case: &Crossbar, first: &Played, second: &Played) -> Vec<Shared> {
+    let sent = |slot: &Played, cell: usize| slot.before[cell] - slot.after[cell];
+    let both = |cell: usize| [sent(first, cell), sent(second, cell)];
+    let cells = (0..case.bytes.len()).filter(|&cell| both(cell) != [0, 0]);
+    cells.map(|cell| (cell / case.columns, cell % case.columns, both(cell))).collect()
+}
+
+/// Pairs in groups that share no line.
+fn components(pairs: &[Shared]) -> Vec<Vec<Shared>> {
+    let mut groups: Vec<Vec<Shared>> = Vec::new();
+    for &pair in pairs {
+        let meets = |group: &Vec<Shared>| group.iter().any(|o| o.0 == pair.0 || o.1 == pair.1);
+        let (with, without): (Vec<_>, Vec<_>) = groups.into_iter().partition(meets);
+        groups = without;
+        groups.push(with.into_iter().flatten().chain([pair]).collect());
+    }
+    groups
+}
+
+/// The least time of two slots if every group may change places as a whole, and a pair that meets
+/// no other may be divided at will.
+fn best_of_two(groups: &[Vec<Shared>], delay: u64) -> u64 {
+    let (alone, rigid): (Vec<_>, Vec<_>) = groups.iter().partition(|group| group.len() == 1);
+    let whole = alone.iter().map(|group| group[0].2.iter().sum::<u64>()).max().unwrap_or(0);
+    let longest = |group: &[Shared], slot: usize| group.iter().map(|pair| pair.2[slot]).max();
+    let mut best = u64::MAX;
+    for turned in 0..1_usize << rigid.len() {
+        let mut holds = [0, 0];
+        for (index, group) in rigid.iter().enumerate() {
+            let turn = turned >> index & 1;
+            for slot in [0, 1] {
+                holds[slot ^ turn] = holds[slot ^ turn].max(longest(group, slot).unwrap_or(0));
+            }
+        }
+        let slots = if holds.contains(&0) { 1 } else { 2 };
+        best = best.min(whole.max(holds[0] + holds[1]) + slots * delay);
+    }
+    best
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// The paths and cycles that two slots form may be turned over one by one: every way is tried.
+    #[test]
+    fn no_two_slots_of_the_critical_line_method_are_shorter_after_a_swap(
+        case in crossbar(6, 40)
+    ) {
+        assert_no_swap_saves(&case, &case.slots(Method::Critical));
+    }
+}
+
+fn assert_no_swap_saves(case: &Crossbar, slots: &Slots) {
+    let played = case.play(slots);
+    for (index, second) in played.iter().enumerate() {
+        for first in &played[..index] {
+            let groups = components(&of_two(case, first, second));
+            let now = first.hold + second.hold + 2 * case.delay;
+            let best = best_of_two(&groups, case.delay);
+            assert!(best >= now, "{best} instead of {now}: {groups:?}");
+        }
+    }
+}
+
+/// Two of its slots join pairs that do not meet: as one they save no byte, but a delay.
+#[test]
+fn slots_that_do_not_meet_become_one() {
+    let case = Crossbar::square(&[7, 9, 2, 5, 2, 19, 17, 6, 3], 17);
+    let slots = case.slots(Method::Critical);
+    assert_no_swap_saves(&case, &slots);
+    assert_eq!(slots.len(), 4);
+}
