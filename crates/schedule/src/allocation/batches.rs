@@ -6,8 +6,9 @@
 //! or become so by deleting others first. Where NICs are so scarce that pairs wait for each other
 //! in a circle, one of them goes dark for a batch, and is named.
 //!
-//! Each batch takes all that it can: new circuits in order, with what they displace. Which new
-//! circuit comes first can decide whether a circle closes; every one is tried first.
+//! Each batch takes all that it can: new circuits in order, with what they displace, and old ones
+//! of pairs that need none. Which new circuit comes first can decide whether a circle closes; every
+//! one is tried first.
 
 use super::nics::{NicCircuit, NicEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,9 +116,7 @@ impl Transition {
         let mut found = ChangeBatches::default();
         while !self.delete.is_empty() || !self.create.is_empty() {
             let mut batch = self.displace(max_pairs);
-            if batch.create.is_empty() {
-                self.sweep(&mut batch, max_pairs);
-            }
+            self.sweep(&mut batch, max_pairs);
             if batch.pairs() == 0 {
                 // Pairs wait for each other.
                 let circuit = *self.delete.first().expect("what a new circuit waits for");
@@ -162,10 +161,14 @@ impl Transition {
         batch
     }
 
-    /// Deletes circuits that are in nobody's way, as far as that leaves their pairs one.
+    /// Deletes circuits that are in nobody's way: those of pairs that need none, and if nothing
+    /// could be made, others as far as that leaves their pairs one.
     fn sweep(&mut self, batch: &mut ChangeBatch, max_pairs: usize) {
+        let is_stuck = batch.create.is_empty();
         for circuit in self.delete.clone() {
-            if batch.delete.len() < max_pairs && self.may_delete(&[circuit]) {
+            let needs_none = !self.live.contains_key(&pair(&circuit));
+            let may_delete = needs_none || (is_stuck && self.may_delete(&[circuit]));
+            if batch.delete.len() < max_pairs && may_delete {
                 self.remove(&circuit, batch);
             }
         }

@@ -143,6 +143,12 @@ fn on_the_eps_all_changes_at_once() {
         (&from[..], &to[..])
     );
     assert_eq!(plan_batches(&from, &from, &[], 2), ChangeBatches::default());
+    let mut random = Random(3);
+    for round in 0..200 {
+        let [from, to] = [0.8, 0.4].map(|share| drawn(5, 3, share, &mut random));
+        let plan = plan_batches(&from, &to, &[true; 5], usize::MAX);
+        assert_eq!(plan.batches.len(), usize::from(from != to), "{round}");
+    }
 }
 
 /// Make before break: the pair's new circuit is on spare NICs, the old one goes a batch later.
