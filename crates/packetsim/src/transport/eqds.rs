@@ -16,6 +16,7 @@
 //! received and granted. That recovers lost control packets.
 
 use super::ledger::{Ledger, Sending};
+use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::{Spray, Walk};
 use super::table::{PerFlow, PerNic};
@@ -51,9 +52,6 @@ pub struct EqdsParameters {
     pub timeout: Duration,
 }
 
-/// Maximum factor by which silence of the receiver lengthens timeouts.
-const MAX_BACKOFF: u64 = 64;
-
 impl Default for EqdsParameters {
     /// As in the public simulator of the authors (csg-htsim) at 100 Gb/s: the timeout is that of
     /// six full queues and 150 us.
@@ -83,7 +81,7 @@ impl EqdsParameters {
 
     /// The maximum time for which a sender is silent while it waits.
     pub(crate) fn longest_timeout(&self) -> Duration {
-        Duration(self.timeout.0.saturating_mul(MAX_BACKOFF))
+        longest_timeout(self.timeout)
     }
 }
 
@@ -109,13 +107,10 @@ struct Sender {
     target: u32,
     /// Current time between two checks for overdue packets.
     timeout: Duration,
-    /// Whether that is known to be at least [`Core::round_trip`] twice.
-    is_timed: bool,
+    checks: Checks,
     walk: Walk,
     /// Whether nothing has come from the receiver yet.
     is_speculating: bool,
-    /// Whether anything came from the receiver since the last check.
-    is_heard: bool,
 }
 
 /// The receiving end of a flow.
@@ -263,7 +258,7 @@ impl Eqds {
     fn hear(&mut self, core: &Core, flow: PacketFlowId) {
         let sender = &mut self.senders[flow];
         sender.is_speculating = false;
-        sender.is_heard = true;
+        sender.checks.hear();
         self.try_to_send(core, flow);
     }
 
@@ -480,23 +475,12 @@ impl Transport for Eqds {
             return;
         }
         let sender = &mut self.senders[flow];
-        if !std::mem::replace(&mut sender.is_timed, true) {
-            let shortest = Duration(2 * core.round_trip(flow).0);
-            if sender.timeout < shortest {
-                // Nothing can have been acknowledged yet.
-                core.set_timer(flow, core.now() + (shortest - sender.timeout));
-                sender.timeout = shortest;
-                return;
-            }
+        if sender.checks.is_early(core, flow, &mut sender.timeout) {
+            return;
         }
         let expired = self.ledger.expire(flow);
-        if expired == 0 && !sender.is_heard {
-            let doubled = sender.timeout + sender.timeout;
-            let longest = self.parameters.longest_timeout().max(sender.timeout);
-            sender.timeout = doubled.min(longest);
-        }
-        core.set_timer(flow, core.now() + sender.timeout);
-        let is_silent = !std::mem::replace(&mut sender.is_heard, false);
+        let longest = self.parameters.longest_timeout();
+        let is_silent = sender.checks.renew(core, flow, expired, (&mut sender.timeout, longest));
         sender.is_speculating = false;
         if is_silent || expired > 0 && sender.credit <= 0 {
             let (sequence, value) = (self.ledger.lost(flow), sender.target);

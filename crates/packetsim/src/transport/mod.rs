@@ -11,6 +11,7 @@ mod go_back_n;
 mod ledger;
 pub mod line_rate;
 pub mod ndp;
+mod overdue;
 mod round_robin;
 mod spray;
 mod table;

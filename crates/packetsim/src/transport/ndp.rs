@@ -13,6 +13,7 @@
 //! halves.
 
 use super::ledger::Ledger;
+use super::overdue::{Checks, longest_timeout};
 use super::round_robin::RoundRobin;
 use super::spray::{Spray, Walk};
 use super::table::{PerFlow, PerNic};
@@ -39,9 +40,6 @@ pub struct NdpParameters {
     /// trip of an idle network; up to 64 times as long while nothing is heard from the receiver.
     pub timeout: Duration,
 }
-
-/// Maximum factor by which silence of the receiver lengthens timeouts.
-const MAX_BACKOFF: u64 = 64;
 
 impl Default for NdpParameters {
     /// As in the public simulator of the authors (csg-htsim), and a timeout of six full queues at
@@ -71,7 +69,7 @@ impl NdpParameters {
 
     /// The maximum time for which a sender is silent while it waits.
     pub(crate) fn longest_timeout(&self) -> Duration {
-        Duration(self.timeout.0.saturating_mul(MAX_BACKOFF))
+        longest_timeout(self.timeout)
     }
 }
 
@@ -84,11 +82,8 @@ struct Sender {
     pulled: u32,
     /// Current time between two checks for overdue packets.
     timeout: Duration,
-    /// Whether that is known to be at least [`Core::round_trip`] twice.
-    is_timed: bool,
+    checks: Checks,
     walk: Walk,
-    /// Whether anything came from the receiver since the last check.
-    is_heard: bool,
 }
 
 /// The receiving end of a flow.
@@ -184,12 +179,19 @@ impl Ndp {
     /// The sender learns how many pulls were sent; 0 for none.
     fn pull(&mut self, core: &Core, flow: PacketFlowId, pulls: u32) {
         let sender = &mut self.senders[flow];
-        sender.is_heard = true;
+        sender.checks.hear();
         if pulls > sender.pulled {
             sender.permits += pulls - sender.pulled;
             sender.pulled = pulls;
         }
-        if sender.permits > 0 && (self.ledger.lost(flow) > 0 || self.ledger.unsent(flow) > 0) {
+        self.try_to_send(core, flow);
+    }
+
+    #[inline]
+    fn try_to_send(&mut self, core: &Core, flow: PacketFlowId) {
+        if self.senders[flow].permits > 0
+            && (self.ledger.lost(flow) > 0 || self.ledger.unsent(flow) > 0)
+        {
             self.sending.add(core.endpoints(flow).source(), flow);
         }
     }
@@ -310,27 +312,14 @@ impl Transport for Ndp {
             return;
         }
         let sender = &mut self.senders[flow];
-        if !std::mem::replace(&mut sender.is_timed, true) {
-            let shortest = Duration(2 * core.round_trip(flow).0);
-            if sender.timeout < shortest {
-                // Nothing can have been acknowledged yet.
-                core.set_timer(flow, core.now() + (shortest - sender.timeout));
-                sender.timeout = shortest;
-                return;
-            }
+        if sender.checks.is_early(core, flow, &mut sender.timeout) {
+            return;
         }
         let expired = self.ledger.expire(flow);
-        if expired > 0 {
-            sender.permits += expired.div_ceil(2);
-        } else if !sender.is_heard {
-            // Its pulls were lost, or it has to wait for long: it waits longer the next time.
-            sender.permits += 1;
-            let doubled = sender.timeout + sender.timeout;
-            let longest = self.parameters.longest_timeout().max(sender.timeout);
-            sender.timeout = doubled.min(longest);
-        }
-        core.set_timer(flow, core.now() + sender.timeout);
-        self.pull(core, flow, 0);
-        self.senders[flow].is_heard = false;
+        let longest = self.parameters.longest_timeout();
+        let is_silent = sender.checks.renew(core, flow, expired, (&mut sender.timeout, longest));
+        // If nothing expired, its pulls were lost, or it has to wait for long.
+        sender.permits += if expired > 0 { expired.div_ceil(2) } else { u32::from(is_silent) };
+        self.try_to_send(core, flow);
     }
 }
