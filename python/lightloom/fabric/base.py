@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -49,6 +50,10 @@ class Fabric(Protocol):
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
+        ...
+
+    def without(self, parts: Sequence[str], /) -> Fabric | None:
+        """Return the fabric without more parts, as ``nic:2/1``; ``None`` if it has no such."""
         ...
 
 

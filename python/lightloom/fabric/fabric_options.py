@@ -7,6 +7,7 @@ no network.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field
@@ -17,6 +18,7 @@ from lightloom.inputs.fields import OneOf
 from lightloom.schedule.named_sets import ALL_TO_ALL_STRATEGIES
 
 if TYPE_CHECKING:
+    from lightloom.fabric.base import Fabric
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.network import Network
     from lightloom.fabric.reconfiguration import Reconfiguration
@@ -133,6 +135,10 @@ class FabricOptions(OptionModel):
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
+        return None
+
+    def without(self, _parts: Sequence[str], /) -> Fabric | None:
+        """Return the fabric without more parts; ``None`` as none can be named."""
         return None
 
     def replace(self, **options: Any) -> Self:

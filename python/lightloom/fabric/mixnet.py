@@ -99,6 +99,10 @@ class MixNet(MixNetOptions):
         ports = self.ocs_ports or switch_technology(self.technology).ports
         return ports // (self.degree if self.planes is None else 1)
 
+    def without(self, parts: Sequence[str], /) -> Self:
+        """Return the fabric without more parts, under its name."""
+        return self.replace(failed=(*self.failed, *parts), label=self.name)
+
     def failures(self) -> Failures | None:
         """Return what has failed, if anything."""
         return parse_failures(",".join(self.failed), "failed") if self.failed else None

@@ -23,7 +23,6 @@ from lightloom.control.failures import (
 )
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.fabric.mixnet_options import MixNetOptions
 from lightloom.fabric.network import Eps, Network, Ocs
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
@@ -90,7 +89,7 @@ def _checked(text: str, part: RegionPart) -> RegionPart:
 def failed_variants(
     fabric: Fabric, network: Network, graph: TaskGraph, texts: Sequence[str]
 ) -> dict[str, FailedVariant]:
-    """Return the fabric without each of the parts, by name; none where it has no circuits.
+    """Return the fabric without each of the parts, by name; none where it lacks such parts.
 
     Parameters
     ----------
@@ -106,11 +105,9 @@ def failed_variants(
     InputError
         As :func:`parse_parts`; also if the job does not use a failed GPU.
     """
-    if not isinstance(fabric, MixNetOptions):
-        return {}
     eps, ocs = network.part(Eps), network.part(Ocs)
-    assert eps is not None
-    assert ocs is not None
+    if eps is None or ocs is None:
+        return {}
     shape = _with_spare_server(network, eps, ocs)
     eps_bps = eps.nics * eps.nic_rate_bps
     found = {}
@@ -127,8 +124,9 @@ def failed_variants(
             path = f"backup on {circuits} circuits" if circuits else "backup over the EPS"
             name = f"{name} ({path})"
             lost += tuple(f"nic:{part.server}/{ocs.degree - 1 - nic}" for nic in range(circuits))
-        without = fabric.replace(failed=(*fabric.failed, *lost), label=fabric.name)
-        found[name] = FailedVariant(without, backup)
+        without = fabric.without(lost)
+        if without is not None:
+            found[name] = FailedVariant(without, backup)
     return found
 
 
