@@ -219,11 +219,12 @@ class PortMap:
             raise PortMapError(f"{self.name}: planes expect as many NICs at every server")
         if receives == sends:
             return "duplex"
-        if len(sends) % 2 == 0 and all(receives[nic] == sends[nic ^ 1] for nic in sends):
+        # the last of an odd number has nobody to cross with
+        if all(receives[nic] == sends.get(nic ^ 1, sends[nic]) for nic in sends):
             return "crossed"
         raise PortMapError(
             f"{self.name}: expected every NIC to receive from the switch that it sends into, or "
-            "NICs 2j and 2j + 1 crossed"
+            "NICs 2j and 2j + 1 crossed and the last of an odd number not"
         )
 
     def _switch_by_nic(self, verb: str, ports: Sequence[SwitchPort]) -> dict[int, str]:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from tests.control_regions import region_of
 
+from lightloom.control.decisions import RegionDecider
 from lightloom.control.port_map import NicPair, NicPorts, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.port_map_files import parse_csv_map, parse_toml_map, read_port_map
 from lightloom.control.refusals import PortMapError
@@ -90,16 +92,66 @@ def test_light_that_runs_the_wrong_direction_is_no_circuit():
 def test_planes():
     ports = csv_map(PLANES, "s0", "s1")
     assert (ports.planes, ports.switches) == ("duplex", ("s0", "s1"))
-    crossed = PLANES.splitlines()
-    text = f"{crossed[0]},egress_switch\n" + "".join(
-        f"{line},{'s1' if ',s0,' in line else 's0'}\n" for line in crossed[1:]
+
+
+def crossed_map(receives, servers=2):
+    """NIC i of every server sends into switch i, and receives from the switch given for it."""
+    return PortMap(
+        "ports.csv",
+        tuple("abcdef"[:servers]),
+        tuple(
+            NicPorts(
+                server,
+                nic,
+                SwitchPort(f"s{nic}", f"in{server}"),
+                SwitchPort(f"s{far}", f"out{server}"),
+            )
+            for server in range(servers)
+            for nic, far in enumerate(receives)
+        ),
     )
-    ports = csv_map(text, "s0", "s1")
+
+
+def test_crossed_fibers():
+    ports = crossed_map([1, 0])
     assert ports.planes == "crossed"
     assert ports.cross_connects(NicPair(0, 0, 1, 1)) == (
-        PlacedConnect("s0", CrossConnect("1", "6")),
-        PlacedConnect("s1", CrossConnect("2", "5")),
+        PlacedConnect("s0", CrossConnect("in0", "out1")),
+        PlacedConnect("s1", CrossConnect("in1", "out0")),
     )
+
+
+@pytest.mark.parametrize("receives", [[1, 0, 2], [1, 0, 3, 2, 4]])
+def test_the_last_of_an_odd_number_of_crossed_fibers_is_not(receives):
+    ports, last = crossed_map(receives), len(receives) - 1
+    assert ports.planes == "crossed"
+    assert ports.cross_connects(NicPair(0, last, 1, last)) == (
+        PlacedConnect(f"s{last}", CrossConnect("in0", "out1")),
+        PlacedConnect(f"s{last}", CrossConnect("in1", "out0")),
+    )
+
+
+@pytest.mark.parametrize("receives", [[1, 2, 0], [0, 2, 1], [0, 1, 3, 2], [2, 1, 0]])
+def test_fibers_that_are_crossed_otherwise_are_refused(receives):
+    with pytest.raises(PortMapError, match=r"NICs 2j and 2j \+ 1 crossed and the last of an odd"):
+        crossed_map(receives)
+
+
+def test_all_nics_of_an_odd_number_are_used():
+    ports = crossed_map([1, 0, 2], servers=6)
+    circuits = RegionDecider(region_of(), ports).start()
+    assert ports.observe(observed_of(ports, circuits)).circuits == circuits
+    ends = [end for one in circuits for end in ((one.server, one.nic), (one.peer, one.peer_nic))]
+    assert sorted(ends) == [(server, nic) for server in range(6) for nic in range(3)]
+
+
+def observed_of(ports, circuits):
+    """What the switches hold that have made these circuits."""
+    held = {switch: [] for switch in ports.switches}
+    for circuit in circuits:
+        for placed in ports.cross_connects(circuit):
+            held[placed.switch].append(placed.cross_connect)
+    return held
 
 
 def test_netbox_cables_in_either_direction_are_nics():
