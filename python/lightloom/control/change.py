@@ -16,6 +16,7 @@ from typing import NamedTuple
 from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
 from lightloom.control.refusals import ConflictError
 from lightloom.control.switch import CrossConnect, SwitchChange
+from lightloom.schedule.changes import ChangeTiming
 
 #: plain tuples, which sort several times as fast
 _PORTS = itemgetter(0, 1)
@@ -98,23 +99,7 @@ class RegionChange:
         return max(len(self.wanted - self.before), len(self.before - self.wanted))
 
 
-@dataclass(frozen=True)
-class ChangeTiming:
-    """How long a change takes: seconds of each part; a change of nothing takes none."""
-
-    fixed_s: float
-    per_pair_s: float = 0.0
-    control_s: float = 0.0
-    link_up_s: float = 0.0
-
-    def expected_s(self, pairs: int) -> float:
-        """Time until circuits carry traffic if a switch changes this many pairs."""
-        if not pairs:
-            return 0.0
-        return self.control_s + self.fixed_s + self.per_pair_s * pairs + self.link_up_s
-
-
-def plan_change(
+def plan_commands(
     port_map: PortMap,
     observed: ObservedCircuits,
     managed: frozenset[NicPair],
@@ -123,7 +108,10 @@ def plan_change(
     mode: ConflictMode = ConflictMode.SAFE,
     timing: ChangeTiming | None = None,
 ) -> RegionChange:
-    """Return the change from what is observed to the circuits that are wanted.
+    """Return the commands that lead from what is observed to the circuits that are wanted.
+
+    Each switch changes in one batch, as bytes have left the circuits that go dark by then;
+    :func:`lightloom.schedule.plan_change` orders a change into several.
 
     Parameters
     ----------

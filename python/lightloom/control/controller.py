@@ -18,7 +18,7 @@ from lightloom.control.change import (
     ConflictMode,
     RegionChange,
     check_owned,
-    plan_change,
+    plan_commands,
 )
 from lightloom.control.decisions import RegionDecider
 from lightloom.control.journal import (
@@ -166,7 +166,7 @@ class RegionController:
         OpticalPowerError
             If it would connect a port with too much light.
         """
-        change = plan_change(
+        change = plan_commands(
             self.port_map,
             self.observed,
             self._managed,

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.control.change import ChangeTiming
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.region_file import RegionFile
 from lightloom.errors import DemandError
@@ -40,7 +39,7 @@ class RegionDecider:
 
     def __init__(self, region: RegionFile, port_map: PortMap) -> None:
         self._region, self._port_map = region, port_map
-        self.timing: ChangeTiming = region.timing.resolved()
+        self.timing = region.timing.resolved()
         self.servers = len(port_map.servers)
         self.ranks = self.servers * region.job.ranks_per_server
         self.failures = Failures()

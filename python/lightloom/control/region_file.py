@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from lightloom.control.change import ChangeTiming, ConflictMode
+from lightloom.control.change import ConflictMode
 from lightloom.control.optics import OpticalLimits, published_limits
 from lightloom.control.port_map import PortMap
 from lightloom.control.port_map_files import read_port_map
@@ -21,6 +21,7 @@ from lightloom.inputs.fields import OneOf
 from lightloom.inputs.files import read_file, shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
+from lightloom.schedule.changes import ChangeTiming
 from lightloom.schedule.named_sets import ALLOCATORS, RECONFIGURE_POLICIES
 from lightloom.units import parse_quantity
 

@@ -6,21 +6,36 @@ server, NIC, as of :func:`map_nics` and :func:`assign_planes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError
-from lightloom.schedule.arrays import as_array, whole_number
+from lightloom.schedule.arrays import as_array, flag, whole_number
 from lightloom.schedule.circuits import nic_rows
 from lightloom.schedule.decider import SwitchTiming
 from lightloom.schedule.results import Comparable, Result, ResultTable, summary
 from lightloom.units import parse_quantity, show_time
 
 _MAX_PAIRS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class ChangeTiming:
+    """How long a batch takes: the seconds of a :class:`SwitchTiming`."""
+
+    fixed_s: float
+    per_pair_s: float = 0.0
+    control_s: float = 0.0
+    link_up_s: float = 0.0
+
+    def expected_s(self, pairs: int) -> float:
+        """Time until circuits carry traffic if this many pairs change; none if none does."""
+        if not pairs:
+            return 0.0
+        return self.control_s + self.fixed_s + self.per_pair_s * pairs + self.link_up_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,25 +177,27 @@ def plan_change(
     has_eps = np.zeros(int(servers.max(initial=-1)) + 1, dtype=bool)
     has_eps[servers.astype(np.int64)] = True
     pairs = whole_number(max_pairs, "max_pairs", 2, _MAX_PAIRS)
-    options = _Options(_seconds(timing), has_eps, pairs)
+    keep = flag(timing.keep_unchanged, "keep_unchanged")
+    options = _Options(_seconds(timing), keep, has_eps, pairs)
     return options.plan(nic_rows(before, "before"), nic_rows(wanted, "wanted"))
 
 
-def _seconds(timing: SwitchTiming) -> SwitchTiming:
-    """Return a timing whose times are numbers."""
-    values: dict[str, Any] = {}
-    for name in ("fixed_s", "per_pair_s", "control_s", "link_up_s"):
+def _seconds(timing: SwitchTiming) -> ChangeTiming:
+    values: dict[str, float] = {}
+    for field_of in fields(ChangeTiming):
+        name = field_of.name
         values[name] = parse_quantity(getattr(timing, name), "second", name)
         if values[name] < 0:
             raise InputError(f"{name}: expected 0 or more, got {values[name]:g} s")
-    return replace(timing, **values)
+    return ChangeTiming(**values)
 
 
 @dataclass(frozen=True, eq=False)
 class _Options(Comparable):
     """How a change is planned."""
 
-    timing: SwitchTiming
+    timing: ChangeTiming
+    keep_unchanged: bool
     has_eps: npt.NDArray[np.bool_]
     max_pairs: int
 
@@ -193,18 +210,13 @@ class _Options(Comparable):
         batches = []
         for delete, create in found.batches:
             pairs = max(len(delete), len(create))
-            if not self.timing.keep_unchanged:
+            if not self.keep_unchanged:
                 pairs += held - len(delete)
-            batches.append(ChangeBatch(delete, create, self._expected_s(pairs)))
+            batches.append(ChangeBatch(delete, create, self.timing.expected_s(pairs)))
             held += len(create) - len(delete)
         dark = np.array(found.dark, dtype=np.uint32).reshape(-1, 2)
         ordered = [_rows(_set(rows)) for rows in (before, wanted)]
         return CircuitChange(ordered[0], ordered[1], tuple(batches), dark, self)
-
-    def _expected_s(self, pairs: int) -> float:
-        timing = self.timing
-        fixed = float(timing.control_s) + float(timing.fixed_s) + float(timing.link_up_s)
-        return fixed + float(timing.per_pair_s) * pairs
 
 
 def _set(rows: npt.NDArray[np.uint32]) -> set[tuple[int, ...]]:

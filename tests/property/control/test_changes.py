@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.control_regions import port_map_of
 
-from lightloom.control.change import ConflictMode, check_owned, plan_change
+from lightloom.control.change import ConflictMode, check_owned, plan_commands
 from lightloom.control.circuit_file import parse_circuits
 from lightloom.control.port_map import NicPair, ObservedCircuits
 from lightloom.control.port_map_files import parse_csv_map, parse_toml_map
@@ -16,6 +17,8 @@ from lightloom.control.refusals import ConflictError, PortMapError, RequestError
 from lightloom.control.switch import CrossConnect, SwitchChange
 from lightloom.control.wire import encode, read_frame
 from lightloom.errors import InputError
+from lightloom.schedule import SwitchTiming, plan_change
+from lightloom.schedule.changes import ChangeTiming
 
 SERVERS, NICS, SIZE = 4, 2, 10
 PORTS = port_map_of(SERVERS, NICS, SIZE)
@@ -66,7 +69,7 @@ def test_a_command_on_a_port_of_others_is_stopped(ports, kind):
 def test_a_change_leads_to_what_is_wanted_and_touches_nothing_else(present, managed, wanted, mode):
     observed = PORTS.observe({"ocs": present})
     try:
-        change = plan_change(PORTS, observed, managed, wanted, mode=mode)
+        change = plan_commands(PORTS, observed, managed, wanted, mode=mode)
     except ConflictError:
         return
     check_owned(PORTS, change.commands)
@@ -86,20 +89,39 @@ def test_a_change_leads_to_what_is_wanted_and_touches_nothing_else(present, mana
         ours = {one for c in managed | wanted for one in PORTS.cross_connects(c)}
         for command in change.commands.values():
             assert set(command.deletes) <= {one.cross_connect for one in ours}
-    again = plan_change(PORTS, now, managed | wanted, wanted, mode=mode)
+    again = plan_commands(PORTS, now, managed | wanted, wanted, mode=mode)
     assert again.is_empty
 
 
 @given(matchings(), matchings())
 def test_every_circuit_of_a_change_is_named_once(before, wanted):
     none = frozenset()
-    change = plan_change(PORTS, ObservedCircuits(before, none, none), before, wanted)
+    change = plan_commands(PORTS, ObservedCircuits(before, none, none), before, wanted)
     moved_from = {moved.before for moved in change.moved}
     moved_to = {moved.after for moved in change.moved}
     assert before == {*change.deletes, *change.unchanged} | moved_from
     assert wanted == {*change.creates, *change.unchanged} | moved_to
     assert all(moved.before.servers == moved.after.servers for moved in change.moved)
     assert change.pairs == max(len(before - wanted), len(wanted - before))
+
+
+@given(matchings(), matchings())
+def test_a_change_of_pairs_on_the_eps_is_the_one_batch_of_the_planner(before, wanted):
+    none = frozenset()
+    timing = ChangeTiming(0.01, 0.001, 0.002, 0.003)
+    observed = ObservedCircuits(before, none, none)
+    change = plan_commands(PORTS, observed, before, wanted, timing=timing)
+    rows = [np.array(sorted(one), dtype=np.uint32).reshape(-1, 4) for one in (before, wanted)]
+    ordered = plan_change(
+        *rows, timing=SwitchTiming(0.01, 0.001, 0.002, 0.003), eps_servers=range(SERVERS)
+    )
+    assert len(ordered.batches) == (before != wanted)
+    assert ordered.expected_s == change.expected_s
+    for batch in ordered.batches:
+        for rows, kind in ((batch.delete, "deletes"), (batch.create, "creates")):
+            circuits = [NicPair(*row) for row in rows.tolist()]
+            connects = {one.cross_connect for c in circuits for one in PORTS.cross_connects(c)}
+            assert connects == set(getattr(change.commands["ocs"], kind))
 
 
 async def read(data):
