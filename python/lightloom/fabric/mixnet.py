@@ -31,11 +31,14 @@ from lightloom.fabric.regions import NO_REGION, plan_regions
 from lightloom.fabric.tree import Tree, plan_tree, tree_links
 from lightloom.hardware import measured_turnaround, nic_activation, switch_technology
 from lightloom.schedule import (
+    ALLOCATORS,
     RECONFIGURE_POLICIES,
     AllocationRequest,
+    CircuitAllocator,
     Failures,
     RelayCost,
     allocate_region,
+    allocator_by_name,
     parse_failures,
 )
 from lightloom.units import PS_PER_S, to_ps
@@ -76,7 +79,7 @@ class MixNet(MixNetOptions):
             first[other] = self.replace(first=other, label=label)
         return Reconfiguration(
             policy=self.reconfigure,
-            allocator=exact_circuits if self.allocator == "exact" else None,
+            allocator=self._custom_allocator(),
             other_policies={
                 policy: self.replace(reconfigure=policy, label=label)
                 for policy in RECONFIGURE_POLICIES
@@ -85,6 +88,12 @@ class MixNet(MixNetOptions):
             other_first=first,
             link_up=self._link_up(),
         )
+
+    def _custom_allocator(self) -> CircuitAllocator | None:
+        """What allocates circuits in the place of the core."""
+        if self.allocator in ALLOCATORS:
+            return None
+        return exact_circuits if self.allocator == "exact" else allocator_by_name(self.allocator)
 
     def _link_up(self) -> BringUp | None:
         if self.reconfigure == "never":
@@ -189,7 +198,7 @@ class MixNet(MixNetOptions):
             nic_rate_bps=cluster.nic_rate_bps,
             circuit_delay_ps=cluster.link_delay_ps,
             region_of_server=region,
-            allocator="best" if self.allocator == "exact" else self.allocator,
+            allocator=self.allocator if self.allocator in ALLOCATORS else "best",
             split=self.split,
             reconfigure=self.reconfigure,
             first=self.first,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from lightloom.errors import FabricError
+from lightloom.errors import FabricError, echo, expected_one_of
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.options import (
     ECMP,
@@ -21,6 +21,7 @@ from lightloom.fabric.options import (
 )
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
+from lightloom.schedule.installed import custom_allocators
 from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
@@ -36,6 +37,18 @@ def _or_words(*words: str) -> BeforeValidator:
         return value if value is None or value in words else parse_named(value, info, words)
 
     return BeforeValidator(read)
+
+
+def _allocators() -> Sequence[str]:
+    return (*ALLOCATION_METHODS, *custom_allocators())
+
+
+def _known_allocator(name: str) -> str:
+    if name not in ALLOCATION_METHODS and name not in custom_allocators():
+        raise FabricError(
+            f"allocator = {echo(name, quoted=False)}: {expected_one_of(name, _allocators())}"
+        )
+    return name
 
 
 def _parts(value: Any) -> Any:
@@ -73,8 +86,8 @@ class MixNetOptions(FabricOptions):
     ocs_ports: Count | None = Field(
         None, description="Ports of a circuit switch; by default those of its technology."
     )
-    allocator: Annotated[str, OneOf(ALLOCATION_METHODS)] = Field(
-        "best", description="Algorithm that allocates the circuits."
+    allocator: Annotated[str, Choices(_allocators), AfterValidator(_known_allocator)] = Field(
+        "best", description="Algorithm that allocates the circuits, or an installed package's."
     )
     split: Switch = Field(
         True,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         AllocationRequest,
         AllocatorCallback,
         CircuitAllocator,
+        allocator_by_name,
     )
     from lightloom.schedule.changes import ChangeBatch, CircuitChange, plan_change
     from lightloom.schedule.circuits import (
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         decompose_hybrid,
         hybrid_lower_bound_s,
     )
-    from lightloom.schedule.installed import custom_schedulers
+    from lightloom.schedule.installed import custom_allocators, custom_schedulers
     from lightloom.schedule.matching import (
         BipartiteCertificate,
         GeneralCertificate,
@@ -176,11 +177,13 @@ __all__ = [
     "allocate_on_planes",
     "allocate_region",
     "allocate_relayed",
+    "allocator_by_name",
     "assign_planes",
     "changed_pairs",
     "check_coloring",
     "choices",
     "color_edges",
+    "custom_allocators",
     "custom_schedulers",
     "cycles_in_order",
     "decompose",

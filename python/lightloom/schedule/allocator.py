@@ -1,17 +1,19 @@
-"""A custom allocator: what it is given, and how the core calls it."""
+"""A custom allocator: what it is given, how the core calls it, and those of installed packages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import InputError
+from lightloom.errors import InputError, expected_one_of
 from lightloom.schedule.arrays import square_matrix
-from lightloom.schedule.circuits import Region
+from lightloom.schedule.circuits import Region, check_circuits, whole_ports
+from lightloom.schedule.installed import custom_allocators
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,59 @@ class AllocatorCallback:
             .reshape(-1)
             for circuits in proposals
         ]
+
+
+def allocator_by_name(name: str) -> CircuitAllocator:
+    """Return the allocator of an installed package, whose proposals are checked.
+
+    A package adds one through the entry point group ``lightloom.allocators``. What is returned
+    raises InputError, in one line, where the allocator raises anything or proposes circuits that
+    its region does not admit.
+
+    Raises
+    ------
+    InputError
+        If no package has an allocator of this name, or it cannot be imported.
+    """
+    known = custom_allocators()
+    if name not in known:
+        raise InputError(f"allocator '{name}': {expected_one_of(name, tuple(known))}")
+    with _in_one_line(name):
+        allocator: CircuitAllocator = known[name].load()
+
+    def checked(requests: Sequence[AllocationRequest]) -> list[npt.NDArray[np.uint16]]:
+        with _in_one_line(name):
+            proposals = list(allocator(requests))
+            if len(proposals) != len(requests):
+                raise InputError(
+                    f"expected circuits for {len(requests)} requests, got {len(proposals)}"
+                )
+            return [_admitted(*both) for both in zip(requests, proposals, strict=True)]
+
+    checked.__name__ = name
+    return checked
+
+
+@contextmanager
+def _in_one_line(name: str) -> Iterator[None]:
+    """Refuse whatever is raised, on behalf of an installed allocator."""
+    try:
+        yield
+    except Exception as error:
+        text = " ".join(str(error).split())
+        if not isinstance(error, InputError):
+            text = f"{type(error).__name__}: {text}"
+        raise InputError(f"allocator '{name}': {text}") from error
+
+
+def _admitted(request: AllocationRequest, proposal: npt.ArrayLike) -> npt.NDArray[np.uint16]:
+    """Return circuits that keep to the ports and allowed pairs of their request."""
+    region = request.region
+    circuits = check_circuits(proposal, whole_ports(region.ports, len(request.demand)))
+    if region.allowed is not None:
+        for a, b in np.argwhere((circuits > 0) & ~np.asarray(region.allowed, dtype=bool)):
+            raise InputError(f"circuits: servers {a} and {b} may not have circuits")
+    return circuits
 
 
 def _request(given: _core.ProposalRequest) -> AllocationRequest:
