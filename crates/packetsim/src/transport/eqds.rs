@@ -480,7 +480,7 @@ impl Transport for Eqds {
         }
         let expired = self.ledger.expire(flow);
         let longest = self.parameters.longest_timeout();
-        let is_silent = sender.checks.renew(core, flow, expired, (&mut sender.timeout, longest));
+        let is_silent = sender.checks.renew(core, flow, expired, &mut sender.timeout, longest);
         sender.is_speculating = false;
         if is_silent || expired > 0 && sender.credit <= 0 {
             let (sequence, value) = (self.ledger.lost(flow), sender.target);

@@ -317,7 +317,7 @@ impl Transport for Ndp {
         }
         let expired = self.ledger.expire(flow);
         let longest = self.parameters.longest_timeout();
-        let is_silent = sender.checks.renew(core, flow, expired, (&mut sender.timeout, longest));
+        let is_silent = sender.checks.renew(core, flow, expired, &mut sender.timeout, longest);
         // If nothing expired, its pulls were lost, or it has to wait for long.
         sender.permits += if expired > 0 { expired.div_ceil(2) } else { u32::from(is_silent) };
         self.try_to_send(core, flow);

@@ -58,7 +58,8 @@ impl Checks {
         core: &mut Core,
         flow: PacketFlowId,
         expired: u32,
-        (timeout, longest): (&mut Duration, Duration),
+        timeout: &mut Duration,
+        longest: Duration,
     ) -> bool {
         let is_silent = !std::mem::replace(&mut self.is_heard, false);
         if expired == 0 && is_silent {
