@@ -1,9 +1,10 @@
 //! How long a decision takes: regions of 8, 32 and 64 servers, demand that never repeats.
 //!
 //! `cargo run --release -p lightloom-decide --example decide_speed`, followed by an allocator, a
-//! demand and a number of decisions if these are to be others. Demand is *mixtral* (rows alike),
-//! *pair*, *sparse* or *uniform*. Under callgrind only `counted` is to be collected:
-//! `benches/RESULTS.md`.
+//! demand, a number of decisions, fibers and a share if these are to be others. Demand is *mixtral*
+//! (rows alike), *pair*, *sparse* or *uniform*; where the share is above 0, it differs by as much
+//! from one decision to the next. Fibers are *one* (one switch), *duplex* or *crossed*. Under
+//! callgrind only `counted` is to be collected: `benches/RESULTS.md`.
 //!
 //! `decide_speed replay FILE` decides on the cases of a file instead, for
 //! `benches/decide_overhead.py`: a region, a policy, a timing, what is held and the upcoming
@@ -12,7 +13,7 @@
 
 use lightloom_decide::{Decider, Decision, Held, Region, Upcoming};
 use lightloom_model::{
-    Allocator, Duration, Failures, FirstAllToAll, Policy, Rate, Reconfigure, SwitchTiming,
+    Allocator, Duration, Failures, Fibers, FirstAllToAll, Policy, Rate, Reconfigure, SwitchTiming,
 };
 use lightloom_schedule::relay::RelayCost;
 use std::time::Instant;
@@ -32,21 +33,31 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let mut next = |default: &str| arguments.next().unwrap_or_else(|| default.into());
     let (name, kind, decisions) = (next("greedy"), next("mixtral"), next("200"));
+    let (fibers, drift, sizes) = (next("one"), next("0"), next("8,32,64"));
     if name == "replay" {
         return replay(&kind);
     }
     let decisions: usize = decisions.parse().expect("a number of decisions");
     let allocator: Allocator = name.parse().unwrap_or_else(|error| panic!("{error}"));
-    for servers in [8, 32, 64] {
+    let planes = match fibers.as_str() {
+        "one" => None,
+        "duplex" => Some(Fibers::Duplex),
+        _ => Some(Fibers::Crossed),
+    };
+    let drift: f64 = drift.parse().expect("a share");
+    for servers in sizes.split(',').map(|size| size.parse().expect("a number of servers")) {
         for when in [Reconfigure::Always, Reconfigure::BreakEven] {
-            let mut times = run(servers, (allocator, when), (&kind, decisions));
+            let (mut times, changed) =
+                run((servers, planes), (allocator, when), (&kind, drift), decisions);
             times.sort_by(f64::total_cmp);
             let at = |part: usize| 1e3 * times[times.len() * part / 100];
             println!(
                 "{servers} servers, {kind}, {allocator}, {when}: median {:.3} ms, \
-                 99 % within {:.3} ms",
+                 99 % within {:.3} ms, {:.2} pairs change, {:.2} of them move",
                 at(50),
-                at(99)
+                at(99),
+                changed[0] / decisions as f64,
+                changed[1] / decisions as f64,
             );
         }
     }
@@ -76,17 +87,18 @@ fn replay(path: &str) {
     println!("{:.3} {changed}", 1e6 * lowest);
 }
 
-/// Seconds of each decision.
+/// Seconds of each decision, and the pairs that all of them change, and move to other NICs.
 fn run(
-    servers: usize,
+    (servers, planes): (usize, Option<Fibers>),
     (allocator, when): (Allocator, Reconfigure),
-    (kind, decisions): (&str, usize),
-) -> Vec<f64> {
+    (kind, drift): (&str, f64),
+    decisions: usize,
+) -> (Vec<f64>, [f64; 2]) {
     let gbps = 1_000_000_000;
     let region = Region {
         ports: vec![6; servers],
         allowed: None,
-        planes: None,
+        planes,
         numa_nodes: 2,
         circuit_rate: Rate(400 * gbps),
         eps_rates: vec![Rate(800 * gbps); servers],
@@ -100,14 +112,22 @@ fn run(
     let mut decider = Decider::new(region, policy, timing).expect("a consistent region");
     let mut held = decider.start();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let mut times = Vec::with_capacity(decisions);
+    let (mut times, mut changed) = (Vec::with_capacity(decisions), [0.0; 2]);
+    let mut bytes = demand(kind, servers, &mut random);
     for _ in 0..decisions {
-        let demand = demand(kind, servers, &mut random);
-        let upcoming = [Upcoming::known(demand, Duration(5_000_000))];
+        if drift == 0.0 {
+            bytes = demand(kind, servers, &mut random);
+        }
+        let mut drifted =
+            |&old: &u64| (old as f64 * (1.0 + drift * (2.0 * random.uniform() - 1.0))) as u64;
+        bytes = bytes.iter().map(&mut drifted).collect();
+        let upcoming = [Upcoming::known(bytes.clone(), Duration(5_000_000))];
         let started = Instant::now();
         let decision = counted(&mut decider, &held, &upcoming);
         times.push(started.elapsed().as_secs_f64());
+        changed[0] += f64::from(decision.pairs);
+        changed[1] += decision.change.moved.len() as f64;
         held = decision.held;
     }
-    times
+    (times, changed)
 }

@@ -18,6 +18,7 @@ mod circulant;
 mod fewest_moves;
 mod greedy;
 mod hysteresis;
+mod nic_swaps;
 mod nics;
 mod packing;
 mod parametric;

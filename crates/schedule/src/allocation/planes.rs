@@ -16,6 +16,7 @@
 //! With NICs out of order neither is certain, and a bounded search decides: a result is circuits
 //! on NICs, a proof that there are none, or that the bound was reached.
 
+use super::nic_swaps::put_back;
 use super::nics::{NicCircuit, NicEnd};
 use crate::coloring::{Bipartite, color_edges};
 use crate::matching::match_general;
@@ -91,7 +92,7 @@ pub fn assign_partial(
 }
 
 /// As [`assign_partial`], starting from circuits that are there: those that are still wanted stay
-/// on their NICs unless another circuit finds no others.
+/// on their NICs unless another circuit finds no others, and return as far as swaps permit.
 pub fn assign_from(
     circuits: &[u16],
     working: &[bool],
@@ -103,8 +104,11 @@ pub fn assign_from(
     let planes = working.len().checked_div(n).unwrap_or(0);
     let mut board = Board::new(n, planes, working, edges_of(circuits, n), fibers);
     let moved = board.adopt(previous);
+    let there = board.circuits();
     board.place_all(effort, moved);
-    board.circuits()
+    let mut placed = board.circuits();
+    put_back(&mut placed, working, fibers, planes, &there);
+    placed
 }
 
 /// By how much more a circuit that is there resists being moved than a new one.
