@@ -23,7 +23,7 @@ fn slow<'a>(case: &'a Case, held: &'a [u16]) -> Request<'a> {
 }
 
 /// Symmetric demand of pairs of single ports.
-fn both_ways(n: usize, pairs: &[(usize, usize, u64)]) -> Case {
+fn symmetric_pairs(n: usize, pairs: &[(usize, usize, u64)]) -> Case {
     let back = pairs.iter().map(|&(a, b, bytes)| (b, a, bytes));
     let cells: Vec<_> = pairs.iter().copied().chain(back).collect();
     Case::new(n, matrix(n, &cells), 1)
@@ -99,7 +99,7 @@ fn within_the_tolerance_only_what_is_too_slow_moves() {
 /// end in 10.5 s: what counts is what the allocator has, and 21 s are within 6 % of that.
 #[test]
 fn circuits_stay_if_they_are_within_the_tolerance_of_the_best() {
-    let case = both_ways(3, &[(0, 1, 10), (0, 2, 10), (1, 2, 11)]);
+    let case = symmetric_pairs(3, &[(0, 1, 10), (0, 2, 10), (1, 2, 11)]);
     let held = joined_pairs(3, &[(0, 1)]);
     let request = slow(&case, &held);
     assert!((line_bound(&request) - 10.5).abs() < 1e-9);
@@ -117,7 +117,7 @@ fn circuits_stay_if_they_are_within_the_tolerance_of_the_best() {
 #[test]
 fn what_was_allocated_anew_is_undone_as_far_as_the_tolerance_goes() {
     let sides = [(0, 1, 100), (0, 2, 100), (1, 2, 150), (3, 4, 100), (3, 5, 100), (4, 5, 105)];
-    let case = both_ways(6, &sides);
+    let case = symmetric_pairs(6, &sides);
     let held = joined_pairs(6, &[(0, 1), (3, 4)]);
     let request = slow(&case, &held);
     for allocator in STICKY {
@@ -132,9 +132,9 @@ fn what_was_allocated_anew_is_undone_as_far_as_the_tolerance_goes() {
 
 /// The last two servers must be joined, which takes long enough for others to end as packets
 /// whatever they do with one of their two pairs, but not with both.
-fn beside_a_heavy_pair(n: usize, pairs: &[(usize, usize, u64)]) -> Case {
+fn alongside_a_heavy_pair(n: usize, pairs: &[(usize, usize, u64)]) -> Case {
     let heavy = (n - 2, n - 1, 150_000_000);
-    Case { split: false, eps: BITS / 10_000, ..both_ways(n, &[pairs, &[heavy]].concat()) }
+    Case { split: false, eps: BITS / 10_000, ..symmetric_pairs(n, &[pairs, &[heavy]].concat()) }
 }
 
 fn assert_only_the_heavy_pair_changes(case: &Case, held: &[(usize, usize)]) {
@@ -155,7 +155,7 @@ fn circuits_around_a_ring_are_moved_back_together() {
     let held = [(0, 5), (1, 2), (3, 4)];
     let mut pairs: Vec<_> = held.iter().map(|&(a, b)| (a, b, 10_000)).collect();
     pairs.extend([(0, 1, 10_100), (2, 3, 10_100), (4, 5, 10_100)]);
-    assert_only_the_heavy_pair_changes(&beside_a_heavy_pair(8, &pairs), &held);
+    assert_only_the_heavy_pair_changes(&alongside_a_heavy_pair(8, &pairs), &held);
 }
 
 /// A path 4 - 2 - 3 - 1 - 0 whose first and third sides are there; the servers in its middle need
@@ -164,7 +164,7 @@ fn circuits_around_a_ring_are_moved_back_together() {
 fn circuits_along_a_path_are_moved_back_from_its_middle() {
     let pairs = [(2, 4, 10_000), (2, 3, 10_100), (1, 3, 10_000), (0, 1, 10_100)];
     let held = [(2, 4), (1, 3), (5, 6)];
-    assert_only_the_heavy_pair_changes(&beside_a_heavy_pair(9, &pairs), &held);
+    assert_only_the_heavy_pair_changes(&alongside_a_heavy_pair(9, &pairs), &held);
 }
 
 /// The time and the bytes of every result are those of its circuits, whatever led there.
@@ -248,7 +248,7 @@ fn changes(tolerance: f64) -> [[u32; 2]; 3] {
     totals
 }
 
-/// Greedy undoes what it changed; the others look for closer circuits besides.
+/// Greedy undoes what it changed; the others look for closer circuits, too.
 #[test]
 fn nearly_the_fewest_circuits_change() {
     for (tolerance, percents) in [(0.0, [125, 107, 107]), (0.1, [110, 110, 110])] {

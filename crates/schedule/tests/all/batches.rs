@@ -201,7 +201,7 @@ fn a_pair_is_dark_unless_both_ends_are_on_the_eps() {
     }
 }
 
-/// Circuits on NICs of their own: as many batches as their number requires, each of them full.
+/// Circuits that share no NIC: as many batches as their number requires, each of them full.
 #[test]
 fn batches_are_as_full_as_they_may_be() {
     for count in 1..12 {
