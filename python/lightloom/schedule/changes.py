@@ -154,6 +154,12 @@ def plan_change(
     max_pairs
         Maximum number of port pairs that one batch touches, 2 or more.
 
+    Returns
+    -------
+    CircuitChange
+        The batches in order, and the pairs that go dark. O(c^2 log c) for c circuits that change,
+        and c times as much where some pair must go dark.
+
     Raises
     ------
     InputError

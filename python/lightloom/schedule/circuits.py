@@ -179,6 +179,12 @@ def allocate(
         from them and, where others are no faster, keep them; ``paper`` and ``reference`` prefer
         them among pairs of equal need.
 
+    Returns
+    -------
+    Allocation
+        Circuits, what goes over them, the makespan and a bound. O(n^2 log n) for ``greedy`` and
+        Algorithm 1 of MixNet (SIGCOMM 2025), ``paper``; the others search.
+
     Raises
     ------
     DemandError
@@ -217,6 +223,11 @@ def allocate_region(
         Hysteresis: the makespan may be longer by this part if fewer of the previous circuits
         change. Where those are within it of a bound already, nothing else is looked for. Not for
         ``exact``.
+
+    Returns
+    -------
+    Allocation
+        As :func:`allocate`, as fast. With a tolerance O(n^2) where the previous circuits stay.
 
     Examples
     --------
@@ -376,10 +387,23 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
     Without split a pair with circuits uses only these and all others the EPS (MixNet section
     5.3); with split the excess of a pair is spilled so that the makespan is least.
 
+    Returns
+    -------
+    Allocation
+        These circuits with what goes over them, and the makespan; O(n^2) for each step of Newton's
+        method, few of which are needed.
+
     Raises
     ------
     DemandError, InputError
         As :func:`allocate`; also if the circuits take more ports than a server has.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, route
+    >>> region = Region(ports=1, circuit_gbps=6, eps_gbps=2)
+    >>> route([[0, 10**9], [0, 0]], [[0, 1], [1, 0]], region).makespan_s
+    1.0
     """
     request = request_of(demand, region, None)
     given = check_circuits(circuits, request.ports)
@@ -387,12 +411,43 @@ def route(demand: npt.ArrayLike, circuits: npt.ArrayLike, region: Region) -> All
 
 
 def port_bound_s(demand: npt.ArrayLike, region: Region) -> float:
-    """Seconds that no circuits can beat, see :class:`Allocation`."""
+    """Return the seconds that no circuits can beat.
+
+    Parameters and errors are those of :func:`allocate_region`.
+
+    Returns
+    -------
+    float
+        The largest of what servers send or receive, over the rate of all their NICs; O(n^2).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, port_bound_s
+    >>> port_bound_s([[0, 10**9], [0, 0]], Region(ports=1, circuit_gbps=6, eps_gbps=2))
+    1.0
+    """
     return _core.schedule_port_bound(request_of(demand, region, None))
 
 
 def changed_pairs(previous: npt.ArrayLike, following: npt.ArrayLike) -> int:
-    """Port pairs that a switch touches: the larger of circuits made and circuits torn down."""
+    """Return the port pairs that a switch touches, from circuits to others, ``(n, n)`` each.
+
+    Returns
+    -------
+    int
+        The larger of circuits made and circuits torn down; O(n^2).
+
+    Raises
+    ------
+    InputError
+        If these are no circuits, or of different numbers of servers.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import changed_pairs
+    >>> changed_pairs([[0, 2], [2, 0]], [[0, 1], [1, 0]])
+    1
+    """
     sizes = [square_matrix(x, "circuits", _MAX_PORTS, InputError) for x in (previous, following)]
     if sizes[0].shape != sizes[1].shape:
         raise InputError(

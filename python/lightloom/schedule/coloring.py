@@ -112,6 +112,12 @@ def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArr
     ------
     InputError
         If edges are no pairs of whole numbers, or a vertex has more edges than there are colors.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import color_edges
+    >>> sorted(color_edges([[0, 0], [0, 1]]).tolist())
+    [0, 1]
     """
     pairs = _edges(edges)
     if colors is not None:

@@ -317,6 +317,12 @@ def upcoming_all_to_alls(
         If a demand is not a square matrix of whole numbers from 0 to 2^64 - 1.
     InputError
         If a time cannot be used.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import upcoming_all_to_alls
+    >>> len(upcoming_all_to_alls([[[0, 5], [7, 0]], [[0, 7], [5, 0]]], "1 ms"))
+    2
     """
     given = as_array(demand, "demand", DemandError)
     if given.ndim not in (2, 3) or len(given) == 0:

@@ -77,6 +77,12 @@ def parse_failures(text: str, name: str) -> Failures:
     ------
     InputError
         If it names none, or one that is no such part.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import parse_failures
+    >>> parse_failures("nic:2/1,server:3", "failed").servers
+    [3]
     """
     found: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in _KINDS}
     parts = [part.strip() for part in text.split(",") if part.strip()]

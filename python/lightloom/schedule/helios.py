@@ -99,7 +99,14 @@ def helios_matchings(
     """Return the matchings of one epoch, ``(switches, n)``: partner of each node, or -1.
 
     Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several
-    switches: what one circuit would carry is subtracted before the next matching.
+    switches: what one circuit would carry is subtracted before the next matching. O(n^3) for each
+    switch (Farrington and others, SIGCOMM 2010).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import helios_matchings
+    >>> helios_matchings([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s=1.0).tolist()
+    [[-1, 2, 1]]
     """
     matrix, options, _ = epoch_arguments(demand, epoch_s, switches, 0.0, rate_gbps)
     try:

@@ -113,10 +113,21 @@ def max_weight_matching(weights: npt.ArrayLike, *, bipartite: bool) -> Matching:
         Shortest augmenting paths (Jonker and Volgenant, 1987), or Edmonds' blossoms (1965; Galil,
         1986). Both take O(n^3) at worst.
 
+    Returns
+    -------
+    Matching
+        The partner of each row or vertex, the weight, and what proves it.
+
     Raises
     ------
     InputError
         If the weights are not such a matrix.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import max_weight_matching
+    >>> max_weight_matching([[5, 4], [4, 1]], bipartite=True).weight
+    8
     """
     matrix = _weights(weights)
     if not bipartite:

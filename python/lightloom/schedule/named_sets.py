@@ -20,6 +20,12 @@ def choices(key: str) -> Mapping[str, str]:
     ------
     ValueError
         If the core has no set of this key; says which there are.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import choices
+    >>> list(choices("planes"))
+    ['duplex', 'crossed']
     """
     return MappingProxyType(dict(_core.choices(key)))
 
