@@ -238,7 +238,7 @@ fn small_batches_darken_no_more_pairs() {
         let (servers, nics) = (2 + round % 4, 1 + round / 4 % 3);
         let from = drawn(servers, nics, 0.9, &mut random);
         let to = drawn(servers, nics, 0.9, &mut random);
-        let [all, two] = [usize::MAX, 2].map(|most| plan_batches(&from, &to, &[], most));
+        let [all, two] = [usize::MAX, 2].map(|max_pairs| plan_batches(&from, &to, &[], max_pairs));
         dark = [dark[0] + all.dark.len(), dark[1] + two.dark.len()];
         assert!(all.batches.len() <= two.batches.len(), "{round}");
     }
