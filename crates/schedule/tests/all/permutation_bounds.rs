@@ -1,4 +1,5 @@
-//! Lower bounds against their definitions, and what no change of names, units or empty lines alters.
+//! Lower bounds against their definitions, and what no change of names, units or empty lines
+//! alters.
 
 use crate::common::crossbar::{Crossbar, crossbar};
 use lightloom_schedule::permutation::Method;
@@ -64,16 +65,19 @@ proptest! {
         let busiest = lines.iter().map(Vec::len).max().unwrap_or(0);
         let pairs = case.bytes.iter().filter(|&&bytes| bytes > 0).count();
         let of = |slots| bound_of_slots(&lines, slots, case.delay);
-        let least = (busiest..=busiest + pairs).map(of).min();
-        prop_assert_eq!(Some(case.demand(false).lower_bound()), least);
+        let smallest = (busiest..=busiest + pairs).map(of).min();
+        prop_assert_eq!(Some(case.demand(false).lower_bound()), smallest);
         let partial = case.loads(&case.bytes, case.delay).into_iter().max();
         prop_assert_eq!(Some(case.demand(true).lower_bound()), partial);
     }
 
-    /// Who receives takes the place of who sends; bytes and delays are counted in other units; other
-    /// lines are idle, or do the same.
+    /// Who receives takes the place of who sends; bytes and delays are counted in other units;
+    /// other lines are idle, or do the same.
     #[test]
-    fn bounds_know_no_direction_no_unit_and_no_neighbors(case in crossbar(5, 90), factor in 1..9_u64) {
+    fn bounds_know_no_direction_no_unit_and_no_neighbors(
+        case in crossbar(5, 90),
+        factor in 1..9_u64,
+    ) {
         for partial in [false, true] {
             let bound = case.demand(partial).lower_bound();
             let of = |other: &Crossbar| other.demand(partial).lower_bound();

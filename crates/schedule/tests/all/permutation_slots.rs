@@ -1,7 +1,7 @@
 //! What each method promises of every one of its slots, checked against the bytes that it found.
 
 use crate::common::crossbar::{Crossbar, Played, crossbar};
-use lightloom_schedule::permutation::{Matchings, Method, decompose};
+use lightloom_schedule::permutation::{Matchings, Method, PairTransfer, decompose};
 use proptest::prelude::*;
 
 /// Share of the largest load above which greedy matchings take a line to be urgent.
@@ -30,7 +30,7 @@ fn waste(case: &Crossbar, slot: &Played, hold: u64) -> f64 {
     (time - (largest(&slot.before) - largest(&after))) / time
 }
 
-/// Pairs that could be joined besides those that are, if all pairs with bytes may.
+/// Pairs of a slot that share a line with this one, or are it.
 fn blocked_by(slot: &Played, pair: (usize, usize)) -> Vec<(usize, usize)> {
     let meets = |other: &&(usize, usize)| other.0 == pair.0 || other.1 == pair.1;
     slot.pairs.iter().filter(meets).copied().collect()
@@ -103,8 +103,9 @@ proptest! {
             prop_assert_eq!(Some(slot.hold), shortest);
             // Each begins one diagonal further, which nobody can block.
             let around = case.rows.max(case.columns);
-            let first = |pair: &(usize, usize)| (around + pair.1 - pair.0) % around == step % around;
-            for pair in with_bytes(&case, &slot.before).iter().filter(|pair| first(pair)) {
+            let shift = |pair: &(usize, usize)| (around + pair.1 - pair.0) % around;
+            let first = |pair: &&(usize, usize)| shift(pair) == step % around;
+            for pair in with_bytes(&case, &slot.before).iter().filter(first) {
                 prop_assert!(slot.pairs.contains(pair), "{pair:?} is on the first diagonal");
             }
         }
@@ -137,33 +138,59 @@ proptest! {
         }
     }
 
-    /// List scheduling: no pair waits while both of its lines are idle, and of two that could begin
-    /// on an idle line one with the longest line does.
+    /// List scheduling: a pair waits only while one of its lines is busy.
     #[test]
     fn no_pair_of_the_open_shop_waits_for_idle_lines(case in crossbar(6, 20)) {
-        let found = decompose(&case.demand(true), Method::OpenShop, None);
-        let Matchings::Transfers(transfers) = found.plan else { panic!("transfers") };
-        let lines = |index: usize| {
-            let one = transfers[index];
-            [one.row as usize, case.rows + one.column as usize]
-        };
-        for (index, one) in transfers.iter().enumerate() {
-            prop_assert_eq!(one.bytes, case.bytes[case.cell((one.row as usize, one.column as usize))]);
-            let earlier = (0..transfers.len()).filter(|&other| {
-                other != index && lines(other).iter().any(|line| lines(index).contains(line))
+        let transfers = open_shop(&case);
+        for one in &transfers {
+            let others = transfers.iter().filter(|other| {
+                (other.row == one.row) != (other.column == one.column) && other.start < one.start
             });
-            // Its lines are busy, one or the other, from the beginning until it begins.
-            let mut busy: Vec<(u64, u64)> = earlier
-                .map(|other| (transfers[other].start, transfers[other].end(case.delay)))
-                .filter(|interval| interval.0 < one.start)
-                .collect();
+            let mut busy: Vec<(u64, u64)> =
+                others.map(|other| (other.start, other.end(case.delay))).collect();
             busy.sort_unstable();
             let mut until = 0;
             for (start, end) in busy {
-                prop_assert!(start <= until, "{index} could begin at {until}");
+                prop_assert!(start <= until, "{one:?} could begin at {until}");
                 until = until.max(end);
             }
-            prop_assert!(until >= one.start, "{index} could begin at {until}");
+            prop_assert!(until >= one.start, "{one:?} could begin at {until}");
         }
     }
+
+    /// A line that has just become free takes, of the idle lines that it wants, one that has most
+    /// to do.
+    #[test]
+    fn a_line_of_the_open_shop_chooses_the_longest_that_is_idle(case in crossbar(9, 90)) {
+        let mut waiting = case.bytes.clone();
+        let mut ends = vec![0; case.rows + case.columns];
+        for one in open_shop(&case) {
+            let (row, column) = (one.row as usize, one.column as usize);
+            let lines = [row, case.rows + column];
+            let loads = case.loads(&waiting, case.delay);
+            let longest = |side: usize| {
+                let wanted = with_bytes(&case, &waiting).into_iter();
+                let open = wanted.map(|(r, c)| [r, case.rows + c]);
+                let own = open.filter(|other| other[side] == lines[side]);
+                own.map(|other| other[1 - side]).filter(|&line| ends[line] <= one.start)
+                    .map(|line| loads[line]).max()
+            };
+            let chose = |side: usize| {
+                ends[lines[side]] == one.start && longest(side) == Some(loads[lines[1 - side]])
+            };
+            prop_assert!(chose(0) || chose(1), "{one:?}");
+            prop_assert_eq!(one.bytes, waiting[case.cell((row, column))]);
+            waiting[case.cell((row, column))] = 0;
+            for line in lines {
+                ends[line] = one.end(case.delay);
+            }
+        }
+        prop_assert!(waiting.iter().all(|&bytes| bytes == 0));
+    }
+}
+
+fn open_shop(case: &Crossbar) -> Vec<PairTransfer> {
+    let found = decompose(&case.demand(true), Method::OpenShop, None);
+    let Matchings::Transfers(transfers) = found.plan else { panic!("ports stop one by one") };
+    transfers
 }

@@ -11,7 +11,7 @@ fn over(case: &Crossbar, switches: usize, method: Method) -> SwitchSchedule {
 }
 
 /// The least hold with which so many slots serve every line, hold after hold.
-fn least_hold(case: &Crossbar, slots: u64) -> Option<u64> {
+fn smallest_hold(case: &Crossbar, slots: u64) -> Option<u64> {
     let largest = case.bytes.iter().copied().max().unwrap_or(0);
     let parts = |line: &Vec<usize>, hold: u64| -> u64 {
         line.iter().map(|&cell| case.bytes[cell].div_ceil(hold)).sum()
@@ -29,16 +29,27 @@ fn shifts(lines: usize, count: usize, bytes: u64, delay: u64) -> Crossbar {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Pairs in parts of at most one hold, the parts colored (König): the same number of equal slots
-    /// on every switch.
+    /// Pairs in parts of at most one hold, the parts colored (König): the same number of equal
+    /// slots on every switch.
     #[test]
     fn auto_is_no_longer_than_equal_holds(case in crossbar(5, 60), switches in 2..5_usize) {
         let found = over(&case, switches, Method::Auto);
         for each in 1..5 {
-            let Some(hold) = least_hold(&case, each * switches as u64) else { continue };
+            let Some(hold) = smallest_hold(&case, each * switches as u64) else { continue };
             let limit = each * (hold + case.delay);
             prop_assert!(found.length <= limit, "{} with {each} of {hold}", found.length);
         }
+    }
+
+    /// A second slot on a switch would end later than the longest pair: one each, equally long.
+    #[test]
+    fn long_delays_leave_the_least_equal_hold(
+        bytes in prop::collection::vec(0..200_u64, 9),
+        switches in 3..8_usize,
+    ) {
+        let case = Crossbar::square(&bytes, 200);
+        let Some(hold) = smallest_hold(&case, switches as u64) else { return Ok(()) };
+        prop_assert_eq!(over(&case, switches, Method::Auto).length, hold + case.delay);
     }
 
     /// Bounds are rounded up to whole bytes, so that another unit is nearly the same.
