@@ -2,60 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lightloom_schedule::topoopt::{
-    RingCycle, RingGroup, RoutedEdge, Strides, TopoOptTopology, TopoRequest, topology,
-};
+use crate::common::jobs::{Job, job, links};
+use lightloom_schedule::topoopt::{RingCycle, RingGroup, RoutedEdge, Strides, topology};
 use proptest::prelude::*;
 
-#[derive(Debug, Clone)]
-struct Job {
-    servers: u32,
-    degree: u32,
-    rings: Vec<RingGroup>,
-    strides: Strides,
-    demand: Vec<(u32, u32, u64)>,
-}
-
-impl Job {
-    fn new(servers: u32, degree: u32) -> Self {
-        Self { servers, degree, rings: vec![], strides: Strides::Geometric, demand: vec![] }
-    }
-
-    fn request(&self) -> TopoRequest<'_> {
-        TopoRequest {
-            servers: self.servers,
-            degree: self.degree,
-            rings: &self.rings,
-            strides: self.strides,
-            demand: &self.demand,
-            max_routes: 4,
+/// Groups of 8 servers with an all-to-all each, pipeline neighbors, data-parallel rings.
+fn training(servers: u32, stages: u32) -> Job {
+    let mut job = Job::new(servers, 8);
+    let stage = servers / stages;
+    for server in 0..servers {
+        let group = server / 8 * 8;
+        let peers = (group..group + 8).filter(|&peer| peer != server);
+        job.demand.extend(peers.map(|peer| (server, peer, 9_000)));
+        if server + stage < servers {
+            job.demand.extend([(server, server + stage, 700), (server + stage, server, 700)]);
         }
     }
-
-    /// Groups of 8 servers with an all-to-all each, pipeline neighbors, data-parallel rings.
-    fn training(servers: u32, stages: u32) -> Self {
-        let mut job = Self::new(servers, 8);
-        let stage = servers / stages;
-        for server in 0..servers {
-            let group = server / 8 * 8;
-            let peers = (group..group + 8).filter(|&peer| peer != server);
-            job.demand.extend(peers.map(|peer| (server, peer, 9_000)));
-            if server + stage < servers {
-                job.demand.extend([(server, server + stage, 700), (server + stage, server, 700)]);
-            }
-        }
-        for start in (0..servers).step_by(stage as usize) {
-            job.rings.extend((0..8).map(|member| RingGroup {
-                members: (start + member..start + stage).step_by(8).collect(),
-                edge_bytes: 4_000,
-            }));
-        }
-        job
+    for start in (0..servers).step_by(stage as usize) {
+        job.rings.extend((0..8).map(|member| RingGroup {
+            members: (start + member..start + stage).step_by(8).collect(),
+            edge_bytes: 4_000,
+        }));
     }
-}
-
-fn links(topology: &TopoOptTopology) -> BTreeMap<(u32, u32), u32> {
-    topology.circuits.iter().flat_map(|c| [((c.a, c.b), c.count), ((c.b, c.a), c.count)]).collect()
+    job
 }
 
 fn distances(servers: u32, links: &BTreeMap<(u32, u32), u32>, from: u32) -> Vec<Option<usize>> {
@@ -72,20 +41,6 @@ fn distances(servers: u32, links: &BTreeMap<(u32, u32), u32>, from: u32) -> Vec<
         }
     }
     distance
-}
-
-fn job() -> impl Strategy<Value = Job> {
-    (2..24_u32, 2..9_u32).prop_flat_map(|(servers, degree)| {
-        let demand = prop::collection::vec((0..servers, 0..servers, 0..10_000_u64), 0..60);
-        let largest = servers.min(7) as usize;
-        let members = prop::sample::subsequence((0..servers).collect::<Vec<_>>(), 0..=largest);
-        let ring = (members.prop_shuffle(), 0..50_000_u64)
-            .prop_map(|(members, edge_bytes)| RingGroup { members, edge_bytes });
-        let strides = prop_oneof![Just(Strides::Geometric), Just(Strides::One)];
-        (demand, prop::collection::vec(ring, 0..5), strides).prop_map(
-            move |(demand, rings, strides)| Job { servers, degree, rings, strides, demand },
-        )
-    })
 }
 
 fn ring_order(group: &RingGroup) -> Vec<(u32, u32)> {
@@ -107,8 +62,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn ports_hold_and_everyone_who_talks_has_shortest_routes(job in job()) {
-        let found = topology(&job.request()).unwrap();
+    fn ports_hold_and_everyone_who_talks_has_shortest_routes(job in job(24, 9)) {
+        let found = job.find();
         let links = links(&found);
         for server in 0..job.servers {
             let used: u32 =
@@ -124,7 +79,7 @@ proptest! {
             prop_assert!(routes.contains_key(&pair), "no route for {pair:?}");
         }
         for (&(from, to), own) in &routes {
-            prop_assert!(own.len() <= 4);
+            prop_assert!(own.len() <= job.max_routes as usize);
             let hops = distances(job.servers, &links, from)[to as usize].unwrap();
             for route in own {
                 prop_assert_eq!(route.len(), hops + 1);
@@ -139,8 +94,8 @@ proptest! {
 
     /// Every edge of every cycle has a circuit of its own, or is named as one that has none left.
     #[test]
-    fn edges_of_cycles_have_circuits_or_are_named(job in job()) {
-        let found = topology(&job.request()).unwrap();
+    fn edges_of_cycles_have_circuits_or_are_named(job in job(24, 9)) {
+        let found = job.find();
         let named: BTreeSet<(u32, (u32, u32))> =
             found.routed_edges.iter().map(|routed| (routed.cycle, routed.edge)).collect();
         prop_assert_eq!(named.len(), found.routed_edges.len());
@@ -165,8 +120,8 @@ proptest! {
     }
 
     #[test]
-    fn ports_of_servers_are_not_left_dark(job in job()) {
-        let found = topology(&job.request()).unwrap();
+    fn ports_of_servers_are_not_left_dark(job in job(24, 9)) {
+        let found = job.find();
         let mut free = vec![job.degree; job.servers as usize];
         for circuit in &found.circuits {
             free[circuit.a as usize] -= circuit.count;
@@ -176,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn the_answer_is_the_same_every_time(job in job()) {
+    fn the_answer_is_the_same_every_time(job in job(24, 9)) {
         prop_assert_eq!(topology(&job.request()), topology(&job.request()));
     }
 }
@@ -185,7 +140,7 @@ proptest! {
 fn a_small_all_to_all_is_a_full_mesh() {
     let mut job = Job::new(8, 7);
     job.demand = (0..8).flat_map(|a| (0..8).map(move |b| (a, b, 100))).collect();
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     assert_eq!(found.circuits.len(), 28);
     assert!(found.circuits.iter().all(|circuit| circuit.count == 1));
     assert!(found.routes.iter().all(|route| route.len() == 2));
@@ -196,7 +151,7 @@ fn a_small_all_to_all_is_a_full_mesh() {
 fn a_heavy_pair_gets_several_circuits() {
     let mut job = Job::new(4, 3);
     job.demand = vec![(0, 1, 900), (1, 2, 10), (2, 3, 900), (3, 0, 10)];
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     assert_eq!(links(&found)[&(0, 1)], 2);
     assert_eq!(links(&found)[&(2, 3)], 2);
 }
@@ -209,7 +164,7 @@ fn cycles_of_a_pure_ring_job_keep_paths_short() {
             let mut job = Job::new(servers, degree);
             let members = (0..servers).collect();
             job.rings = vec![RingGroup { members, edge_bytes: 1_000 }];
-            let found = topology(&job.request()).unwrap();
+            let found = job.find();
             let cycles = degree / 2;
             assert_eq!(found.cycles.len(), cycles as usize);
             assert_eq!(found.cycles[0].stride, 1);
@@ -227,7 +182,7 @@ fn strides_of_one_are_parallel_circuits() {
     let mut job = Job::new(6, 4);
     job.strides = Strides::One;
     job.rings = vec![RingGroup { members: (0..6).collect(), edge_bytes: 10 }];
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     assert_eq!(found.circuits.len(), 6);
     assert!(found.circuits.iter().all(|circuit| circuit.count == 2));
 }
@@ -239,7 +194,7 @@ fn a_cycle_that_cuts_servers_off_says_which_edge_is_routed() {
     let ring = |members: &[u32]| RingGroup { members: members.to_vec(), edge_bytes: 1_000_000 };
     job.rings = vec![ring(&[0, 2, 3]), ring(&[0, 2])];
     job.demand = vec![(1, 0, 1_400_000_000), (1, 2, 800_000_000), (0, 2, 1_000_000_000)];
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     assert_eq!(found.cycles, [RingCycle { group: 0, stride: 1 }]);
     assert_eq!(found.routed_edges, [RoutedEdge { cycle: 0, edge: (3, 0) }]);
     let route = found.routes.iter().find(|route| route[0] == 3 && route[route.len() - 1] == 0);
@@ -252,7 +207,7 @@ fn ports_are_divided_by_traffic() {
         let mut job = Job::new(16, 8);
         job.rings = vec![RingGroup { members: (0..16).collect(), edge_bytes }];
         job.demand = (0..16).flat_map(|a| (0..16).map(move |b| (a, b, 100))).collect();
-        topology(&job.request()).unwrap().cycles.len()
+        job.find().cycles.len()
     };
     assert_eq!(cycles_with(0), 0);
     assert_eq!(cycles_with(1), 1);
@@ -271,7 +226,7 @@ fn parts_without_free_ports_are_connected_by_a_swap() {
         }
     }
     job.demand.push((0, 7, 1));
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     let links = links(&found);
     assert!(distances(8, &links, 0)[7].is_some());
     assert!(distances(8, &links, 0).iter().all(Option::is_some));
@@ -281,31 +236,30 @@ fn parts_without_free_ports_are_connected_by_a_swap() {
 fn one_port_each_connects_couples_only() {
     let mut couples = Job::new(4, 1);
     couples.demand = vec![(0, 1, 5), (2, 3, 5)];
-    assert_eq!(topology(&couples.request()).unwrap().circuits.len(), 2);
+    assert_eq!(couples.find().circuits.len(), 2);
     let mut chain = Job::new(3, 1);
     chain.demand = vec![(0, 1, 5), (1, 2, 5)];
-    let text = topology(&chain.request()).unwrap_err().to_string();
+    let text = chain.refusal();
     assert!(text.ends_with("give each server at least 2"), "{text}");
 }
 
 #[test]
 fn inconsistent_requests_are_named() {
-    let refused = |job: &Job| topology(&job.request()).unwrap_err().to_string();
     let mut job = Job::new(3, 2);
     job.demand = vec![(0, 3, 1)];
-    assert_eq!(refused(&job), "demand 0 to 3: only 3 servers");
+    assert_eq!(job.refusal(), "demand 0 to 3: only 3 servers");
     job.demand.clear();
     job.rings = vec![RingGroup { members: vec![0, 5], edge_bytes: 1 }];
-    assert_eq!(refused(&job), "ring 0: no server 5 among 3");
+    assert_eq!(job.refusal(), "ring 0: no server 5 among 3");
     job.rings = vec![RingGroup { members: vec![2, 0, 2], edge_bytes: 1 }];
-    assert_eq!(refused(&job), "ring 0: server 2 twice");
+    assert_eq!(job.refusal(), "ring 0: server 2 twice");
     let text = "a topology needs at least one server and one port at each";
-    assert_eq!(refused(&Job::new(3, 0)), text);
+    assert_eq!(Job::new(3, 0).refusal(), text);
 }
 
 /// Bytes per circuit of the busiest bundle over the least that any topology could have.
 fn crowding(job: &Job) -> f64 {
-    let found = topology(&job.request()).unwrap();
+    let found = job.find();
     let links = links(&found);
     let sizes: BTreeMap<(u32, u32), u64> =
         job.demand.iter().map(|&(from, to, size)| ((from, to), size)).collect();
@@ -334,16 +288,16 @@ fn crowding(job: &Job) -> f64 {
 /// ideal load at 512 servers, 44 times at 4,096).
 #[test]
 fn light_pairs_do_not_crowd_onto_one_circuit() {
-    let small = crowding(&Job::training(128, 8));
+    let small = crowding(&training(128, 8));
     assert!(small < 2.0, "128 servers: {small}");
-    let large = crowding(&Job::training(512, 8));
+    let large = crowding(&training(512, 8));
     assert!(large < 3.0, "512 servers: {large}");
 }
 
 #[test]
 fn four_thousand_servers_are_connected() {
-    let job = Job::training(4096, 8);
-    let found = topology(&job.request()).unwrap();
+    let job = training(4096, 8);
+    let found = job.find();
     let pairs: std::collections::BTreeSet<(u32, u32)> =
         found.routes.iter().map(|route| (route[0], route[route.len() - 1])).collect();
     assert!(job.demand.iter().all(|&(from, to, _)| pairs.contains(&(from, to))));

@@ -3,53 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lightloom_schedule::topoopt::{
-    RingCycle, RingGroup, Strides, TopoOptTopology, TopoRequest, topology,
-};
+use crate::common::jobs::{Job, job, routes};
+use lightloom_schedule::topoopt::{RingCycle, Strides, TopoOptTopology};
 use proptest::prelude::*;
-
-#[derive(Debug, Clone)]
-struct Job {
-    servers: u32,
-    degree: u32,
-    rings: Vec<RingGroup>,
-    strides: Strides,
-    demand: Vec<(u32, u32, u64)>,
-    max_routes: u32,
-}
-
-impl Job {
-    fn rings(servers: u32, degree: u32, rings: &[(&[u32], u64)]) -> Self {
-        let group = |&(members, edge_bytes): &(&[u32], u64)| RingGroup {
-            members: members.to_vec(),
-            edge_bytes,
-        };
-        Self {
-            servers,
-            degree,
-            rings: rings.iter().map(group).collect(),
-            strides: Strides::Geometric,
-            demand: vec![],
-            max_routes: 4,
-        }
-    }
-
-    fn pairs(servers: u32, degree: u32, demand: Vec<(u32, u32, u64)>) -> Self {
-        Self { demand, ..Self::rings(servers, degree, &[]) }
-    }
-
-    fn find(&self) -> TopoOptTopology {
-        topology(&TopoRequest {
-            servers: self.servers,
-            degree: self.degree,
-            rings: &self.rings,
-            strides: self.strides,
-            demand: &self.demand,
-            max_routes: self.max_routes,
-        })
-        .unwrap()
-    }
-}
 
 fn counts(found: &TopoOptTopology) -> BTreeMap<(u32, u32), u32> {
     found.circuits.iter().map(|circuit| ((circuit.a, circuit.b), circuit.count)).collect()
@@ -61,38 +17,6 @@ fn count(found: &TopoOptTopology, a: u32, b: u32) -> u32 {
 
 fn strides_of(found: &TopoOptTopology, group: u32) -> Vec<u32> {
     found.cycles.iter().filter(|cycle| cycle.group == group).map(|cycle| cycle.stride).collect()
-}
-
-/// Paths of each ordered pair.
-fn routes(found: &TopoOptTopology) -> BTreeMap<(u32, u32), Vec<Vec<u32>>> {
-    let mut routes: BTreeMap<(u32, u32), Vec<Vec<u32>>> = BTreeMap::new();
-    for route in found.routes.iter() {
-        routes.entry((route[0], route[route.len() - 1])).or_default().push(route.to_vec());
-    }
-    routes
-}
-
-fn job() -> impl Strategy<Value = Job> {
-    (2..16_u32, 2..7_u32, 1..6_u32).prop_flat_map(|(servers, degree, max_routes)| {
-        let demand = prop::collection::vec((0..servers, 0..servers, 0..10_000_u64), 0..40);
-        let members = prop::sample::subsequence(
-            (0..servers).collect::<Vec<_>>(),
-            0..=servers.min(7) as usize,
-        );
-        let ring = (members.prop_shuffle(), 0..50_000_u64)
-            .prop_map(|(members, edge_bytes)| RingGroup { members, edge_bytes });
-        let strides = prop_oneof![Just(Strides::Geometric), Just(Strides::One)];
-        (demand, prop::collection::vec(ring, 0..4), strides).prop_map(
-            move |(demand, rings, strides)| Job {
-                servers,
-                degree,
-                rings,
-                strides,
-                demand,
-                max_routes,
-            },
-        )
-    })
 }
 
 /// Number of shortest paths between all pairs, by lengths of paths through every third server.
@@ -129,7 +53,7 @@ proptest! {
     /// A pair gets at least one path, at most as many as there are or were requested; exactly one
     /// if one is requested.
     #[test]
-    fn pairs_get_shortest_paths_as_far_as_there_are_some(job in job()) {
+    fn pairs_get_shortest_paths_as_far_as_there_are_some(job in job(16, 7)) {
         let found = job.find();
         let shortest = shortest_paths(&found, job.servers);
         for (pair, paths) in routes(&found) {
@@ -147,7 +71,7 @@ proptest! {
 
     /// Ordered pairs that have a path are those that communicate, each in one place.
     #[test]
-    fn only_pairs_that_communicate_have_paths(job in job()) {
+    fn only_pairs_that_communicate_have_paths(job in job(16, 7)) {
         let found = job.find();
         let mut wanted: BTreeSet<(u32, u32)> =
             job.demand.iter().filter(|d| d.0 != d.1 && d.2 > 0).map(|d| (d.0, d.1)).collect();
@@ -172,7 +96,7 @@ proptest! {
 
     /// Each cycle visits all members of its group.
     #[test]
-    fn strides_are_coprime_to_their_groups(job in job()) {
+    fn strides_are_coprime_to_their_groups(job in job(16, 7)) {
         let found = job.find();
         for RingCycle { group, stride } in &found.cycles {
             let n = job.rings[*group as usize].members.len() as u32;
@@ -187,7 +111,7 @@ proptest! {
 
     /// Bytes count by proportion: all doubled, nothing changes. (Powers of two round alike.)
     #[test]
-    fn twice_the_bytes_get_the_same_circuits(job in job()) {
+    fn twice_the_bytes_get_the_same_circuits(job in job(16, 7)) {
         let mut larger = job.clone();
         // Whole shares of what is divided among cycles.
         let mut job = job;
@@ -205,7 +129,7 @@ proptest! {
     /// Demand of a pair that is listed in parts is their sum; what a server sends itself, or of
     /// nothing, changes nothing.
     #[test]
-    fn demand_in_parts_is_its_sum(job in job()) {
+    fn demand_in_parts_is_its_sum(job in job(16, 7)) {
         let mut parts = job.clone();
         for entry in &mut parts.demand {
             entry.2 *= 2;

@@ -2,6 +2,7 @@
 
 pub mod cases;
 pub mod crossbar;
+pub mod jobs;
 pub mod matchings;
 pub mod regimes;
 pub mod relay_worlds;
