@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
+from itertools import chain
 from typing import NamedTuple
 
 from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
@@ -18,8 +18,8 @@ from lightloom.control.refusals import ConflictError
 from lightloom.control.switch import CrossConnect, SwitchChange
 from lightloom.schedule.changes import ChangeTiming
 
-#: plain tuples, which sort several times as fast
-_PORTS = itemgetter(0, 1)
+#: texts that sort as the ports do, several times as fast as named tuples
+_BY_PORTS = "\0".join
 
 
 class ConflictMode(StrEnum):
@@ -70,6 +70,15 @@ class RegionChange:
     def is_empty(self) -> bool:
         """Whether no switch is touched."""
         return not self.commands
+
+    @property
+    def created(self) -> list[PlacedConnect]:
+        """Cross-connects to create."""
+        return [
+            PlacedConnect(switch, one)
+            for switch, command in self.commands.items()
+            for one in command.creates
+        ]
 
     @property
     def unchanged(self) -> list[NicPair]:
@@ -150,16 +159,13 @@ def plan_commands(
     kept = frozenset(
         circuit for circuit in others if replaced.isdisjoint(port_map.cross_connects(circuit))
     )
-    change = RegionChange(
-        before=observed.circuits - kept,
-        wanted=goal,
-        commands=_by_switch(port_map, {*deletes, *replaced} if replaced else deletes, creates),
-        replaced=tuple(sorted(replaced)),
-    )
-    if timing is None or change.is_empty:
-        return change
-    expected_s = timing.expected_s(max(change.pairs, 1))
-    return RegionChange(change.before, change.wanted, change.commands, change.replaced, expected_s)
+    before = observed.circuits - kept
+    commands = _by_switch(port_map, {*deletes, *replaced} if replaced else deletes, creates)
+    expected_s = 0.0
+    if timing is not None and commands:
+        pairs = max(len(goal - before), len(before - goal), 1)
+        expected_s = timing.expected_s(pairs)
+    return RegionChange(before, goal, commands, tuple(sorted(replaced)), expected_s)
 
 
 def _connects(port_map: PortMap, circuits: Iterable[NicPair]) -> list[PlacedConnect]:
@@ -207,12 +213,10 @@ def _by_switch(
 ) -> dict[str, SwitchChange]:
     found: dict[str, tuple[list[CrossConnect], list[CrossConnect]]] = {}
     for index, all_placed in enumerate((deletes, creates)):
-        for placed in all_placed:
-            found.setdefault(placed.switch, ([], []))[index].append(placed.cross_connect)
+        for switch, cross_connect in all_placed:
+            found.setdefault(switch, ([], []))[index].append(cross_connect)
     return {
-        switch: SwitchChange(
-            tuple(sorted(found[switch][0], key=_PORTS)), tuple(sorted(found[switch][1], key=_PORTS))
-        )
+        switch: SwitchChange(*(tuple(sorted(cross, key=_BY_PORTS)) for cross in found[switch]))
         for switch in port_map.switches
         if switch in found
     }
@@ -232,8 +236,5 @@ def _pair_up(deletes: Sequence[NicPair], creates: Sequence[NicPair]) -> list[Mov
 def check_owned(port_map: PortMap, commands: Mapping[str, SwitchChange]) -> None:
     """Assert that no command uses a port that the region does not own."""
     for switch, command in commands.items():
-        used = {one.ingress for one in command.deletes}
-        used.update(one.egress for one in command.deletes)
-        used.update(one.ingress for one in command.creates)
-        used.update(one.egress for one in command.creates)
+        used = {*chain.from_iterable(command.deletes), *chain.from_iterable(command.creates)}
         assert used <= port_map.owned(switch), (switch, used - port_map.owned(switch))

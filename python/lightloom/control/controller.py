@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lightloom.control.change import (
@@ -36,7 +36,8 @@ from lightloom.control.optics import (
     loss_budget,
     port_statuses,
 )
-from lightloom.control.port_map import NicPair, ObservedCircuits, PlacedConnect, PortMap, SwitchPort
+from lightloom.control.port_map import NicPair, ObservedCircuits, PortMap, SwitchPort
+from lightloom.control.recording import ChangeRecorder, Listener, recovered_outcome
 from lightloom.control.refusals import ControlError, JournalError, StateError
 from lightloom.control.region_file import RegionFile
 from lightloom.control.report import (
@@ -60,9 +61,6 @@ from lightloom.schedule import Failures
 
 _MIN_QUIET_S = 0.001
 NOTHING = ObservedCircuits(frozenset(), frozenset(), frozenset())
-
-#: called with the names of events and what is known about them
-Listener = Callable[[str, Mapping[str, object]], None]
 
 
 class RegionController:
@@ -110,9 +108,8 @@ class RegionController:
         self.last_sent_s = 0.0
         self._bright: Mapping[SwitchPort, float] = {}
         self._notify = listener or (lambda _name, _facts: None)
+        self._recorder = ChangeRecorder(journal, self.lease, self._notify)
         self._lock = asyncio.Lock()
-        #: an outcome that could not be written yet
-        self._owed: tuple[int, ChangeOutcome] | None = None
 
     async def start(self) -> RegionState:
         """Take the lease, connect, read back, and complete what was in flight before a crash.
@@ -175,7 +172,7 @@ class RegionController:
             timing=self.decider.timing,
         )
         if self._bright:
-            check_power(_created(change), self._bright, self.limits)
+            check_power(change.created, self._bright, self.limits)
         return change
 
     async def avoid(self, failures: Failures, switches: frozenset[str] = frozenset()) -> None:
@@ -201,7 +198,7 @@ class RegionController:
 
     def loss_of(self, change: RegionChange) -> list[LossBudget]:
         """Return the expected light of the cross-connects that a change creates."""
-        return loss_budget(_created(change), self.statuses, self.limits, connected=False)
+        return loss_budget(change.created, self.statuses, self.limits, connected=False)
 
     async def check(self) -> RegionState:
         """Read the switches back and compare with what was made.
@@ -260,8 +257,8 @@ class RegionController:
             await self._synchronize()
             found = self.observed.circuits
             intent = ChangeIntent("adopt", reason, self.held, found, {}, 0.0)
-            number = self._begin(intent)
-            self._end(number, ChangeOutcome("done", found))
+            number = self._recorder.begin(intent)
+            self._recorder.end(number, ChangeOutcome("done", found))
             self.held = found
             self._compare()
         return found
@@ -283,12 +280,7 @@ class RegionController:
         JournalError
             If there is no such change.
         """
-        if number is not None:
-            return self.journal.entry(number).intent.before
-        for entry in self.journal.last(1_000):
-            if entry.outcome is not None and entry.outcome.after != entry.intent.before:
-                return entry.intent.before
-        raise JournalError(f"{self.region.name}: no change to roll back")
+        return self._recorder.snapshot(number)
 
     async def _apply(
         self, wanted: frozenset[NicPair], reason: ChangeReason, kind: str
@@ -369,7 +361,7 @@ class RegionController:
             switch: (len(command.deletes), len(command.creates))
             for switch, command in change.commands.items()
         }
-        number = self._begin(
+        number = self._recorder.begin(
             ChangeIntent(kind, reason, change.before, change.wanted, counts, change.expected_s)
         )
         sent = self.last_sent_s = time.perf_counter()
@@ -404,7 +396,7 @@ class RegionController:
         result = "done" if not failed else "partial" if changed - failed.keys() else "failed"
         self.held = self._held_after(change.before, change.wanted)
         words = {str(circuit): problem for circuit, problem in sorted(failed.items())}
-        self._end(number, ChangeOutcome(result, self.held, words, timings))
+        self._recorder.end(number, ChangeOutcome(result, self.held, words, timings))
         self._compare()
         return ChangeReport(change, result, self.held, failed, number, timings)
 
@@ -453,7 +445,7 @@ class RegionController:
     ) -> tuple[LossBudget, ...]:
         if readbacks is None or self.region.change.verify != "light":
             return ()
-        return tuple(loss_budget(_created(change), self.statuses, self.limits, connected=True))
+        return tuple(loss_budget(change.created, self.statuses, self.limits, connected=True))
 
     async def _synchronize(self) -> None:
         """Read back, complete open intents, and compare with what is held.
@@ -469,7 +461,7 @@ class RegionController:
             self.state = RegionState.UNKNOWN
             raise
         self._observe(readbacks)
-        self._settle_debt()
+        self._recorder.settle_debt()
         for entry in self.journal.unfinished():
             self._recover(entry)
         self._compare()
@@ -478,19 +470,12 @@ class RegionController:
         """Write what became of a change whose outcome was never written."""
         intent = entry.intent
         self._attempted |= intent.before ^ intent.wanted
-        there = self.observed.circuits & (intent.before | intent.wanted)
-        result = "partial"
-        if there == intent.wanted:
-            result = "done"
-        elif there == intent.before:
-            result = "not-applied"
         self.held = self._held_after(intent.before, intent.wanted)
-        missing = {
-            str(one): "not there when the switch was read back"
-            for one in sorted(intent.wanted - there)
-        }
-        self._end(entry.id, ChangeOutcome(f"recovered-{result}", self.held, missing))
-        self._notify("recovered", {"change": entry.id, "result": result})
+        outcome = recovered_outcome(intent, self.observed.circuits, self.held)
+        self._recorder.end(entry.id, outcome)
+        self._notify(
+            "recovered", {"change": entry.id, "result": outcome.result.removeprefix("recovered-")}
+        )
 
     def _observe(self, readbacks: Mapping[str, Readback]) -> None:
         self.observed = self.port_map.observe(present_in(readbacks), broken_in(readbacks))
@@ -520,32 +505,3 @@ class RegionController:
         if (state, drift) != (self.state, self.drift):
             self._notify("state", {"state": state, "drift": drift})
         self.state, self.drift = state, drift
-
-    def _begin(self, intent: ChangeIntent) -> int:
-        self._settle_debt()
-        if self.lease.is_due:
-            self.lease.renew()
-        return self.journal.begin(intent, self.lease.revision, time.time())
-
-    def _end(self, number: int, outcome: ChangeOutcome) -> None:
-        """Write an outcome; if that fails, it is owed, and nothing more is changed before."""
-        self._owed = (number, outcome)
-        try:
-            self._settle_debt()
-        except JournalError as error:
-            self._notify("journal-failed", {"error": str(error)})
-
-    def _settle_debt(self) -> None:
-        if self._owed is None:
-            return
-        number, outcome = self._owed
-        self.journal.end(number, outcome, time.time())
-        self._owed = None
-
-
-def _created(change: RegionChange) -> list[PlacedConnect]:
-    return [
-        PlacedConnect(switch, one)
-        for switch, command in change.commands.items()
-        for one in command.creates
-    ]

@@ -7,6 +7,7 @@ map.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Bytes = npt.NDArray[np.uint64]
 #: all-to-alls that one request may hold
 MAX_UPCOMING = 64
 _MAX_TOTAL_BYTES = 2**63
+#: a pair of a row of four numbers; several times as fast as ``NicPair._make``
+_pair_of = partial(tuple.__new__, NicPair)
 
 
 class RegionDecider:
@@ -144,4 +147,4 @@ class RegionDecider:
 
 def circuits_of(held: Held | Decision) -> frozenset[NicPair]:
     """Return the circuits of the core as pairs of NICs."""
-    return frozenset(map(NicPair._make, held.nics.tolist()))
+    return frozenset(map(_pair_of, held.nics.tolist()))

@@ -23,6 +23,7 @@ from lightloom.errors import did_you_mean, echo
 
 #: circuits whose cross-connects are remembered
 _MAX_REMEMBERED = 16_384
+_new = tuple.__new__
 
 
 class SwitchPort(NamedTuple):
@@ -266,8 +267,9 @@ class PortMap:
             server, nic, peer, peer_nic = circuit
             (switch, ingress), (_, egress) = self._ends[server, nic]
             (peer_switch, peer_ingress), (_, peer_egress) = self._ends[peer, peer_nic]
-            there = PlacedConnect(switch, CrossConnect(ingress, peer_egress))
-            back = PlacedConnect(peer_switch, CrossConnect(peer_ingress, egress))
+            # named tuples are made several times as fast this way
+            there = _new(PlacedConnect, (switch, _new(CrossConnect, (ingress, peer_egress))))
+            back = _new(PlacedConnect, (peer_switch, _new(CrossConnect, (peer_ingress, egress))))
             if len(self._cross_connects) >= _MAX_REMEMBERED:
                 self._cross_connects.clear()
             known = self._cross_connects[circuit] = (there,) if self.is_duplex else (there, back)

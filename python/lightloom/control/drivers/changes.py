@@ -17,6 +17,8 @@ from lightloom.control.switch import (
 )
 from lightloom.errors import InputError, echo
 
+#: on which the ports of a cross-connect are not, the first one and the second
+_WRONG_SIDES = (PortSide.EGRESS, PortSide.INGRESS)
 NOT_SENT = "not sent: an earlier command of the change was refused"
 
 
@@ -70,6 +72,9 @@ def creates_in_batches(
     """Yield the creates of a change in batches, each with the implied deletes that it causes."""
     remaining = tuple(implied)
     for batch in in_batches(change.creates, max_pairs):
+        if len(batch) == len(change.creates):
+            yield batch, remaining
+            return
         sources = {one.ingress for one in batch}
         targets = {one.egress for one in batch}
         moved: list[CrossConnect] = []
@@ -91,10 +96,16 @@ def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
     InputError
         If it does not.
     """
-    for index, wrong in enumerate((PortSide.EGRESS, PortSide.INGRESS)):
-        for one in (*change.deletes, *change.creates):
-            if ports.get(one[index], wrong) is wrong:
-                raise _misplaced(one, one[index], wrong, is_known=one[index] in ports)
+    every = (*change.deletes, *change.creates)
+    for used, wrong in zip(zip(*every, strict=True), _WRONG_SIDES, strict=False):
+        sides = list(map(ports.get, used))
+        if None in sides or wrong in sides:
+            one, port = next(
+                (one, port)
+                for one, port, side in zip(every, used, sides, strict=True)
+                if side is None or side is wrong
+            )
+            raise _misplaced(one, port, wrong, is_known=port in ports)
     for used in zip(*change.creates, strict=True):
         if len(set(used)) < len(used):
             repeated = min(port for port in used if used.count(port) > 1)
