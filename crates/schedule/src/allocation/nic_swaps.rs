@@ -32,7 +32,13 @@ pub(super) fn put_back(
         steps: Vec::new(),
     };
     ends.fill(placed, previous);
-    while previous.iter().fold(false, |found, circuit| ends.restore(circuit) || found) {}
+    let mut pays = true;
+    while pays {
+        pays = false;
+        for circuit in previous {
+            pays |= ends.restore(circuit);
+        }
+    }
     ends.read(placed);
 }
 
@@ -130,7 +136,9 @@ impl Ends<'_> {
             [false, false] => {}
             _ => return None,
         }
-        ends.into_iter().for_each(|end| self.seen[end] = self.round);
+        for end in ends {
+            self.seen[end] = self.round;
+        }
         self.steps.push(step);
         Some(())
     }
