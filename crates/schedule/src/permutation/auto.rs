@@ -197,3 +197,30 @@ impl Search<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::critical;
+    use super::*;
+
+    /// The budget of the critical-line method alone suffices for a schedule that is no longer: what
+    /// comes before takes no more than a look at the budget each.
+    #[test]
+    fn a_limit_is_spent_on_what_promises_most() {
+        for (lines, delay) in [(16, 2_000), (40, 2_000), (40, 40_000)] {
+            let cell = |cell: u64| cell * cell * 7_919 % 100_003;
+            let bytes: Vec<u64> = (0..lines * lines).map(cell).collect();
+            let lines = usize::try_from(lines).unwrap();
+            let demand = Demand::new(lines, lines, &bytes, delay, false).unwrap();
+            let plenty = 1 << 40;
+            let budget = Budget::of_steps(plenty);
+            for rule in [RULES[0], RULES[1]] {
+                critical::by_rule(&demand, rule, &budget).unwrap();
+            }
+            let alone = critical::decompose(&demand).length(delay);
+            let taken = plenty - budget.steps_left();
+            let found = decompose(&demand, None, &Budget::of_steps(taken + 6));
+            assert!(found.length <= alone, "{lines} lines: {} of {alone}", found.length);
+        }
+    }
+}

@@ -34,6 +34,12 @@ impl Budget {
         self.until.is_some() || self.steps.is_some()
     }
 
+    /// Steps that it still has, none if they are not what bounds it.
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> u64 {
+        self.steps.as_ref().map_or(0, Cell::get)
+    }
+
     /// Whether the moment has come; takes no step.
     pub(super) fn is_late(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
