@@ -100,7 +100,9 @@ fn copies_of_a_setting_turn_one_after_the_other() {
     let plan = xnest_plan(&demand, 4, Reading::Diagonals, 4, None).unwrap();
     assert_eq!(plan.phases, [vec![0, 1], vec![2, 3]]);
     let mut halves = [plan.settings[..2].to_vec(), plan.settings[2..].to_vec()];
-    halves.iter_mut().for_each(|half| half.sort_unstable());
+    for half in &mut halves {
+        half.sort_unstable();
+    }
     assert!(halves.iter().all(|half| half[0] != half[1]), "{:?}", plan.settings);
     let odd = xnest_plan(&demand, 4, Reading::Diagonals, 3, None).unwrap();
     assert_eq!(odd.phases, [vec![0, 1], vec![2]]);
