@@ -1,9 +1,8 @@
 //! Schedules that are improved after they were made: no swap between two slots of one is left that
 //! saves time, and on many matrices all improvements together are worth what they take.
 
-use crate::common::crossbar::{Crossbar, Played, crossbar};
+use crate::common::crossbar::{Crossbar, Played};
 use lightloom_schedule::permutation::{Method, Slots};
-use proptest::prelude::*;
 
 /// Row, column, and what the first and the second of two slots send of the pair.
 type Shared = (usize, usize, [u64; 2]);
@@ -46,18 +45,6 @@ fn best_of_two(groups: &[Vec<Shared>], delay: u64) -> u64 {
         best = best.min(whole.max(holds[0] + holds[1]) + slots * delay);
     }
     best
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    /// The paths and cycles that two slots form may be turned over one by one: every way is tried.
-    #[test]
-    fn no_two_slots_of_the_critical_line_method_are_shorter_after_a_swap(
-        case in crossbar(6, 40)
-    ) {
-        assert_no_swap_saves(&case, &case.slots(Method::Critical));
-    }
 }
 
 fn assert_no_swap_saves(case: &Crossbar, slots: &Slots) {
