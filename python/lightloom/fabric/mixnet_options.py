@@ -87,7 +87,7 @@ class MixNetOptions(FabricOptions):
         None, description="Ports of a circuit switch; by default those of its technology."
     )
     allocator: Annotated[str, Choices(_allocators), AfterValidator(_known_allocator)] = Field(
-        "best", description="Algorithm that allocates the circuits, or an installed package's."
+        "best", description="Algorithm that allocates the circuits."
     )
     split: Switch = Field(
         True,

@@ -60,8 +60,8 @@ fn every_part_of_a_request_is_looked_at() {
         let wrong = RelayRequest { eps_rates: EpsRates::Each(&rates), ..request };
         assert_eq!(refusal(&wrong), format!("eps_rates has {count} entries, expected 3"));
     }
-    let one_way = [0, 1, 1, 1, 0, 1, 1, 0, 0];
-    let wrong = RelayRequest { circuits: &one_way, ..request };
+    let unequal = [0, 1, 1, 1, 0, 1, 1, 0, 0];
+    let wrong = RelayRequest { circuits: &unequal, ..request };
     assert_eq!(refusal(&wrong), "circuits are duplex: expected a symmetric matrix");
     let cost = RelayCost { staging_rate: Some(Rate(0)), ..request.cost };
     assert_eq!(refusal(&RelayRequest { cost, ..request }), "staging_rate must be above 0 b/s");

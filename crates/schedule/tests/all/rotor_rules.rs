@@ -169,19 +169,19 @@ fn a_staggered_turn_may_be_as_short_as_the_delay() {
 
 #[test]
 fn a_million_slots_are_played_and_no_more() {
-    let most = 1 << 20;
-    let found = rotate(&[0, most, 0, 0], &rotor(2, 1)).unwrap();
-    assert_eq!((found.holds.len() as u64, found.length), (most, most));
-    let text = rotate(&[0, most + 1, 0, 0], &rotor(2, 1)).unwrap_err().to_string();
+    let limit = 1 << 20;
+    let found = rotate(&[0, limit, 0, 0], &rotor(2, 1)).unwrap();
+    assert_eq!((found.holds.len() as u64, found.length), (limit, limit));
+    let text = rotate(&[0, limit + 1, 0, 0], &rotor(2, 1)).unwrap_err().to_string();
     assert_eq!(text, "1048576 slots of 1 bytes do not serve this demand");
 }
 
 #[test]
 fn demand_is_limited_in_size_and_number() {
-    let most = 1 << 53;
-    assert_eq!(RotorQueues::new(&[0, most, 0, 0], 2).unwrap().waiting(), most);
-    assert_eq!(RotorQueues::new(&[most, 0, 0, most], 2).unwrap().waiting(), 0);
-    let text = RotorQueues::new(&[0, 0, most + 1, 0], 2).unwrap_err().to_string();
+    let limit = 1 << 53;
+    assert_eq!(RotorQueues::new(&[0, limit, 0, 0], 2).unwrap().waiting(), limit);
+    assert_eq!(RotorQueues::new(&[limit, 0, 0, limit], 2).unwrap().waiting(), 0);
+    let text = RotorQueues::new(&[0, 0, limit + 1, 0], 2).unwrap_err().to_string();
     assert_eq!(text, "9007199254740993 bytes at (1, 0) are beyond 2^53");
     RotorQueues::new(&vec![0; 1 << 20], 1 << 10).unwrap();
     let text = RotorQueues::new(&[], 1_025).unwrap_err().to_string();

@@ -11,29 +11,29 @@ const NODES: Epochs = Epochs { nodes: 2, switches: 2, epoch: 10, delay: 2 };
 
 /// One switch holds the pair, the other nothing; returns what each step was asked for.
 fn served(arrivals: &[&[u64]], estimator: Estimator) -> (OverTime, Vec<Vec<u64>>) {
-    let mut asked = Vec::new();
+    let mut wanted_in_turn = Vec::new();
     let estimate = DemandEstimate::new(estimator, 500).unwrap();
     let found = serve_over_time(arrivals, &NODES, estimate, |wanted, held| {
-        asked.push(wanted.to_vec());
+        wanted_in_turn.push(wanted.to_vec());
         let turned = vec![held.is_empty(); 2];
         Ok(SwitchStep { matchings: vec![vec![1, 0], vec![NONE; 2]], turned })
     });
-    (found.unwrap(), asked)
+    (found.unwrap(), wanted_in_turn)
 }
 
 /// 30 bytes, then 5, then none: 10 go while the switch loses its delay, 12 a period after that.
 #[test]
 fn what_waits_and_what_was_measured_are_planned_for() {
     let arrivals: [&[u64]; 3] = [&[7, 30, 0, 0], &[0, 5, 0, 0], &[0; 4]];
-    let (found, asked) = served(&arrivals, Estimator::Last);
+    let (found, wanted_in_turn) = served(&arrivals, Estimator::Last);
     let expected = OverTime { backlog: vec![20, 13, 1], carried: vec![10, 12, 12], turned: 2 };
     assert_eq!(found, expected);
-    assert_eq!(asked, [[0, 0, 0, 0], [7, 50, 0, 0], [0, 18, 0, 0]]);
-    let (same, asked) = served(&arrivals, Estimator::Clairvoyant);
+    assert_eq!(wanted_in_turn, [[0, 0, 0, 0], [7, 50, 0, 0], [0, 18, 0, 0]]);
+    let (same, wanted_in_turn) = served(&arrivals, Estimator::Clairvoyant);
     assert_eq!(same, expected);
-    assert_eq!(asked, [[7, 30, 0, 0], [0, 25, 0, 0], [0, 13, 0, 0]]);
-    let (_, asked) = served(&arrivals, Estimator::Smoothed);
-    assert_eq!(asked, [[0, 0, 0, 0], [3, 35, 0, 0], [1, 10 + 13, 0, 0]]);
+    assert_eq!(wanted_in_turn, [[7, 30, 0, 0], [0, 25, 0, 0], [0, 13, 0, 0]]);
+    let (_, wanted_in_turn) = served(&arrivals, Estimator::Smoothed);
+    assert_eq!(wanted_in_turn, [[0, 0, 0, 0], [3, 35, 0, 0], [1, 10 + 13, 0, 0]]);
 }
 
 /// 0 wants 40 bytes to 1, and 9 each way with 2: an epoch of 10 carries more of the latter.

@@ -31,7 +31,7 @@ fn hops(neighbors: &[Vec<u32>], from: u32) -> Vec<u32> {
 
 /// Paths back from a server, at most so many: those that may be made are divided among the servers
 /// before it, the first ones one more, beginning with another one for each destination.
-fn back(neighbors: &[Vec<u32>], hops: &[u32], path: &[u32], most: usize) -> Vec<Vec<u32>> {
+fn back(neighbors: &[Vec<u32>], hops: &[u32], path: &[u32], limit: usize) -> Vec<Vec<u32>> {
     let (end, last) = (path[0] as usize, path[path.len() - 1] as usize);
     if hops[last] == 0 {
         return vec![path.iter().rev().copied().collect()];
@@ -40,10 +40,10 @@ fn back(neighbors: &[Vec<u32>], hops: &[u32], path: &[u32], most: usize) -> Vec<
     let mut before: Vec<u32> = neighbors[last].iter().filter(closer).copied().collect();
     let turns = end % before.len();
     before.rotate_left(turns);
-    before.truncate(most);
+    before.truncate(limit);
     let mut found = Vec::new();
     for (index, &server) in before.iter().enumerate() {
-        let share = (most + before.len() - 1 - index) / before.len();
+        let share = (limit + before.len() - 1 - index) / before.len();
         found.extend(back(neighbors, hops, &[path, &[server]].concat(), share));
     }
     found
