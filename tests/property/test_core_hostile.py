@@ -294,8 +294,10 @@ CALLS = {
         MATRIX,
         HYBRID_PORTS,
         st.sampled_from(["x", *choices("hybrid method")]),
+        optional(st.floats()),
+        SWITCH,
     ),
-    "schedule_hybrid_bound": (MATRIX, HYBRID_PORTS),
+    "schedule_hybrid_bound": (MATRIX, HYBRID_PORTS, SWITCH),
     "schedule_check_hybrid": (
         MATRIX,
         st.builds(
@@ -303,6 +305,7 @@ CALLS = {
             permutations=arrays(np.int32, 2),
             holds_bytes=arrays(np.uint64, 1),
             eps_bytes=MATRIX,
+            relays=optional(MATRIX),
             length_bytes=NUMBERS,
             lower_bound_bytes=NUMBERS,
             delay_bytes=NUMBERS,

@@ -160,7 +160,7 @@ def _ports(given: Given, options: ScheduleOptions) -> Ports | None:
     degree, rate_gbps = options.degree, options.rate_gbps
     if degree is None:
         for name in _FOR_CIRCUITS:
-            if given.has(name):
+            if given.has(name) and not (name == "relay" and options.eps_rate_gbps):
                 raise InputError(
                     f"{given.flag(name)} is for circuits; give --degree as well, or leave it out"
                 )

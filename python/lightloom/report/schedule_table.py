@@ -109,6 +109,7 @@ def _hybrids(found: ScheduleComparison) -> Grid:
     assert best is not None
     unit_s, unit = time_unit(max(row.length_s for row in found.hybrids.values()))
     sent = max(found.profile.total_bytes, 1)
+    relays = any(row.relays is not None for row in found.hybrids.values())
     return Grid(
         title=f"Circuits and packets: {problem.rate_gbps:g} Gb/s per circuit, "
         f"{problem.eps_gbps:g} Gb/s of each port into the EPS, "
@@ -119,6 +120,7 @@ def _hybrids(found: ScheduleComparison) -> Grid:
             ("over\nbound", ""),
             ("configu-\nrations", ""),
             ("packets", "% of bytes"),
+            *([("relayed", "% of bytes")] if relays else []),
             ("computed", "us"),
         ],
         rows=[
@@ -128,6 +130,7 @@ def _hybrids(found: ScheduleComparison) -> Grid:
                 f"{row.over_bound:.3f}",
                 f"{row.configurations:,}",
                 f"{100 * int(row.eps_bytes.sum(dtype=object)) / sent:.3g}",
+                *([f"{100 * row.relayed_bytes / sent:.3g}"] if relays else []),
                 f"{1e6 * row.time_spent_s:,.0f}",
             ]
             for name, row in found.hybrids.items()

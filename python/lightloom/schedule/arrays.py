@@ -141,6 +141,16 @@ def rate_bps(gbps: float, name: str, minimum: float) -> int:
     return to_bps(float(gbps))
 
 
+def optional_seconds(seconds: float | str | None, name: str) -> float | None:
+    """Return a time that may be left out, in seconds."""
+    if seconds is None:
+        return None
+    given = parse_quantity(seconds, "second", name)
+    if given < 0:
+        raise InputError(f"{name}: expected 0 or more, got {given!r}")
+    return given
+
+
 def time_bytes(seconds: float | str, name: str, bits_per_s: int, minimum: int = 0) -> int:
     """Return the bytes that a port could send in a time, rounded up; at least ``minimum``."""
     given = parse_quantity(seconds, "second", name)

@@ -3,8 +3,9 @@
 A crossbar joins each row (source) to at most one column (destination) at a time, all-stop as in
 :mod:`lightloom.schedule.permutations`. In addition every port has a link of a given rate into an
 EPS, which carries bytes from the first moment on, also while the crossbar changes. The EPS is
-fluid and nonblocking: a pair sends its share at a constant rate until the end. Relaying, release
-times and queues are left out.
+fluid and nonblocking: a pair sends its share at a constant rate until the end. With *relaying*
+bytes also go to a third server in one slot and on in a later one. Release times and queues are left
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import one_of, rate_bps, time_bytes, whole_matrix
+from lightloom.schedule.arrays import (
+    flag,
+    one_of,
+    optional_seconds,
+    rate_bps,
+    time_bytes,
+    whole_matrix,
+)
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.requests import HybridPorts
 from lightloom.schedule.results import Result, ResultTable, summary
@@ -41,6 +49,12 @@ class HybridSchedule(Result):
         Bytes that a circuit carries in each slot, ``(k,)``; a delay comes before each.
     eps_bytes
         Bytes of each pair as packets, ``(rows, columns)``; circuits carry the rest.
+    relays
+        Rows of source, relay, destination, first slot, later slot, bytes, ``(m, 6)``: what a third
+        server keeps from one slot to another. ``None`` without relaying.
+    relay_memory_bytes
+        Bytes that each row keeps for others at most, ``(rows,)``, if in a slot all that arrives
+        does so before any leaves.
     length_bytes
         Bytes that a circuit could carry from the first reconfiguration to the last byte.
     lower_bound_bytes
@@ -63,6 +77,8 @@ class HybridSchedule(Result):
     permutations: npt.NDArray[np.int32]
     holds_bytes: npt.NDArray[np.uint64]
     eps_bytes: npt.NDArray[np.uint64]
+    relays: npt.NDArray[np.uint64] | None
+    relay_memory_bytes: npt.NDArray[np.uint64]
     length_bytes: int
     lower_bound_bytes: int
     delay_bytes: int
@@ -91,6 +107,11 @@ class HybridSchedule(Result):
         """How often the crossbar is set."""
         return len(self.holds_bytes)
 
+    @property
+    def relayed_bytes(self) -> int:
+        """Bytes that go over two circuits."""
+        return 0 if self.relays is None else int(self.relays[:, 5].sum(dtype=object))
+
     def tables(self) -> list[ResultTable]:
         """Return the table that is printed."""
         return [
@@ -101,14 +122,16 @@ class HybridSchedule(Result):
                 length=show_time(self.length_s),
                 over_lower_bound=f"{self.over_bound:.3f}",
                 as_packets=show_bytes(int(self.eps_bytes.sum(dtype=object))),
+                **({} if self.relays is None else {"relayed": show_bytes(self.relayed_bytes)}),
             )
         ]
 
     def check(self, demand: npt.ArrayLike) -> None:
         """Replay circuits and packets, independently of how the schedule was found.
 
-        Every slot is a matching, circuits carry what the EPS does not, no port exceeds its rate by
-        the stated length, and the lower bound is the one that holds.
+        Every slot is a matching, relays send on in a later slot what they got, circuits carry what
+        neither they nor the EPS do, no port exceeds its rate by the stated length, and the lower
+        bound is the one that holds.
 
         Raises
         ------
@@ -132,6 +155,8 @@ def decompose_hybrid(
     delay_s: float | str = 0.0,
     rate_gbps: float = 400.0,
     method: str = "balanced",
+    time_limit_s: float | str | None = None,
+    relay: bool = False,
 ) -> HybridSchedule:
     """Divide demand between circuits that are held one after another and packets.
 
@@ -149,13 +174,17 @@ def decompose_hybrid(
         ``"balanced"``: slots for what the EPS cannot carry by a target length, their holds and
         further slots by linear programs. ``"solstice"`` (Liu et al., CoNEXT 2015) and ``"eclipse"``
         (Bojja Venkatakrishnan et al., SIGMETRICS 2016): as their papers define them.
+    time_limit_s
+        Time until which ``"balanced"`` and relaying search (packets alone come first).
+    relay
+        Whether bytes go to a third server in one slot and on in a later one where that is shorter.
 
     Returns
     -------
     HybridSchedule
-        The same for the same arguments. With n lines and k slots ``"balanced"`` takes
-        O(k n^2 log n) and as many pivots of O(n^2 + k^2) as its linear programs need: 1 to 5 ms at
-        8 lines, some 0.5 s at 64.
+        With n lines and k slots ``"balanced"`` takes O(k n^2 log n) and as many pivots of
+        O(n^2 + k^2) as its linear programs need: 1 to 5 ms at 8 lines, some 0.5 s at 64. Relaying
+        takes a few thousand steps of O(n^2 + n k^2) per schedule that it tries.
 
     Raises
     ------
@@ -171,15 +200,18 @@ def decompose_hybrid(
     0
     """
     one_of(method, "method", HYBRID_METHODS)
+    search = optional_seconds(time_limit_s, "time_limit_s"), flag(relay, "relay")
     matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
     try:
-        found = _core.schedule_hybrid_plan(matrix, ports, method)
+        found = _core.schedule_hybrid_plan(matrix, ports, method, *search)
     except ValueError as error:
         raise DemandError(str(error)) from None
     return HybridSchedule(
         permutations=found.matchings,
         holds_bytes=found.hold_bytes,
         eps_bytes=found.eps_bytes,
+        relays=found.relays,
+        relay_memory_bytes=found.relay_memory_bytes,
         length_bytes=found.length_bytes,
         lower_bound_bytes=found.lower_bound_bytes,
         method=method,
@@ -194,12 +226,14 @@ def hybrid_lower_bound_s(
     eps_gbps: float,
     delay_s: float | str = 0.0,
     rate_gbps: float = 400.0,
+    relay: bool = False,
 ) -> float:
     """Return the seconds that no schedule of circuits and packets can beat.
 
     A schedule of K slots sends over no line more than its length without K delays over circuits,
     and reaches at most K of a line's peers by them; the rest goes as packets. The bound is the
-    least over K. O(n^2 log n).
+    least over K. With relaying K >= 2 slots reach every peer, but what is not among the K largest
+    pairs of a line takes the time of two circuits. O(n^2 log n).
 
     Parameters and errors are those of :func:`decompose_hybrid`.
 
@@ -215,8 +249,9 @@ def hybrid_lower_bound_s(
     1e-06
     """
     matrix, ports = _arguments(demand, eps_gbps, delay_s, rate_gbps)
+    relay = flag(relay, "relay")
     try:
-        return _core.schedule_hybrid_bound(matrix, ports) * 8 / ports.circuit_bps
+        return _core.schedule_hybrid_bound(matrix, ports, relay) * 8 / ports.circuit_bps
     except ValueError as error:
         raise DemandError(str(error)) from None
 

@@ -32,10 +32,18 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError
-from lightloom.schedule.arrays import flag, one_of, rate_bps, time_bytes, whole_matrix, whole_number
+from lightloom.schedule.arrays import (
+    flag,
+    one_of,
+    optional_seconds,
+    rate_bps,
+    time_bytes,
+    whole_matrix,
+    whole_number,
+)
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.results import MAX_SHOWN, Result, ResultTable, summary
-from lightloom.units import parse_quantity, show_time
+from lightloom.units import show_time
 
 if TYPE_CHECKING:
     from lightloom.report.figure import Figure
@@ -318,7 +326,14 @@ def decompose(  # noqa: PLR0913
     if partial and switches > 1:
         raise InputError(f"partial: expected one switch, got switches={switches}")
     earlier = _earlier(previous, method, partial, switches, matrix.shape)
-    choice = (delay_bytes, partial, method, _limit_s(time_limit_s), switches, earlier)
+    choice = (
+        delay_bytes,
+        partial,
+        method,
+        optional_seconds(time_limit_s, "time_limit_s"),
+        switches,
+        earlier,
+    )
     try:
         found = _core.schedule_decompose(matrix, *choice)
     except ValueError as error:  # views and conversions are checked once the fast path has failed
@@ -354,15 +369,6 @@ def _earlier(
         expected, got = (" x ".join(map(str, lines)) for lines in (shape, previous.shape))
         raise InputError(f"previous: expected a schedule of {expected} lines, got {got}")
     return previous.slots
-
-
-def _limit_s(time_limit_s: float | None) -> float | None:
-    if time_limit_s is None:
-        return None
-    limit_s = parse_quantity(time_limit_s, "second", "time_limit_s")
-    if limit_s < 0:
-        raise InputError(f"time_limit_s: expected 0 or more, got {limit_s!r}")
-    return limit_s
 
 
 def _schedule_of(

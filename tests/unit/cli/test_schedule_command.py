@@ -371,6 +371,10 @@ def test_an_eps_and_one_crossbar_have_a_table_of_its_own(capsys):
     assert list(found) == ["balanced", "solstice", "eclipse"]
     assert found["balanced"]["length_s"] == min(row["length_s"] for row in found.values())
     assert all(row["over_bound"] >= 1 for row in found.values())
+    run_command(f"{DRAWN} {command} --eps-rate 100 --relay --time-limit 1s --csv -".split())
+    assert "relayed_bytes,relay_memory_bytes" in capsys.readouterr().out
+    relayed = json.loads(Path("a.json").read_text())["hybrids"]
+    assert all(relayed[name]["length_s"] <= row["length_s"] for name, row in found.items())
     for none in ("", " --eps-rate 0", " --eps-rate 100 --degree 2"):
         run_command(f"{DRAWN} {command}{none}".split())
         assert "hybrids" not in json.loads(Path("a.json").read_text())

@@ -1,6 +1,7 @@
 """Circuits and packets through Python: replay, the linear program below the bound, errors."""
 
 import dataclasses
+import signal
 
 import numpy as np
 import pytest
@@ -147,3 +148,53 @@ def test_wrong_arguments_are_refused_in_one_line(changes, error, text):
 def test_a_large_demand_is_refused():
     with pytest.raises(DemandError, match="demand of 257 x 257: at most 256 lines"):
         decompose_hybrid(np.zeros((257, 257), dtype=np.int64), eps_gbps=40)
+
+
+def test_a_time_limit_that_is_over_leaves_packets_and_more_time_is_no_worse():
+    demand = skewed(8, 3)
+    given = {"eps_gbps": 40, "delay_s": "20 ns"}
+    lengths = [
+        decompose_hybrid(demand, **given, time_limit_s=limit_s).length_bytes
+        for limit_s in (0, "10 s")
+    ]
+    packets = max(demand.sum(axis=axis).max() for axis in (0, 1))
+    assert lengths[0] == 10 * packets
+    assert lengths[1] <= decompose_hybrid(demand, **given).length_bytes
+    with pytest.raises(InputError, match="time_limit_s: expected 0 or more, got -1"):
+        decompose_hybrid(demand, **given, time_limit_s=-1)
+
+
+def test_relaying_is_shorter_with_fewer_slots_and_what_relays_keep_is_known():
+    # shifts of 500, 400 and 20 kB: the last one goes over one hop of each of the others
+    sizes = {1: 500_000, 2: 400_000, 3: 20_000}
+    demand = np.array([[sizes.get((to - row) % 5, 0) for to in range(5)] for row in range(5)])
+    given = {"eps_gbps": 1, "rate_gbps": 100, "delay_s": "8 us"}  # 100 kB
+    plain = decompose_hybrid(demand, **given)
+    found = decompose_hybrid(demand, **given, relay=True)
+    found.check(demand)
+    assert plain.relays is None
+    assert (plain.configurations, found.configurations) == (3, 2)
+    assert plain.relay_memory_bytes.tolist() == [0] * 5
+    assert found.length_bytes == pytest.approx(1_140_000 / 1.02, rel=1e-3)
+    assert found.lower_bound_s == hybrid_lower_bound_s(demand, **given, relay=True)
+    kept = np.zeros(5, dtype=np.uint64)
+    np.add.at(kept, found.relays[:, 1].astype(int), found.relays[:, 5])
+    assert found.relay_memory_bytes.tolist() == kept.tolist()
+    assert found.relayed_bytes == kept.sum()
+    assert "relayed" in dict(found.tables()[0].rows)
+
+
+def test_relaying_expects_a_square_demand():
+    with pytest.raises(DemandError, match="relaying expects a square demand, got 2 x 3"):
+        decompose_hybrid(np.ones((2, 3), dtype=np.int64), eps_gbps=40, relay=True)
+
+
+def test_an_interrupt_ends_the_search():
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            decompose_hybrid(skewed(120, 1), eps_gbps=40, delay_s="1 ns", time_limit_s=60)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -2,11 +2,13 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
 
 use lightloom_model::Rate;
 use lightloom_schedule::hybrid::{
-    HybridDemand, HybridMethod, HybridSchedule, PortRates, check_hybrid, schedule_hybrid,
+    HybridBudget, HybridDemand, HybridMethod, HybridRelay, HybridSchedule, PortRates, check_hybrid,
+    relay_hybrid, schedule_hybrid_within,
 };
 use lightloom_schedule::permutation::Slots;
 use numpy::ndarray::Array2;
@@ -40,15 +42,50 @@ impl HybridPorts {
     }
 }
 
-/// Matchings (slots, rows), their holds, and the bytes of each pair as packets.
+/// Matchings (slots, rows), their holds, the bytes of each pair as packets, and rows of (source,
+/// relay, destination, first slot, second slot, bytes).
 #[pyclass(frozen, get_all, module = "lightloom._core")]
 struct HybridPlan {
     matchings: Py<PyArray2<i32>>,
     hold_bytes: Py<PyArray1<u64>>,
     eps_bytes: Py<PyArray2<u64>>,
+    relays: Option<Py<PyArray2<u64>>>,
+    relay_memory_bytes: Py<PyArray1<u64>>,
     length_bytes: u64,
     lower_bound_bytes: u64,
     time_spent_s: f64,
+}
+
+/// Looks at the clock, and now and then for a signal.
+struct Patience {
+    until: Option<Instant>,
+    looked: Cell<Instant>,
+    error: RefCell<Option<PyErr>>,
+}
+
+impl Patience {
+    const LOOK: Duration = Duration::from_millis(20);
+
+    fn new(start: Instant, limit_s: Option<f64>) -> Self {
+        let limit = limit_s.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
+        let until = limit.and_then(Result::ok).and_then(|limit| start.checked_add(limit));
+        Self { until, looked: Cell::new(start), error: RefCell::new(None) }
+    }
+
+    fn is_over(&self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.looked.get()) > Self::LOOK {
+            self.looked.set(now);
+            if let Err(error) = Python::attach(check_signals) {
+                self.error.replace(Some(error));
+            }
+        }
+        self.error.borrow().is_some() || self.until.is_some_and(|until| now >= until)
+    }
+}
+
+fn check_signals(py: Python<'_>) -> PyResult<()> {
+    py.check_signals()
 }
 
 #[pyfunction]
@@ -57,13 +94,33 @@ fn schedule_hybrid_plan(
     demand: Matrix<u64>,
     ports: Given<HybridPorts>,
     method: &str,
+    time_limit_s: Option<f64>,
+    relay: bool,
 ) -> PyResult<HybridPlan> {
     let start = Instant::now();
     let method: HybridMethod = parse(method)?;
     let given = ports.0.demand(&demand)?;
-    let HybridSchedule { slots, eps, length, lower_bound, .. } =
-        py.detach(|| schedule_hybrid(&given, method));
+    let (found, error) = py.detach(|| {
+        let patience = Patience::new(start, time_limit_s);
+        let is_over = || patience.is_over();
+        let usual = HybridBudget::unless(&is_over);
+        let longer = time_limit_s.map_or(usual, |_| HybridBudget::until(&is_over));
+        let found = if relay {
+            // Relaying starts from what is found in any case, so that more time is never worse.
+            let plain = schedule_hybrid_within(&given, method, &usual);
+            relay_hybrid(&given, plain, &longer)
+        } else {
+            Ok(schedule_hybrid_within(&given, method, &longer))
+        };
+        (found, patience.error.into_inner())
+    });
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let found = found.map_err(refuse)?;
     let (rows, columns) = (demand.rows, demand.columns);
+    let memory = found.relay_memory(rows);
+    let HybridSchedule { slots, eps, relays, length, lower_bound, .. } = found;
     let shape = (slots.holds.len(), rows);
     let matchings = Array2::from_shape_vec(shape, slots.matchings).expect("a cell per row");
     let eps = Array2::from_shape_vec((rows, columns), eps).expect("an entry per pair");
@@ -71,16 +128,48 @@ fn schedule_hybrid_plan(
         matchings: matchings.into_pyarray(py).unbind(),
         hold_bytes: slots.holds.into_pyarray(py).unbind(),
         eps_bytes: eps.into_pyarray(py).unbind(),
+        relays: relays.map(|relays| relay_rows(py, &relays)),
+        relay_memory_bytes: memory.into_pyarray(py).unbind(),
         length_bytes: length,
         lower_bound_bytes: lower_bound,
         time_spent_s: start.elapsed().as_secs_f64(),
     })
 }
 
+fn relay_rows(py: Python<'_>, relays: &[HybridRelay]) -> Py<PyArray2<u64>> {
+    let row = |one: &HybridRelay| {
+        let HybridRelay { source, relay, destination, first, second, bytes } = *one;
+        let [source, relay, destination] = [source, relay, destination].map(u64::from);
+        [source, relay, destination, u64::from(first), u64::from(second), bytes]
+    };
+    let cells = relays.iter().flat_map(row).collect();
+    let rows = Array2::from_shape_vec((relays.len(), 6), cells).expect("six cells each");
+    rows.into_pyarray(py).unbind()
+}
+
+fn parse_relays(relays: &Matrix<u64>) -> PyResult<Vec<HybridRelay>> {
+    relays.expect_columns("relays", 6)?;
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let relay = |cells: &[u64]| HybridRelay {
+        source: number(cells[0]),
+        relay: number(cells[1]),
+        destination: number(cells[2]),
+        first: number(cells[3]),
+        second: number(cells[4]),
+        bytes: cells[5],
+    };
+    Ok(relays.iter_rows().map(relay).collect())
+}
+
 /// Bytes that no schedule can beat.
 #[pyfunction]
-fn schedule_hybrid_bound(demand: Matrix<u64>, ports: Given<HybridPorts>) -> PyResult<u64> {
-    Ok(ports.0.demand(&demand)?.lower_bound())
+fn schedule_hybrid_bound(
+    demand: Matrix<u64>,
+    ports: Given<HybridPorts>,
+    relay: bool,
+) -> PyResult<u64> {
+    let given = ports.0.demand(&demand)?;
+    Ok(if relay { given.relayed_lower_bound() } else { given.lower_bound() })
 }
 
 /// `lightloom.schedule.hybrid.HybridSchedule`.
@@ -89,6 +178,7 @@ struct HybridClaim {
     permutations: Matrix<i32>,
     holds_bytes: Column<u64>,
     eps_bytes: Matrix<u64>,
+    relays: Option<Matrix<u64>>,
     length_bytes: u64,
     lower_bound_bytes: u64,
     delay_bytes: u64,
@@ -111,6 +201,7 @@ fn schedule_check_hybrid(
         method: HybridMethod::Balanced,
         slots: Slots { matchings: claim.permutations.values, holds: claim.holds_bytes.0 },
         eps: claim.eps_bytes.values,
+        relays: claim.relays.as_ref().map(parse_relays).transpose()?,
         length: claim.length_bytes,
         lower_bound: claim.lower_bound_bytes,
     };

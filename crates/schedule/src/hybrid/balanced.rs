@@ -8,10 +8,11 @@
 //! when packets can carry the rest. The target is sought by bisection between the lower bound and
 //! the best length so far; what is found is refined ([`mod@super::refine`]).
 
+use super::budget::HybridBudget;
 use super::demand::HybridDemand;
 use super::load::{Need, need, needs};
 use super::refine::refine;
-use super::schedule::{left_after, length};
+use super::schedule::length_of;
 use super::{eclipse, solstice};
 use crate::permutation::Slots;
 
@@ -24,34 +25,32 @@ const URGENT: [f64; 2] = [0.9, 0.6];
 /// Lines up to which schedules of the other methods are refined too.
 const SMALL: usize = 32;
 
-pub(super) fn slots(demand: &HybridDemand) -> Slots {
+/// The best slots that the budget allows; packets alone if it allows none.
+pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Slots {
     let mut found = vec![Slots::default()];
     for urgent in URGENT {
-        found.push(by_targets(demand, urgent));
+        found.push(by_targets(demand, urgent, budget));
     }
     if demand.rows.max(demand.columns) <= SMALL {
-        found.push(eclipse::slots(demand));
+        found.extend(eclipse::slots(demand, budget));
     }
-    found.push(solstice::slots(demand));
-    let of = |slots: &Slots| length(demand, slots, &left_after(demand, slots));
-    found.sort_by_key(of);
-    found.truncate(2);
-    let refined = found.into_iter().map(|slots| refine(demand, slots));
-    refined.min_by_key(of).expect("a schedule by packets alone is among them")
+    found.extend(solstice::slots(demand, budget));
+    found.sort_by_key(|slots| length_of(demand, slots));
+    refine(demand, found, budget)
 }
 
 /// The shortest schedule over a few target lengths.
-fn by_targets(demand: &HybridDemand, urgent: f64) -> Slots {
+fn by_targets(demand: &HybridDemand, urgent: f64, budget: &HybridBudget) -> Slots {
     let mut low = demand.lower_bound();
     let mut best = Slots::default();
-    let mut shortest = length(demand, &best, demand.bytes);
+    let mut shortest = length_of(demand, &best);
     for _ in 0..TARGETS {
         if low >= shortest {
             break;
         }
         let target = low + (shortest - low) / 2;
-        let slots = for_target(demand, target, urgent);
-        let found = length(demand, &slots, &left_after(demand, &slots));
+        let Some(slots) = for_target(demand, target, urgent, budget) else { break };
+        let found = length_of(demand, &slots);
         if found > target {
             low = target + 1;
         }
@@ -62,11 +61,20 @@ fn by_targets(demand: &HybridDemand, urgent: f64) -> Slots {
     best
 }
 
-/// Slots after which packets can carry the rest by the target, or by their end if that is later.
-fn for_target(demand: &HybridDemand, target: u64, urgent: f64) -> Slots {
+/// Slots after which packets can carry the rest by the target, or by their end if that is later;
+/// nothing if the budget is spent before.
+fn for_target(
+    demand: &HybridDemand,
+    target: u64,
+    urgent: f64,
+    budget: &HybridBudget,
+) -> Option<Slots> {
     let mut work = Work::new(demand, demand.eps_bytes(target));
     let mut slots = Slots::default();
     while work.needs.iter().any(|need| need.bytes > 0) {
+        if budget.is_spent() {
+            return None;
+        }
         let matching = work.matching(urgent);
         let hold = work.hold(&matching);
         work.serve(&matching, hold);
@@ -74,7 +82,7 @@ fn for_target(demand: &HybridDemand, target: u64, urgent: f64) -> Slots {
         slots.holds.push(hold);
         work.widen(slots.length(demand.delay));
     }
-    slots
+    Some(slots)
 }
 
 struct Work<'a> {

@@ -5,9 +5,9 @@ use lightloom_model::Invalid;
 use super::demand::HybridDemand;
 use super::schedule::HybridSchedule;
 
-/// Replays circuits and packets: every slot is a matching, circuits carry what the EPS does not,
-/// no port of the EPS carries more than its rate allows by the stated length, and no hold ends
-/// later; the bound is the one that holds.
+/// Replays circuits and packets: every slot is a matching, relays send on in a later slot what they
+/// got, circuits carry what neither they nor the EPS do, no port of the EPS carries more than its
+/// rate allows by the stated length, and no hold ends later; the bound is the one that holds.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -20,11 +20,22 @@ pub fn check_hybrid(demand: &HybridDemand, found: &HybridSchedule) -> Result<(),
         let (given, slots) = (found.slots.matchings.len(), found.slots.holds.len());
         return Err(wrong(&format!("{given} cells for {slots} slots of {} rows", demand.rows)));
     }
-    let capacity = circuit_capacity(demand, found)?;
+    let mut capacity = slot_capacity(demand, found)?;
+    let relayed = take_relayed(demand, found, &mut capacity)?;
+    let mut direct = vec![0_u128; cells];
+    for (place, room) in capacity.into_iter().enumerate() {
+        if let Ok(column) = usize::try_from(found.slots.matchings[place]) {
+            direct[place % demand.rows * demand.columns + column] += u128::from(room);
+        }
+    }
     let mut ports = vec![0_u128; demand.rows + demand.columns];
-    for (cell, &room) in capacity.iter().enumerate() {
+    for (cell, &room) in direct.iter().enumerate() {
         let (row, column) = (cell / demand.columns, cell % demand.columns);
-        let (wanted, packets) = (demand.bytes[cell], found.eps[cell]);
+        let packets = found.eps[cell];
+        let Some(wanted) = demand.bytes[cell].checked_sub(relayed[cell]) else {
+            let (bytes, of) = (relayed[cell], demand.bytes[cell]);
+            return Err(wrong(&format!("{bytes} of {of} bytes from {row} to {column} relayed")));
+        };
         if packets > wanted {
             let text = format!("{packets} of {wanted} bytes from {row} to {column} as packets");
             return Err(wrong(&text));
@@ -47,7 +58,10 @@ pub fn check_hybrid(demand: &HybridDemand, found: &HybridSchedule) -> Result<(),
         let text = format!("port {port} (rows first) sends {} of {room} as packets", ports[port]);
         return Err(wrong(&text));
     }
-    let bound = demand.lower_bound();
+    let bound = match found.relays {
+        Some(_) => demand.relayed_lower_bound(),
+        None => demand.lower_bound(),
+    };
     if bound != found.lower_bound || bound > found.length {
         let (said, length) = (found.lower_bound, found.length);
         return Err(wrong(&format!("it says bound {said}, but {bound} of {length} holds")));
@@ -55,9 +69,9 @@ pub fn check_hybrid(demand: &HybridDemand, found: &HybridSchedule) -> Result<(),
     Ok(())
 }
 
-/// What the slots could carry of each pair.
-fn circuit_capacity(demand: &HybridDemand, found: &HybridSchedule) -> Result<Vec<u128>, Invalid> {
-    let mut capacity = vec![0_u128; demand.rows * demand.columns];
+/// What each row can send in each slot, slot after slot.
+fn slot_capacity(demand: &HybridDemand, found: &HybridSchedule) -> Result<Vec<u64>, Invalid> {
+    let mut capacity = vec![0; found.slots.matchings.len()];
     for (slot, &hold) in found.slots.holds.iter().enumerate() {
         if hold == 0 {
             return Err(wrong(&format!("slot {slot} is held for nothing")));
@@ -74,10 +88,46 @@ fn circuit_capacity(demand: &HybridDemand, found: &HybridSchedule) -> Result<Vec
             if std::mem::replace(&mut taken[column], true) {
                 return Err(wrong(&format!("slot {slot}: column {column} twice")));
             }
-            capacity[row * demand.columns + column] += u128::from(hold);
+            capacity[slot * demand.rows + row] = hold;
         }
     }
     Ok(capacity)
+}
+
+/// Takes what is relayed off the capacity of both slots; returns its bytes of each pair.
+fn take_relayed(
+    demand: &HybridDemand,
+    found: &HybridSchedule,
+    capacity: &mut [u64],
+) -> Result<Vec<u64>, Invalid> {
+    let mut relayed = vec![0_u64; demand.rows * demand.columns];
+    for (place, one) in found.relays.iter().flatten().enumerate() {
+        let refuse = |text: &str| Err(wrong(&format!("relay {place}: {text}")));
+        let servers = [one.source, one.relay, one.destination].map(|server| server as usize);
+        let [source, relay, destination] = servers;
+        if demand.rows != demand.columns || servers.iter().any(|&server| server >= demand.rows) {
+            return refuse("not between servers that send and receive");
+        }
+        if source == relay || relay == destination || source == destination {
+            return refuse("not over a third server");
+        }
+        if one.first >= one.second || one.second as usize >= found.slots.holds.len() {
+            return refuse(&format!("slot {} is not after slot {}", one.second, one.first));
+        }
+        for (slot, row, column) in [(one.first, source, relay), (one.second, relay, destination)] {
+            let port = slot as usize * demand.rows + row;
+            if usize::try_from(found.slots.matchings[port]) != Ok(column) {
+                return refuse(&format!("slot {slot} does not join {row} to {column}"));
+            }
+            let Some(rest) = capacity[port].checked_sub(one.bytes) else {
+                return refuse(&format!("slot {slot}: {row} cannot send {} bytes more", one.bytes));
+            };
+            capacity[port] = rest;
+        }
+        let cell = &mut relayed[source * demand.columns + destination];
+        *cell = cell.saturating_add(one.bytes);
+    }
+    Ok(relayed)
 }
 
 fn wrong(text: &str) -> Invalid {

@@ -75,6 +75,12 @@ impl<'a> HybridDemand<'a> {
         clamp((u128::from(bytes) * circuit).div_ceil(circuit + eps))
     }
 
+    /// The shortest time in which a circuit of every row and twice the EPS carry so many bytes.
+    pub(super) fn twice_time(&self, bytes: u128) -> u64 {
+        let (circuit, eps) = (u128::from(self.rates.circuit.0), u128::from(self.rates.eps.0));
+        clamp((bytes * circuit).div_ceil(self.rows.max(1) as u128 * (circuit + 2 * eps)))
+    }
+
     /// Rate of the EPS over that of a circuit.
     pub(super) fn share(&self) -> f64 {
         self.rates.eps.0 as f64 / self.rates.circuit.0 as f64

@@ -5,17 +5,22 @@
 //! single peak. The paper fills a given window; here the window is the one after which packets can
 //! carry the rest the earliest, the last hold shortened to fit.
 
+use super::budget::HybridBudget;
 use super::demand::HybridDemand;
 use crate::matching::{NONE, assign};
 use crate::permutation::Slots;
 
-pub(super) fn slots(demand: &HybridDemand) -> Slots {
+/// The slots, or nothing if the budget is spent before.
+pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Option<Slots> {
     let mut left = demand.bytes.to_vec();
     let mut all = Slots::default();
     let busiest = |left: &[u64]| demand.line_sums(left).into_iter().max().unwrap_or(0);
     let mut best = (demand.eps_time(busiest(&left)), Slots::default());
     let mut time = 0;
     while time < best.0 && left.iter().any(|&bytes| bytes > 0) {
+        if budget.is_spent() {
+            return None;
+        }
         let (matching, hold) = fastest_slot(demand, &left);
         let before = left.clone();
         let serve = |left: &mut Vec<u64>, hold: u64| {
@@ -48,7 +53,7 @@ pub(super) fn slots(demand: &HybridDemand) -> Slots {
         all.matchings.extend(&matching);
         all.holds.push(hold);
     }
-    best.1
+    Some(best.1)
 }
 
 /// The matching and the hold that send most bytes per time.
@@ -93,6 +98,10 @@ mod tests {
         HybridDemand::new(3, 3, bytes, delay, rates).unwrap()
     }
 
+    fn all_slots(demand: &HybridDemand) -> Slots {
+        slots(demand, &HybridBudget::USUAL).expect("no limit")
+    }
+
     /// Every hold and every matching of three lines, one by one.
     #[test]
     fn a_slot_sends_most_bytes_per_time() {
@@ -122,7 +131,7 @@ mod tests {
     #[test]
     fn the_window_ends_when_packets_are_done() {
         let bytes = [0, 80, 6, 6, 0, 80, 80, 6, 0];
-        let found = slots(&demand(&bytes, 2));
+        let found = all_slots(&demand(&bytes, 2));
         assert_eq!((found.matchings.as_slice(), found.holds.len()), (&[1, 2, 0][..], 1));
         // 80 - h + 6 bytes as packets by h + 2: h >= 78
         assert_eq!(found.holds, [78]);
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_packets_carry_sooner_gets_no_slot() {
-        let found = slots(&demand(&[0, 5, 0, 0, 0, 0, 0, 0, 0], 1_000));
+        let found = all_slots(&demand(&[0, 5, 0, 0, 0, 0, 0, 0, 0], 1_000));
         assert_eq!(found.holds, [] as [u64; 0]);
     }
 }

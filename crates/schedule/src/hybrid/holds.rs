@@ -14,6 +14,7 @@
 //! with most bytes too many, U its pairs with bytes left. Floating point; whoever uses the holds
 //! measures the length exactly.
 
+use super::budget::HybridBudget;
 use super::demand::HybridDemand;
 use crate::permutation::Slots;
 
@@ -36,15 +37,23 @@ struct Cut {
 }
 
 /// Solves the linear program and says in how many steps; after `pivots` it returns what it has.
+/// Nothing if the budget is spent before.
 pub(super) fn best_holds(
     demand: &HybridDemand,
     slots: &Slots,
     pivots: usize,
-) -> (BestHolds, usize) {
+    budget: &HybridBudget,
+) -> Option<(BestHolds, usize)> {
     let longest = demand.line_sums(demand.bytes).into_iter().max().unwrap_or(0).max(1) as f64;
     let mut program = Program::new(demand, slots, longest);
-    let steps = (0..pivots).take_while(|_| program.step()).count();
-    (program.result(), steps)
+    let mut steps = 0;
+    while steps < pivots && program.step() {
+        if budget.is_spent() {
+            return None;
+        }
+        steps += 1;
+    }
+    Some((program.result(), steps))
 }
 
 struct Program<'a> {

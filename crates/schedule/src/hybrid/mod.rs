@@ -10,26 +10,33 @@
 //! - [`solstice`](HybridMethod::Solstice) and [`eclipse`](HybridMethod::Eclipse) as their papers
 //!   define them;
 //! - [`balanced`](HybridMethod::Balanced): ours, see `balanced.rs` and `refine.rs`;
+//! - relaying over two slots ([`relay_hybrid`]), where that makes any of them shorter;
 //! - a lower bound ([`HybridDemand::lower_bound`]) and an independent checker ([`check_hybrid`]).
 //!
-//! Leaves out relaying, release times, and the queues of the packet switch.
+//! Leaves out release times and the queues of the packet switch.
 
 #![allow(clippy::cast_possible_wrap, reason = "a line is below 1,024")]
 
 mod balanced;
 mod bound;
+mod budget;
 mod check;
 mod demand;
 mod eclipse;
 mod holds;
 mod load;
 mod refine;
+mod relay_program;
+mod relays;
 mod schedule;
 mod solstice;
 
+use lightloom_model::Invalid;
+
+pub use budget::HybridBudget;
 pub use check::check_hybrid;
 pub use demand::{HybridDemand, MAX_HYBRID_LINES, PortRates};
-pub use schedule::{HybridMethod, HybridSchedule};
+pub use schedule::{HybridMethod, HybridRelay, HybridSchedule};
 
 /// Schedules a demand over circuits and packets.
 ///
@@ -37,10 +44,42 @@ pub use schedule::{HybridMethod, HybridSchedule};
 /// O(k n^2) where matchings change little, `eclipse` O(k n^3 log n), `balanced` O(k n^2 log n) for
 /// each of a few target lengths and then O(k n^2) for every pivot of its linear programs.
 pub fn schedule_hybrid(demand: &HybridDemand, method: HybridMethod) -> HybridSchedule {
+    schedule_hybrid_within(demand, method, &HybridBudget::USUAL)
+}
+
+/// As [`schedule_hybrid`] within a budget, which `balanced` heeds: it returns the best that it has,
+/// packets alone at first, and more of the budget is never worse.
+pub fn schedule_hybrid_within(
+    demand: &HybridDemand,
+    method: HybridMethod,
+    budget: &HybridBudget,
+) -> HybridSchedule {
+    let printed = |slots: Option<_>| slots.expect("without a limit there is an end");
     let slots = match method {
-        HybridMethod::Solstice => solstice::slots(demand),
-        HybridMethod::Eclipse => eclipse::slots(demand),
-        HybridMethod::Balanced => balanced::slots(demand),
+        HybridMethod::Solstice => printed(solstice::slots(demand, &HybridBudget::USUAL)),
+        HybridMethod::Eclipse => printed(eclipse::slots(demand, &HybridBudget::USUAL)),
+        HybridMethod::Balanced => balanced::slots(demand, budget),
     };
     HybridSchedule::of(method, slots, demand)
+}
+
+/// Lets servers relay between the slots of a schedule of this demand where that makes it shorter.
+///
+/// Bytes go to a third server in one slot and on in a later one, so that fewer slots suffice. The
+/// result is never longer; its lower bound is that of relaying. Bytes of relays are kept until they
+/// leave ([`HybridSchedule::relay_memory`]).
+///
+/// # Errors
+/// If rows and columns are not the same servers.
+pub fn relay_hybrid(
+    demand: &HybridDemand,
+    schedule: HybridSchedule,
+    budget: &HybridBudget,
+) -> Result<HybridSchedule, Invalid> {
+    if demand.rows != demand.columns {
+        let text =
+            format!("relaying expects a square demand, got {} x {}", demand.rows, demand.columns);
+        return Err(Invalid(text));
+    }
+    Ok(relays::with_relays(demand, schedule, budget))
 }

@@ -6,41 +6,48 @@
 //! replaces the shortest one, and the change is kept if the schedule is shorter, delays included.
 //! In the end no slot serves so little that packets could carry it sooner.
 
+use super::budget::HybridBudget;
 use super::demand::HybridDemand;
 use super::holds::{best_holds, with_holds};
-use super::schedule::{left_after, length};
+use super::schedule::{length_of, without};
 use crate::matching::{NONE, assign};
 use crate::permutation::Slots;
+
+/// Starts that are refined in any case, the shortest ones.
+const STARTS: usize = 2;
 
 /// Slots with few bytes that are tried to be left out.
 const SHORTEST: usize = 3;
 
-/// Numbers that all linear programs together may visit: some tenths of a second.
+/// Numbers that the linear programs of a start may visit without a limit: some tenths of a second.
 const WORK: usize = 200_000_000;
 
 /// Values are fractions; weights are whole.
 const SCALE: f64 = (1_u64 << 40) as f64;
 
-pub(super) fn refine(demand: &HybridDemand, slots: Slots) -> Slots {
-    if slots.holds.is_empty() {
-        return slots;
+/// The shortest slots that are found from these, the shortest of which come first.
+///
+/// With a limit the search goes on where it ends without one, so that more time is never worse.
+pub(super) fn refine(demand: &HybridDemand, starts: Vec<Slots>, budget: &HybridBudget) -> Slots {
+    let first = starts.first().cloned().unwrap_or_default();
+    let length = length_of(demand, &first);
+    let mut search = Search { demand, budget, length, shortest: first };
+    let mut starts = starts.into_iter();
+    let first = starts.by_ref().take(STARTS).map_while(|slots| search.begin(slots));
+    let mut begun: Vec<Candidate> = first.collect();
+    for start in &mut begun {
+        search.advance(start, SHORTEST, WORK);
     }
-    let mut search = Search { demand, work: 0 };
-    let given = length_of(demand, &slots);
-    let mut best = search.solve(&slots);
-    if best.length > given {
-        (best.slots, best.length) = (slots, given);
+    if budget.is_limited() {
+        for start in &mut begun {
+            search.advance(start, usize::MAX, usize::MAX);
+        }
+        for slots in starts {
+            let Some(mut start) = search.begin(slots) else { break };
+            search.advance(&mut start, usize::MAX, usize::MAX);
+        }
     }
-    while search.work < WORK {
-        let found = search.with_fewer(&best).or_else(|| search.with_another(&best));
-        let Some(found) = found else { break };
-        best = found;
-    }
-    without_idle(demand, prune(demand, best.slots))
-}
-
-fn length_of(demand: &HybridDemand, slots: &Slots) -> u64 {
-    length(demand, slots, &left_after(demand, slots))
+    without_idle(demand, search.shortest)
 }
 
 /// Slots with their best holds.
@@ -49,53 +56,93 @@ struct Candidate {
     length: u64,
     /// What a byte of each pair over a further slot is worth.
     values: Vec<f64>,
+    /// Numbers that were visited to find it.
+    work: usize,
 }
 
 struct Search<'a> {
     demand: &'a HybridDemand<'a>,
-    work: usize,
+    budget: &'a HybridBudget<'a>,
+    /// The shortest schedule so far.
+    length: u64,
+    shortest: Slots,
 }
 
 impl Search<'_> {
-    fn solve(&mut self, slots: &Slots) -> Candidate {
+    /// The best holds of slots; nothing if the budget is spent.
+    fn begin(&mut self, slots: Slots) -> Option<Candidate> {
+        if slots.holds.is_empty() {
+            return Some(Candidate { slots, length: self.length, values: Vec::new(), work: 0 });
+        }
+        if self.budget.is_spent() {
+            return None;
+        }
+        let given = length_of(self.demand, &slots);
+        let mut work = 0;
+        let mut found = self.solve(&slots, &mut work)?;
+        if found.length > given {
+            (found.slots, found.length) = (slots, given);
+        }
+        found.work = work;
+        self.offer(&found.slots);
+        Some(found)
+    }
+
+    /// Improves a start until nothing helps, or as much work as this is done.
+    fn advance(&mut self, start: &mut Candidate, shortest: usize, work: usize) {
+        while start.work < work && !start.slots.holds.is_empty() && !self.budget.is_spent() {
+            let mut done = start.work;
+            let found = self.with_fewer(start, shortest, &mut done);
+            let found = found.or_else(|| self.with_another(start, &mut done));
+            start.work = done;
+            let Some(found) = found else { break };
+            self.offer(&found.slots);
+            *start = Candidate { work: done, ..found };
+        }
+    }
+
+    /// Keeps slots if they are shorter, those left out that packets replace.
+    fn offer(&mut self, slots: &Slots) {
+        let pruned = prune(self.demand, slots.clone());
+        let length = length_of(self.demand, &pruned);
+        if length < self.length {
+            (self.length, self.shortest) = (length, pruned);
+        }
+    }
+
+    fn solve(&self, slots: &Slots, work: &mut usize) -> Option<Candidate> {
         let (demand, count) = (self.demand, slots.holds.len());
         let pivots = 6 * count + 4 * demand.lines();
-        let (found, steps) = best_holds(demand, slots, pivots);
-        self.work += (steps + 1) * (demand.bytes.len() + count * count);
+        let (found, steps) = best_holds(demand, slots, pivots, self.budget)?;
+        *work += (steps + 1) * (demand.bytes.len() + count * count);
         let slots = with_holds(demand, slots, &found.holds);
         let length = length_of(demand, &slots);
-        Candidate { slots, length, values: found.values }
+        Some(Candidate { slots, length, values: found.values, work: 0 })
     }
 
     /// A shorter schedule without one of the shortest slots.
-    fn with_fewer(&mut self, best: &Candidate) -> Option<Candidate> {
+    fn with_fewer(&self, best: &Candidate, shortest: usize, work: &mut usize) -> Option<Candidate> {
         let mut order: Vec<usize> = (0..best.slots.holds.len()).collect();
         order.sort_by_key(|&slot| best.slots.holds[slot]);
-        let fewer = order.into_iter().take(SHORTEST);
-        let mut found = fewer.map(|slot| self.solve(&without(self.demand, &best.slots, slot)));
+        let fewer = order.into_iter().take(shortest);
+        let mut found =
+            fewer.map_while(|slot| self.solve(&without(self.demand.rows, &best.slots, slot), work));
         found.find(|found| found.length < best.length)
     }
 
     /// A shorter schedule with the slot that is worth most, in addition or for the shortest one.
-    fn with_another(&mut self, best: &Candidate) -> Option<Candidate> {
+    fn with_another(&self, best: &Candidate, work: &mut usize) -> Option<Candidate> {
         let matching = priciest(self.demand, &best.values)?;
         let shortest = (0..best.slots.holds.len()).min_by_key(|&slot| best.slots.holds[slot]);
-        let fewer = shortest.map(|slot| without(self.demand, &best.slots, slot));
+        let fewer = shortest.map(|slot| without(self.demand.rows, &best.slots, slot));
         let bases = [Some(best.slots.clone()), fewer].into_iter().flatten();
-        let mut found = bases.map(|mut slots| {
+        let mut found = bases.map_while(|mut slots| {
             slots.matchings.extend(&matching);
             slots.holds.push(1);
-            self.solve(&slots)
+            self.solve(&slots, work)
         });
         found.find(|found| found.length < best.length)
     }
-}
-
-fn without(demand: &HybridDemand, slots: &Slots, slot: usize) -> Slots {
-    let mut fewer = slots.clone();
-    fewer.holds.remove(slot);
-    fewer.matchings.drain(slot * demand.rows..(slot + 1) * demand.rows);
-    fewer
 }
 
 /// The matching whose pairs are worth most.
@@ -110,7 +157,7 @@ fn priciest(demand: &HybridDemand, values: &[f64]) -> Option<Vec<i32>> {
 fn prune(demand: &HybridDemand, mut slots: Slots) -> Slots {
     let mut shortest = length_of(demand, &slots);
     loop {
-        let fewer = (0..slots.holds.len()).map(|slot| without(demand, &slots, slot));
+        let fewer = (0..slots.holds.len()).map(|slot| without(demand.rows, &slots, slot));
         let best = fewer.map(|slots| (length_of(demand, &slots), slots)).min_by_key(|one| one.0);
         match best {
             Some((length, fewer)) if length < shortest => (shortest, slots) = (length, fewer),
@@ -122,7 +169,8 @@ fn prune(demand: &HybridDemand, mut slots: Slots) -> Slots {
 /// Parts pairs that have nothing left when their slot comes.
 fn without_idle(demand: &HybridDemand, mut slots: Slots) -> Slots {
     let mut left = demand.bytes.to_vec();
-    for (matching, &hold) in slots.matchings.chunks_exact_mut(demand.rows).zip(&slots.holds) {
+    for (matching, &hold) in slots.matchings.chunks_exact_mut(demand.rows.max(1)).zip(&slots.holds)
+    {
         for (row, column) in matching.iter_mut().enumerate().filter(|pair| *pair.1 >= 0) {
             let cell = &mut left[row * demand.columns + *column as usize];
             if *cell == 0 {

@@ -5,12 +5,14 @@
 //! entry; the threshold is a power of two that is halved when there is none. It ends as soon as no
 //! line has more left than the packet switch carries in the time that the slots take.
 
+use super::budget::HybridBudget;
 use super::demand::HybridDemand;
 use crate::permutation::Slots;
 
 const NOBODY: usize = usize::MAX;
 
-pub(super) fn slots(demand: &HybridDemand) -> Slots {
+/// The slots, or nothing if the budget is spent before.
+pub(super) fn slots(demand: &HybridDemand, budget: &HybridBudget) -> Option<Slots> {
     let lines = demand.rows.max(demand.columns);
     let mut stuffed = quick_stuff(demand, lines);
     let mut left = demand.bytes.to_vec();
@@ -20,6 +22,9 @@ pub(super) fn slots(demand: &HybridDemand) -> Slots {
     let mut slicer = Slicer::new(lines);
     let mut time = 0;
     while demand.line_sums(&left).into_iter().any(|sum| sum > demand.eps_bytes(time)) {
+        if budget.is_spent() {
+            return None;
+        }
         let Some(columns) = slicer.slice(&stuffed, threshold) else {
             assert!(threshold > 1, "equal lines have a perfect matching (Birkhoff)");
             threshold /= 2;
@@ -43,7 +48,7 @@ pub(super) fn slots(demand: &HybridDemand) -> Slots {
         found.matchings.extend(matching);
         found.holds.push(hold);
     }
-    found
+    Some(found)
 }
 
 /// A square matrix, no entry of which is smaller, whose lines are all as long as the longest.
@@ -162,7 +167,7 @@ mod tests {
     fn slots_end_when_packets_can_carry_the_rest() {
         let bytes = [0, 80, 8, 8, 0, 80, 80, 8, 0];
         let demand = HybridDemand::new(3, 3, &bytes, 2, RATES).unwrap();
-        let found = slots(&demand);
+        let found = slots(&demand, &HybridBudget::USUAL).expect("no limit");
         assert_eq!(
             (found.matchings.as_slice(), found.holds.as_slice()),
             (&[1, 2, 0][..], &[80][..])

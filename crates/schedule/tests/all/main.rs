@@ -18,6 +18,8 @@ mod decompose_previous;
 mod epoch_runs;
 mod fabric_routes;
 mod hybrid;
+mod hybrid_anytime;
+mod hybrid_relay;
 mod hybrid_rules;
 mod hysteresis;
 mod matching;

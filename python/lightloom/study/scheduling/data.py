@@ -79,12 +79,15 @@ def _schedule(row: schedule.PermutationSchedule) -> dict[str, Any]:
 
 
 def _hybrid(row: schedule.HybridSchedule) -> dict[str, Any]:
+    kept = int(row.relay_memory_bytes.max(initial=0))
+    relayed = {"relayed_bytes": row.relayed_bytes, "relay_memory_bytes": kept}
     return {
         "length_s": row.length_s,
         "lower_bound_s": row.lower_bound_s,
         "over_bound": row.over_bound,
         "configurations": row.configurations,
         "packet_bytes": int(row.eps_bytes.sum(dtype=object)),
+        **({} if row.relays is None else relayed),
         "time_spent_s": row.time_spent_s,
     }
 

@@ -43,12 +43,13 @@ class MethodChoice:
     time_limit_s
         Time after which no other schedule of permutations is begun, and likewise no other system,
         and which ``exact`` may take for circuits with split, and as much without;
-        ``auto`` searches on until then. Without it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
+        ``auto``, and for circuits and packets ``balanced``, search on until then. Without
+        it, it is :data:`DEFAULT_LIMIT_S` and ``auto``
         searches as long as it needs, if that is likely to be in time.
     systems
         Of :data:`~lightloom.study.scheduling.other_systems.SYSTEMS`; read for square demand only.
     relay
-        Whether third servers may relay; read with ``ports`` only.
+        Whether third servers may relay; read with ``ports`` and for circuits and packets.
     planes
         Whether NIC i of every server is on a switch of its own, plane i; read with ``ports`` only.
     """
@@ -200,8 +201,10 @@ def _steps(
             continue
         yield f"schedule {name}", partial(_decompose, found, name, clock)
     if problem.eps_gbps is not None:
-        for name in schedule.HYBRID_METHODS:
-            yield f"circuits and packets {name}", partial(_divide, found, name)
+        clock = _Clock(choice.time_limit_s)
+        # ours searches on until the limit
+        for name in (*schedule.HYBRID_METHODS[1:], schedule.HYBRID_METHODS[0]):
+            yield f"circuits and packets {name}", partial(_divide, found, name, clock, choice.relay)
     if problem.demand.shape[0] == problem.demand.shape[1] and not problem.is_large:
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
@@ -256,17 +259,23 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
     )
 
 
-def _divide(found: ScheduleComparison, method: str) -> None:
-    """The schedule of circuits and packets of one method."""
+def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) -> None:
+    """The schedule of circuits and packets of one method; only ours takes long."""
     problem = found.problem
     assert problem.eps_gbps is not None
+    left_s = max(0.0, clock.left_s())
     found.hybrids[method] = schedule.decompose_hybrid(
         problem.demand,
         eps_gbps=problem.eps_gbps,
         delay_s=problem.delay_s,
         rate_gbps=problem.rate_gbps,
         method=method,
+        time_limit_s=left_s if clock.given else None,
+        relay=relay,
     )
+    found.hybrids = {
+        name: found.hybrids[name] for name in schedule.HYBRID_METHODS if name in found.hybrids
+    }
 
 
 def _try_system(found: ScheduleComparison, name: str, clock: _Clock) -> None:
