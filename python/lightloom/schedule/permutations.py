@@ -319,22 +319,15 @@ def decompose(  # noqa: PLR0913
     """
     one_of(method, "method", _NAMES)
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
-    delay_bytes = time_bytes(delay_s, "delay_s", bits)
+    delay_bytes, partial = time_bytes(delay_s, "delay_s", bits), flag(partial, "partial")
     matrix = _plain(demand)
-    partial = flag(partial, "partial")
     switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
     if partial and switches > 1:
         raise InputError(f"partial: expected one switch, got switches={switches}")
     earlier = _earlier(previous, method, partial, switches, matrix.shape)
-    choice = (
-        delay_bytes,
-        partial,
-        method,
-        optional_seconds(time_limit_s, "time_limit_s"),
-        switches,
-        earlier,
-    )
+    limit_s = optional_seconds(time_limit_s, "time_limit_s")
     try:
+        choice = (delay_bytes, partial, method, limit_s, switches, earlier)
         found = _core.schedule_decompose(matrix, *choice)
     except ValueError as error:  # views and conversions are checked once the fast path has failed
         whole_matrix(demand, "demand", _MAX_BYTES, DemandError)
