@@ -55,6 +55,7 @@ def run_command(arguments: Sequence[str]) -> int:
         _print_error("\n  ".join(str(error).split("; ")))
         return 3
     except LightloomError as error:
+        _flush(sys.stdout)
         return _fail(str(error))
     except KeyboardInterrupt:
         _fail("interrupted")
@@ -98,6 +99,15 @@ def _fail(message: str) -> int:
 def _print_error(text: str) -> None:
     with contextlib.suppress(OSError):
         print(f"lightloom: {text}", file=sys.stderr, flush=True)
+
+
+def _flush(stream: IO[str] | None) -> None:
+    """Write what is still in a stream's buffer, or let it go: leaving must not fail on it."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        _discard(stream)
 
 
 def _discard(stream: IO[str] | None) -> None:
