@@ -2,20 +2,23 @@
 
 A request takes the whole path of the service but the socket: header checks, folding of ranks to
 servers, decision, change, journal, and the command as the Polatis driver writes it. The switch is
-emulated, and its time is not counted.
+emulated by a process of its own, whose time is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from lightloom.control.emulator import Emulator, FixedTime
 from lightloom.control.example import write_example
 from lightloom.control.running import open_region, running, short_collections
 from lightloom.control.session import RegionSession, ServiceMember
@@ -36,25 +39,36 @@ async def latencies_of(servers: int) -> list[float]:
         write(self, data)
 
     size = servers * NICS
-    with tempfile.TemporaryDirectory() as folder:
-        async with Emulator((size, size), timing=FixedTime(0.0)) as emulator:
-            path = write_example(
-                Path(folder),
-                emulator.url(),
-                servers=servers,
-                nics=NICS,
-                size=size,
-                reconfigure="always",
-            )
-            region = open_region(path, io.StringIO())
-            async with running(region) as controller:
-                session = RegionSession(controller)
-                asyncio.StreamWriter.write = note  # type: ignore[method-assign]
-                try:
-                    with short_collections():
-                        return await rounds(session, servers * RANKS, sent)
-                finally:
-                    asyncio.StreamWriter.write = write  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as folder, emulated_switch(size) as url:
+        path = write_example(
+            Path(folder), url, servers=servers, nics=NICS, size=size, reconfigure="always"
+        )
+        region = open_region(path, io.StringIO())
+        async with running(region) as controller:
+            session = RegionSession(controller)
+            asyncio.StreamWriter.write = note  # type: ignore[method-assign]
+            try:
+                with short_collections():
+                    return await rounds(session, servers * RANKS, sent)
+            finally:
+                asyncio.StreamWriter.write = write  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def emulated_switch(size: int) -> Iterator[str]:
+    """Run an emulator whose mirrors settle at once; yield its URL."""
+    options = [f"--size={size}x{size}", "--settle-time=0s", "--tl1-port=0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lightloom", "ocs-emulator", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield next(line.split()[1] for line in process.stdout if "tl1" in line)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 async def rounds(session: RegionSession, ranks: int, sent: list[float]) -> list[float]:

@@ -98,12 +98,12 @@ def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:
     """
     every = (*change.deletes, *change.creates)
     for used, wrong in zip(zip(*every, strict=True), _WRONG_SIDES, strict=False):
-        sides = list(map(ports.get, used))
+        sides = set(map(ports.get, used))
         if None in sides or wrong in sides:
             one, port = next(
                 (one, port)
-                for one, port, side in zip(every, used, sides, strict=True)
-                if side is None or side is wrong
+                for one, port in zip(every, used, strict=True)
+                if ports.get(port) in (None, wrong)
             )
             raise _misplaced(one, port, wrong, is_known=port in ports)
     for used in zip(*change.creates, strict=True):
