@@ -6,6 +6,7 @@ takes a :class:`Monitor`, whose method ``progress`` is such a function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 Result = TypeVar("Result")
@@ -35,6 +36,9 @@ class Monitor(Generic[Result]):
 
     def progress(self, share: float, activity: str = "", /) -> bool | None:
         """Take how far the work is; see :class:`Progress`."""
+
+    def begun(self, summary: Sequence[str], warnings: Sequence[str]) -> None:
+        """Take what will be done, in lines, and warnings about it, before it is."""
 
     def remark(self, text: str) -> None:
         """Take a sentence to know before the work continues."""

@@ -1,4 +1,4 @@
-"""What ``compare`` and ``run`` share: progress on the way, results at the end.
+"""What ``compare`` and ``run`` share: the job first, progress on the way, results at the end.
 
 Standard output has results alone: the tables, or JSON or CSV if they were asked for there.
 Progress and remarks go to standard error.
@@ -7,7 +7,7 @@ Progress and remarks go to standard error.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,14 +16,16 @@ from lightloom.cli.outputs import Outputs
 from lightloom.errors import OutputError
 from lightloom.output.files import STDOUT, RowWriter, write_json
 from lightloom.output.progress import TerminalMonitor
-from lightloom.report.table import print_comparison
+from lightloom.report.table import print_opening, print_results
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario
 
 
 def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
-    """Compare, write what was asked for, then print the tables.
+    """Print the job and warnings, compare, write what was asked for, then print the tables.
+
+    The verdict is the last line of standard output; remarks on files come before it.
 
     Raises
     ------
@@ -37,19 +39,24 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     started = time.monotonic()
     rows = outputs.rows()
     with_timeline = outputs.timeline is not None or outputs.html is not None
+    # With standard output taken, the tables are a remark.
+    console = remarks if outputs.on_stdout else Console()
+
+    def opening(summary: Sequence[str], warnings: Sequence[str]) -> None:
+        print_opening(summary, warnings, console)
+
     try:
-        with TerminalMonitor(remarks, rows.write) as monitor:
+        with TerminalMonitor(remarks, rows.write, opening=opening) as monitor:
             comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
     except BaseException as error:
         _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
     failures = _write_files(comparison, outputs, rows, remarks)
-    # With standard output taken, the tables are a remark.
-    print_comparison(comparison, remarks if outputs.on_stdout else Console())
     for path in outputs.files():
         if str(path) not in failures:
             remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
     remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
+    print_results(comparison, console)
     if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)
     if failures:

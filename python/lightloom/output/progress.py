@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lightloom.progress import Monitor
+
+#: takes what will be done, in lines, and warnings about it
+Opening = Callable[[Sequence[str], Sequence[str]], None]
 
 
 class TerminalMonitor(Monitor[Any]):
@@ -24,13 +27,21 @@ class TerminalMonitor(Monitor[Any]):
         Called with what has finished.
     patience_s
         Work that takes less than this shows nothing.
+    opening
+        Called with what will be done, and with warnings about it.
     """
 
     def __init__(
-        self, console: Console, finished: Callable[[Any], None], *, patience_s: float = 0.0
+        self,
+        console: Console,
+        finished: Callable[[Any], None],
+        *,
+        patience_s: float = 0.0,
+        opening: Opening | None = None,
     ) -> None:
         self._console = console
         self._hand_over = finished
+        self._opening = opening
         self._patience_s = patience_s
         self._began = time.monotonic()
         self._bar = Progress(
@@ -67,6 +78,11 @@ class TerminalMonitor(Monitor[Any]):
             self._is_shown = True
             self._bar.start()
         self._bar.update(self._task, completed=share, description=activity)
+
+    def begun(self, summary: Sequence[str], warnings: Sequence[str]) -> None:
+        """Hand over what will be done."""
+        if self._opening is not None:
+            self._opening(summary, warnings)
 
     def remark(self, text: str) -> None:
         """Print a sentence above the progress."""

@@ -1,8 +1,10 @@
-"""The verdict of a comparison in one sentence, and what it depends on.
+"""The verdict of a comparison in one sentence, and what it depends on in another.
 
-The sentence is about the fabric with the most training per dollar of the whole cluster, against the
-fat-tree, or against the fastest fabric where no fat-tree was compared. A fabric that switches
-circuits, if it is neither, gets a clause of its own.
+The sentence compares every fabric with the fastest one, sample by sample: what is as fast comes
+first, then what is slower and cheaper. Of fabrics that are as fast as the fastest, the one whose
+network costs the most is what others are compared with, so that the sentence says what may be
+saved. Fabrics that cost more than another without being faster are named last. Which fabric trains
+the most per dollar of the whole cluster ends the sentence.
 """
 
 from __future__ import annotations
@@ -12,34 +14,54 @@ from collections.abc import Sequence
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_time
 
-#: kind of the fabric that others are compared with
+#: kind of the fabric that others are compared with, of several alike
 REFERENCE = "fat-tree"
 #: ratios closer to one than this are said to be equal
 RESOLUTION = SAME - 1
-#: and closer than this, to be as fast
+#: a load changes how two fabrics compare if it changes their ratio by more than this
 CLOSE = 0.01
 
 
 def story(comparison: Comparison) -> str:
-    """The verdict, ties and loads respected."""
+    """The verdict, one sentence by rule."""
     results = comparison.results
     if len(results) == 1:
         return _alone(results[0])
-    best, other = _compared(results)
-    clauses = [f"{_speed(best, other)} {_cost(best, other)}"]
-    loads = _loads(best, other)
-    if loads:
-        clauses.append(loads)
-    switching = next((r for r in (best, other, *results) if r.link_up is not None), None)
-    if switching is not None:
-        if switching not in (best, other):
-            reference = best if best.kind == REFERENCE else other
-            ratio = switching.step_time_s / reference.step_time_s
-            clauses.append(
-                f"{switching.fabric} is {_against(ratio, reference)} {_cost(switching, reference)}"
-            )
-        clauses.append(_bring_up(switching, other if switching is best else best))
+    reference = _reference(results)
+    others = [result for result in results if result is not reference]
+    useless = {r.fabric: better for r in others if (better := _better(r, results)) is not None}
+    useful = sorted(
+        (r for r in others if r.fabric not in useless),
+        key=lambda r: (not r.is_as_fast_as(reference), r.ratio_to(reference)[1]),
+    )
+    clauses = [
+        _clause(result, reference, is_first=number == 0) for number, result in enumerate(useful)
+    ]
+    for better in dict.fromkeys(useless.values()):
+        names = [name for name, other in useless.items() if other == better]
+        verb = "costs" if len(names) == 1 else "cost"
+        be = "is" if len(names) == 1 else "are"
+        clauses.append(f"{_listed(names)} {verb} more than {better} and {be} no faster")
+    clauses.append(_value(results))
     return "; ".join(clauses) + "."
+
+
+def doubts(comparison: Comparison) -> str:
+    """What the verdict depends on: the load of the experts, and how long links take to come up.
+
+    Empty if nothing of it was simulated.
+    """
+    results = comparison.results
+    clauses = []
+    if len(results) > 1:
+        reference = _reference(results)
+        others = [result for result in results if result is not reference]
+        clauses += _loads(others, reference)
+    clauses += [_bring_up(result) for result in results if result.link_up is not None]
+    if not clauses:
+        return ""
+    text = "; ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _alone(result: FabricResult) -> str:
@@ -51,53 +73,62 @@ def _alone(result: FabricResult) -> str:
     return f"{text}."
 
 
-def _compared(results: Sequence[FabricResult]) -> tuple[FabricResult, FabricResult]:
-    """The best per dollar of the cluster, and what it is compared with.
-
-    Of several that are equally good the reference, else the fastest. Where the reference itself is
-    best, it is compared with the second best that is not like it in speed and cost.
-    """
-    by_value = sorted(results, key=lambda r: -r.perf_per_cluster_usd)
-    reference = next((r for r in results if r.kind == REFERENCE), None)
-    if reference is None:
-        reference = min(results, key=lambda r: r.step_time_s)
-    enough = by_value[0].perf_per_cluster_usd * (1 - RESOLUTION)
-    if reference.perf_per_cluster_usd >= enough:
-        others = [r for r in by_value if r is not reference]
-        return reference, next((r for r in others if not _is_alike(r, reference)), others[0])
-    best = min(
-        (r for r in by_value if r.perf_per_cluster_usd >= enough), key=lambda r: r.step_time_s
-    )
-    return best, reference
+def _reference(results: Sequence[FabricResult]) -> FabricResult:
+    """The costliest network of those that are as fast as the fastest; of equals the fat-tree."""
+    fastest = min(results, key=lambda r: r.step_time_s)
+    fast = [r for r in results if r is fastest or r.is_as_fast_as(fastest)]
+    costliest = max(r.network_cost_usd for r in fast)
+    alike = [r for r in fast if r.network_cost_usd >= costliest * (1 - RESOLUTION)]
+    return next((r for r in alike if r.kind == REFERENCE), alike[0])
 
 
-def _is_alike(one: FabricResult, other: FabricResult) -> bool:
-    """Whether two fabrics are as fast and cost as much."""
-    ratios = (
-        one.step_time_s / other.step_time_s,
-        one.network_cost_usd / other.network_cost_usd,
-    )
-    return all(abs(ratio - 1) <= RESOLUTION for ratio in ratios)
+def _better(result: FabricResult, results: Sequence[FabricResult]) -> str | None:
+    """The cheapest of the fabrics that cost less and are as fast or faster."""
+    better = [
+        other
+        for other in results
+        if other.network_cost_usd < result.network_cost_usd * (1 - RESOLUTION)
+        and (other.is_as_fast_as(result) or other.step_time_s < result.step_time_s)
+    ]
+    return min(better, key=lambda r: r.network_cost_usd).fabric if better else None
 
 
-def _speed(best: FabricResult, other: FabricResult) -> str:
-    ratio = best.step_time_s / other.step_time_s
-    if RESOLUTION < abs(ratio - 1) < CLOSE:
-        return f"{best.fabric} trains as fast as {other.fabric} (within {_percent(CLOSE)})"
-    return f"{best.fabric} trains {_against(ratio, other)}"
+def _clause(result: FabricResult, reference: FabricResult, *, is_first: bool) -> str:
+    ratio = result.ratio_to(reference)[1]
+    if result.is_as_fast_as(reference):
+        speed = f"as fast as {reference.fabric}" if is_first else "as fast"
+        speed += f" ({ratio:.3f}x)"
+    else:
+        speed = f"{_change(ratio)} than {reference.fabric}" if is_first else _change(ratio)
+    return f"{result.fabric} is {speed} {_cost(result, reference, is_first=is_first)}"
 
 
-def _against(ratio: float, other: FabricResult) -> str:
-    """A ratio of step times in words, compared with another fabric."""
-    if abs(ratio - 1) <= RESOLUTION:
-        return f"as fast as {other.fabric}"
-    return f"{_change(ratio)} than {other.fabric}"
+def _cost(result: FabricResult, reference: FabricResult, *, is_first: bool) -> str:
+    share = result.network_cost_usd / reference.network_cost_usd
+    if abs(share - 1) <= RESOLUTION:
+        return "at the same network cost"
+    return f"at {_percent(share)} of its network cost" if is_first else f"at {_percent(share)}"
+
+
+def _value(results: Sequence[FabricResult]) -> str:
+    """Which fabrics train the most per dollar of the cluster."""
+    highest = max(r.perf_per_cluster_usd for r in results)
+    best = [r for r in results if r.perf_per_cluster_usd >= highest * (1 - RESOLUTION)]
+    if len(best) == len(results):
+        return "all train equally much per dollar of the cluster"
+    verb = "trains" if len(best) == 1 else "train"
+    return f"{_listed([r.fabric for r in best])} {verb} the most per dollar of the cluster"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _change(ratio: float) -> str:
     """A ratio of step times in words; a shorter step is a higher speed."""
     if abs(ratio - 1) <= RESOLUTION:
-        return "equally fast"
+        return "as fast"
     return f"{_percent(ratio - 1)} slower" if ratio > 1 else f"{_percent(1 / ratio - 1)} faster"
 
 
@@ -106,41 +137,29 @@ def _percent(share: float) -> str:
     return f"{value:.2g} %" if value < 10 else f"{value:,.0f} %"
 
 
-def _cost(best: FabricResult, other: FabricResult) -> str:
-    network = best.network_cost_usd / other.network_cost_usd
-    value = best.perf_per_cluster_usd / other.perf_per_cluster_usd
-    if abs(network - 1) <= RESOLUTION:
-        return f"at the same cost of the network{_value(value)}"
-    return f"at {network:.2f}x of the network's cost{_value(value)}"
+def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]:
+    """Loads under which fabrics compare otherwise than in the verdict."""
+    clauses = []
+    for load in reference.loads:
+        changed = []
+        for result in others:
+            own = result.load(load.imbalance)
+            if own is None:
+                continue
+            ratio = own.step_time_s / load.step_time_s
+            if abs(ratio - result.ratio_to(reference)[1]) > CLOSE:
+                changed.append(f"{result.fabric} is {_change(ratio)}")
+        if changed:
+            clauses.append(f"under {load.imbalance} load {_listed(changed)}")
+    if clauses:
+        clauses[0] += f" as compared with {reference.fabric}"
+    elif reference.loads:
+        names = _listed([load.imbalance for load in reference.loads])
+        clauses.append(f"{names} load change no ratio by more than {_percent(CLOSE)}")
+    return clauses
 
 
-def _value(value: float) -> str:
-    if abs(value - 1) <= RESOLUTION:
-        return ", and equally much per dollar of the cluster"
-    return f": {value:.2f}x per dollar of the cluster"
-
-
-def _loads(best: FabricResult, other: FabricResult) -> str:
-    """How the two compare under balanced and skewed load."""
-    texts = {}
-    for load in best.loads:
-        against = other.load(load.imbalance)
-        if against is not None:
-            texts[load.imbalance] = _change(load.step_time_s / against.step_time_s)
-    if not texts:
-        return ""
-    names = " and ".join(texts)
-    if set(texts.values()) == {_change(best.step_time_s / other.step_time_s)}:
-        return f"so it does under {names} load"
-    if len(set(texts.values())) == 1:
-        return f"under {names} load it is {next(iter(texts.values()))}"
-    return ", ".join(
-        f"under {name} load {'it is ' if number == 0 else ''}{text}"
-        for number, (name, text) in enumerate(texts.items())
-    )
-
-
-def _bring_up(result: FabricResult, other: FabricResult) -> str:
+def _bring_up(result: FabricResult) -> str:
     """What the bring-up of links does to a fabric that switches circuits."""
     assert result.link_up is not None
     link_up = result.link_up
@@ -154,5 +173,4 @@ def _bring_up(result: FabricResult, other: FabricResult) -> str:
     lead = f"with {delay} of link bring-up per reconfiguration, which is left out,"
     if abs(change - 1) <= RESOLUTION:
         return f"{lead} {result.fabric} would take the same time"
-    ratio = result.step_time_s * change / other.step_time_s
-    return f"{lead} {result.fabric} would be {_change(change)}, {_against(ratio, other)}"
+    return f"{lead} {result.fabric} would be {_change(change)}"

@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from lightloom.report.story import story
+from lightloom.report.story import doubts, story
 from lightloom.study.compare.results import SAME, Comparison
 
 #: characters that a table may take, and those that its caption has at least
@@ -38,12 +38,21 @@ def grouped(parts: dict[str, float]) -> dict[str, float]:
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the verdict, what was compared, the results, where the time goes, and remarks."""
-    console.print(Text(story(comparison), style="bold"))
-    for warning in comparison.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-    for line in comparison.inputs["summary"]:
+    """Print what was compared, the results, and the verdict last."""
+    print_opening(comparison.inputs["summary"], comparison.warnings, console)
+    print_results(comparison, console)
+
+
+def print_opening(summary: Sequence[str], warnings: Sequence[str], console: Console) -> None:
+    """Print what is compared, and what to know before any result is read."""
+    for line in summary:
         console.print(Text(line), soft_wrap=True)
+    for warning in warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def print_results(comparison: Comparison, console: Console) -> None:
+    """Print the results, where the time goes, remarks, what is in doubt, and the verdict."""
     shares = comparison.traffic_shares.items()
     moved = ", ".join(f"{name.upper()} {100 * share:.3g} %" for name, share in shares if share)
     if moved:
@@ -56,6 +65,14 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         print_table(_policy_table(comparison), console)
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
+    if doubt := doubts(comparison):
+        print_sentence(doubt, console)
+    print_sentence(story(comparison), console, style="bold")
+
+
+def print_sentence(text: str, console: Console, style: str = "") -> None:
+    """Print a blank line and a sentence: wrapped between words on a terminal, else on one line."""
+    console.print(Text(f"\n{text}", style=style), soft_wrap=not console.is_terminal)
 
 
 def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:

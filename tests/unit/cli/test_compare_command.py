@@ -11,6 +11,7 @@ from pathlib import Path
 import polars
 import pytest
 
+from lightloom.errors import LightloomError
 from lightloom.report.explain import differences, load_results
 
 SMALL = (
@@ -33,6 +34,22 @@ def test_tables_on_stdout_remarks_on_stderr(lightloom, tmp_path):
     assert "compared in" not in done.out
     assert f"wrote {path}" in done.err
     assert "compared in" in done.err
+
+
+def test_the_job_comes_first_and_the_verdict_last(lightloom):
+    lines = lightloom(SMALL).out.splitlines()
+    assert lines[0].startswith("mixtral-8x7b: 32 layers")
+    assert lines[-1].endswith("per dollar of the cluster.")
+
+
+def test_warnings_come_before_the_first_run(lightloom, monkeypatch):
+    def no_run(*_, **__):
+        raise LightloomError("no run here")
+
+    monkeypatch.setattr("lightloom.study.compare.runner.simulate", no_run)
+    done = lightloom(f"{SMALL} --recompute none --no-memory-check")
+    assert "warning: the plan does not fit" in done.out
+    assert done.err == "lightloom: no run here\n"
 
 
 def test_json_alone_on_stdout(lightloom):
@@ -167,7 +184,8 @@ def test_an_interrupt_keeps_finished_rows(spawn, tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert out == b""
+    assert b"micro-batches of" in out  # the job, before the first run
+    assert b"tokens/s" not in out
     kept = table(rows.read_text())
     assert len(kept) >= 3
     assert len(polars.read_parquet(frame)) == len(kept)

@@ -163,6 +163,20 @@ class FabricResult:
         """The step under a certain load, if it was simulated."""
         return next((load for load in self.loads if load.imbalance == imbalance), None)
 
+    def ratio_to(self, other: FabricResult) -> tuple[float, float, float]:
+        """The ratio of step times to another fabric: minimum, of the means, maximum of samples.
+
+        Both see the same samples, so that what moves them alike cancels.
+        """
+        pairs = zip(self.sample_step_times_s, other.sample_step_times_s, strict=True)
+        ratios = [own / its for own, its in pairs]
+        return min(ratios), self.step_time_s / other.step_time_s, max(ratios)
+
+    def is_as_fast_as(self, other: FabricResult) -> bool:
+        """Whether neither is faster on every sample, or the means differ by less than ``SAME``."""
+        low, mean, high = self.ratio_to(other)
+        return low <= 1 <= high or 1 / SAME < mean < SAME
+
     @property
     def perf_per_usd(self) -> float:
         """Tokens per second per dollar of network."""

@@ -32,7 +32,7 @@ from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import shortened
-from lightloom.study.compare.summary import comparison_of
+from lightloom.study.compare.summary import comparison_of, summary_of, warnings_of
 from lightloom.units import PS_PER_S
 
 #: fields of the plan that are columns
@@ -131,7 +131,7 @@ def compare(
     scenario
         What to compare; its ``seed`` makes the result reproducible.
     monitor
-        Takes progress, remarks and the row of each finished run.
+        Takes the job's summary, progress, remarks and the row of each finished run.
     with_timeline
         Keep the timeline of the first sample's runs, for pages and timelines.
     plugins
@@ -163,6 +163,7 @@ def compare(
     if not case.is_packets:
         trials_only -= len({trial.fabric.name for trial in case.trials})
     own = len(attempts) + trials_only
+    watcher.begun(summary_of(job, first), warnings_of(job))
     progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
     done, phases = _run_case(case, progress, plugins)
     for name, load in loads_to_run.items():

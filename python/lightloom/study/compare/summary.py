@@ -20,7 +20,6 @@ from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
 from lightloom.study.compare.policies import link_up_result, policies_note, policy_results
 from lightloom.study.compare.results import (
-    SAME,
     Comparison,
     FabricResult,
     LoadResult,
@@ -65,7 +64,7 @@ def comparison_of(
         demand=_demand(job, workload),
         memory=_memory(job),
         traffic_shares=dict(workload.traffic_shares()),
-        warnings=tuple(_warnings(job)),
+        warnings=tuple(warnings_of(job)),
         details={
             "runs": {fabric.name: runs[fabric.name, "", samples[0]] for fabric in job.fabrics},
             "workload": workload,
@@ -74,7 +73,8 @@ def comparison_of(
     )
 
 
-def _warnings(job: Job) -> list[str]:
+def warnings_of(job: Job) -> list[str]:
+    """What to know before any result of a job is read."""
     warnings = []
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
@@ -181,27 +181,14 @@ def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _with_ties(results: list[FabricResult]) -> list[FabricResult]:
     fastest = min(results, key=lambda r: r.step_time_s)
-    marked = []
-    for result in results:
-        ratios = [
-            mine / best
-            for mine, best in zip(
-                result.sample_step_times_s, fastest.sample_step_times_s, strict=True
-            )
-        ]
-        marked.append(
-            dataclasses.replace(
-                result,
-                ratio_to_fastest=(
-                    min(ratios),
-                    result.step_time_s / fastest.step_time_s,
-                    max(ratios),
-                ),
-                tied_with_fastest=min(ratios) <= 1.0
-                or result.step_time_s < SAME * fastest.step_time_s,
-            )
+    return [
+        dataclasses.replace(
+            result,
+            ratio_to_fastest=result.ratio_to(fastest),
+            tied_with_fastest=result.is_as_fast_as(fastest),
         )
-    return marked
+        for result in results
+    ]
 
 
 def _with_loads(
@@ -241,7 +228,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
     prices, powers = job.rates.prices, job.rates.powers
     return {
         "lightloom": __version__,
-        "summary": _summary(job, samples, workload),
+        "summary": summary_of(job, workload),
         "scenario": scenario.model_dump(mode="json"),
         "model": {
             "name": job.model.name,
@@ -265,7 +252,8 @@ def _sources(values: Any) -> dict[str, Any]:
     return {name: dataclasses.asdict(value) for name, value in values.items()}
 
 
-def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[str]:
+def summary_of(job: Job, workload: Workload) -> list[str]:
+    """Model, cluster, plan, memory and demand of a job, a line each."""
     plan, model, scenario = job.plan, job.model, job.scenario
     parameters = show_count(total_parameters(model))
     active = show_count(active_parameters(model))
@@ -299,7 +287,7 @@ def _summary(job: Job, samples: Sequence[Sample], workload: Workload) -> list[st
         lines.append(f"activations recomputed: {recompute}")
     if line := compute_line(job):
         lines.append(line)
-    lines.append(_demand_line(job, samples))
+    lines.append(_demand_line(job, job.samples()))
     if workload.folded is not None and workload.folded.dropped_share:
         lines.append(
             f"capacity factor {scenario.demand.capacity_factor:g}: "
