@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lightloom.demand import DemandSource, Skew, SkewStatistics
 from lightloom.demand.shading import HeatMap, heat_map, shades_of
+from lightloom.report.terminal import plain_table, print_table
 
 #: columns of row names
 _MARGIN = 7
@@ -45,7 +45,7 @@ def print_figures(
     console.print(Text(f"{places}; {'exact' if source.exact else 'drawn or scaled'}"))
     for name, text in source.provenance.items():
         console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
-    console.print(_skew_table(figures))
+    print_table(_skew_table(figures), console)
     console.print(
         f"{figures.total:,} token copies, {figures.local_share:.1%} stay on their rank; rows "
         f"differ from the common mix by {figures.rank_one_error:.1%} of their copies\n"
@@ -53,11 +53,8 @@ def print_figures(
 
 
 def _skew_table(figures: SkewStatistics) -> Table:
-    table = Table(title="Skew", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("of", no_wrap=True)
-    headers = ("number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share")
-    for header in headers:
-        table.add_column(Text(header), justify="right", no_wrap=True)
+    headers = ["of", "number", "mean\n[tokens]", "max/mean", "CV", "Gini", "entropy", "top share"]
+    table = plain_table("Skew", headers)
     rows: list[tuple[str, Skew | None]] = [
         ("expert loads", figures.experts),
         ("rank loads", figures.ranks),

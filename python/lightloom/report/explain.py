@@ -12,6 +12,7 @@ from rich.text import Text
 from lightloom.errors import InputError, did_you_mean
 from lightloom.inputs.files import read_file
 from lightloom.inputs.formats import parse_json
+from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SCHEMA_VERSION
 
 #: what each category of a critical path is, in words
@@ -97,14 +98,10 @@ def print_explanation(path: Path, first: str, second: str, console: Console) -> 
             )
     a, b = results[first], results[second]
     rows = differences(a, b)
-    console.print(_difference_table("Critical path [ms]", (first, second), rows))
-    console.print(
-        _difference_table(
-            "Mean GPU, waits included [ms]",
-            (first, second),
-            differences(a, b, "breakdown_mean_s"),
-        )
-    )
+    print_table(_difference_table("Critical path [ms]", (first, second), rows), console)
+    means = differences(a, b, "breakdown_mean_s")
+    title = "Mean GPU, waits included [ms]"
+    print_table(_difference_table(title, (first, second), means), console)
     console.print(_sentence(first, second, rows, sum(r[2] for r in rows) - sum(r[1] for r in rows)))
 
 
@@ -112,11 +109,7 @@ def _difference_table(
     title: str, fabrics: tuple[str, str], rows: list[tuple[str, float, float]]
 ) -> Table:
     total_a, total_b = sum(r[1] for r in rows), sum(r[2] for r in rows)
-    # Text, since rich would take the [ms] of a plain title for a style.
-    table = Table(title=Text(title, style="bold"), title_justify="left", header_style="bold")
-    table.add_column("what")
-    for header in (*fabrics, "difference", "share of step"):
-        table.add_column(Text(header), justify="right")
+    table = plain_table(title, ["", *fabrics, "difference", "share of step"])
     for name, left, right in rows:
         delta = right - left
         style = "red" if delta > 0 else "green" if delta < 0 else ""

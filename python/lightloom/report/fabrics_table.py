@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from lightloom.cost import Cost, PartsCostModel
@@ -14,21 +12,17 @@ from lightloom.errors import FabricError, did_you_mean
 from lightloom.fabric import FABRICS, Cluster, load_fabric
 from lightloom.hardware import Prices
 from lightloom.inputs.fields import describe
+from lightloom.report.terminal import plain_table, print_table
 from lightloom.units import show_usd
 
 
 def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     """Print the network cost of every kind of fabric for a cluster."""
-    table = Table(
-        title=f"Network cost for {cluster.gpus} GPUs at {cluster.nic_gbps:g} Gb/s",
-        title_justify="left",
-        header_style="bold",
+    table = plain_table(
+        f"Network cost for {cluster.gpus:,} GPUs at {cluster.nic_gbps:g} Gb/s",
+        ["fabric", "what it is", "cost", "per GPU", "largest parts"],
+        texts=["what it is", "largest parts"],
     )
-    for header in ("fabric", "what it is"):
-        table.add_column(header)
-    table.add_column("cost", justify="right")
-    table.add_column("per GPU", justify="right")
-    table.add_column("largest parts")
     model = PartsCostModel()
     for name, fabric_class in FABRICS.items():
         cost = model.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
@@ -36,7 +30,7 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
             name, _first_sentence(fabric_class), show_usd(cost.total_usd),
             show_usd(cost.per_gpu_usd), _largest_parts(cost),
         )  # fmt: skip
-    console.print(table)
+    print_table(table, console)
     console.print("Options of one:  lightloom fabrics mixnet", style="dim")
 
 
@@ -69,15 +63,14 @@ def print_options(name: str, console: Console) -> None:
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE)
-    for header in ("option", "value", "default" if given is None else "here", "meaning"):
-        table.add_column(header)
+    headers = ["option", "value", "default" if given is None else "here", "meaning"]
+    table = plain_table(title, headers, left=headers, texts=["meaning"])
     for field in describe(fabric_class):
         value = field.metavar or "on|off"
         default = field.default or ("off" if field.kind is bool else "")
         here = default if given is None or given.get(field.name) is None else str(given[field.name])
         table.add_row(field.name, Text(value), Text(here), Text(field.sentence()))
-    console.print(table)
+    print_table(table, console)
     console.print(
         f"In a TOML file with kind = '{kind}', or: lightloom compare ... --set {kind}.OPTION=VALUE",
         style="dim",

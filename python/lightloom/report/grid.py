@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
+
+from lightloom.report.terminal import plain_table
 
 
 @dataclass(frozen=True)
@@ -25,24 +26,9 @@ class Grid:
 
 def as_rich(grid: Grid) -> Table:
     """The table as rich prints it."""
-    # Headers and titles are Text: rich would take the [s] of a unit for a style.
-    table = Table(
-        title=Text(grid.title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 0, 0, 1),
-        caption=Text(grid.caption, style="dim"),
-        caption_justify="left",
-    )
-    for number, (words, unit) in enumerate(grid.headers):
-        header = f"{words}\n[{unit}]" if unit else words
-        table.add_column(
-            Text(f"  {header}" if number == 0 else header, style="bold"),
-            justify="right" if number else "left",
-            no_wrap=True,
-            vertical="bottom",
-        )
+    headers = [f"{words}\n[{unit}]" if unit else words for words, unit in grid.headers]
+    headers[0] = f"  {headers[0]}"
+    table = plain_table(grid.title, headers, caption=grid.caption)
     for number, (name, *cells) in enumerate(grid.rows):
         best = number == grid.best
         marked = Text(f"{'*' if best else ' '} {name}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from lightloom.models import Model, PublishedPlan
 from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
+from lightloom.report.terminal import plain_table, print_table
 
 #: what each convention counts, for the line below a table
 _CONVENTIONS = {
@@ -21,12 +20,18 @@ _CONVENTIONS = {
 
 def print_catalog(console: Console, known: dict[str, Model]) -> None:
     """Print the models known by name and where their shapes are from."""
-    # one space between columns: the table fits 80 characters
-    table = Table(title="Models known by name", title_justify="left", box=SIMPLE, padding=0)
-    table.add_column("name", no_wrap=True)
-    for header in ("layers", "hidden\n[elem.]", "experts", "top-k", "total\n[B]", "active\n[B]"):
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    table.add_column("published\nplan", no_wrap=True)
+    # as narrow as a terminal of 80 columns
+    headers = [
+        "name",
+        "layers",
+        "hidden\n[elem.]",
+        "ex-\nperts",
+        "top-k",
+        "total\n[B]",
+        "active\n[B]",
+    ]
+    plan = "published\nplan"
+    table = plain_table("Models known by name", [*headers, plan], left=[plan])
     for name, model in known.items():
         table.add_row(
             name,
@@ -34,11 +39,11 @@ def print_catalog(console: Console, known: dict[str, Model]) -> None:
             str(model.hidden_size),
             str(model.num_experts) if model.num_experts else "dense",
             str(model.experts_per_token) if model.num_experts else "-",
-            f"{total_parameters(model) / 1e9:.2f}",
+            f"{total_parameters(model) / 1e9:.2f}"[:6],
             f"{active_parameters(model) / 1e9:.2f}",
             _short_plan(model.plan) if model.plan else "-",
         )
-    console.print(table)
+    print_table(table, console)
     console.print(
         "total: all parameters, with both embedding tables; active: those that one token goes "
         "through, as the model's publisher counts; B = 10^9; elem. = elements of a hidden state."
@@ -56,10 +61,8 @@ def print_model(console: Console, model: Model) -> None:
     """Print a model's parameters by part, its notes and its sources."""
     console.print(Text(_headline(model)), soft_wrap=True)
     convention = model.active_embeddings
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("part")
-    for header in ("each\n[parameters]", "copies\n", "total\n[parameters]", "active\n[parameters]"):
-        table.add_column(Text(header), justify="right", no_wrap=True)
+    numbers = ["each\n[parameters]", "copies", "total\n[parameters]", "active\n[parameters]"]
+    table = plain_table("", ["part", *numbers])
     for part in parameter_parts(model, convention):
         uncounted = part.name == "router" and not model.active_router
         table.add_row(
@@ -72,7 +75,7 @@ def print_model(console: Console, model: Model) -> None:
     table.add_section()
     total, active = total_parameters(model), active_parameters(model)
     table.add_row("all", "", "", f"{total:,}", f"{active:,}", style="bold")
-    console.print(table)
+    print_table(table, console)
     routers = "" if model.active_router or not model.num_moe_layers else ", without routers"
     console.print(
         f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}, "

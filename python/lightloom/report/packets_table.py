@@ -12,6 +12,7 @@ from lightloom.packets.columns import spread
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
+from lightloom.report.terminal import print_table
 from lightloom.units import show_bytes, show_count, show_time
 
 _WIDTH = 80
@@ -23,7 +24,7 @@ def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) ->
     """Print what was simulated, when flows finished, and the use of the links."""
     _print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
-        console.print(as_rich(grid))
+        print_table(as_rich(grid), console)
     for sentence in [*verdict(run), work_text(run)]:
         _print_wrapped(sentence, console)
     for line in settings_lines(run):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.prediction import Evaluation, Prediction, Score
 from lightloom.units import show_time
 
@@ -28,7 +28,7 @@ def print_prediction(found: Prediction, console: Console) -> None:
     )
     for name, text in trace.provenance.items():
         console.print(Text(f"  {name}: {text}", style="dim"), soft_wrap=True)
-    console.print(_table(evaluation, found.scores))
+    print_table(_table(evaluation, found.scores), console)
     for line in _remarks(evaluation, inputs):
         console.print(Text(line, style="dim"), soft_wrap=True)
     for reason in inputs["too_short"]:
@@ -60,20 +60,9 @@ def _remarks(evaluation: Evaluation, inputs: dict[str, Any]) -> list[str]:
 
 
 def _table(evaluation: Evaluation, scores: Sequence[Score]) -> Table:
-    table = Table(title="Predictors", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("predictor", no_wrap=True)
-    top = f"top-{evaluation.setting.top_k}\noverlap"
-    heads = (
-        top,
-        "L1",
-        "regret\n[us]",
-        "of opti-\nmum [%]",
-        "worst\n[%]",
-        "held\n[%]",
-        "time\n[ms]",
-    )
-    for head in heads:
-        table.add_column(Text(head), justify="right", no_wrap=True)
+    overlap = f"top-{evaluation.setting.top_k}\noverlap"
+    headers = ["predictor", overlap, "L1", "regret\n[us]", "of opti-\nmum [%]", "worst\n[%]"]
+    table = plain_table("Predictors", [*headers, "held\n[%]", "time\n[ms]"])
     for score in scores:
         cells = [
             _cell(score.top_k_overlap, "{:.3f}"),

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.schedule_text import time_unit
+from lightloom.report.terminal import print_table
 from lightloom.schedule import PlanePlan
 from lightloom.schedule.permutations import MAX_LINES
 from lightloom.study.scheduling import AllocationRow, ScheduleComparison
@@ -24,7 +25,7 @@ def print_scheduling(found: ScheduleComparison, console: Console) -> None:
     """Print the demand's profile, the tables and the conclusions."""
     console.print(Text(profile_text(found)), soft_wrap=True)
     for grid in grids(found):
-        console.print(as_rich(grid))
+        print_table(as_rich(grid), console)
     for sentence in verdict(found):
         console.print(Text(sentence), soft_wrap=True)
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.story import doubts, story
+from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.compare.results import SAME, Comparison
 
-#: characters that a table may take, and those that its caption has at least
-MAX_WIDTH, MIN_WIDTH = 1000, 78
 #: columns of the "where the time goes" table and the categories that each sums
 BREAKDOWN = {
     "compute": ("attention", "gate", "expert", "dense_ffn", "head", "optimizer"),
@@ -88,44 +85,14 @@ def notes_by_fabrics(comparison: Comparison) -> dict[str, str]:
     return grouped_notes
 
 
-def print_table(table: Table, console: Console) -> None:
-    """Print a table with all of its digits, also where the terminal is too narrow for them."""
-    options = console.options.update(width=MAX_WIDTH)
-    width = max(Measurement.get(console, options, table).maximum, MIN_WIDTH)
-    own = console.width
-    console.width = max(own, width)
-    console.print(table, width=width)
-    console.width = own
-
-
-def _table(title: str) -> Table:
-    # Headers and titles are Text: rich would take the [s] of a unit for a style.
-    return Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 0, 0, 1),
-    )
-
-
-def _add_columns(table: Table, headers: Sequence[str]) -> None:
-    table.add_column(Text("fabric", style="bold"), no_wrap=True, vertical="bottom")
-    for header in headers:
-        table.add_column(
-            Text(header, style="bold"), justify="right", no_wrap=True, vertical="bottom"
-        )
-
-
 def _speed_table(comparison: Comparison) -> Table:
     """How fast each fabric trains, under its own load and under others."""
     results = comparison.results
     loads = [load.imbalance for load in results[0].loads]
-    table = _table("Training speed")
-    headers = ["step\n[s]", "interval\n[s]", "vs\nbest"]
+    headers = ["fabric", "step\n[s]", "interval\n[s]", "vs\nbest"]
     headers += [f"{name}\n[s]" for name in loads]
     headers += ["MFU\n[%]", "tokens/s\nper GPU", "days per\n10^12"]
-    _add_columns(table, headers)
+    table = plain_table("Training speed", headers, caption=_speed_caption(loads))
     fastest = min(results, key=lambda r: r.step_time_s)
     minimum = {
         name: min(load.step_time_s for r in results if (load := r.load(name))) for name in loads
@@ -148,6 +115,10 @@ def _speed_table(comparison: Comparison) -> Table:
             Text(_whole(result.tokens_per_s_per_gpu)),
             Text(_whole(result.days_per_trillion_tokens)),
         )
+    return table
+
+
+def _speed_caption(loads: Sequence[str]) -> str:
     caption = (
         "interval: all samples, compute speed varied; vs best: on the same samples, so that "
         f"compute speed cancels; =: tied, no slower in one of them or by {100 * (SAME - 1):.1g} % "
@@ -156,18 +127,16 @@ def _speed_table(comparison: Comparison) -> Table:
     )
     if loads:
         caption += f"; {', '.join(loads)}: under that load of the experts"
-    table.caption = Text(caption, style="dim")
-    table.caption_justify = "left"
-    return table
+    return caption
 
 
 def _cost_table(comparison: Comparison) -> Table:
     """What each fabric costs and draws, and what one gets for it."""
     results = comparison.results
-    table = _table("Cost and power")
-    headers = ["network\n[M$]", "cluster\n[M$]", "power\n[kW]", "\ntokens/s"]
+    headers = ["fabric", "network\n[M$]", "cluster\n[M$]", "power\n[kW]", "\ntokens/s"]
     headers += ["tok/s/k$\nnetwork", "tok/s/k$\ncluster", "vs best per\ncluster $"]
-    _add_columns(table, headers)
+    caption = "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars"
+    table = plain_table("Cost and power", headers, caption=caption)
     best = _best(comparison)
     cheapest = min(r.network_cost_usd for r in results)
     for result in results:
@@ -182,11 +151,6 @@ def _cost_table(comparison: Comparison) -> Table:
             _mark(f"{1000 * value:,.2f}", value == best["cluster"]),
             Text(f"{value / best['cluster']:.3f}"),
         )
-    table.caption = Text(
-        "power is the network's; cluster: network, servers and GPUs; k$: thousand dollars",
-        style="dim",
-    )
-    table.caption_justify = "left"
     return table
 
 
@@ -213,9 +177,9 @@ def _whole(value: float) -> str:
 def _breakdown_table(comparison: Comparison) -> Table:
     longest = max(result.step_time_s for result in comparison.results)
     factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
-    table = _table(f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]")
+    title = f"Where the time goes: critical path [{unit}]; what carried the bytes [TB]"
     names = [_NARROW.get(name, name) for name in BREAKDOWN]
-    _add_columns(table, [*names, "EPS", "OCS", "relay"])
+    table = plain_table(title, ["fabric", *names, "EPS", "OCS", "relay"])
     for result in comparison.results:
         carried = result.carried_bytes
         sizes = (
@@ -242,11 +206,8 @@ def _mean_table(comparison: Comparison) -> Table:
     """
     longest = max(result.step_time_s for result in comparison.results)
     factor, unit = (1.0, "s") if longest >= 10 else (1e3, "ms")
-    table = _table(f"Mean GPU [{unit}]")
-    _add_columns(
-        table,
-        ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"],
-    )
+    names = ["compute", "TP", "all-to-all", "stragglers", "reconfig.", "PP", "bubble", "DP"]
+    table = plain_table(f"Mean GPU [{unit}]", ["fabric", *names])
     for result in comparison.results:
         parts = grouped(result.mean_s)
         bubble = result.mean_s.get("bubble", 0.0)
@@ -269,20 +230,15 @@ def _mean_table(comparison: Comparison) -> Table:
 
 def _policy_table(comparison: Comparison) -> Table:
     """The first sample under each policy of switching circuits."""
-    table = _table("When circuits are switched: the first sample under each policy")
-    table.add_column(Text("fabric", style="bold"), no_wrap=True, vertical="bottom")
-    headers = [
-        "step\n[s]",
-        "gain\n[%]",
-        "exposed\n[ms]",
-        "reconfi-\ngurations",
-        "saved by\neach [ms]",
-    ]
-    table.add_column(Text("policy", style="bold"), no_wrap=True, vertical="bottom")
-    for header in headers:
-        table.add_column(
-            Text(header, style="bold"), justify="right", no_wrap=True, vertical="bottom"
-        )
+    headers = ["fabric", "policy", "step\n[s]", "gain\n[%]", "exposed\n[ms]"]
+    headers += ["reconfi-\ngurations", "saved by\neach [ms]"]
+    table = plain_table(
+        "When circuits are switched: the first sample under each policy",
+        headers,
+        left=["policy"],
+        caption="gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
+        "upcoming all-to-alls at line rate; *: the policy of the tables above",
+    )
     for result in comparison.results:
         own = result.parameters.get("reconfigure")
         for policy in result.policies:
@@ -296,10 +252,4 @@ def _policy_table(comparison: Comparison) -> Table:
                 Text(f"{policy.reconfigurations:,}" if policy.reconfigurations else "-"),
                 Text(f"{1e3 * policy.saved_s:.3f}" if policy.reconfigurations else "-"),
             )
-    table.caption = Text(
-        "gain over never; exposed: the mean GPU's wait; saved: by each reconfiguration, in "
-        "upcoming all-to-alls at line rate; *: the policy of the tables above",
-        style="dim",
-    )
-    table.caption_justify = "left"
     return table

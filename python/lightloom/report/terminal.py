@@ -1,0 +1,93 @@
+"""One style of tables for all commands, with all digits wherever they are printed.
+
+Columns of numbers never wrap and are never cut, also where a terminal is too narrow for them or a
+pipe has no width; columns of text wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Column, Table
+from rich.text import Text
+
+#: characters that a table may take
+MAX_WIDTH = 1000
+#: characters that a column of text has at least, if it needs as many
+TEXT_WIDTH = 20
+
+
+def plain_table(
+    title: str,
+    headers: Sequence[str],
+    *,
+    caption: str = "",
+    left: Collection[str] = (),
+    texts: Collection[str] = (),
+) -> Table:
+    """An empty table.
+
+    Parameters
+    ----------
+    title
+        One line above it.
+    headers
+        Of its columns, of several lines each if need be. Numbers are in columns from the second on.
+    caption
+        A sentence below it.
+    left
+        Headers of columns after the first that have names rather than numbers.
+    texts
+        Headers of columns whose text wraps.
+    """
+    # Headers and titles are Text: rich would take the [s] of a unit for a style.
+    table = Table(
+        title=Text(title, style="bold"),
+        caption=Text(caption, style="dim"),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 0, 0, 1),
+    )
+    for number, header in enumerate(headers):
+        is_left = number == 0 or header in left or header in texts
+        table.add_column(
+            Text(header, style="bold"),
+            justify="left" if is_left else "right",
+            no_wrap=header not in texts,
+            vertical="bottom" if header not in texts and not texts else "top",
+        )
+    return table
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print the title, the table with all of its digits, and the caption."""
+    title, caption = table.title, table.caption
+    table.title = table.caption = None
+    options = console.options.update(width=MAX_WIDTH)
+    full = Measurement.get(console, options, table).maximum
+    spared = sum(_width(column) - _needed(column) for column in table.columns)
+    own = console.width
+    if title:
+        console.print(title)
+    console.width = max(own, full - spared)
+    console.print(table, width=console.width)
+    console.width = own
+    if caption:
+        console.print(caption)
+    table.title, table.caption = title, caption
+
+
+def _width(column: Column) -> int:
+    """The widest line of a column."""
+    lines = (
+        line for cell in (column.header, *column.cells) for line in str(cell).splitlines() or [""]
+    )
+    return max(map(cell_len, lines))
+
+
+def _needed(column: Column) -> int:
+    return _width(column) if column.no_wrap else min(_width(column), TEXT_WIDTH)
