@@ -51,6 +51,22 @@ VALID: list[dict[str, Any]] = [
         "deepseek_v2": DEEPSEEK,
         "deepseek_v3": DEEPSEEK,
         "llama": GROUPED,
+        "qwen2": GROUPED,
+        "qwen3": GROUPED,
+        "qwen3_next": {
+            **QWEN,
+            "shared_expert_intermediate_size": 48,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 16,
+        },
+        "deepseek_v32": {**DEEPSEEK, "index_n_heads": 2, "index_head_dim": 4, "index_topk": 8},
+        "glm4_moe": QWEN,
+        "llama4": {**MIXTURE, "intermediate_size_mlp": 96, "attention_chunk_size": 16},
+        "minimax": {**MIXTURE, "attn_type_list": [0, 0, 1]},
+        "minimax_m2": MIXTURE,
+        "dbrx": MIXTURE,
     }.items()
 ]
 KEYS = sorted(
@@ -101,7 +117,9 @@ def check(model: Model) -> None:
     assert (model.num_experts > 0) == (model.num_moe_layers > 0)
     assert model.experts_per_token <= model.num_experts
     assert (model.ffn_size > 0) == (model.num_moe_layers < model.num_layers)
-    assert model.attention.num_heads % model.attention.num_kv_heads == 0
+    assert sum(model.attentions.values()) == model.num_layers
+    for attention in model.attentions:
+        assert attention.num_heads % attention.num_kv_heads == 0
     assert model.num_experts % model.num_groups == 0
     assert model.top_groups <= model.num_groups
     assert 0 < active_parameters(model) <= total_parameters(model)

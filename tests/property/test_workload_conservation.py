@@ -36,8 +36,19 @@ def models(draw):
         qk_rope_head_dim=4,
         v_head_dim=8,
     )
+    linear = Attention(
+        draw(st.sampled_from(["delta", "lightning"])),
+        num_heads=8,
+        num_kv_heads=draw(st.sampled_from([1, 2, 8])),
+        head_dim=8,
+        key_head_dim=4,
+        output_gate=draw(st.booleans()),
+    )
+    every = draw(st.sampled_from([0, 1, 3]))
+    kinds = tuple(linear if (i + 1) % every else attention for i in range(len(layers)) if every)
     mixture = any(layers)
     return toy_model(
+        attention_by_layer=kinds,
         moe_layers=tuple(layers),
         attention=attention,
         num_experts=draw(st.sampled_from([8, 16])) if mixture else 0,
@@ -95,9 +106,9 @@ def _allows(schedule, pp):
 
 def divisions(model, tp, cp):
     """How sequences can be divided."""
-    attention = model.attention
-    heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
-    whole = attention.num_heads % (tp * cp) == 0 and heads % (tp * cp) == 0
+    counts = [one.num_heads for one in model.attentions]
+    counts += [one.num_kv_heads for one in model.attentions if one.kind != "mla"]
+    whole = all(count % (tp * cp) == 0 for count in counts)
     return ["ring", "ulysses"] if cp > 1 and whole else ["ring"]
 
 

@@ -32,6 +32,11 @@ IGNORED = frozenset(
     summary_activation summary_first_dropout summary_proj_to_labels summary_type
     summary_use_proj norm_topk_prob routed_scaling_factor scoring_func
     attention_dropout hidden_dropout expert_dropout resid_pdrop embd_pdrop attn_pdrop
+    block_size postnorm shared_moe_mode rotary_dim layernorm_epsilon
+    full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor linear_attn_beta_factor
+    mlp_alpha_factor mlp_beta_factor layernorm_full_attention_alpha layernorm_full_attention_beta
+    layernorm_linear_attention_alpha layernorm_linear_attention_beta layernorm_mlp_alpha
+    layernorm_mlp_beta
     input_jitter_noise router_jitter_noise initializer_range
     router_aux_loss_coef router_z_loss_coef aux_loss_alpha seq_aux output_router_logits
     use_cache ep_size pretraining_tp max_window_layers qk_head_dim

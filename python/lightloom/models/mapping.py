@@ -13,7 +13,8 @@ from lightloom.errors import ModelError, did_you_mean, echo
 from lightloom.inputs.strict import check
 from lightloom.models.config_file import Config
 from lightloom.models.config_keys import ALIASES, IGNORED, NEUTRAL, is_neutral
-from lightloom.models.families import FAMILIES, Family
+from lightloom.models.families import FAMILIES
+from lightloom.models.family import Family
 from lightloom.models.model import Model
 
 
@@ -36,6 +37,7 @@ def model_from_config(config: Config, name: str, where: str) -> Model:
         other, or a key may change the shape in a way that is not known here.
     """
     family, notes = _choose_family(config, where)
+    config = _flattened(config, family, where)
     values, written = _canonical(config, family, where)
     _refuse_unknown(values, written, family, where)
     _refuse_missing(values, family, where)
@@ -63,7 +65,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
                 "expected a model's config.json with one of them"
             )
         for family in FAMILIES:
-            if family.name == model_type:
+            if model_type in (family.name, *family.model_types):
                 return family, ()
         raise ModelError(
             f"{where}: model_type {echo(model_type)} is not supported; expected one of {supported}"
@@ -79,7 +81,7 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
     name = architectures[0]
     for family in FAMILIES:
         if name in family.architectures:
-            if model_type in (None, family.name):
+            if model_type in (None, family.name, *family.model_types):
                 return family, ()
             return family, (
                 f"architectures says {family.name} and is used, model_type {echo(model_type)}",
@@ -89,6 +91,17 @@ def _choose_family(config: Config, where: str) -> tuple[type[Family], tuple[str,
         f"{where}: architecture {echo(name)}{of_type} is not supported; "
         f"expected a causal language model of one of {supported}"
     )
+
+
+def _flattened(config: Config, family: type[Family], where: str) -> Config:
+    """Configuration with the keys of its nested tables among the others, which they beat."""
+    flat = {key: value for key, value in config.items() if key not in family.nested}
+    for table in family.nested:
+        keys = config.get(table)
+        if keys is not None and not isinstance(keys, dict):
+            raise ModelError(f"{where}: {table} is {echo(keys)}; expected a table of keys")
+        flat.update(keys or {})
+    return flat
 
 
 def _canonical(config: Config, family: type[Family], where: str) -> tuple[Config, dict[str, str]]:
@@ -148,6 +161,8 @@ def _as_written(key: str, written: dict[str, str]) -> str:
 def _without_unused(model: Model, notes: tuple[str, ...]) -> Model:
     """Set to 0 what no layer of the model uses, so that equal shapes compare equal."""
     model = replace(model, notes=notes + model.notes)
+    if len(model.attentions) == 1:
+        model = replace(model, attention=next(iter(model.attentions)), attention_by_layer=())
     if all(model.moe_layers):
         return replace(model, ffn_size=0, ffn_bias=False)
     if any(model.moe_layers):

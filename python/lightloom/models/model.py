@@ -5,7 +5,9 @@ Plain data; what follows from it (parameter counts, FLOPs) is in the other modul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from lightloom.practice import (
@@ -24,22 +26,33 @@ from lightloom.practice import (
 EmbeddingConvention = Literal["both", "output", "none"]
 
 
+#: how a layer mixes tokens: grouped-query or multi-head latent attention, or one of two linear
+#: attentions, whose state does not grow: the gated delta rule, and lightning (a decaying sum)
+AttentionKind = Literal["gqa", "mla", "delta", "lightning"]
+
+
 @dataclass(frozen=True)
 class Attention:
-    """One attention layer: grouped-query (``gqa``) or multi-head latent (``mla``).
+    """One attention layer: softmax (``gqa``, ``mla``) or linear (``delta``, ``lightning``).
 
     For ``gqa``: ``num_heads`` query heads, ``num_kv_heads`` key-value heads of ``head_dim``.
     For ``mla`` (DeepSeek-V2): low-rank query (``q_lora_rank``, 0 where the query is full rank)
     and key-value (``kv_lora_rank``) with ``qk_nope_head_dim + qk_rope_head_dim`` per query-key
     head and ``v_head_dim`` per value head; ``head_dim`` is then ``v_head_dim``.
+    For ``delta`` (Gated DeltaNet, arXiv 2412.06464; Qwen3-Next) and ``lightning`` (arXiv
+    2501.08313): ``num_heads`` value heads of ``head_dim``, ``num_kv_heads`` query-key heads of
+    ``key_head_dim``; ``conv_width`` tokens enter a short convolution before it (0: none).
 
     ``bias`` is on the query, key and value projections (for ``mla``, on the down-projections),
     ``output_bias`` on the output projection. ``qk_norm`` normalizes queries and keys, one weight
     per element of a head, or of all heads together where ``qk_norm_per_head`` is false (OLMoE).
-    ``sinks`` adds one learned logit per query head (gpt-oss).
+    ``sinks`` adds one learned logit per query head (gpt-oss). ``output_gate`` multiplies the
+    result by a gate of its width. ``span`` is the length of the chunks within which tokens see
+    each other (Llama 4; 0: all of the sequence). ``index_top_k`` keys per query are chosen by an
+    indexer of ``index_heads`` heads of ``index_head_dim`` (DeepSeek-V3.2; 0: all are used).
     """
 
-    kind: Literal["gqa", "mla"]
+    kind: AttentionKind
     num_heads: int
     num_kv_heads: int
     head_dim: int
@@ -53,13 +66,25 @@ class Attention:
     qk_norm: bool = False
     qk_norm_per_head: bool = True
     sinks: bool = False
+    output_gate: bool = False
+    span: int = 0
+    index_heads: int = 0
+    index_head_dim: int = 0
+    index_top_k: int = 0
+    key_head_dim: int = 0
+    conv_width: int = 0
+
+    @property
+    def linear(self) -> bool:
+        """Whether its state does not grow with the sequence."""
+        return self.kind in {"delta", "lightning"}
 
     @property
     def qk_dim(self) -> int:
         """Width of one query-key head."""
         if self.kind == "mla":
             return self.qk_nope_head_dim + self.qk_rope_head_dim
-        return self.head_dim
+        return self.key_head_dim if self.linear else self.head_dim
 
     @property
     def v_dim(self) -> int:
@@ -108,6 +133,7 @@ class PublishedPlan:
 class Model:
     """A model's shape. Widths count elements, not bytes.
 
+    ``attention`` is that of every layer, unless ``attention_by_layer`` has one for each.
     ``moe_layers[i]`` says whether layer ``i`` is a mixture of experts. ``ffn_size`` is the width
     of dense layers' feed-forward, ``expert_ffn_size`` of one routed expert, and
     ``shared_expert_ffn_size`` the total width of the shared experts (0 where there are none).
@@ -151,6 +177,7 @@ class Model:
     learned_positions: int = 0
     active_embeddings: EmbeddingConvention = "both"
     active_router: bool = True
+    attention_by_layer: tuple[Attention, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -163,3 +190,21 @@ class Model:
     def num_moe_layers(self) -> int:
         """Number of layers with routed experts."""
         return sum(self.moe_layers)
+
+    @functools.cached_property
+    def attentions(self) -> dict[Attention, int]:
+        """Each attention that layers have, in order of the first, and how many have it."""
+        return dict(Counter(self.attention_by_layer or (self.attention,) * self.num_layers))
+
+    def attention_index(self, layer: int) -> int:
+        """Index in :attr:`attentions` of the attention of a layer."""
+        if not self.attention_by_layer:
+            return 0
+        return list(self.attentions).index(self.attention_by_layer[layer])
+
+    @functools.cached_property
+    def variants(self) -> tuple[Model, ...]:
+        """For each of :attr:`attentions`, the model as if every layer had it."""
+        if not self.attention_by_layer:
+            return (self,)
+        return tuple(replace(self, attention=one, attention_by_layer=()) for one in self.attentions)

@@ -41,10 +41,12 @@ class ParameterCount:
 
 
 def attention_parameters(model: Model) -> int:
-    """Parameters of one layer's attention: projections, biases, query-key norms, sinks."""
+    """Parameters of one layer with ``model.attention``: projections, biases, norms, sinks."""
     attention = model.attention
     if attention.kind == "mla":
         return _latent_attention(model)
+    if attention.linear:
+        return _linear_attention(model)
     hidden = model.hidden_size
     query = attention.num_heads * attention.head_dim
     key_value = attention.num_kv_heads * attention.head_dim
@@ -57,7 +59,24 @@ def attention_parameters(model: Model) -> int:
         count += 2 * attention.head_dim if attention.qk_norm_per_head else query + key_value
     if attention.sinks:
         count += attention.num_heads
+    if attention.output_gate:
+        count += hidden * query
     return count
+
+
+def _linear_attention(model: Model) -> int:
+    """Linear attention, as in the reference implementations of Qwen3-Next and MiniMax-Text-01."""
+    attention, hidden = model.attention, model.hidden_size
+    keys = attention.num_kv_heads * attention.qk_dim
+    values = attention.num_heads * attention.v_dim
+    # queries, keys, values, and the projection of the result
+    count = hidden * (2 * keys + values) + values * hidden
+    count += hidden * values if attention.output_gate else 0
+    count += attention.conv_width * (2 * keys + values)
+    if attention.kind == "lightning":
+        return count + values  # the norm of the result, over all heads
+    # decay and strength of each head's update; its norm is shared by the heads
+    return count + hidden * 2 * attention.num_heads + 2 * attention.num_heads + attention.v_dim
 
 
 def _latent_attention(model: Model) -> int:
@@ -76,6 +95,12 @@ def _latent_attention(model: Model) -> int:
     count += hidden * compressed + attention.kv_lora_rank * (1 + expanded)
     count += compressed if attention.bias else 0
     count += attention.num_heads * attention.v_head_dim * hidden
+    if attention.index_top_k:
+        # queries from the query's latent, one key for all heads with its norm, weights of heads
+        index = attention.index_head_dim
+        query_input = attention.q_lora_rank or hidden
+        count += query_input * attention.index_heads * index + hidden * index + 2 * index
+        count += hidden * attention.index_heads
     return count + (hidden if attention.output_bias else 0)
 
 
@@ -152,7 +177,7 @@ def parameter_parts(
     dense = layers - mixtures
     parts = (
         ParameterCount("input embedding", embedding_parameters(model), 1, int(uses_input)),
-        ParameterCount("attention", attention_parameters(model), layers, layers),
+        *_attention_parts(model),
         ParameterCount("norms", norm_parameters(model), 2 * layers + 1, 2 * layers + 1),
         ParameterCount("dense feed-forward", dense_ffn_parameters(model), dense, dense),
         ParameterCount("router", router_parameters(model), mixtures, mixtures),
@@ -161,6 +186,16 @@ def parameter_parts(
         ParameterCount("output projection", output_parameters(model), 1, int(uses_output)),
     )
     return tuple(part for part in parts if part.each and part.count)
+
+
+def _attention_parts(model: Model) -> list[ParameterCount]:
+    """Weights of attention, of each kind where layers differ in how many they have."""
+    counts: dict[tuple[str, int], int] = {}
+    for variant, layers in zip(model.variants, model.attentions.values(), strict=True):
+        name = "linear attention" if variant.attention.linear else "attention"
+        key = (name, attention_parameters(variant))
+        counts[key] = counts.get(key, 0) + layers
+    return [ParameterCount(*key, layers, layers) for key, layers in counts.items()]
 
 
 def total_parameters(model: Model, embeddings: EmbeddingConvention = "both") -> int:
@@ -187,38 +222,3 @@ def active_parameters(model: Model, embeddings: EmbeddingConvention | None = Non
     if embeddings is None and not model.active_router:
         count -= model.num_moe_layers * router_parameters(model)
     return count
-
-
-def training_flops_per_token(model: Model, seq_len: int) -> float:
-    """FLOPs that training takes per token, as model FLOPs utilization (MFU) counts them.
-
-    ``6 N + 12 L h s``: each of ``N`` active parameters takes part in a multiplication and an
-    addition, once in the forward and twice in the backward pass, and so does each pair of tokens
-    for scores and values. The convention of published runs: ``N`` has the output projection but
-    not the input table, which is looked up; no half is taken off for the causal mask, and what
-    is recomputed does not count.
-
-    Parameters
-    ----------
-    model
-        The model's shape.
-    seq_len
-        Tokens per sequence, ``s``.
-
-    Returns
-    -------
-    float
-        ``L`` is the number of layers. ``h``, the hidden size in the literature, is the width of
-        the attention: heads times the mean of a query's and a value's width, which equals the
-        hidden size in most models and is what is multiplied in the others.
-
-    Examples
-    --------
-    >>> import lightloom
-    >>> f"{training_flops_per_token(lightloom.load_model('mixtral-8x22b'), 4096):.3e}"
-    '2.506e+11'
-    """
-    attention = model.attention
-    width = attention.num_heads * (attention.qk_dim + attention.v_dim) / 2
-    products = 12.0 * model.num_layers * width * seq_len
-    return 6.0 * active_parameters(model, "output") + products

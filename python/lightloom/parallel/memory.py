@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from lightloom.errors import PlanError, echo, expected_one_of
-from lightloom.models.model import Model
+from lightloom.models.attention_work import CHUNK_TOKENS
+from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import (
     attention_parameters,
     dense_ffn_parameters,
@@ -130,7 +131,8 @@ class LayerParameters:
 
 def layer_parameters(model: Model, plan: Plan, layer: int) -> LayerParameters:
     """Parameters of one layer that one GPU holds; norms and router are on every TP rank."""
-    dense = attention_parameters(model) / plan.tp + 2 * norm_parameters(model)
+    variant = model.variants[model.attention_index(layer)]
+    dense = attention_parameters(variant) / plan.tp + 2 * norm_parameters(model)
     if not model.moe_layers[layer]:
         return LayerParameters(dense + dense_ffn_parameters(model) / plan.tp, 0.0)
     dense += router_parameters(model) + shared_expert_parameters(model) / plan.tp
@@ -175,7 +177,8 @@ def layer_activations(
     # tensors between the tensor-parallel regions: sharded over TP only with sequence parallelism
     between = sharded if plan.sequence_parallel else tokens
     inputs, other = options.input_bytes, options.activation_bytes
-    hidden, attention = model.hidden_size, model.attention
+    hidden = model.hidden_size
+    attention = model.variants[model.attention_index(layer)].attention
     layer_input = between * hidden * other
     key_value = max(1.0, attention.num_kv_heads / plan.tp) * plan.tp
     if attention.kind == "mla":
@@ -183,6 +186,10 @@ def layer_activations(
     heads = attention.num_heads * attention.qk_dim + key_value * (
         attention.qk_dim + attention.v_dim
     )
+    if attention.linear:
+        heads = _linear_heads(attention)
+    elif attention.output_gate:
+        heads += attention.num_heads * attention.v_dim
     # output of the core; attention keeps it in BF16, the projection after it reads that
     core = sharded * attention.num_heads * attention.v_dim * other
     # the normalized input, queries, keys, values, residual after attention
@@ -202,6 +209,20 @@ def layer_activations(
         "full": layer_input,
     }
     return kept[options.recompute], full
+
+
+def _linear_heads(attention: Attention) -> float:
+    """What linear attention keeps per token, but for its result; states are computed again.
+
+    Queries, keys and values, before and after a convolution; the gate; of the delta rule, the
+    products of keys within a chunk.
+    """
+    values = attention.num_heads * attention.v_dim
+    made = 2 * attention.num_kv_heads * attention.qk_dim + values
+    kept = 2 * made if attention.conv_width else made
+    if attention.kind == "delta":
+        kept += attention.num_heads * CHUNK_TOKENS["delta"]
+    return kept + (values if attention.output_gate else 0)
 
 
 def _feed_forward_activations(

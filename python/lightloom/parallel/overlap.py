@@ -137,11 +137,13 @@ def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
 
 def _divided_heads(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     """Ulysses hands out whole heads, of keys and values as well."""
-    attention, parts = model.attention, plan["tp"] * plan["cp"]
-    counts = {"attention heads": attention.num_heads}
-    if attention.kind == "gqa":
-        counts["key-value heads"] = attention.num_kv_heads
-    for name, count in counts.items():
+    parts = plan["tp"] * plan["cp"]
+    counts: dict[tuple[str, int], None] = {}
+    for attention in model.attentions:
+        counts["attention heads", attention.num_heads] = None
+        if attention.kind != "mla":
+            counts["key-value heads", attention.num_kv_heads] = None
+    for name, count in counts:
         if count % parts:
             yield (
                 "context_parallel",

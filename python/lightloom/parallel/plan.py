@@ -359,13 +359,14 @@ def check_model(plan: Plan, model: Model) -> None:
         Naming the divisibility that fails: heads by tp, experts by ep, widths by tp or etp,
         experts against ep, layers against pp x vpp.
     """
-    heads, kv_heads = model.attention.num_heads, model.attention.num_kv_heads
-    _divides(heads, plan.tp, f"{model.name}: {heads} attention heads", "tp")
-    if model.attention.kind == "gqa" and kv_heads % plan.tp and plan.tp % kv_heads:
-        raise PlanError(
-            f"{model.name}: {kv_heads} key-value heads and tp = {plan.tp}: one must divide the "
-            "other; change tp"
-        )
+    for attention in model.attentions:
+        heads, kv_heads = attention.num_heads, attention.num_kv_heads
+        _divides(heads, plan.tp, f"{model.name}: {heads} attention heads", "tp")
+        if attention.kind != "mla" and kv_heads % plan.tp and plan.tp % kv_heads:
+            raise PlanError(
+                f"{model.name}: {kv_heads} key-value heads and tp = {plan.tp}: one must divide the "
+                "other; change tp"
+            )
     if model.num_moe_layers:
         experts = f"{model.name}: {model.num_experts} experts"
         _divides(model.num_experts, plan.ep, experts, "ep")

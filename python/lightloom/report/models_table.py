@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from lightloom.models import Model, PublishedPlan
+from lightloom.models import Attention, Model, PublishedPlan
 from lightloom.models.parameters import active_parameters, parameter_parts, total_parameters
 from lightloom.report.terminal import plain_table, print_table
 
@@ -91,12 +91,13 @@ def print_model(console: Console, model: Model) -> None:
 
 
 def _headline(model: Model) -> str:
-    attention = model.attention
-    kind = "latent" if attention.kind == "mla" else f"{attention.num_kv_heads} key-value heads"
     words = [
         f"{model.name}: {model.family}",
         f"{model.num_layers} layers of {model.hidden_size} elements",
-        f"attention of {attention.num_heads} heads ({kind})",
+        *(
+            _attention_words(one, layers if len(model.attentions) > 1 else 0)
+            for one, layers in model.attentions.items()
+        ),
     ]
     if model.num_moe_layers < model.num_layers:
         dense = model.num_layers - model.num_moe_layers
@@ -109,6 +110,24 @@ def _headline(model: Model) -> str:
     if model.shared_expert_ffn_size:
         words.append(f"shared experts of width {model.shared_expert_ffn_size}")
     return "; ".join(words)
+
+
+def _attention_words(attention: Attention, layers: int) -> str:
+    """One kind of attention; ``layers`` that have it, 0 where all do."""
+    kinds = {
+        "mla": "latent",
+        "gqa": f"{attention.num_kv_heads} key-value heads",
+        "delta": f"gated delta rule, {attention.num_kv_heads} key heads",
+        "lightning": "lightning",
+    }
+    words = [kinds[attention.kind]]
+    if attention.span:
+        words.append(f"in chunks of {attention.span} tokens")
+    if attention.index_top_k:
+        words.append(f"{attention.index_top_k} keys per query")
+    where = f"{layers} layers of " if layers else ""
+    name = "linear attention" if attention.linear else "attention"
+    return f"{where}{name} of {attention.num_heads} heads ({', '.join(words)})"
 
 
 def _print_details(console: Console, model: Model) -> None:

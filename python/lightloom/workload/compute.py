@@ -28,6 +28,7 @@ from lightloom.practice import (
     Recompute,
     StatePrecision,
 )
+from lightloom.workload.compute_attention import core_work, gate_work
 from lightloom.workload.compute_dispatch import (
     ALL_TO_ALL,
     DISPATCHERS,
@@ -211,7 +212,7 @@ class ComputeModel:
     def attention_layer(
         self, model: Model, tokens: float, seq_len: int, tp: int, cp: int, backward: bool
     ) -> float:
-        """Time of norm, projections, attention and residual of one layer, s."""
+        """Time of norm, projections, attention and residual of a ``model.attention`` layer, s."""
         again = NOTHING
         if self.recompute == "attention":
             again = self._scores(model, tokens, seq_len, tp, cp, False)
@@ -236,7 +237,7 @@ class ComputeModel:
     def _attention_layer(
         self, model: Model, tokens: float, seq_len: int, tp: int, cp: int, backward: bool
     ) -> Work:
-        projections = self._gqa_projections if model.attention.kind == "gqa" else self._mla
+        projections = self._mla if model.attention.kind == "mla" else self._gqa_projections
         return (
             self._norm_and_residual(model, tokens / tp, backward)
             + projections(model, tokens, tp, backward)
@@ -254,11 +255,7 @@ class ComputeModel:
     def _scores(
         self, model: Model, tokens: float, seq_len: int, tp: int, cp: int, backward: bool
     ) -> Work:
-        attention = model.attention
-        sequences = tokens * cp / seq_len
-        heads = attention.num_heads / (tp * cp)
-        dims = (attention.qk_dim, attention.v_dim)
-        return self.kernels.attention(seq_len, heads, dims, sequences, backward)
+        return core_work(self.kernels, model, tokens * cp / seq_len, seq_len, tp * cp, backward)
 
     def _linear(self, layers: tuple[Linear, ...], backward: bool) -> Work:
         total = NOTHING
@@ -269,6 +266,9 @@ class ComputeModel:
     def _gqa_projections(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
         attention, kernels = model.attention, self.kernels
         total = self._linear(projections(model, tokens, tp), backward)
+        total += gate_work(kernels, model, tokens, tp, backward)
+        if attention.linear:
+            return total
         heads = attention.num_heads / tp + max(attention.num_kv_heads / tp, 1)
         rotated = tokens * heads * attention.head_dim
         # Rotary embedding of query and key, and the copy that splits the projection.

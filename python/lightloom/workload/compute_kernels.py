@@ -232,8 +232,15 @@ class Kernels:
         fraction of one: under context parallelism a GPU computes ``1/cp`` of each head's work.
         """
         flops = 2.0 * seq_len**2 * heads * sum(dims) * batch * (0.5 if causal else 1.0)
+        return self.scores(flops, dims[0] != dims[1], backward)
+
+    def scores(self, flops: float, latent: bool, backward: bool) -> Work:
+        """Attention whose forward pass computes ``flops``, at the speed of attention as measured.
+
+        ``latent``: with values of another width than keys.
+        """
         flops *= 2.5 if backward else 1.0
-        family = "attention" if dims[0] == dims[1] else "attention_latent"
+        family = "attention_latent" if latent else "attention"
         seconds = self._curve(f"{family}_{'backward' if backward else 'forward'}", flops, 0.0)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16
         return Work.of(float(seconds), 3 if backward else 1)

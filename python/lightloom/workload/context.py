@@ -4,7 +4,8 @@
 are passed again together with their gradients. *Ulysses* (DeepSpeed-Ulysses, arXiv 2309.14509;
 Megatron-Core's ``cp_comm_type = a2a``): an all-to-all hands every rank whole sequences of its share
 of the heads, and another one hands the result back; backward, the gradients go the same paths.
-Nothing hides either. Copies that sort heads before and after an all-to-all are left out.
+Linear attention passes the states of its heads instead of keys and values. Nothing hides either.
+Copies that sort heads before and after an all-to-all are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from lightloom.workload.builder import ProgramBuilder
 from lightloom.workload.collectives import CONTEXT
 from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
+from lightloom.workload.sizes import ContextSizes
 from lightloom.workload.task_graph import NONE, Collective
 
 
@@ -45,18 +47,21 @@ class ContextWriter:
             ring = Collective.ALL_REDUCE if backward else Collective.ALL_GATHER
             self._ring(ring, layer, micro_batch)
             return
-        sizes = self._recipe.bytes
+        sizes = self._sizes(layer)
         self._all_to_all(sizes.heads_out if backward else sizes.heads_in, layer, micro_batch)
 
     def after(self, layer: int, micro_batch: int, *, backward: bool) -> None:
         """What attention returns, where heads have been divided."""
         if self._group is None or self._is_ring:
             return
-        sizes = self._recipe.bytes
+        sizes = self._sizes(layer)
         self._all_to_all(sizes.heads_in if backward else sizes.heads_out, layer, micro_batch)
 
+    def _sizes(self, layer: int) -> ContextSizes:
+        return self._recipe.bytes.context[self._recipe.model.attention_index(layer)]
+
     def _ring(self, ring: Collective, layer: int, micro_batch: int) -> None:
-        group, buffer = self._group, self._recipe.bytes.key_value
+        group, buffer = self._group, self._sizes(layer).key_value
         assert group is not None
         at = self._at(layer, micro_batch)
         if group.servers == 1:

@@ -162,15 +162,21 @@ def _context(
         return 0.0
     if plan.context_parallel == "ulysses":
         return _moved_heads(model, plan, options, recompute, servers)
-    attention = model.attention
-    heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
-    on_rank = max(1.0, heads / plan.tp)
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
-    block = tokens * on_rank * (attention.qk_dim + attention.v_dim)
+    blocks = 0.0
+    for attention, layers in model.attentions.items():
+        if attention.linear:
+            # one FP32 state per head, whatever the number of tokens
+            state = attention.num_heads / plan.tp * attention.qk_dim * attention.v_dim
+            blocks += layers * plan.micro_batch_size * state * 4.0
+            continue
+        heads = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
+        on_rank = max(1.0, heads / plan.tp)
+        block = tokens * on_rank * (attention.qk_dim + attention.v_dim)
+        blocks += layers * block * options.activation_element_bytes
     # keys and values pass every other rank: forward once, backward with their gradients
     passes = 4 if recompute else 3
-    sent = passes * (plan.cp - 1) * block * options.activation_element_bytes
-    return sent * model.num_layers * plan.micro_batches * plan.gpus / plan.pp
+    return passes * (plan.cp - 1) * blocks * plan.micro_batches * plan.gpus / plan.pp
 
 
 def _moved_heads(
@@ -180,12 +186,18 @@ def _moved_heads(
 
     Across servers, what a GPU keeps counts as well.
     """
-    attention = model.attention
-    keys = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
-    on_rank = max(1.0, keys / plan.tp) * (attention.qk_dim + attention.v_dim)
-    on_rank += attention.num_heads / plan.tp * (attention.qk_dim + attention.v_dim)
+    widths = 0.0
+    for attention, layers in model.attentions.items():
+        keys = attention.num_heads if attention.kind == "mla" else attention.num_kv_heads
+        queries, on_rank = attention.num_heads / plan.tp, max(1.0, keys / plan.tp)
+        if attention.linear:
+            # as many queries as keys, as many results as values
+            width = 2 * on_rank * attention.qk_dim + 2 * queries * attention.v_dim
+        else:
+            width = (on_rank + queries) * (attention.qk_dim + attention.v_dim)
+        widths += layers * width
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     passes = 3 if recompute else 2
-    sent = passes * tokens * on_rank * options.activation_element_bytes
+    sent = passes * tokens * widths * options.activation_element_bytes
     moved = sent if servers > 1 else sent * (plan.cp - 1) / plan.cp
-    return moved * model.num_layers * plan.micro_batches * plan.gpus / plan.pp
+    return moved * plan.micro_batches * plan.gpus / plan.pp

@@ -32,6 +32,7 @@ from lightloom.workload.expert_tables import Variant
 from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
 from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
+from lightloom.workload.sizes import Times
 from lightloom.workload.tokens import gathers_copies
 
 
@@ -82,7 +83,7 @@ class LayerWriter:
     def forward(self, layer: int, micro_batch: int, *, first: bool) -> Pass:
         """A layer's forward pass; ``first`` unless it is computed again."""
         times, at = self.recipe.forward, (layer, micro_batch)
-        self._region("attention", times.attention, at)
+        self._region("attention", self._attention(times, layer), at)
         if not self.model.moe_layers[layer]:
             self._region("dense_ffn", times.dense_ffn, at)
             return
@@ -97,7 +98,7 @@ class LayerWriter:
             self.compute("gate", times.gate, layer, micro_batch)
         else:
             self._region("dense_ffn", times.dense_ffn, at, backward=True)
-        self._region("attention", times.attention, at, backward=True)
+        self._region("attention", self._attention(times, layer), at, backward=True)
 
     def weights(self, layer: int, micro_batch: int) -> None:
         """The gradients of a layer's weights; they need no communication."""
@@ -109,9 +110,12 @@ class LayerWriter:
             self.compute("gate", times.gate, layer, micro_batch)
         else:
             self.compute("dense_ffn", times.dense_ffn, layer, micro_batch)
-        self.compute("attention", times.attention, layer, micro_batch)
+        self.compute("attention", self._attention(times, layer), layer, micro_batch)
 
-    def backward_times(self, part: Part) -> Any:
+    def _attention(self, times: Times, layer: int) -> int:
+        return times.attention[self.model.attention_index(layer)]
+
+    def backward_times(self, part: Part) -> Times:
         """Times of a backward pass, or of a part of it."""
         recipe = self.recipe
         return {"whole": recipe.backward, "input": recipe.inputs, "weight": recipe.weights}[part]

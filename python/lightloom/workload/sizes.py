@@ -10,15 +10,26 @@ which moves as much as both.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from lightloom.demand.placement import bytes_per_token
-from lightloom.models.model import Model
+from lightloom.models.model import Attention, Model
 from lightloom.parallel import Plan
 from lightloom.units import to_ps
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_kernels import FP32
 from lightloom.workload.options import WorkloadOptions
+
+
+@dataclass(frozen=True)
+class ContextSizes:
+    """Bytes that context parallelism moves around one kind of attention; see :func:`sizes`."""
+
+    key_value: float
+    heads_in: float
+    heads_out: float
 
 
 @dataclass(frozen=True)
@@ -28,9 +39,7 @@ class Sizes:
     tp: int
     expert_tp: int
     send: int
-    key_value: float
-    heads_in: float
-    heads_out: float
+    context: tuple[ContextSizes, ...]
     dispatch: int
     combine: int
     combine_gradient: int
@@ -45,31 +54,23 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     ``tp`` is one all-gather or reduce-scatter of the hidden states, ``expert_tp`` the same over the
     expert-TP ranks where ``moe_tp = "sequence"`` counts so, else 0 (per GPU both); ``send`` is what
     one worker sends to the next stage: each GPU its 1/TP share of the sequence part of its CP rank,
-    so that no state is sent twice; ``key_value`` is the buffer of one GPU when the keys and values
-    of all CP ranks are gathered, ``heads_in`` its queries, keys and values and ``heads_out`` the
-    result of attention, which the all-to-alls of Ulysses move; ``dispatch``, ``combine``,
+    so that no state is sent twice; ``context`` has, for each of ``model.attentions``: in
+    ``key_value`` the buffer of one GPU when the keys and values of all CP ranks are gathered, or
+    the states of linear attention, in FP32 (LASP-2, arXiv 2502.07563); in ``heads_in`` its queries,
+    keys and values and in ``heads_out`` the result of attention, which the all-to-alls of Ulysses
+    move; ``dispatch``, ``combine``,
     ``combine_gradient`` and ``dispatch_gradient`` are bytes per token copy.
     """
     element = options.activation_element_bytes
     states = plan.micro_batch_size * plan.seq_len // plan.cp * model.hidden_size * element
     split = (plan.tp - 1) / plan.tp
     counted = states if options.moe_tp == "sequence" else 0.0
-    attention = model.attention
-    if attention.kind == "mla":
-        heads = attention.num_heads / plan.tp
-    else:
-        heads = max(1.0, attention.num_kv_heads / plan.tp)
-    width = heads * (attention.qk_dim + attention.v_dim)
-    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
-    queries = attention.num_heads / plan.tp
     hidden = model.hidden_size
     return Sizes(
         tp=round(states * split),
         expert_tp=round(counted * (plan.etp - 1) / plan.etp),
         send=round(states / plan.tp * gpus_per_worker),
-        key_value=plan.micro_batch_size * plan.seq_len * width * element,
-        heads_in=tokens * (queries * attention.qk_dim + width) * element,
-        heads_out=tokens * queries * attention.v_dim * element,
+        context=tuple(_context_sizes(one, plan, element) for one in model.attentions),
         dispatch=bytes_per_token(hidden, options.dispatch_element_bytes),
         combine=bytes_per_token(hidden, options.combine_element_bytes),
         combine_gradient=bytes_per_token(hidden, options.combine_gradient_element_bytes),
@@ -77,11 +78,38 @@ def sizes(model: Model, plan: Plan, options: WorkloadOptions, gpus_per_worker: i
     )
 
 
+def _context_sizes(attention: Attention, plan: Plan, element: float) -> ContextSizes:
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    queries = attention.num_heads / plan.tp
+    if attention.linear:
+        keys = max(1.0, attention.num_kv_heads / plan.tp) * attention.qk_dim
+        state = queries * attention.qk_dim * attention.v_dim * FP32
+        values = tokens * queries * attention.v_dim * element
+        return ContextSizes(
+            key_value=plan.micro_batch_size * plan.cp * state,
+            heads_in=tokens * 2 * keys * element + values,
+            heads_out=values,
+        )
+    if attention.kind == "mla":
+        heads = attention.num_heads / plan.tp
+    else:
+        heads = max(1.0, attention.num_kv_heads / plan.tp)
+    width = heads * (attention.qk_dim + attention.v_dim)
+    return ContextSizes(
+        key_value=plan.micro_batch_size * plan.seq_len * width * element,
+        heads_in=tokens * (queries * attention.qk_dim + width) * element,
+        heads_out=tokens * queries * attention.v_dim * element,
+    )
+
+
 @dataclass(frozen=True)
 class Times:
-    """Picoseconds of one pass over one micro-batch: of one layer's parts and of the tables."""
+    """Picoseconds of one pass over one micro-batch: of one layer's parts and of the tables.
 
-    attention: int
+    ``attention`` is that of each of ``model.attentions``.
+    """
+
+    attention: tuple[int, ...]
     dense_ffn: int
     gate: int
     shared_experts: int
@@ -99,8 +127,8 @@ def times(
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
     tp, cp = plan.tp, plan.cp
 
-    def attention(back: bool) -> float:
-        return compute.attention_layer(model, tokens, plan.seq_len, tp, cp, back)
+    def attention(variant: Model, back: bool) -> float:
+        return compute.attention_layer(variant, tokens, plan.seq_len, tp, cp, back)
 
     def dense(back: bool) -> float:
         if model.num_moe_layers == model.num_layers:
@@ -121,7 +149,7 @@ def times(
         return to_ps(scale * (part(backward) - (part(False) if again else 0.0)))
 
     return Times(
-        attention=once(attention),
+        attention=tuple(once(functools.partial(attention, one)) for one in model.variants),
         dense_ffn=once(dense),
         gate=once(gate),
         shared_experts=once(shared),

@@ -39,7 +39,10 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
         return (tokens, hidden, up), (tokens, width, hidden)
 
     return Times(
-        attention=added(*(layer.sizes for layer in projections(model, tokens, tp))),
+        attention=tuple(
+            added(*(layer.sizes for layer in projections(variant, tokens, tp)))
+            for variant in model.variants
+        ),
         dense_ffn=added(*feed_forward(model.ffn_size / tp)) if dense else 0,
         gate=(
             added((routed, hidden, model.num_experts), linear=False) if model.num_moe_layers else 0
@@ -71,5 +74,9 @@ def expert_weight_seconds(
 
 def without(backward: Times, weights: Times) -> Times:
     """A backward pass less its weight gradients."""
-    parts = (field.name for field in dataclasses.fields(Times))
-    return Times(**{name: getattr(backward, name) - getattr(weights, name) for name in parts})
+    parts = (field.name for field in dataclasses.fields(Times) if field.name != "attention")
+    rest = {name: getattr(backward, name) - getattr(weights, name) for name in parts}
+    # a step without weight gradients apart has none of any attention
+    apart = weights.attention or (0,) * len(backward.attention)
+    pairs = zip(backward.attention, apart, strict=True)
+    return Times(attention=tuple(whole - part for whole, part in pairs), **rest)

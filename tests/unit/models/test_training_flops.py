@@ -1,9 +1,16 @@
 """FLOPs per token against published pairs of throughput and utilization."""
 
+from dataclasses import replace
+
 import pytest
 
-from lightloom.models import load_model
-from lightloom.models.parameters import active_parameters, training_flops_per_token
+from lightloom.models import Attention, Model, load_model
+from lightloom.models.attention_work import (
+    linear_flops,
+    score_flops,
+    training_flops_per_token,
+)
+from lightloom.models.parameters import active_parameters
 
 H100_FLOPS = 989.5e12
 
@@ -32,3 +39,53 @@ def test_the_input_table_multiplies_nothing():
     model = load_model("mixtral-8x7b")
     difference = active_parameters(model, "both") - active_parameters(model, "output")
     assert difference == model.vocab_size * model.hidden_size
+
+
+GROUPED = Attention("gqa", num_heads=4, num_kv_heads=2, head_dim=8)
+DELTA = Attention("delta", num_heads=4, num_kv_heads=2, head_dim=16, key_head_dim=8)
+LIGHTNING = Attention("lightning", num_heads=4, num_kv_heads=4, head_dim=8, key_head_dim=8)
+SPARSE = replace(
+    load_model("deepseek-v3").attention, index_heads=64, index_head_dim=128, index_top_k=2048
+)
+
+
+def products(*attentions: Attention, seq_len: int) -> float:
+    """Training FLOPs per token beyond weights, of a layer of each attention."""
+    layers = (False,) * len(attentions)
+    model = Model("test", 32, 100, attentions[0], layers, ffn_size=8, attention_by_layer=attentions)
+    return training_flops_per_token(model, seq_len) - 6 * active_parameters(model, "output")
+
+
+def test_layers_that_differ_add_up():
+    apart = sum(products(one, seq_len=512) for one in (GROUPED, DELTA, LIGHTNING))
+    assert products(GROUPED, DELTA, LIGHTNING, seq_len=512) == apart
+
+
+def test_linear_attention_does_not_grow_with_the_sequence():
+    # lightning: the state's update and its product with the query; the delta rule reads it once
+    # more; each of 4 heads of 8 x 16, thrice in training
+    assert products(DELTA, seq_len=128) == 3 * 2 * 3 * 4 * 8 * 16
+    assert products(LIGHTNING, seq_len=128) == 3 * 2 * 2 * 4 * 8 * 8
+    assert products(DELTA, seq_len=1 << 20) == products(DELTA, seq_len=128)
+    # in chunks of 64 tokens: their products with each other, and with the state
+    assert linear_flops(DELTA) == 2 * 4 * (64 * (3 * 8 + 2 * 16) + 3 * 8 * 16)
+
+
+def test_chunks_see_only_themselves():
+    chunked = replace(GROUPED, span=256)
+    assert products(chunked, seq_len=256) == products(GROUPED, seq_len=256)
+    assert products(chunked, seq_len=4096) == products(GROUPED, seq_len=256)
+    # pairs of a triangle per chunk, and of the rest
+    assert score_flops(chunked, 600) == 2 * (256**2 + 256**2 + 88**2) / 2 * 4 * 16
+    assert score_flops(chunked, 200) == score_flops(GROUPED, 200)
+
+
+def test_sparse_attention_grows_linearly_but_for_its_indexer():
+    index = 2 * 64 * 128
+    # short sequences attend to all keys, under a mask, which is less work than latents
+    dense = 2 * 128 * (192 + 128)
+    assert products(SPARSE, seq_len=4096) == 3 * (dense + index) * 4096
+    latents = 2 * 128 * (2 * 512 + 64) * 2048
+    assert products(SPARSE, seq_len=131072) == 3 * (latents + index * 131072)
+    pairs = 2048 * 131072 - 2048**2 / 2
+    assert score_flops(SPARSE, 131072) == (2 * pairs * 128 * (2 * 512 + 64) + index * 131072**2 / 2)

@@ -1,5 +1,7 @@
 """Linear layers of attention: together they are the model's weights and FLOPs."""
 
+from pathlib import Path
+
 import pytest
 
 from lightloom.models import load_model
@@ -47,3 +49,16 @@ def test_heads_of_latent_attention_are_made_of_latent_vectors():
     ranks = {model.attention.q_lora_rank, model.attention.kv_lora_rank}
     assert {layer.inputs for layer in latent} == ranks
     assert latent_projections(load_model("llama-3-70b"), TOKENS, 2) == ()
+
+
+@pytest.mark.parametrize("name", ["qwen3-next-80b-a3b", "minimax-text-01", "deepseek-v3.2"])
+@pytest.mark.parametrize("tp", [1, 2])
+def test_layers_of_any_attention_have_all_weights(name, tp):
+    config = Path(__file__).parents[1] / "models" / "configs" / f"{name}.json"
+    for model in load_model(str(config)).variants:
+        layers = projections(model, TOKENS, tp)
+        # per token of the sequence: down-projections and indexers work on a share of it
+        weights = sum(tp * one.inputs * one.outputs * one.tokens / TOKENS for one in layers)
+        # what is left are norms, convolutions, and numbers per head
+        assert weights == pytest.approx(attention_parameters(model), rel=2e-3)
+        assert weights <= attention_parameters(model)

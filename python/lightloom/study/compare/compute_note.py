@@ -52,5 +52,9 @@ def derived(job: Job) -> tuple[str, ...]:
 
 
 def _operators(job: Job) -> dict[str, str]:
-    attention = _LATENT if job.model.attention.kind == "mla" else _ATTENTION
-    return {**_WORDS, **(_EXPERTS if job.model.num_moe_layers else {}), **attention}
+    words = dict(_WORDS)
+    if job.model.num_moe_layers:
+        words |= _EXPERTS
+    for attention in job.model.attentions:
+        words |= _LATENT if attention.kind == "mla" else _ATTENTION
+    return words

@@ -13,7 +13,7 @@ from lightloom.errors import DemandError, FabricError, did_you_mean
 from lightloom.fabric import Cluster, Counting, Fabric, load_fabric
 from lightloom.hardware import Gpu, load_gpu, load_power, load_prices
 from lightloom.models import Model, load_model
-from lightloom.models.parameters import training_flops_per_token
+from lightloom.models.attention_work import training_flops_per_token
 from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of

@@ -114,7 +114,7 @@ class FabricResult:
     Times are seconds, money US dollars, power watts. ``step_time_s`` is the mean over seeds and
     steps at the nominal compute speed; the interval spans every sample. ``mfu`` is the share of
     the GPUs' BF16 peak that model FLOPs take
-    (:func:`~lightloom.models.parameters.training_flops_per_token`). ``ratio_to_fastest`` is the
+    (:func:`~lightloom.models.attention_work.training_flops_per_token`). ``ratio_to_fastest`` is the
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.

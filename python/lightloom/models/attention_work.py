@@ -1,0 +1,127 @@
+"""Products of attention beyond its projections: how many, by kind and length of the sequence.
+
+Sources: DeepSeek-V3.2 (arXiv 2512.02556), section 2.1, for sparse attention: an indexer scores
+every pair of tokens, and the chosen keys are attended to as latent vectors that all heads share;
+where that costs more than attention to all keys, under a mask, the latter runs, as there for short
+sequences. Gated DeltaNet (arXiv 2412.06464), section 3.3, and Lightning Attention (arXiv
+2501.08313), section 2.2.2, for the chunked forms of linear attention, as in flash-linear-attention.
+"""
+
+from __future__ import annotations
+
+from lightloom.models.model import Attention, Model
+from lightloom.models.parameters import active_parameters
+
+#: tokens of a chunk of linear attention, within which tokens see each other directly
+CHUNK_TOKENS = {"delta": 64, "lightning": 256}
+
+
+def training_flops_per_token(model: Model, seq_len: int) -> float:
+    """FLOPs that training takes per token, as model FLOPs utilization (MFU) counts them.
+
+    ``6 N + 12 L h s``: each of ``N`` active parameters takes part in a multiplication and an
+    addition, once in the forward and twice in the backward pass, and so does each pair of tokens
+    for scores and values. The convention of published runs: ``N`` has the output projection but
+    not the input table, which is looked up; no half is taken off for the causal mask, and what
+    is recomputed does not count. Where tokens do not see the whole sequence, ``s`` is what they
+    see; linear attention counts its recurrent form.
+
+    Parameters
+    ----------
+    model
+        The model's shape.
+    seq_len
+        Tokens per sequence, ``s``.
+
+    Returns
+    -------
+    float
+        ``L`` is the number of layers. ``h``, the hidden size in the literature, is the width of
+        the attention: heads times the mean of a query's and a value's width, which equals the
+        hidden size in most models and is what is multiplied in the others.
+
+    Examples
+    --------
+    >>> import lightloom
+    >>> f"{training_flops_per_token(lightloom.load_model('mixtral-8x22b'), 4096):.3e}"
+    '2.506e+11'
+    """
+    products = sum(
+        3.0 * layers * _forward_flops(attention, seq_len)
+        for attention, layers in model.attentions.items()
+    )
+    return 6.0 * active_parameters(model, "output") + products
+
+
+def _forward_flops(attention: Attention, seq_len: int) -> float:
+    """FLOPs per token of scores and values in one layer, without half for the causal mask."""
+    heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
+    if attention.linear:
+        # the state times the query, and its update; the delta rule reads it for the key as well
+        products = 3 if attention.kind == "delta" else 2
+        return 2.0 * products * heads * attention.qk_dim * attention.v_dim
+    seen = min(seq_len, attention.span) if attention.span else seq_len
+    dense = 2.0 * heads * widths * seen
+    if not attention.index_top_k:
+        return dense
+    chosen = 2.0 * heads * latent_widths(attention) * min(seq_len, attention.index_top_k)
+    return min(dense, chosen) + index_flops(attention) * seq_len
+
+
+def index_flops(attention: Attention) -> float:
+    """FLOPs with which the indexer scores one pair of tokens."""
+    return 2.0 * attention.index_heads * attention.index_head_dim
+
+
+def latent_widths(attention: Attention) -> int:
+    """Elements that a head multiplies for a pair of tokens, where latents are attended to."""
+    return 2 * attention.kv_lora_rank + attention.qk_rope_head_dim
+
+
+def causal_pairs(seq_len: float, limit: float) -> float:
+    """Pairs of a query and a key not after it, of which a query uses so many."""
+    if limit >= seq_len:
+        return seq_len**2 / 2
+    return limit * seq_len - limit**2 / 2
+
+
+def score_flops(attention: Attention, seq_len: float) -> float:
+    """FLOPs of one layer's softmax attention over one sequence, forward, half for the mask."""
+    heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
+    if attention.span and attention.span < seq_len:
+        whole, rest = divmod(seq_len, attention.span)
+        pairs = (whole * attention.span**2 + rest**2) / 2
+    else:
+        pairs = seq_len**2 / 2
+    dense = 2.0 * pairs * heads * widths
+    if not attention.index_top_k:
+        return dense
+    chosen = causal_pairs(seq_len, attention.index_top_k)
+    sparse = 2.0 * chosen * heads * latent_widths(attention)
+    return min(dense, sparse) + index_flops(attention) * pairs
+
+
+def linear_flops(attention: Attention) -> float:
+    """FLOPs per token of one layer's linear attention in chunks, forward."""
+    keys, values, chunk = attention.qk_dim, attention.v_dim, CHUNK_TOKENS[attention.kind]
+    if attention.kind == "lightning":
+        within, across = keys + values, 2 * keys * values
+    else:
+        # products of queries and of keys with keys, values; and the two of the solved updates
+        within, across = 3 * keys + 2 * values, 3 * keys * values
+    return 2.0 * attention.num_heads * (chunk * within + across)
+
+
+def linear_elements(attention: Attention) -> float:
+    """Numbers per token that the kernels of one layer's linear attention move, forward.
+
+    Queries, keys, values and the result; for the delta rule also keys, updates and their factors
+    between its kernels; the gate and norm of the result; the state of every chunk, both ways.
+    """
+    keys, values, chunk = attention.qk_dim, attention.v_dim, CHUNK_TOKENS[attention.kind]
+    moved = 2 * keys + 2 * values + 2 * keys * values / chunk
+    if attention.kind == "delta":
+        moved += 5 * keys + 5 * values + 3 * chunk
+    moved += 3 * values if attention.output_gate else 2 * values
+    convolved = 2 * (2 * attention.num_kv_heads * keys + attention.num_heads * values)
+    return attention.num_heads * moved + (convolved if attention.conv_width else 0)

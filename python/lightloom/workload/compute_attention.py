@@ -1,0 +1,74 @@
+"""Kernels of attention between its projections: scores and values, or linear attention in chunks.
+
+Where attention differs from what was measured, FLOPs and bytes are computed
+(:mod:`lightloom.models.attention_work`) and run at the efficiencies measured for attention over
+the whole sequence and for element-wise kernels. That is an assumption: kernels of linear and sparse
+attention were not measured. The backward pass costs 2.5 times the products of the forward one and
+twice its bytes. The indexer of sparse attention computes in BF16 here, in FP8 at DeepSeek.
+"""
+
+from __future__ import annotations
+
+from lightloom.models.attention_work import linear_elements, linear_flops, score_flops
+from lightloom.models.model import Model
+from lightloom.workload.compute_kernels import NOTHING, Kernels, Work
+
+#: kernels of linear attention forward, as in flash-linear-attention: of the delta rule sums of
+#: decays, products of keys, their inverse, updates, states, results; of lightning, states and
+#: results. Convolution and the norm of the result are one each.
+_LINEAR_KERNELS = {"delta": 6, "lightning": 2}
+
+
+def core_work(
+    kernels: Kernels,
+    model: Model,
+    sequences: float,
+    seq_len: int,
+    split: int,
+    backward: bool,
+) -> Work:
+    """Scores and values of one layer, or its linear attention.
+
+    Parameters
+    ----------
+    kernels
+        Those of the GPU.
+    model
+        Its ``attention`` is used.
+    sequences, seq_len
+        Sequences of a micro-batch that a context-parallel group holds, and their tokens.
+    split
+        GPUs that share the heads and the tokens: ``tp * cp``.
+    backward
+        The backward pass instead of the forward one.
+    """
+    attention = model.attention
+    if attention.linear:
+        return _linear_work(kernels, model, sequences * seq_len / split, backward)
+    if attention.index_top_k or attention.span:
+        flops = score_flops(attention, seq_len) * sequences / split
+        return kernels.scores(flops, attention.qk_dim != attention.v_dim, backward)
+    heads = attention.num_heads / split
+    dims = (attention.qk_dim, attention.v_dim)
+    return kernels.attention(seq_len, heads, dims, sequences, backward)
+
+
+def _linear_work(kernels: Kernels, model: Model, tokens: float, backward: bool) -> Work:
+    """``tokens`` are those of which a GPU computes all heads, or more of which it computes some."""
+    attention = model.attention
+    work = kernels.scores(tokens * linear_flops(attention), False, backward)
+    moved = kernels.elementwise(
+        tokens * linear_elements(attention),
+        2 if backward else 1,
+        _LINEAR_KERNELS[attention.kind] + 2,
+    )
+    return work + moved
+
+
+def gate_work(kernels: Kernels, model: Model, tokens: float, tp: int, backward: bool) -> Work:
+    """The product of softmax attention's result with its gate; linear attention counts its own."""
+    attention = model.attention
+    if not attention.output_gate or attention.linear:
+        return NOTHING
+    width = attention.num_heads / tp * attention.v_dim
+    return kernels.elementwise(tokens * width, 5 if backward else 3)

@@ -1,0 +1,122 @@
+"""Parameters of published models, from their shapes, against the counts that they are printed with.
+
+The files in ``configs`` hold the keys of each model's ``config.json`` that shape its weights, as
+published on its Hugging Face page.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lightloom.models import Model, load_model
+from lightloom.models.catalog import parse_count
+from lightloom.models.parameters import active_parameters, total_parameters
+
+CONFIGS = Path(__file__).parent / "configs"
+
+
+class Printed(NamedTuple):
+    """Counts as printed, and where."""
+
+    total: str
+    active: str | None
+    source: str
+
+
+PUBLISHED = {
+    "qwen3-next-80b-a3b": Printed("80B", "3B", "huggingface.co/Qwen/Qwen3-Next-80B-A3B-Instruct"),
+    "glm-4.5": Printed("355B", "32B", "arXiv 2508.06471, table 1"),
+    "glm-4.5-air": Printed("106B", "12B", "arXiv 2508.06471, table 1"),
+    "llama-4-maverick": Printed("400B", "17B", "github.com/meta-llama/llama-models, Llama 4 card"),
+    "deepseek-v3.2": Printed("671B", "37B", "arXiv 2412.19437: the indexer adds 0.13 %"),
+    "minimax-text-01": Printed("456B", "45.9B", "arXiv 2501.08313, abstract"),
+    "minimax-m1-80k": Printed("456B", "45.9B", "arXiv 2506.13585, abstract"),
+    "minimax-m2": Printed("230B", "10B", "huggingface.co/MiniMaxAI/MiniMax-M2"),
+    "dbrx": Printed("132B", "36B", "huggingface.co/databricks/dbrx-base"),
+    "qwen2.5-0.5b": Printed("0.49B", None, "arXiv 2412.15115; huggingface.co/Qwen/Qwen2.5-0.5B"),
+    "qwen2.5-7b": Printed("7.61B", None, "huggingface.co/Qwen/Qwen2.5-7B"),
+    "qwen2.5-72b": Printed("72.7B", None, "huggingface.co/Qwen/Qwen2.5-72B"),
+    "qwen2-72b": Printed("72.71B", None, "arXiv 2407.10671: huggingface.co/Qwen/Qwen2-72B"),
+    "qwen3-0.6b": Printed("0.6B", None, "huggingface.co/Qwen/Qwen3-0.6B"),
+    "qwen3-8b": Printed("8.2B", None, "huggingface.co/Qwen/Qwen3-8B"),
+    "qwen3-32b": Printed("32.8B", None, "huggingface.co/Qwen/Qwen3-32B"),
+    "llama-2-7b": Printed("6.74B", None, "huggingface.co/meta-llama/Llama-2-7b-hf, weight files"),
+    "llama-2-70b": Printed("68.98B", None, "huggingface.co/meta-llama/Llama-2-70b-hf, files"),
+    "llama-3.2-1b": Printed("1.23B", None, "huggingface.co/meta-llama/Llama-3.2-1B"),
+}
+
+
+def model_of(name: str) -> Model:
+    return load_model(str(CONFIGS / f"{name}.json"))
+
+
+def as_printed(count: float, printed: str) -> bool:
+    """Within 1 % of a printed count, or the same in its digits where these are fewer."""
+    value, step = parse_count(printed)
+    return abs(count - value) <= max(0.01 * value, step / 2)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_counts_are_those_printed(name: str) -> None:
+    model, printed = model_of(name), PUBLISHED[name]
+    assert total_parameters(model) == pytest.approx(parse_count(printed.total)[0], rel=0.01)
+    if printed.active is None:
+        assert not model.num_moe_layers
+        assert active_parameters(model) == total_parameters(model)
+    else:
+        assert as_printed(active_parameters(model), printed.active)
+
+
+def _vision_parameters(config: dict[str, int], hidden: int) -> int:
+    """Weights of Llama 4's vision encoder and of what joins it to the text model."""
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    attention = 4 * (width * width + width)
+    network = 2 * width * inner + inner + width
+    layer = attention + network + 2 * 2 * width
+    patches = (config["image_size"] // config["patch_size"]) ** 2 + 1
+    tables = config["patch_size"] ** 2 * config["num_channels"] * width + patches * width + width
+    projector = config["projector_input_dim"] * inner + config["projector_output_dim"] ** 2
+    joined = config["vision_output_dim"] * hidden
+    return config["num_hidden_layers"] * layer + tables + 2 * 2 * width + projector + joined
+
+
+def test_llama_4_scout_counts_its_text_model_and_is_printed_with_its_vision_encoder() -> None:
+    # 109B and 17B: the Llama 4 model card
+    model = model_of("llama-4-scout")
+    config = json.loads((CONFIGS / "llama-4-scout.json").read_text())["vision_config"]
+    seeing = _vision_parameters(config, model.hidden_size)
+    assert total_parameters(model) + seeing == pytest.approx(109e9, rel=0.01)
+    # parameters of the released checkpoint's weight files
+    assert total_parameters(model) + seeing == pytest.approx(108_641_793_536, rel=1e-5)
+    assert as_printed(active_parameters(model), "17B")
+    assert "vision encoder left out: text only" in model.notes
+
+
+def test_qwen_prints_its_counts_without_embeddings_as_well() -> None:
+    for name, printed in (
+        ("qwen3-next-80b-a3b", "79B"),
+        ("qwen2.5-0.5b", "0.36B"),
+        ("qwen2.5-7b", "6.53B"),
+        ("qwen3-8b", "6.95B"),
+        ("qwen3-32b", "31.2B"),
+    ):
+        assert total_parameters(model_of(name), "none") == pytest.approx(
+            parse_count(printed)[0], rel=0.01
+        )
+
+
+def test_layers_are_the_published_ones() -> None:
+    qwen = model_of("qwen3-next-80b-a3b")
+    assert {one.kind: layers for one, layers in qwen.attentions.items()} == {"delta": 36, "gqa": 12}
+    assert [qwen.attention_index(layer) for layer in range(5)] == [0, 0, 0, 1, 0]
+    minimax = model_of("minimax-text-01")
+    counts = {one.kind: layers for one, layers in minimax.attentions.items()}
+    assert counts == {"lightning": 70, "gqa": 10}
+    scout, maverick = model_of("llama-4-scout"), model_of("llama-4-maverick")
+    assert {one.span: layers for one, layers in scout.attentions.items()} == {8192: 36, 0: 12}
+    assert (scout.num_moe_layers, maverick.num_moe_layers) == (48, 24)
+    assert maverick.moe_layers[:4] == (False, True, False, True)
+    assert model_of("deepseek-v3.2").attention.index_top_k == 2048
+    assert len(model_of("minimax-m2").attentions) == 1

@@ -1,0 +1,64 @@
+"""Attention that is not over the whole sequence: its work by hand, and what it grows with."""
+
+from dataclasses import replace
+
+import pytest
+
+from lightloom.models import Attention, load_model
+from lightloom.models.attention_work import linear_elements, linear_flops
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_attention import core_work, gate_work
+
+TOKENS = 8192
+DELTA = Attention("delta", num_heads=32, num_kv_heads=16, head_dim=128, key_head_dim=128)
+SOFTMAX = Attention("gqa", num_heads=32, num_kv_heads=8, head_dim=128)
+KERNELS = ComputeModel.load("h100").kernels
+
+
+def core(attention, seq_len, *, sequences=1.0, split=1, backward=False):
+    model = replace(load_model("mixtral-8x7b"), attention=attention)
+    return core_work(KERNELS, model, sequences, seq_len, split, backward).kernel_s
+
+
+def test_linear_attention_takes_its_flops_and_its_bytes():
+    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), False, False)
+    moved = KERNELS.elementwise(TOKENS * linear_elements(DELTA), 1, 8)
+    assert core(DELTA, TOKENS) == pytest.approx(flops.kernel_s + moved.kernel_s)
+
+
+def test_linear_attention_grows_with_tokens_and_softmax_with_pairs():
+    linear = core(DELTA, 16 * TOKENS) / core(DELTA, TOKENS)
+    softmax = core(SOFTMAX, 16 * TOKENS) / core(SOFTMAX, TOKENS)
+    # launches do not grow, efficiency does
+    assert 12 < linear <= 16
+    assert softmax > 12 * 16
+    # as many tokens in other sequences are as much work
+    assert core(DELTA, 1024, sequences=8) == pytest.approx(core(DELTA, TOKENS))
+
+
+def test_more_gpus_share_the_tokens():
+    launches = core(DELTA, 2, split=1)
+    assert core(DELTA, TOKENS, split=2) - launches < (core(DELTA, TOKENS) - launches) * 0.55
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_chunks_are_as_much_work_as_sequences_of_their_length(backward):
+    chunked = replace(SOFTMAX, span=2048)
+    assert core(chunked, TOKENS, backward=backward) == pytest.approx(
+        core(SOFTMAX, 2048, sequences=4, backward=backward)
+    )
+    assert core(chunked, 1024) == pytest.approx(core(SOFTMAX, 1024))
+
+
+def test_sparse_attention_pays_for_long_sequences():
+    latent = load_model("deepseek-v3").attention
+    sparse = replace(latent, index_heads=64, index_head_dim=128, index_top_k=2048)
+    assert core(sparse, 4096) > core(latent, 4096)
+    assert core(sparse, 131072) < core(latent, 131072) / 2
+
+
+def test_a_gate_is_read_and_multiplied():
+    model = replace(load_model("mixtral-8x7b"), attention=replace(SOFTMAX, output_gate=True))
+    moved = KERNELS.elementwise(TOKENS * 32 * 128 / 2, 3)
+    assert gate_work(KERNELS, model, TOKENS, 2, False).kernel_s == moved.kernel_s
+    assert gate_work(KERNELS, replace(model, attention=SOFTMAX), TOKENS, 2, False).kernel_s == 0
