@@ -4,7 +4,6 @@
 //! delay. Its duals price the pairs: the matching of greatest value is the slot that would shorten
 //! the schedule fastest. In turn one of the shortest slots is left out, such a slot is added, or it
 //! replaces the shortest one, and the change is kept if the schedule is shorter, delays included.
-//! In the end no slot serves so little that packets could carry it sooner.
 
 use super::budget::HybridBudget;
 use super::demand::HybridDemand;
@@ -84,7 +83,7 @@ impl Search<'_> {
             (found.slots, found.length) = (slots, given);
         }
         found.work = work;
-        self.offer(&found.slots);
+        self.offer(&found);
         Some(found)
     }
 
@@ -96,17 +95,15 @@ impl Search<'_> {
             let found = found.or_else(|| self.with_another(start, &mut done));
             start.work = done;
             let Some(found) = found else { break };
-            self.offer(&found.slots);
+            self.offer(&found);
             *start = Candidate { work: done, ..found };
         }
     }
 
-    /// Keeps slots if they are shorter, those left out that packets replace.
-    fn offer(&mut self, slots: &Slots) {
-        let pruned = prune(self.demand, slots.clone());
-        let length = length_of(self.demand, &pruned);
-        if length < self.length {
-            (self.length, self.shortest) = (length, pruned);
+    /// Keeps slots if they are shorter.
+    fn offer(&mut self, found: &Candidate) {
+        if found.length < self.length {
+            (self.length, self.shortest) = (found.length, found.slots.clone());
         }
     }
 
@@ -151,19 +148,6 @@ fn priciest(demand: &HybridDemand, values: &[f64]) -> Option<Vec<i32>> {
     let found = assign(demand.rows, demand.columns, &weights).ok()?;
     let column = |column| if column == NONE { -1 } else { column as i32 };
     (found.weight > 0).then(|| found.column_of.into_iter().map(column).collect())
-}
-
-/// Leaves slots out for as long as packets carry what they served sooner.
-fn prune(demand: &HybridDemand, mut slots: Slots) -> Slots {
-    let mut shortest = length_of(demand, &slots);
-    loop {
-        let fewer = (0..slots.holds.len()).map(|slot| without(demand.rows, &slots, slot));
-        let best = fewer.map(|slots| (length_of(demand, &slots), slots)).min_by_key(|one| one.0);
-        match best {
-            Some((length, fewer)) if length < shortest => (shortest, slots) = (length, fewer),
-            _ => return slots,
-        }
-    }
 }
 
 /// Parts pairs that have nothing left when their slot comes.

@@ -2,10 +2,10 @@
 //!
 //! The slots of a schedule may be in any order. In one order each slot ends when some pair has
 //! finished, unless the holds follow from each other in a circle; so every maximal matching is held
-//! for what each of its pairs has left, and, if no pair is long, for every number of bytes. What
-//! cannot be shorter than the best schedule by the lower bound of what is left is not pursued, nor
-//! what was left earlier in the schedule already. The search ends after a number of evaluations:
-//! exponential in the worst case, but most demand of up to five lines takes few.
+//! for what each of its pairs has left. What cannot be shorter than the best schedule by the lower
+//! bound of what is left is not pursued, nor what was left earlier in the schedule already. The
+//! search ends after a number of evaluations: exponential in the worst case, but most demand of up
+//! to five lines takes few.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,6 @@ use super::slots::Slots;
 
 /// Matchings and holds whose bound is computed.
 const EVALUATIONS: u32 = 150_000;
-
-/// Bytes up to which every hold is tried.
-const SHORT: u64 = 8;
 
 /// A shorter schedule than one of that length, if it is found.
 pub(super) fn shorter_than(demand: &Demand, length: u64, budget: &Budget) -> Option<Slots> {
@@ -124,10 +121,6 @@ impl Search<'_> {
             .map(|row| row * self.demand.columns + matching[row] as usize)
             .collect();
         let mut holds: Vec<u64> = cells.iter().map(|&cell| left[cell]).collect();
-        let longest = holds.iter().copied().max().unwrap_or(0);
-        if longest <= SHORT {
-            holds = (1..=longest).collect();
-        }
         holds.sort_unstable();
         holds.dedup();
         for hold in holds {

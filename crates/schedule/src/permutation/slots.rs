@@ -35,7 +35,7 @@ impl PairTransfer {
 pub enum Matchings {
     /// All ports stop while the crossbar changes.
     Slots(Slots),
-    /// Only the ports of a new circuit stop; sorted by start, then row.
+    /// Only the ports of a new circuit stop; sorted by start.
     Transfers(Vec<PairTransfer>),
 }
 
