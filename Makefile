@@ -9,16 +9,23 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-.PHONY: demo test check docs bench soak mutants golden library clean
+.PHONY: demo test browser check docs bench soak mutants golden library clean
 
 demo: .venv/installed
 	@mkdir -p out
 	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json
 	@echo "Open out/report.html in a browser; load out/timeline.json at https://ui.perfetto.dev"
 
-test: .venv/installed-test
+test: .venv/installed-test browser
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	$(BIN)/python -m pytest -n auto
+
+# Pages are tested in a real browser; as root in CI it is installed, elsewhere that is said.
+browser:
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null \
+		|| { [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+			&& apt-get update -qq && apt-get install -qq --yes chromium >/dev/null; } \
+		|| echo "No Chromium: tests of pages are skipped (apt-get install chromium)"
 
 check: .venv/installed-docs docs
 	cargo fmt --all --check

@@ -16,9 +16,10 @@ from rich.console import Console
 
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun
+from lightloom.report.page_pareto import pareto_points
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
-from lightloom.report.plots import Point, pareto
+from lightloom.report.plots import pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_packets import distribution
 from lightloom.report.plots_schedule import MAX_SOURCES, gantt
@@ -89,17 +90,7 @@ def html_of(show: Callable[[Console], Any]) -> str:
 def comparison_figure(found: Comparison) -> Figure:
     """Tokens per second of each fabric against the cost of its network."""
     styles = fabric_styles([(result.fabric, result.kind) for result in found.results])
-    tokens = [result.tokens_per_s * result.step_time_s for result in found.results]
-    points = [
-        Point(
-            styles[result.fabric],
-            result.network_cost_usd,
-            result.tokens_per_s,
-            step / result.step_time_high_s,
-            step / result.step_time_low_s,
-        )
-        for result, step in zip(found.results, tokens, strict=True)
-    ]
+    points = pareto_points(found.results, styles)
     return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
 
 

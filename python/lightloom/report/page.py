@@ -18,14 +18,15 @@ from markupsafe import Markup
 
 from lightloom.output.files import write_text
 from lightloom.report.explain import WORDS
+from lightloom.report.headline import difference, doubt, verdict
 from lightloom.report.page_circuits import CircuitView, circuit_views
+from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import render_page
 from lightloom.report.page_time import TimeView, time_views
 from lightloom.report.parameters import parameter_tables
-from lightloom.report.plots import Bars, BarsBuilder, Point, interval_strip, pareto
+from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.story import story
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
@@ -94,7 +95,10 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": _title(comparison),
         "heading": _heading(comparison),
-        "verdict": [story(comparison)],
+        "verdict": verdict(comparison),
+        "doubt": doubt(comparison),
+        "difference": difference,
+        "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],
@@ -107,7 +111,8 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "strips": _strips(results, styles),
-        "paretos": _paretos(results, styles),
+        "pareto": pareto(pareto_points(results, styles), "the network"),
+        "charts": {"pareto": pareto_data(results, styles)},
         "path_bars": time_bars(results, styles, "critical_path_s"),
         "mean_bars": time_bars(results, styles, "mean_s"),
         "groups": {r.fabric: grouped(r.critical_path_s) for r in results},
@@ -231,23 +236,6 @@ def _strips(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -
         )
         for r in results
     }
-
-
-def _paretos(results: tuple[FabricResult, ...], styles: dict[str, FabricStyle]) -> list[Markup]:
-    drawings = []
-    for attribute, name in (("network_cost_usd", "network"), ("cluster_cost_usd", "cluster")):
-        points = [
-            Point(
-                styles[r.fabric],
-                getattr(r, attribute),
-                r.tokens_per_s,
-                r.tokens_per_s * r.step_time_s / r.step_time_high_s,
-                r.tokens_per_s * r.step_time_s / r.step_time_low_s,
-            )
-            for r in results
-        ]
-        drawings.append(pareto(points, name))
-    return drawings
 
 
 def time_bars(

@@ -2,16 +2,58 @@
 
 A page extends ``base.html``, which wants ``title``, ``heading``, ``verdict`` (sentences) and
 ``version`` of its context. Every text from outside is escaped; a name that is missing is an error.
+Scripts and what they read are put in as they are: scripts by ``asset``, data by ``data``.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import jinja2
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
 
 from lightloom.units import show_usd
+
+
+@cache
+def asset(name: str) -> Markup:
+    """A script of ``templates/`` or ``vendor/``, unchanged."""
+    text = files("lightloom.report").joinpath(name).read_text(encoding="utf-8")
+    assert "</script" not in text.lower(), f"{name} would end the element that it stands in"
+    return Markup(text)
+
+
+def data(value: Any) -> Markup:
+    """Plain data for a script element: no text in it can end the element."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def packed(column: npt.NDArray[Any]) -> str:
+    """Numbers as compressed text, four bytes each; ``charts.js`` has the opposite.
+
+    Differences of neighbors are stored, which compress well where neighbors are alike.
+    """
+    values = np.asarray(column, dtype=np.int64)
+    assert not len(values) or np.abs(values).max() < 2**31, "a number of more than four bytes"
+    differences = np.diff(values, prepend=0).astype("<i8").astype("<i4")
+    return base64.b64encode(zlib.compress(differences.tobytes(), 9)).decode()
+
+
+def download(content: str, kind: str) -> Markup:
+    """Text as the address of a link that saves it, which needs no script."""
+    text = base64.b64encode(content.encode()).decode()
+    return Markup(f"data:{kind};base64,{text}")
 
 
 def page_environment() -> jinja2.Environment:
@@ -24,6 +66,7 @@ def page_environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["usd"] = show_usd
+    environment.globals |= {"asset": asset, "data": data}
     return environment
 
 

@@ -43,9 +43,9 @@ def pareto(points: Sequence[Point], cost_of: str) -> Markup:
         What the cost is of, for the axis.
     """
     width, height = 520, 390
-    unit, name = (1e6, "M$") if max(p.cost_usd for p in points) >= 1e6 else (1e3, "k$")
+    unit, name = usd_unit(max(p.cost_usd for p in points))
     x = Axis(*padded([p.cost_usd / unit for p in points], 0.2), 74, width - 18)
-    y_unit, y_name = _per_second(max(p.high for p in points))
+    y_unit, y_name = per_second(max(p.high for p in points))
     y = Axis(*padded([v / y_unit for p in points for v in (p.low, p.high)], 0.1), height - 58, 16)
     parts = [*grid_lines(x, y), *axis_names(x, y, f"cost of {cost_of} [{name}]", y_name)]
     front = pareto_front([(p.cost_usd, p.tokens_per_s) for p in points])
@@ -63,7 +63,13 @@ def pareto(points: Sequence[Point], cost_of: str) -> Markup:
     return drawing(width, height, title, parts, "plot")
 
 
-def _per_second(largest: float) -> tuple[float, str]:
+def usd_unit(largest: float) -> tuple[float, str]:
+    """Unit of an axis of dollars, and its name."""
+    return (1e6, "M$") if largest >= 1e6 else (1e3, "k$")
+
+
+def per_second(largest: float) -> tuple[float, str]:
+    """Unit of an axis of speeds, and its name."""
     if largest >= 1e6:
         return 1e6, "million tokens/s"
     return (1e3, "thousand tokens/s") if largest >= 1e4 else (1.0, "tokens/s")

@@ -1,8 +1,7 @@
 """Parts of drawings: tags with escaped text, axes, colors and marks of fabrics.
 
-Drawings are SVG and HTML written by hand, not by a plotting library: a page is then some hundred
-kilobytes instead of five megabytes, prints sharply, and follows the reader's light or dark theme,
-because every color is a variable of the style sheet (``templates/style.css``).
+Drawings are SVG and HTML by hand: they need no script, print sharply, and follow the reader's light
+or dark theme, because every color is a variable of the style sheet (``templates/style.css``).
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@
     if (themes[now]) document.documentElement.dataset.theme = themes[now];
     else delete document.documentElement.dataset.theme;
     button.textContent = "theme: " + (themes[now] || "system");
+    document.dispatchEvent(new Event("themechange"));
   };
   button.hidden = false;
   button.addEventListener("click", () => { now = (now + 1) % themes.length; apply(); });
