@@ -4,16 +4,16 @@ import dataclasses
 
 from tests.unit.report.hand_made_results import comparison
 
-from lightloom.report.headline import doubt, verdict
 from lightloom.report.page import render
+from lightloom.report.story import doubts, story
 
 DRAWN = "[data-chart=pareto][data-drawn] svg"
 
 
 def test_the_verdict_is_the_headline_and_is_seen_first(open_page, hand_made):
     page = open_page(hand_made)
-    assert page.locator("h1").inner_text() == verdict(comparison())
-    assert page.locator(".doubt").inner_text() == doubt(comparison())
+    assert page.locator("h1").inner_text() == story(comparison())
+    assert page.locator(".doubt").inner_text() == doubts(comparison())
     for part in ("h1", ".doubt", ".tiles", DRAWN):
         assert page.locator(part).bounding_box()["y"] < 900
 
@@ -55,7 +55,7 @@ def test_the_cost_is_that_of_the_network_or_of_the_cluster(open_page, hand_made)
 def test_without_scripts_the_plot_is_a_drawing(open_page, hand_made):
     page = open_page(hand_made, scripts=False)
     assert page.locator("[data-chart=pareto] svg .mark").count() == 3
-    assert page.locator("h1").inner_text() == verdict(comparison())
+    assert page.locator("h1").inner_text() == story(comparison())
 
 
 def test_a_page_fits_every_width(open_page, hand_made):

@@ -300,7 +300,7 @@ class Journal:
             intent.expected_s,
         )
         with self._failures("write"):
-            # one statement is a transaction of its own, and takes less than the four of a longer one
+            # one statement is a transaction, and faster than the four of a longer one
             cursor = self._connection.execute(_WRITE_INTENT, (*row, self.region, revision, now))
             if not cursor.rowcount:
                 raise self._lost_lease(revision)

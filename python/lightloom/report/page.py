@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from lightloom.output.files import write_text
 from lightloom.report.explain import WORDS
-from lightloom.report.headline import difference, doubt, verdict
+from lightloom.report.headline import difference
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import render_page
@@ -27,6 +27,7 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
+from lightloom.report.story import doubts, story
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd
@@ -95,8 +96,8 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     return {
         "title": _title(comparison),
         "heading": _heading(comparison),
-        "verdict": verdict(comparison),
-        "doubt": doubt(comparison),
+        "verdict": story(comparison),
+        "doubt": doubts(comparison),
         "difference": difference,
         "percent": lambda ratio: f"{100 * (ratio - 1):+.1f} %",
         "version": str(comparison.inputs.get("lightloom", "")),

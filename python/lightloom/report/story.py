@@ -47,21 +47,24 @@ def story(comparison: Comparison) -> str:
 
 
 def doubts(comparison: Comparison) -> str:
-    """What the verdict depends on: the load of the experts, and how long links take to come up.
-
-    Empty if nothing of it was simulated.
-    """
+    """How far the verdict holds: samples, load of the experts, bring-up of links, memory."""
     results = comparison.results
-    clauses = []
+    clauses = [_samples(results)]
     if len(results) > 1:
         reference = _reference(results)
         others = [result for result in results if result is not reference]
         clauses += _loads(others, reference)
     clauses += [_bring_up(result) for result in results if result.link_up is not None]
-    if not clauses:
-        return ""
+    if not comparison.memory.get("fits", True):
+        clauses.append("the plan does not fit the memory of the GPUs")
     text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _samples(results: Sequence[FabricResult]) -> str:
+    """How many samples decide."""
+    count = len(results[0].sample_step_times_s)
+    return f"{count} samples per fabric" if count > 1 else "one sample, so that no spread is known"
 
 
 def _alone(result: FabricResult) -> str:

@@ -62,8 +62,7 @@ def print_results(comparison: Comparison, console: Console) -> None:
         print_table(_policy_table(comparison), console)
     for names, note in notes_by_fabrics(comparison).items():
         console.print(Text(f"{names}: {note}", style="dim"), soft_wrap=True)
-    if doubt := doubts(comparison):
-        print_sentence(doubt, console)
+    print_sentence(doubts(comparison), console)
     print_sentence(story(comparison), console, style="bold")
 
 
