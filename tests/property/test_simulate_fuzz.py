@@ -108,7 +108,7 @@ networks = st.one_of(
         st.sampled_from(["flat", "rail", "hierarchical"]),
         nics=st.sampled_from([1, 3, 8]),
         rate_bps=rates,
-        rail=st.booleans(),
+        rails=st.sampled_from([0, 1, 3, 8]),
         tor_uplink_bps=st.sampled_from([None, 1, 10**12]),
         servers_per_tor=st.sampled_from([1, 2, 2**32 - 1]),
     ),

@@ -25,7 +25,7 @@ def full_mesh(servers):
 NETWORKS = {
     "flat": lambda: packet(8),
     "oversubscribed": lambda: packet(8, servers_per_tor=2, tor_uplink_bps=2_000_000_000_000),
-    "rail": lambda: packet(8, "rail", rail=True, servers_per_tor=4),
+    "rail": lambda: packet(8, "rail", rails=8, servers_per_tor=4),
     "hierarchical": lambda: packet(8, "hierarchical", nics=4),
     "mixnet": lambda: mixnet(8),
     "mixnet, two regions": lambda: mixnet(

@@ -125,7 +125,7 @@ pub(crate) fn eps(servers: u32) -> Eps {
         servers_per_pod: servers,
         tor_uplink: None,
         tor_uplink_reached: None,
-        rail: false,
+        rails: 1,
     }
 }
 

@@ -123,7 +123,7 @@ struct PyEps {
     servers_per_pod: u32,
     tor_uplink_bps: Option<u64>,
     tor_uplink_reached_bps: Option<u64>,
-    rail: bool,
+    rails: u32,
 }
 
 impl From<PyEps> for Eps {
@@ -136,7 +136,7 @@ impl From<PyEps> for Eps {
             servers_per_pod: eps.servers_per_pod,
             tor_uplink: eps.tor_uplink_bps.map(Rate),
             tor_uplink_reached: eps.tor_uplink_reached_bps.map(Rate),
-            rail: eps.rail,
+            rails: eps.rails,
         }
     }
 }

@@ -112,7 +112,7 @@ def eps_of(tree: Tree, cluster: Cluster, ecmp: float | None) -> Eps:
         servers_per_tor=tree.servers_per_tor,
         servers_per_pod=tree.servers_per_pod,
         tor_uplink_bps=uplinks if tree.ratio > 1 else None,
-        rail=tree.rails > 1,
+        rails=tree.rails,
         tor_uplink_reached_bps=round(share * uplinks) if share < 1 else None,
     )
 

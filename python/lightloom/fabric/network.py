@@ -56,7 +56,7 @@ class StartUp:
 
 @dataclass(frozen=True)
 class Eps:
-    """A packet fabric with ``nics`` NICs of each server on it.
+    """A packet fabric with ``nics`` NICs of each server on it, under ``rails`` ToRs.
 
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
     ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide.
@@ -70,7 +70,7 @@ class Eps:
     servers_per_tor: int
     servers_per_pod: int
     tor_uplink_bps: int | None = None
-    rail: bool = False
+    rails: int = 1
     tor_uplink_reached_bps: int | None = None
 
 

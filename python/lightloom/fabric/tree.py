@@ -5,7 +5,8 @@ as an aggregation switch has ports down, a cluster is as many pods as a core swi
 oversubscription a ToR has more ports down than up; the layers above are non-blocking. Any number
 of servers may be connected: the tree is then filled from the left, and only used ports count. What
 fits one switch has no ToRs, and up to as many ToRs as a switch has ports, spines of full width
-join them all: then there is one pod.
+join them all: then there is one pod. A server with more NICs than a ToR has ports down (a rack of
+72 GPUs) has as many ToRs as its NICs need, each for an equal number of them.
 Ports are not broken out: a switch has ``switch_ports`` ports at the rate of the NICs.
 """
 
@@ -23,7 +24,7 @@ from lightloom.fabric.cluster import Cluster
 class Tree:
     """Where servers sit in a packet fabric.
 
-    ``rails`` is 1 where a ToR takes all NICs of its servers, and the number of NICs per server
+    ``rails`` ToRs share the NICs of a server: 1 where a ToR takes all of them, the number of NICs
     where it takes one of each. ``uplinks_per_tor`` links lead from a full ToR to the layer above.
     """
 
@@ -44,6 +45,8 @@ class Tree:
         """Tiers of switches that ``servers`` servers are simulated with."""
         if self.rails == 1 and servers <= self.servers_per_tor:
             return 1
+        if self.rails > self.switch_ports:
+            return 3  # a spine has no port for each of these ToRs
         return 2 if servers <= self.servers_per_pod else 3
 
 
@@ -77,26 +80,26 @@ def plan_tree(
     Raises
     ------
     FabricError
-        If a ToR cannot take one server, or the tree cannot take all of them.
+        If a ToR has no port down, or the tree cannot take all of them.
     """
-    rails = nics if rail else 1
-    per_server = 1 if rail else nics
     # half a millionth against rounding: 3:1 of 64 ports is 48 down
     down = math.floor(switch_ports * ratio / (1 + ratio) + 5e-7)
-    maximum = down // per_server
-    if maximum < 1:
+    if down < 1:
         raise FabricError(
-            f"{what}: a server's {per_server} NICs need a switch of at least"
-            f" {math.ceil(per_server * (1 + 1 / ratio))} ports, got {switch_ports}"
+            f"{what}: a ToR of {switch_ports} ports has none down; expected at least"
+            f" {math.ceil(1 + 1 / ratio)} ports"
         )
+    one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
+    if servers_per_tor is None and one_switch:
+        return Tree(nics, switch_ports, servers, servers, servers * nics)
+    rails = nics if rail else _rails(nics, down)
+    per_server = nics // rails
+    maximum = down // per_server
     if servers_per_tor is not None and servers_per_tor > maximum:
         raise FabricError(
             f"{what}: servers_per_tor = {servers_per_tor}: a switch of {switch_ports} ports takes"
             f" at most {maximum}"
         )
-    one_switch = not rail and ratio == 1 and servers * nics <= switch_ports
-    if servers_per_tor is None and one_switch:
-        return Tree(nics, switch_ports, servers, servers, servers * nics)
     full = servers_per_tor or _even(servers, maximum, even=ratio > 1)
     uplinks = math.ceil(full * per_server / ratio)
     tors = rails * -(-servers // full)
@@ -105,6 +108,13 @@ def plan_tree(
     pod_tors = max(half, tors) if tors <= switch_ports else half
     _refuse_overflow(what, servers, uplinks * tors, switch_ports)
     return Tree(nics, switch_ports, full, full * max(1, pod_tors // rails), uplinks, ratio, rails)
+
+
+def _rails(nics: int, down: int) -> int:
+    """As few ToRs as take equal parts of a server's NICs."""
+    return next(
+        count for count in range(1, nics + 1) if nics % count == 0 and nics // count <= down
+    )
 
 
 def _even(servers: int, maximum: int, *, even: bool) -> int:

@@ -23,7 +23,7 @@ def test_fat_tree_network(cluster):
     assert (eps.nics, eps.nic_rate_bps, eps.link_delay_ps) == (8, 400_000_000_000, 1_000_000)
     assert (eps.servers_per_tor, eps.servers_per_pod) == (4, 128)
     assert eps.tor_uplink_bps is None
-    assert not eps.rail
+    assert eps.rails == 1
 
 
 def test_oversub_network_has_a_third_of_the_rate_up():
@@ -44,7 +44,7 @@ def test_oversub_of_one_is_a_fat_tree(cluster):
 
 def test_rail_network(cluster):
     eps = Rail().network(cluster).part(Eps)
-    assert eps.rail
+    assert eps.rails == 8
     assert (eps.servers_per_tor, eps.servers_per_pod) == (32, 128)
     assert eps.tor_uplink_bps is None
 

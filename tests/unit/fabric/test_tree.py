@@ -87,13 +87,33 @@ def test_the_largest_tree_and_one_server_more():
     )
 
 
-def test_a_switch_too_small_for_one_server():
+def test_a_server_with_more_nics_than_a_tor_takes_has_several():
+    # 12 ports: 6 down take 4 of the 8 NICs
+    tree = plan_tree("mine", 8, 8, 12)
+    assert (tree.rails, tree.servers_per_tor, tree.nics_per_tor) == (2, 1, 4)
+    assert plan_tree("mine", 8, 8, 16).rails == 1
+    # a rack of 72 GPUs: three ToRs of 24 NICs each; its 66 NICs of MixNet: three of 22
+    rack = plan_tree("x", 4, 72, 64)
+    assert (rack.rails, rack.nics_per_tor, rack.uplinks_per_tor) == (3, 24, 24)
+    assert plan_tree("x", 4, 66, 64).rails == 3
+    # 12 ToRs, joined by spines: as many links up as NICs
+    assert rack.tiers(4) == 2
+    assert tree_links(rack, 4, "fit") == tree_links(plan_tree("x", 36, 8, 64), 36, "fit")
+    # 3:1 leaves 48 ports down: two ToRs of 36 NICs, 12 up
+    scarce = plan_tree("x", 4, 72, 64, ratio=3)
+    assert (scarce.rails, scarce.uplinks_per_tor) == (2, 12)
+    assert tree_links(scarce, 4, "fit").fabric == (4 * 2 * 12,)
+
+
+def test_more_rails_than_a_spine_has_ports_need_a_third_tier():
+    assert plan_tree("x", 4, 64, 64, rail=True).tiers(4) == 2
+    assert plan_tree("x", 4, 72, 64, rail=True).tiers(4) == 3
+
+
+def test_a_switch_without_ports_down():
     with pytest.raises(FabricError) as error:
-        plan_tree("mine", 8, 8, 12)
-    assert str(error.value) == (
-        "mine: a server's 8 NICs need a switch of at least 16 ports, got 12"
-    )
-    assert plan_tree("mine", 8, 8, 16).servers_per_tor == 1
+        plan_tree("mine", 8, 8, 1)
+    assert str(error.value) == ("mine: a ToR of 1 ports has none down; expected at least 2 ports")
 
 
 def test_more_servers_per_tor_than_ports():

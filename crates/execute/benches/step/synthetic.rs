@@ -293,7 +293,7 @@ fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
         servers_per_pod: 64,
         tor_uplink: oversubscription.map(|ratio| Rate(below / ratio)),
         tor_uplink_reached: None,
-        rail: false,
+        rails: 1,
     }
 }
 

@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn the_shortest_paths_are_as_long_as_the_fabric_says() {
-        for rail in [false, true] {
-            let fabric = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, rail, ..eps(8) };
+        for rails in [1, 2] {
+            let fabric = Eps { nics: 2, servers_per_tor: 2, servers_per_pod: 4, rails, ..eps(8) };
             let graph = built(&fabric, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
             let network = packet(8).with(fabric);
             let described = network.packet_fabric().expect("a packet fabric");
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_rails_of_a_server_are_under_tors_of_their_own() {
-        let fabric = Eps { nics: 4, rail: true, ..eps(3) };
+        let fabric = Eps { nics: 4, rails: 4, ..eps(3) };
         let graph = built(&fabric, 3, &[0, 1, 2]);
         let tor = |server: u32, nic: u16| {
             let nic = graph.nics(ServerId(server), nic, 1)[0];
@@ -275,6 +275,17 @@ mod tests {
         }
         // Each rail reaches the others over as many uplinks as it has NICs.
         assert_eq!(layers(&graph)["tor up"], (4 * 3, 4 * 3 * NIC_RATE));
+    }
+
+    #[test]
+    fn consecutive_nics_share_a_tor() {
+        let graph = built(&Eps { nics: 6, rails: 2, ..eps(3) }, 3, &[0, 1, 2]);
+        let tor = |nic: u16| {
+            let nic = graph.nics(ServerId(1), nic, 1)[0];
+            graph.topology.links()[graph.topology.uplink(nic).0 as usize].to
+        };
+        assert!((0..6).all(|nic| (tor(nic) == tor(0)) == (nic < 3)));
+        assert_eq!(layers(&graph)["tor up"].1, 6 * 3 * NIC_RATE);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub struct Eps {
     pub nic_rate: Rate,
     /// Propagation delay of one link.
     pub link_delay: Duration,
-    /// Consecutive servers under one ToR (rail-optimized: under one set of rail ToRs).
+    /// Consecutive servers under one ToR (with several rails: under one set of ToRs).
     pub servers_per_tor: u32,
     /// Consecutive servers under one pod (aggregation block).
     pub servers_per_pod: u32,
@@ -21,7 +21,8 @@ pub struct Eps {
     /// What fluid flows reach of all uplinks of a ToR, as some of them collide where others are
     /// idle; `None` for all of it. Packets are spread as their transport spreads them.
     pub tor_uplink_reached: Option<Rate>,
-    /// Rail-optimized: NIC i of every server is under ToR i, so a NIC reaches another rail only
-    /// over the layer above.
-    pub rail: bool,
+    /// ToRs that share the NICs of a server, consecutive NICs under the same one: 1 where a ToR
+    /// takes all of them, their number in a rail-optimized fabric. A NIC reaches those under
+    /// another ToR only over the layer above.
+    pub rails: u32,
 }

@@ -3,8 +3,9 @@
 //! A flow crosses the sender's NICs, the uplink and downlink of the ToRs where these can be a
 //! bottleneck, and the receiver's NICs. Above the ToRs the fabric is non-blocking, so pods only
 //! lengthen the path: 2 links under one ToR, 4 within a pod, 6 beyond, each with the propagation
-//! delay of one link. In a rail-optimized fabric a ToR serves one NIC group of its servers, and a
-//! flow between different groups climbs over the layer above even under one set of ToRs.
+//! delay of one link. Where several ToRs share the NICs of a server (rails), a flow between NICs
+//! of different ToRs climbs over the layer above even under one set of ToRs. ToRs that the groups
+//! of NICs do not tell apart act as one.
 //!
 //! As packets it is a three-tier tree, see `packet_tree`.
 
@@ -31,6 +32,12 @@ impl PartConfig for Eps {
         positive("eps.nic_rate", self.nic_rate)?;
         if self.nics == 0 || self.servers_per_tor == 0 || self.servers_per_pod == 0 {
             return Err(Invalid::new("eps: nics, servers per ToR and per pod must be above 0"));
+        }
+        if self.rails == 0 || !self.nics.is_multiple_of(self.rails) {
+            return Err(Invalid::new(format!(
+                "eps: rails = {} must divide the {} NICs of a server",
+                self.rails, self.nics
+            )));
         }
         let uplinks = [
             ("eps.tor_uplink", self.tor_uplink),
@@ -76,7 +83,7 @@ impl PacketFabric for Eps {
     }
 
     fn hops(&self, from: Place, to: Place, same_group: bool) -> u64 {
-        if from == to && (same_group || !self.rail) {
+        if from == to && (same_group || self.rails == 1) {
             2
         } else if from.pod == to.pod {
             4
@@ -108,11 +115,13 @@ struct PacketLinks {
     id: PartId,
     config: Eps,
     groups: u32,
+    /// Rails that the groups of NICs tell apart.
+    rails: u32,
     /// Per server and NIC group.
     up: Vec<LinkId>,
     /// Per server and NIC group.
     down: Vec<LinkId>,
-    /// Per ToR (rail: per set of ToRs and group); empty where they cannot be a bottleneck.
+    /// Per ToR that is told apart; empty where they cannot be a bottleneck.
     tor_up: Vec<LinkId>,
     /// As `tor_up`.
     tor_down: Vec<LinkId>,
@@ -138,20 +147,21 @@ impl PacketLinks {
         let down = ports.map(|port| Link::new(End::Switches, port, working(port), each));
         let down = down.map(|link| links.add(link)).collect();
         let tors = servers.div_ceil(config.servers_per_tor);
-        let (tor_count, tor_rate, attached) = tor_links(config, groups, tors);
+        let rails = common_divisor(config.rails, groups);
+        let (tor_count, tor_rate, attached) = tor_links(config, rails, tors);
         let needed = tors > 1 && tor_rate.0 < attached;
-        let cross_rail = config.rail && groups > 1 && tor_rate.0 < attached;
+        let cross_rail = rails > 1 && tor_rate.0 < attached;
         let count = if needed || cross_rail { tor_count } else { 0 };
         let each = Cable { rate: tor_rate, delay: config.link_delay };
         let link = Link::new(End::Switches, End::Switches, 1, each);
         let tor_up = (0..count).map(|_| links.add(link)).collect();
         let tor_down = (0..count).map(|_| links.add(link)).collect();
-        Self { id: setting.id, config: config.clone(), groups, up, down, tor_up, tor_down }
+        Self { id: setting.id, config: config.clone(), groups, rails, up, down, tor_up, tor_down }
     }
 
     fn tor(&self, NicGroup { server, group }: NicGroup) -> u32 {
         let set = server.0 / self.config.servers_per_tor;
-        if self.config.rail { set * self.groups + u32::from(group) } else { set }
+        set * self.rails + u32::from(group) * self.rails / self.groups
     }
 
     /// Adds the path from one NIC group to another.
@@ -199,17 +209,18 @@ fn failed_nics(failures: &Failures, server: ServerId) -> u32 {
 }
 
 /// Number of ToR links, the rate of each, and the rate of the NICs below each.
-fn tor_links(config: &Eps, groups: u32, tors: u32) -> (u32, Rate, u64) {
+fn tor_links(config: &Eps, rails: u32, tors: u32) -> (u32, Rate, u64) {
     let below = config.nic_rate.0.saturating_mul(u64::from(config.servers_per_tor));
-    let nics = u64::from(config.nics);
     let uplink = config.tor_uplink_reached.or(config.tor_uplink).map_or(u64::MAX, |rate| rate.0);
-    if config.rail {
-        // One ToR per NIC; those of a group act as one.
-        let per_group = nics / u64::from(groups);
-        (tors * groups, Rate(uplink.saturating_mul(per_group)), below.saturating_mul(per_group))
-    } else {
-        (tors, Rate(uplink), below.saturating_mul(nics))
+    let [alike, nics] = [config.rails, config.nics].map(|count| u64::from(count / rails));
+    (tors * rails, Rate(uplink.saturating_mul(alike)), below.saturating_mul(nics))
+}
+
+fn common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
+    a
 }
 
 impl NetworkPart for PacketLinks {
@@ -337,7 +348,7 @@ mod tests {
             let hops = config.hops(source, destination, true);
             assert_eq!(path(&part, from, to).1.0, hops * config.link_delay.0);
         }
-        let rails = Eps { rail: true, ..config };
+        let rails = Eps { rails: config.nics, ..config };
         let place = rails.place(ServerId(0));
         assert_eq!((rails.hops(place, place, true), rails.hops(place, place, false)), (2, 4));
     }

@@ -4,8 +4,8 @@
 //! pods of the servers asked for are built, but these as in the whole fabric: a ToR has an uplink
 //! to each aggregation switch of its pod, as many as NICs below it, or fewer or slower ones where
 //! it is oversubscribed; an aggregation switch has as many uplinks as ToRs below it, and that at
-//! position p of every pod meets the others at its own cores. In a rail-optimized fabric the ToR of
-//! rail i serves NIC i of its servers.
+//! position p of every pod meets the others at its own cores. Where several ToRs share the NICs of a
+//! server, each serves as many consecutive ones.
 
 use super::eps::Eps;
 use crate::packets::{Graph, Place};
@@ -26,7 +26,7 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(eps: &'a Eps, servers: u32) -> Self {
-        let rails = if eps.rail { eps.nics } else { 1 };
+        let rails = eps.rails;
         let below = eps.servers_per_tor.min(servers) * (eps.nics / rails);
         let attached = eps.nic_rate.0.saturating_mul(u64::from(below));
         let uplink = eps.tor_uplink.map_or(attached, |rate| rate.0.min(attached));
@@ -47,7 +47,7 @@ impl<'a> Tree<'a> {
                 tors.len() - 1
             });
             for nic in 0..self.eps.nics {
-                let tor = tors[index].1[(nic % self.rails) as usize];
+                let tor = tors[index].1[(nic / (self.eps.nics / self.rails)) as usize];
                 graph.add_nic(ServerId(server as u32), tor, self.cable(self.eps.nic_rate))?;
             }
         }

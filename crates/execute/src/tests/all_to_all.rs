@@ -150,7 +150,7 @@ fn rails_are_joined_above_the_tors() {
     graph.demands[0].ranks_per_member = 2;
     graph.demands[0].rank_counts = vec![0; 16];
     graph.demands[0].rank_counts[3] = 800_000;
-    let rails = Eps { rail: true, ..eps(2) };
+    let rails = Eps { rails: eps(2).nics, ..eps(2) };
     let flat = packet(2).with(rails);
     assert_eq!(play(&graph, &flat).step.0, 200_000 * NIC + 4 * US);
     let rail = Network { all_to_all: AllToAll::Rail, ..flat };

@@ -69,7 +69,7 @@ fn every_rail_has_its_tor() {
     graph.demands[0].ranks_per_member = 2;
     graph.demands[0].rank_counts = vec![0; 16];
     graph.demands[0].rank_counts[3] = 4 * 10 * MTU as u32;
-    let rails = Eps { rail: true, ..eps(2) };
+    let rails = Eps { rails: eps(2).nics, ..eps(2) };
     let outcome = play_packets(&graph, &packet(2).with(rails), "ideal");
     assert_eq!(outcome.step.0, (10 + 3) * WIRE * NIC + 4 * US);
     assert_eq!(play_packets(&graph, &packet(2), "ideal").step.0, (10 + 1) * WIRE * NIC + 2 * US);

@@ -112,13 +112,33 @@ fn the_bubble_of_1f1b() {
 }
 
 #[test]
+fn tors_that_share_a_server_carry_what_one_tor_would() {
+    // Two servers of eight NICs: the uplinks of two, four or eight ToRs carry as much in all.
+    let mut graph = empty_graph(2, 2, 1);
+    graph.roles[0].tasks = vec![send(1, 0, 1_000_000)];
+    graph.roles[1].tasks = vec![receive(0, 0)];
+    let step = |rails: u32| {
+        let fabric = Eps {
+            rails,
+            servers_per_tor: 1,
+            tor_uplink: Some(Rate(eps(4).nic_rate.0 * 4 / u64::from(rails))),
+            ..eps(4)
+        };
+        play(&graph, &packet(4).with(fabric)).step.0
+    };
+    assert_eq!(eps(4).nics, 8);
+    let once = step(1);
+    assert!([2, 4, 8].into_iter().all(|rails| step(rails) == once));
+}
+
+#[test]
 fn each_rail_has_uplinks_of_its_own() {
     // Two servers under each set of eight ToRs, each ToR with an uplink as fast as one of its NICs.
     let mut graph = empty_graph(2, 2, 1);
     graph.roles[0].tasks = vec![send(1, 0, 1_000_000)];
     graph.roles[1].tasks = vec![receive(0, 0)];
     let rails = |uplinks: u64| Eps {
-        rail: true,
+        rails: eps(4).nics,
         servers_per_tor: 2,
         tor_uplink: Some(Rate(uplinks * eps(4).nic_rate.0)),
         ..eps(4)
