@@ -26,7 +26,9 @@ class CalibrateOptions(Strict):
         description="What is measured: the matrix products, grouped products, attention, "
         "permutation and copies of the GPU of this machine."
     )
-    gpu: Annotated[Name, Choices(gpu_names)] = Field(description="Type of the GPUs.")
+    gpu: Annotated[Name, Choices(gpu_names)] = Field(
+        description="Type of the GPUs: {choices}, or a TOML file of one."
+    )
     write_profile: File = Field(
         description="Write the profile, a TOML file that --profile of other commands reads."
     )

@@ -68,7 +68,7 @@ class Cluster:
 
     @classmethod
     def of(cls, *, gpus: int, nic_gbps: float, gpu: str, **others: Any) -> Self:
-        """Return a cluster of a GPU from the catalog, what is not given from its data.
+        """Return a cluster of a GPU by name or file, what is not given from its data.
 
         Parameters
         ----------
@@ -84,14 +84,14 @@ class Cluster:
         FabricError
             As for the class.
         """
-        defaults = cluster_defaults()
+        defaults, found = cluster_defaults(), load_gpu(gpu)
         known: dict[str, Any] = {
-            "nvlink_gbps": load_gpu(gpu).nvlink_rate_gbps,
-            "interconnect": Interconnect.named("measured", gpu),
+            "nvlink_gbps": found.nvlink_rate_gbps,
+            "interconnect": Interconnect.named("measured", found.like or gpu),
             "link_delay_s": defaults["link_delay_s"].value,
             **others,
         }
-        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=gpu, **known)
+        return cls(gpus=gpus, nic_gbps=nic_gbps, gpu=found.like or gpu, **known)
 
     @property
     def servers(self) -> int:

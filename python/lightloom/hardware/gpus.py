@@ -75,6 +75,8 @@ class Gpu:
     sms: float | None
     power_w: float
     price_usd: float | None
+    #: the built-in GPU whose interconnect it has; itself by default
+    like: str = field(default="", kw_only=True)
     provenance: Mapping[str, Provenance] = field(repr=False, compare=False)
 
     @property
@@ -118,6 +120,11 @@ class Gpu:
         return self.price_usd
 
 
+def is_gpu_file(name: str) -> bool:
+    """Whether what stands for a GPU is the path of a file rather than a name."""
+    return name.endswith(".toml") or "/" in name or "\\" in name
+
+
 def gpu_names(path: Path | None = None) -> list[str]:
     """Names that :func:`load_gpu` knows."""
     return list(read_toml(path, PACKAGED, GpuFile).gpus)
@@ -129,7 +136,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
     Parameters
     ----------
     name
-        Such as ``"b200"``.
+        Such as ``"b200"``, or the path of a file of one GPU (:mod:`.gpu_file`).
     path
         A file in the format of ``data/gpus.toml``; the packaged one by default.
 
@@ -138,6 +145,10 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
     HardwareError
         If the name is unknown, or the file is wrong.
     """
+    if path is None and is_gpu_file(name):
+        from lightloom.hardware.gpu_file import read_gpu
+
+        return read_gpu(Path(name))
     file = read_toml(path, PACKAGED, GpuFile)
     key = name.strip().lower()
     if key not in file.gpus:

@@ -58,7 +58,7 @@ ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS)
 MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
 
 #: measured operators whose fractions of peak stand in for GPUs of no measured generation
-GENERIC = "a100"
+GENERIC, GENERIC_FP8 = "a100", "h100"
 
 _CSV_COLUMNS = Columns("efficiencies", needed=("operator", "flops", "efficiency"))
 
@@ -246,7 +246,10 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
     like = gpu.operators or GENERIC
     efficiencies = _build(_packaged(like), f"efficiency_{like}.toml")
     if not gpu.operators:
-        note = f"generic: fractions of peak measured on {GENERIC.upper()}, not on this GPU"
+        if gpu.peak_fp8_flops:
+            efficiencies = _with_fp8(efficiencies)
+        measured = f"{GENERIC.upper()}, in FP8 on {GENERIC_FP8.upper()}"
+        note = f"generic: fractions of peak measured on {measured}, not on this GPU"
         efficiencies = replace(
             efficiencies,
             assumed=frozenset([*efficiencies.curves, *MEMORY_KINDS]),
@@ -257,6 +260,20 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
         return efficiencies
     table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
     return _override(efficiencies, _build(table, str(profile)))
+
+
+def _with_fp8(efficiencies: Efficiencies) -> Efficiencies:
+    """Generic efficiencies, for a GPU that computes in FP8 as well."""
+    measured = _build(_packaged(GENERIC_FP8), f"efficiency_{GENERIC_FP8}.toml")
+    names = [name for name in measured.curves if name.endswith(FP8)]
+    return replace(
+        efficiencies,
+        curves={**efficiencies.curves, **{name: measured.curves[name] for name in names}},
+        provenance={
+            **efficiencies.provenance,
+            **{name: measured.provenance[name] for name in names},
+        },
+    )
 
 
 def _packaged(name: str) -> EfficiencyFile:

@@ -63,7 +63,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
          "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),
         (f"{JOB} --gpu a101",
          "unknown GPU 'a101'; did you mean 'a100'?; known: a100, h100, h800, h200, b200, gb200, "
-         "gb300"),
+         "gb300, b300, mi300x, mi355x"),
+        (f"{JOB} --gpu no.toml", "no.toml: no such file"),
         (f"{JOB} --fabrics mixnett", "unknown fabric 'mixnett'; did you mean 'mixnet'?; known: "
          f"{KNOWN_FABRICS}, or a .toml file"),
         (f"{JOB} --fabrics ,", "fabrics: expected at least one name, such as fat-tree,mixnet"),
@@ -108,8 +109,8 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         (f"{JOB} --degree 8", "mixnet: degree = 8: a server has 8 NICs and one at least must stay "
          "on the packet fabric"),
         ("compare mixtral-8x7b --gpus 128 --rate 50", "prices (prices.toml): nothing for 50 Gb/s "
-         "links; known rates: 100, 200, 400, 800 Gb/s (rates between are not interpolated); add a "
-         "row to a custom file"),
+         "links; known rates: 100, 200, 400, 800, 1600 Gb/s (rates between are not interpolated); "
+         "add a row to a custom file"),
         (f"{JOB} --prices no.toml", "no.toml: no such file"),
         (f"{JOB} --power no.toml", "no.toml: no such file"),
         # plans
@@ -189,8 +190,8 @@ def test_partial_config(refused):
 
 @pytest.mark.usefixtures("folder")
 def test_unknown_family_is_named(refused):
-    write("config.json", json.dumps({"architectures": ["Qwen3NextForCausalLM"]}))
-    assert "Qwen3Next" in refused("compare ./config.json --gpus 128 --rate 400")
+    write("config.json", json.dumps({"architectures": ["JambaForCausalLM"]}))
+    assert "Jamba" in refused("compare ./config.json --gpus 128 --rate 400")
 
 
 @pytest.mark.usefixtures("folder")

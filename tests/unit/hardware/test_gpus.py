@@ -19,7 +19,9 @@ power_w = { value = 10, source = "me" }
 
 
 def test_catalog_names():
-    assert gpu_names() == ["a100", "h100", "h800", "h200", "b200", "gb200", "gb300"]
+    assert gpu_names() == [
+        *("a100", "h100", "h800", "h200", "b200", "gb200", "gb300", "b300", "mi300x", "mi355x")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,9 @@ def test_catalog_names():
         ("h800", 989.4e12, 3.35e12, 200e9),
         ("h200", 989.4e12, 4.8e12, 450e9),
         ("b200", 2250e12, 8e12, 900e9),
+        ("b300", 2250e12, 8e12, 900e9),
+        ("mi300x", 1307.4e12, 5.3e12, 448e9),
+        ("mi355x", 2516.6e12, 8e12, 537.6e9),
     ],
 )
 def test_published_peaks(name, bf16, memory_bytes_per_s, nvlink_bytes_per_s):
@@ -54,7 +59,7 @@ def test_prices_are_marked_as_assumed():
 
 def test_fp8_doubles_bf16_where_there_is_any():
     assert load_gpu("a100").peak_fp8_flops is None
-    for name in ("h100", "h800", "h200", "b200"):
+    for name in ("h100", "h800", "h200", "b200", "b300", "mi300x", "mi355x"):
         gpu = load_gpu(name)
         assert gpu.peak_fp8_flops == pytest.approx(2 * gpu.peak_bf16_flops, rel=1e-3)
 

@@ -40,10 +40,17 @@ def test_fiber_and_server():
     assert prices.fiber_usd == pytest.approx(150)
     assert prices.server_usd_per_gpu() == pytest.approx(7500)
     assert prices.look_ahead_switch_usd == 25
-    assert prices.rates_gbps() == [100, 200, 400, 800]
+    assert prices.rates_gbps() == [100, 200, 400, 800, 1600]
 
 
-@pytest.mark.parametrize("rate", [300, 1600, 0, -1])
+def test_what_nobody_published_at_1600_gbps_is_assumed():
+    prices = load_prices().at(1600).provenance
+    assert all(prices[name].assumed for name in ("nic_usd", "transceiver_usd", "switch_port_usd"))
+    assert "extrapolated from" in prices["nic_usd"].source
+    assert load_power().at(1600).provenance["nic_w"].assumed
+
+
+@pytest.mark.parametrize("rate", [300, 3200, 0, -1])
 def test_rates_between_rows_are_refused(rate):
     with pytest.raises(HardwareError):
         load_prices().at(rate)
@@ -71,8 +78,8 @@ def test_own_file_replaces_a_price(tmp_path):
 
 def test_rates_ascend_as_numbers(tmp_path):
     path = tmp_path / "p.toml"
-    path.write_text(packaged("prices.toml").replace("[links.800]", "[links.1600]"))
-    assert load_prices(path).rates_gbps() == [100, 200, 400, 1600]
+    path.write_text(packaged("prices.toml").replace("[links.800]", "[links.3200]"))
+    assert load_prices(path).rates_gbps() == [100, 200, 400, 1600, 3200]
 
 
 def test_missing_price_is_refused_where_it_is_used(tmp_path):

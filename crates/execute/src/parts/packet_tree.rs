@@ -4,8 +4,8 @@
 //! pods of the servers asked for are built, but these as in the whole fabric: a ToR has an uplink
 //! to each aggregation switch of its pod, as many as NICs below it, or fewer or slower ones where
 //! it is oversubscribed; an aggregation switch has as many uplinks as ToRs below it, and that at
-//! position p of every pod meets the others at its own cores. Where several ToRs share the NICs of a
-//! server, each serves as many consecutive ones.
+//! position p of every pod meets the others at its own cores. Where several ToRs share the NICs of
+//! a server, each serves as many consecutive ones.
 
 use super::eps::Eps;
 use crate::packets::{Graph, Place};

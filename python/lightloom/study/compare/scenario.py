@@ -224,7 +224,9 @@ class ComputeOptions(Strict):
 class ClusterOptions(Strict):
     """GPUs, servers and links; a fabric's own file may say otherwise for that fabric."""
 
-    gpu: Annotated[Name, Choices(gpu_names)] = Field("a100", description="Type of the GPUs.")
+    gpu: Annotated[Name, Choices(gpu_names)] = Field(
+        "a100", description="Type of the GPUs: {choices}, or a TOML file of one."
+    )
     gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Number of GPUs in a server."
     )
