@@ -1,10 +1,11 @@
 """Per-token routing logs: which experts each token chose, read from JSON lines.
 
-Two forms are read. *simllm* (``simllm-preplay-trace-v1`` and ``-v2``): a header, one line per
+Three forms are read. *simllm* (``simllm-preplay-trace-v1`` and ``-v2``): a header, one line per
 token with the experts of every MoE layer, a footer with counts. *Megatron* (``RouterTracer`` of
 Megatron Core): one line per router call, ``{"step", "stage", "block", "layer", "rank",
 "num_tokens", "topk", "top_indices"}``, one file per rank; router calls of a step repeat per
-micro-batch. Lines of blocks other than the decoder are counted and left out.
+micro-batch. Lines of blocks other than the decoder are counted and left out. *Tokens*: one line per
+token and layer (:mod:`.token_log`).
 
 Reading is bounded: file size, line length, number of lines and of choices have limits.
 """
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, whole
+from lightloom.demand.token_log import TokenLines
 from lightloom.errors import DemandError, echo
 from lightloom.inputs.files import lines_of, open_file
 from lightloom.inputs.formats import parse_json
@@ -49,8 +51,8 @@ class RoutingLog:
 
     ``calls[step, rank, layer]`` lists the choices ``(tokens, top_k)`` of the micro-batches in
     order. ``streamed`` is true where the log is one stream of tokens without ranks and steps
-    (simllm); its calls are all under step 0 and rank 0. ``experts`` is ``None`` where the log
-    does not say how many there are (Megatron).
+    (simllm, tokens); its calls are all under step 0 and rank 0. ``experts`` is ``None`` where the
+    log does not say how many there are (Megatron, tokens).
     """
 
     name: str
@@ -117,6 +119,7 @@ class LogReader:
         self._calls: dict[tuple[int, int, int], list[Choices]] = {}
         self._left_out = 0
         self._stream: _Simllm | None = None
+        self._tokens: TokenLines | None = None
 
     def read(self, stream: BinaryIO, name: str) -> None:
         """Read one file; the form is told by its first line.
@@ -136,7 +139,7 @@ class LogReader:
             if not isinstance(row, dict):
                 raise DemandError(f"{where}: expected a JSON object, got {echo(row)}")
             if first and "row_type" in row:
-                if self._calls or self._stream:
+                if self._calls or self._stream or self._tokens:
                     raise DemandError(f"{where}: a simllm log must be the only file")
                 simllm = self._stream = _Simllm(row, where)
             elif simllm:
@@ -144,7 +147,7 @@ class LogReader:
             elif self._stream:
                 raise DemandError(f"{where}: a simllm log must be the only file")
             else:
-                self._add_megatron(row, where)
+                self._add(row, where)
             first = False
         if first:
             raise DemandError(f"{name}: the file is empty; expected JSON lines of token routing")
@@ -161,6 +164,8 @@ class LogReader:
         """
         if self._stream:
             return self._stream.log(self._name)
+        if self._tokens:
+            return _log_of_tokens(self._tokens, self._name)
         if not self._choices or self._top_k is None:
             raise DemandError(f"{self._name}: no router call of the decoder; nothing to replay")
         notes = {"form": "megatron"}
@@ -175,6 +180,15 @@ class LogReader:
             calls=self._calls,
             notes=notes,
         )
+
+    def _add(self, row: dict[str, Any], where: str) -> None:
+        """A line of a form without a header: of tokens, if the first one is."""
+        if not self._calls and not self._left_out and "topk_ids" in row:
+            self._tokens = self._tokens or TokenLines()
+        if self._tokens:
+            self._count(self._tokens.add(row, where), where)
+        else:
+            self._add_megatron(row, where)
 
     def _count(self, choices: int, where: str) -> None:
         self._choices += choices
@@ -209,6 +223,18 @@ class LogReader:
             )
         self._count(choices.size, where)
         self._calls.setdefault((step, rank, layer), []).append(choices)
+
+
+def _log_of_tokens(tokens: TokenLines, name: str) -> RoutingLog:
+    return RoutingLog(
+        name=name,
+        form="tokens",
+        top_k=tokens.top_k,
+        experts=None,
+        streamed=True,
+        calls={(0, 0, layer): [table] for layer, table in tokens.layers(name).items()},
+        notes={"form": "one line per token and layer", "requests": f"{tokens.requests:,}"},
+    )
 
 
 class _Simllm:
