@@ -87,8 +87,9 @@ def _plan() -> Panel:
         *("zero1", "pp_layout"),
     )
     return Panel(
-        "Parallelism plan (by default the published one)",
+        "Parallelism plan (by default the published one, or --plan search)",
         (
+            option(Scenario, "plan.source", "--plan"),
             *(option(Scenario, f"plan.{name}", common=True) for name in ("tp", "pp", "ep")),
             option(Scenario, "plan.micro_batches", common=True),
             *(option(Scenario, f"plan.{name}") for name in rest),

@@ -83,33 +83,67 @@ def choose_plan(
     PlanError
         If an override is unknown or the plan is impossible; if no plan fits.
     """
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    for name in given:
-        if name not in FIELDS:
-            raise PlanError(f"unknown plan option '{name}'{did_you_mean(name, FIELDS)}")
-    check_numbers({"gpus": gpus, **given})
-    notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
-    if {"tp", "pp", "ep"} <= given.keys():
-        values, left_out = _with_published(model, given)
-        plan = _checked(gpus, values, model, gpus_per_server)
-        return dataclasses.replace(plan, provenance=(_scaling(plan, given), *notes, *left_out))
-    if model.plan is not None:
-        try:
-            values, left_out = _with_published(model, given)
-            plan = _checked(gpus, values, model, gpus_per_server)
-        except PlanError as error:
-            if not given.keys().isdisjoint(DEGREES):
-                raise
-            notes += (f"not the published plan ({model.plan.source}): {error}",)
-        else:
-            text = f"published: {model.plan.source}; {_scaling(plan, given)}"
-            return dataclasses.replace(plan, provenance=(text, *notes, *left_out))
+    given = _given(gpus, overrides)
+    plan, notes = _stated(model, gpus, given, gpus_per_server)
+    if plan is not None:
+        return plan
     if gpus > gpus_per_server and gpus % gpus_per_server:
         raise PlanError(unfilled_servers(gpus, gpus_per_server))
     limits = (gpu_memory_bytes, gpus_per_server, memory or MemoryOptions())
     plan = _by_rule(model, gpus, given, limits)
     text = f"rule: EP first, then the least TP x PP that fits {gpu_memory_bytes / 1e9:.0f} GB"
     return dataclasses.replace(plan, provenance=(text, *notes))
+
+
+def stated_plan(
+    model: Model,
+    gpus: int,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    gpus_per_server: int = GPUS_PER_SERVER,
+) -> Plan | None:
+    """The plan whose degrees the user gives or the model's publication has, whether it fits or not.
+
+    ``None`` if there is neither, or the GPUs are no multiple of what the publication needs.
+
+    Raises
+    ------
+    PlanError
+        If an override is unknown or the plan is impossible.
+    """
+    return _stated(model, gpus, _given(gpus, overrides), gpus_per_server)[0]
+
+
+def _given(gpus: int, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    for name in given:
+        if name not in FIELDS:
+            raise PlanError(f"unknown plan option '{name}'{did_you_mean(name, FIELDS)}")
+    check_numbers({"gpus": gpus, **given})
+    return given
+
+
+def _stated(
+    model: Model, gpus: int, given: Mapping[str, Any], gpus_per_server: int
+) -> tuple[Plan | None, tuple[str, ...]]:
+    """The plan that is given or published, if any, and notes on what is not."""
+    notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
+    if {"tp", "pp", "ep"} <= given.keys():
+        values, left_out = _with_published(model, given)
+        plan = _checked(gpus, values, model, gpus_per_server)
+        provenance = (_scaling(plan, given), *notes, *left_out)
+        return dataclasses.replace(plan, provenance=provenance), notes
+    if model.plan is None:
+        return None, notes
+    try:
+        values, left_out = _with_published(model, given)
+        plan = _checked(gpus, values, model, gpus_per_server)
+    except PlanError as error:
+        if not given.keys().isdisjoint(DEGREES):
+            raise
+        return None, (*notes, f"not the published plan ({model.plan.source}): {error}")
+    text = f"published: {model.plan.source}; {_scaling(plan, given)}"
+    return dataclasses.replace(plan, provenance=(text, *notes, *left_out)), notes
 
 
 def _scaling(plan: Plan, given: Mapping[str, Any]) -> str:
@@ -211,7 +245,8 @@ def _replicas(gpus: int, values: Mapping[str, Any]) -> int:
     return max(1, gpus // replica)
 
 
-def _divisors(number: int) -> list[int]:
+def divisors(number: int) -> list[int]:
+    """All divisors of a number, ascending."""
     small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})
 
@@ -221,9 +256,9 @@ def _candidates(
 ) -> Iterator[dict[str, Any]]:
     """Degrees that could work, the most wanted first."""
     experts = model.num_experts if model.num_moe_layers else 1
-    tps = [given["tp"]] if "tp" in given else _divisors(min(gpus, gpus_per_server))
-    pps = [given["pp"]] if "pp" in given else [d for d in _divisors(gpus) if d <= model.num_layers]
-    eps = [given["ep"]] if "ep" in given else _divisors(experts)
+    tps = [given["tp"]] if "tp" in given else divisors(min(gpus, gpus_per_server))
+    pps = [given["pp"]] if "pp" in given else [d for d in divisors(gpus) if d <= model.num_layers]
+    eps = [given["ep"]] if "ep" in given else divisors(experts)
     base = {"seq_len": DEFAULT_SEQ_LEN, "zero1": True, **given}
     triples = [(tp, pp, ep) for tp in tps for pp in pps for ep in eps]
 

@@ -90,7 +90,7 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
             model,
             scenario.gpus,
             gpu_memory_bytes=capacity_bytes,
-            overrides=scenario.plan.model_dump(exclude_none=True),
+            overrides=scenario.plan.degrees,
             gpus_per_server=scenario.cluster.gpus_per_server,
             memory=options,
         )

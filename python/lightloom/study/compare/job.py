@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
@@ -30,6 +30,27 @@ from lightloom.workload.tokens import demand_shape
 MAX_RANK_TOKENS = 400_000_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanCandidate:
+    """A plan that a search considered, and the step that it predicts.
+
+    One that ``is_screened`` was only predicted from few layers, and so less exactly.
+    """
+
+    DEGREES: ClassVar = ("tp", "pp", "ep", "vpp", "dp", "micro_batches")
+
+    tp: int
+    pp: int
+    ep: int
+    vpp: int
+    dp: int
+    micro_batches: int
+    recompute: str
+    peak_memory_bytes: float
+    predicted_step_time_s: float
+    is_screened: bool
+
+
 class TrainingRates(TypedDict):
     """The throughput of a job, by the names of results."""
 
@@ -41,7 +62,10 @@ class TrainingRates(TypedDict):
 
 @dataclass(frozen=True)
 class Job:
-    """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name."""
+    """One training job on one cluster, and the fabrics to compare for it; ``costs`` by name.
+
+    ``candidates`` are the plans that a search considered, the chosen one first.
+    """
 
     scenario: Scenario
     model: Model
@@ -54,6 +78,7 @@ class Job:
     fitted: FittedPlan
     rates: Rates
     costs: dict[str, Costs]
+    candidates: tuple[PlanCandidate, ...] = ()
 
     def samples(self) -> list[Sample]:
         """Every seed and step at the nominal compute speed; after the first, its two ends.
@@ -137,8 +162,15 @@ class Job:
         return self.fitted.memory
 
 
-def prepare(scenario: Scenario) -> Job:
+def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
     """Look everything up and refuse what cannot be, before anything is simulated.
+
+    Parameters
+    ----------
+    scenario
+        What to compare.
+    fitted
+        The plan, if it is known; else it is the given or published one, or one by the rule.
 
     Raises
     ------
@@ -156,7 +188,7 @@ def prepare(scenario: Scenario) -> Job:
         load_power(scenario.power),
         Counting(**scenario.counting),
     )
-    fitted = fitted_plan(scenario, model, gpu, options)
+    fitted = fitted or fitted_plan(scenario, model, gpu, options)
     plan = fitted.plan
     compute = ComputeModel.load(
         scenario.cluster.gpu,

@@ -25,8 +25,9 @@ from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants
 from lightloom.study.compare.imbalance import is_load_of, other_loads
-from lightloom.study.compare.job import Job, prepare
+from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
+from lightloom.study.compare.plan_search import planned_job
 from lightloom.study.compare.policies import variants
 from lightloom.study.compare.results import Comparison, Sample
 from lightloom.study.compare.runner import Attempt, Done, Row, Runner, RunProgress
@@ -148,7 +149,7 @@ def compare(
     """
     watcher: Monitor[Row] = monitor or Monitor()
     _begin(watcher, "reading")
-    job = prepare(scenario)
+    job = planned_job(scenario, watcher)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     case = _Case("", job, with_timeline)
     _begin(watcher, "planning fabrics")

@@ -62,8 +62,13 @@ ElementBytes = Annotated[Number, Field(gt=0, le=8)]
 
 
 class PlanOptions(Strict):
-    """Parallelism; what is absent comes from the model's published plan or from the rule."""
+    """Parallelism; what is absent comes from the model's published plan or from a search."""
 
+    source: Literal["published", "search"] | None = Field(
+        None,
+        description="Where the plan comes from: the model's publication, or a search for the"
+        " shortest step; published where there is one for the GPUs.",
+    )
     tp: Whole | None = Field(None, description="Tensor-parallel degree.")
     pp: Whole | None = Field(None, description="Number of pipeline stages.")
     dp: Whole | None = Field(
@@ -130,6 +135,11 @@ class PlanOptions(Strict):
         None,
         description="Gather parameters (ZeRO-1) during the forward pass; on by default.",
     )
+
+    @property
+    def degrees(self) -> dict[str, Any]:
+        """The fields of the plan itself that are given."""
+        return self.model_dump(exclude_none=True, exclude={"source"})
 
 
 class DemandOptions(Strict):

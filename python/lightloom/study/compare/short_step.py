@@ -33,14 +33,14 @@ def shortened(job: Job) -> Job | None:
     if layers > model.num_moe_layers:
         return None
     return dataclasses.replace(
-        job, model=_with_layers(model, layers), plan=_short_plan(plan, micro_batches)
+        job, model=with_layers(model, (True,) * layers), plan=_short_plan(plan, micro_batches)
     )
 
 
-def _with_layers(model: Model, layers: int) -> Model:
-    """So many MoE layers, and as much less of a vocabulary, so that the output is no bottleneck."""
-    vocabulary = max(1, model.vocab_size * layers // model.num_layers)
-    return dataclasses.replace(model, moe_layers=(True,) * layers, vocab_size=vocabulary)
+def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
+    """These layers, and as much less of a vocabulary, so that the output is no bottleneck."""
+    vocabulary = max(1, model.vocab_size * len(moe_layers) // model.num_layers)
+    return dataclasses.replace(model, moe_layers=moe_layers, vocab_size=vocabulary)
 
 
 def _short_plan(plan: Plan, micro_batches: int) -> Plan:

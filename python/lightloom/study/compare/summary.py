@@ -237,6 +237,7 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: Workload) -> dict[str
             "sources": job.model.sources,
         },
         "plan": dataclasses.asdict(plan) | {"dense_dp": plan.dense_dp},
+        "plan_candidates": [dataclasses.asdict(one) for one in job.candidates],
         "tokens_per_step": plan.tokens_per_step,
         "gpu": job.gpu.name,
         "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
