@@ -128,7 +128,8 @@ def _stated(
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """The plan that is given or published, if any, and notes on what is not."""
     notes = tuple(f"given: {name.replace('_', '-')} {given[name]}" for name in sorted(given))
-    if {"tp", "pp", "ep"} <= given.keys():
+    has_ep = "ep" in given or (model.plan is None and not model.num_moe_layers)
+    if has_ep and {"tp", "pp"} <= given.keys():
         values, left_out = _with_published(model, given)
         plan = _checked(gpus, values, model, gpus_per_server)
         provenance = (_scaling(plan, given), *notes, *left_out)

@@ -14,6 +14,7 @@ from lightloom.parallel import (
     choose_plan,
     does_not_fit,
     memory_per_stage,
+    stated_plan,
 )
 
 GB80 = 80e9
@@ -213,3 +214,16 @@ def test_refusals_in_one_line(model, gpus, overrides, message):
 
 def test_a_job_smaller_than_a_server_is_possible():
     assert degrees(choose_plan(SMALL, 4, gpu_memory_bytes=GB80)) == (1, 1, 4, 1)
+
+
+def test_tp_and_pp_state_the_plan_of_a_dense_model():
+    dense = dataclasses.replace(SMALL, name="dense", moe_layers=(False,) * 8, ffn_size=4096)
+    given = {"tp": 2, "pp": 2}
+    plan = stated_plan(dense, 64, overrides=given)
+    assert degrees(plan) == (2, 2, 1, 16)
+    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides=given)
+    assert plan == choose_plan(dense, 64, gpu_memory_bytes=GB80, overrides={**given, "ep": 1})
+    assert stated_plan(SMALL, 64, overrides=given) is None
+    assert stated_plan(dense, 64, overrides={"tp": 2}) is None
+    assert degrees(stated_plan(BIG, 1024)) == (8, 8, 8, 2)
+    assert stated_plan(BIG, 64) is None
