@@ -2,9 +2,9 @@
 //!
 //! What a relay adds to a pair over circuits and the EPS is the price of a circuit and of an EPS
 //! port of its own: for bytes that come in over a circuit it depends on the source only, for bytes
-//! that leave over one on the destination only. So the two best relays of every server (one may be
-//! the other end of the pair) serve all of its pairs. Relays between two circuits are common peers,
-//! which are few where relaying matters.
+//! that leave over one on the destination only. So the best relay of every server serves all of its
+//! pairs: where it is the other end of a pair, the circuit to it alone costs no more. Relays
+//! between two circuits are common peers, which are few where relaying matters.
 
 use super::request::PathKind;
 use super::resources::{RegionResources, Via};
@@ -21,13 +21,13 @@ struct Relay {
 
 const NO_RELAY: Relay = Relay { price: f64::INFINITY, server: u32::MAX };
 
-/// Relays of every server that were the two cheapest when last looked at.
+/// Relay of every server that was the cheapest when last looked at.
 #[derive(Debug)]
 pub(super) struct Cheapest {
     /// From the server over a circuit, then onto the EPS.
-    out: Vec<[Relay; 2]>,
+    out: Vec<Relay>,
     /// Off the EPS, then over a circuit to the server.
-    into: Vec<[Relay; 2]>,
+    into: Vec<Relay>,
 }
 
 impl Cheapest {
@@ -69,25 +69,25 @@ impl Cheapest {
         };
         let (out, into) = (eps_out[from], eps_in[to]);
         offer(out + into, PathKind::Eps, 0);
-        let mut relay = other_than(&self.out[from], to);
+        let mut relay = self.out[from];
         if relay.price < f64::INFINITY {
             let k = relay.server as usize;
             let now = row[k] + staging[k] + eps_out[k];
             if now > relay.price * STALE {
                 self.out[from] = best_out(resources, price, from);
-                relay = other_than(&self.out[from], to);
+                relay = self.out[from];
             } else {
                 relay.price = now;
             }
             offer(relay.price + into, PathKind::CircuitEps, relay.server);
         }
-        let mut relay = other_than(&self.into[to], from);
+        let mut relay = self.into[to];
         if relay.price < f64::INFINITY {
             let k = relay.server as usize;
             let now = eps_in[k] + staging[k] + arcs[k * n + to];
             if now > relay.price * STALE {
                 self.into[to] = best_into(resources, price, to);
-                relay = other_than(&self.into[to], from);
+                relay = self.into[to];
             } else {
                 relay.price = now;
             }
@@ -113,8 +113,8 @@ fn price_into(resources: &RegionResources, price: &[f64], to: usize, relay: usiz
         + price[resources.arc(relay, to) as usize]
 }
 
-fn best_out(resources: &RegionResources, price: &[f64], from: usize) -> [Relay; 2] {
-    two_best(
+fn best_out(resources: &RegionResources, price: &[f64], from: usize) -> Relay {
+    cheapest(
         resources.peers(from).iter().map(|&server| Relay {
             price: price_out(resources, price, from, server as usize),
             server,
@@ -122,8 +122,8 @@ fn best_out(resources: &RegionResources, price: &[f64], from: usize) -> [Relay; 
     )
 }
 
-fn best_into(resources: &RegionResources, price: &[f64], to: usize) -> [Relay; 2] {
-    two_best(
+fn best_into(resources: &RegionResources, price: &[f64], to: usize) -> Relay {
+    cheapest(
         resources.peers(to).iter().map(|&server| Relay {
             price: price_into(resources, price, to, server as usize),
             server,
@@ -131,18 +131,6 @@ fn best_into(resources: &RegionResources, price: &[f64], to: usize) -> [Relay; 2
     )
 }
 
-fn two_best(relays: impl Iterator<Item = Relay>) -> [Relay; 2] {
-    let mut best = [NO_RELAY; 2];
-    for relay in relays {
-        if relay.price < best[0].price {
-            best = [relay, best[0]];
-        } else if relay.price < best[1].price {
-            best[1] = relay;
-        }
-    }
-    best
-}
-
-fn other_than(best: &[Relay; 2], end: usize) -> Relay {
-    if best[0].server as usize == end { best[1] } else { best[0] }
+fn cheapest(relays: impl Iterator<Item = Relay>) -> Relay {
+    relays.min_by(|x, y| x.price.total_cmp(&y.price)).unwrap_or(NO_RELAY)
 }
