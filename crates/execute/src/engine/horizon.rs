@@ -369,8 +369,9 @@ impl<'a> Horizon<'_, 'a> {
             Reconfigure::Oracle => return over..over + next.len().min(MAX_UPCOMING_ORACLE) as u32,
         };
         let known = |&number: &u32| self.is_foreseen(group, self.task(group, number));
-        let count = 1 + next.skip(1).take_while(known).count();
-        over..over + count.min(limit) as u32
+        // no further than the limit: a whole step may be foreseen
+        let count = 1 + next.take(limit).skip(1).take_while(known).count();
+        over..over + count as u32
     }
 
     /// Where the run of all-to-alls of one layer and micro-batch began that the next one is of.
