@@ -48,15 +48,17 @@ from lightloom.workload.task_graph import (
 #: handles that are not integers are numbered from here on
 _FIRST_NAMED_HANDLE = 1 << 31
 
-_DEFAULTS = {
-    "layer": NONE,
-    "micro_batch": NONE,
-    "family": NO_INDEX,
-    "handle": NO_INDEX,
-    "demand": NO_INDEX,
-    "table": NO_INDEX,
-    "total": NO_INDEX,
-}
+#: what a task has where nothing is said, by column
+_DEFAULTS = [
+    {"layer": NONE, "micro_batch": NONE}.get(
+        name, NO_INDEX if name in {"family", "handle", "demand", "table", "total"} else 0
+    )
+    for name in COLUMNS
+]
+#: where each column is in a row
+_PLACES = {name: place for place, name in enumerate(COLUMNS)}
+#: rows that are kept as such, before they become columns, which take a third of the memory
+_MAX_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,13 @@ class ProgramBuilder:
 
     def __init__(self, categories: _Categories) -> None:
         self._categories = categories
-        self._rows: list[tuple[int, ...]] = []
+        self._rows: list[Sequence[int]] = []
+        self._written: list[Program] = []
         self._handles: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
         """Number of tasks."""
-        return len(self._rows)
+        return sum(map(len, self._written)) + len(self._rows)
 
     def compute(
         self,
@@ -219,7 +222,8 @@ class ProgramBuilder:
 
     def build(self) -> Program:
         """Return the columns of what was written."""
-        return Program.from_rows(self._rows)
+        self._keep()
+        return Program.joined(self._written)
 
     def _collective(self, category: str, values: dict[str, int], placed: dict[str, Any]) -> None:
         if placed.pop("asynchronous", False):
@@ -241,11 +245,25 @@ class ProgramBuilder:
     ) -> None:
         if (handle := placed.pop("handle", None)) is not None:
             values["handle"] = self._handle(handle)
-        row = _DEFAULTS | values | placed | {"kind": kind, "category": category}
-        if unknown := row.keys() - COLUMNS.keys():
+        values["kind"], values["category"] = kind, category
+        row = _DEFAULTS.copy()
+        try:
+            for name, value in values.items():
+                row[_PLACES[name]] = int(value)
+            for name, value in placed.items():
+                row[_PLACES[name]] = int(value)
+        except KeyError:
+            unknown = sorted({*values, *placed} - _PLACES.keys())
             known = "stream, priority, layer, micro_batch, handle, asynchronous"
-            raise InputError(f"a task has no {', '.join(sorted(unknown))}: expected {known}")
-        self._rows.append(tuple(int(row.get(name, 0)) for name in COLUMNS))
+            raise InputError(f"a task has no {', '.join(unknown)}: expected {known}") from None
+        self._rows.append(row)
+        if len(self._rows) >= _MAX_ROWS:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Turn what was written into columns."""
+        self._written.append(Program.from_rows(self._rows))
+        self._rows = []
 
     def _handle(self, handle: Hashable) -> int:
         if isinstance(handle, int):
@@ -339,12 +357,15 @@ class _Categories:
     def __init__(self, known: Sequence[Category]) -> None:
         self._known = {category.name: category for category in known}
         self._index = {name: index for index, name in enumerate(self._known)}
+        self._found: dict[tuple[str, str], int] = {}
 
     def compute(self, name: str) -> int:
-        return self._find(Category(name))
+        found = self._found.get(("compute", name))
+        return self._find(Category(name)) if found is None else found
 
     def communication(self, name: str) -> int:
-        return self._find(Category(name, "communication", name))
+        found = self._found.get(("communication", name))
+        return self._find(Category(name, "communication", name)) if found is None else found
 
     def any(self, name: str) -> int:
         """A category of any use, such as a wait's, which charges what it waits for."""
@@ -363,4 +384,6 @@ class _Categories:
                 f"category '{category.name}' is of {known.used_for}: a task of "
                 f"{category.used_for} needs another"
             )
-        return self._index.setdefault(category.name, len(self._index))
+        index = self._index.setdefault(category.name, len(self._index))
+        self._found[category.used_for, category.name] = index
+        return index

@@ -118,8 +118,8 @@ class Program:
         return len(self.kind)
 
     @classmethod
-    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> Self:
-        """Build the columns of tasks given as one tuple each, in the order of :data:`COLUMNS`."""
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> Self:
+        """Build the columns of tasks given as one row each, in the order of :data:`COLUMNS`."""
         transposed = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
         return cls(
             **{
@@ -127,6 +127,13 @@ class Program:
                 for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)
             }
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """One program after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in COLUMNS})
 
     def rows(self) -> list[tuple[int, ...]]:
         """Return the tasks as one tuple each, in the order of :data:`COLUMNS`."""

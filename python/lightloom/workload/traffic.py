@@ -48,26 +48,32 @@ def _sent_by_role(graph: TaskGraph, index: int, role: Role) -> dict[str, tuple[i
     program, workers = role.program, len(role.workers)
     gpus = workers * graph.gpus_per_worker
     demands = [_moved(graph, index, table) for table in range(len(graph.demands))]
+    moved_blocks = [tuple(moved.tolist() for moved in table) for table in demands]
+    purposes = [category.purpose for category in graph.categories]
+    across: dict[tuple[int, int, int], int] = {}  # of groups, by what they depend on
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for task, kind in enumerate(program.kind.tolist()):
+    columns = ("kind", "category", "collective", "family", "size", "inside", "demand", "total",
+               "entry")  # fmt: skip
+    rows = zip(*(getattr(program, name).tolist() for name in columns), strict=True)
+    for task, row in enumerate(rows):
+        kind, category, collective, family, size, inside, table, total, entry = row
         if kind not in (Kind.COLLECTIVE, Kind.SEND):
             continue
-        name = graph.categories[program.category[task]].purpose
+        name = purposes[category]
         assert name is not None
-        size, inside = int(program.size[task]), int(program.inside[task])
         if kind == Kind.SEND:
             local, network = _send_bytes(graph, role, task, size)
-        elif (table := int(program.demand[task])) != NO_INDEX:
-            block = int(program.entry[task])
-            local, network = (size * int(moved[block]) for moved in demands[table])
-        elif (total := int(program.total[task])) != NO_INDEX:
-            moved = graph.tables[total].values[role.workers, program.entry[task]]
-            local, network = sum(moved.tolist()), 0
-        elif program.collective[task] == Collective.ALL_TO_ALL:
-            network = _group_bytes(graph, role, task, size)
-            local = size * workers - network
+        elif table != NO_INDEX:
+            local, network = (size * moved[entry] for moved in moved_blocks[table])
+        elif total != NO_INDEX:
+            local, network = int(graph.tables[total].values[role.workers, entry].sum()), 0
         else:
-            local, network = inside * gpus, _group_bytes(graph, role, task, size)
+            key = (family, collective, size)
+            if key not in across:
+                across[key] = _group_bytes(graph, role, task, size)
+            network = across[key]
+            is_all_to_all = collective == Collective.ALL_TO_ALL
+            local = size * workers - network if is_all_to_all else inside * gpus
         sums[name][0] += local
         sums[name][1] += network
     return {name: (local, network) for name, (local, network) in sums.items()}
