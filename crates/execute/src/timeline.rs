@@ -14,6 +14,8 @@ pub struct Timeline {
     pub start: Vec<u64>,
     /// End, in picoseconds.
     pub end: Vec<u64>,
+    /// The first part of it, in which the worker waited for others of the same collective.
+    pub waited: Vec<u64>,
     /// Index of the category.
     pub category: Vec<u8>,
     /// Layer of the model, `u16::MAX` where none.

@@ -22,7 +22,7 @@ from lightloom.report.headline import difference
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import render_page
-from lightloom.report.page_time import TimeView, time_views
+from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
@@ -91,7 +91,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     results = comparison.results
     styles = fabric_styles([(r.fabric, r.kind) for r in results])
     fastest = min(results, key=lambda r: r.step_time_s)
-    times: list[TimeView] = time_views(comparison, styles)
+    times = time_views(comparison, styles)
     circuits: list[CircuitView] = circuit_views(comparison, styles)
     return {
         "title": _title(comparison),
@@ -113,7 +113,8 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "best": _best(results),
         "strips": _strips(results, styles),
         "pareto": pareto(pareto_points(results, styles), "the network"),
-        "charts": {"pareto": pareto_data(results, styles)},
+        "charts": {"pareto": pareto_data(results, styles), **time_data(times)},
+        "waited": WAITED,
         "path_bars": time_bars(results, styles, "critical_path_s"),
         "mean_bars": time_bars(results, styles, "mean_s"),
         "groups": {r.fabric: grouped(r.critical_path_s) for r in results},

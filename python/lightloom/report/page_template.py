@@ -42,12 +42,12 @@ def data(value: Any) -> Markup:
 def packed(column: npt.NDArray[Any]) -> str:
     """Numbers as compressed text, four bytes each; ``charts.js`` has the opposite.
 
-    Differences of neighbors are stored, which compress well where neighbors are alike.
+    The first bytes of all come first, then the second bytes and so on: they compress better.
     """
     values = np.asarray(column, dtype=np.int64)
     assert not len(values) or np.abs(values).max() < 2**31, "a number of more than four bytes"
-    differences = np.diff(values, prepend=0).astype("<i8").astype("<i4")
-    return base64.b64encode(zlib.compress(differences.tobytes(), 9)).decode()
+    by_place = values.astype("<i4").view(np.uint8).reshape(-1, 4).T
+    return base64.b64encode(zlib.compress(by_place.tobytes(), 9)).decode()
 
 
 def download(content: str, kind: str) -> Markup:

@@ -1,95 +1,189 @@
-"""What a page shows of time: the shape of a step and a detail of it, for two fabrics."""
+"""What a page's timeline draws: every fabric's step as columns of numbers.
+
+Spans are those of one worker per pipeline stage, as they were recorded; passes of micro-batches
+sum them up for a view of the whole step. Where a page would grow too large, spans are kept around
+the window that is shown first, and the page says so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
+import numpy as np
+import numpy.typing as npt
 
 from lightloom.report.explain import WORDS
-from lightloom.report.plots_gantt import (
-    TimeWindow,
-    choose_window,
-    circuit_drawing,
-    detail_drawing,
-    step_drawing,
-)
+from lightloom.report.page_template import packed
+from lightloom.report.passes import passes
 from lightloom.report.plots_svg import FabricStyle
-from lightloom.report.spans import circuit_spans, worker_spans
+from lightloom.report.spans import CircuitSpans, Spans, circuit_spans, worker_spans
+from lightloom.report.time_window import TimeWindow, choose_window
 from lightloom.study.compare.results import Comparison
 from lightloom.units import show_time
 
-MAX_FABRICS, MAX_PAIRS = 2, 28
+#: spans of all fabrics of a page, rows of circuits and spans of circuits of one
+MAX_SPANS, MAX_PAIRS, MAX_CIRCUITS = 400_000, 28, 20_000
+#: the first part of an all-to-all, in words
+WAITED = "all-to-all: waiting for its last member"
 
 
 @dataclass(frozen=True)
 class TimeView:
-    """Drawings of one fabric's step."""
+    """The step of one fabric: how it looks, what it says below, and its numbers."""
 
     style: FabricStyle
-    step_s: float
-    step: Markup
-    detail: Markup
-    categories: tuple[tuple[str, str], ...]
-    window: str
-    circuits: Markup | None
-    circuits_caption: str
+    caption: str
+    numbers: dict[str, Any]
 
 
-def time_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[TimeView]:
-    """Views of the fastest fabric and of the first with circuits that move (else the slowest)."""
+def time_views(comparison: Comparison, styles: Mapping[str, FabricStyle]) -> list[TimeView]:
+    """Views of all fabrics whose timeline was kept, in their order."""
     runs = comparison.details.get("runs", {})
-    recorded = [r for r in comparison.results if r.fabric in runs and _kept(runs[r.fabric].run)]
-    if not recorded:
-        return []
-    ordered = sorted(recorded, key=lambda r: r.step_time_s)
-    moving = [r for r in recorded if len(circuit_spans(runs[r.fabric].run))]
-    chosen = list(dict.fromkeys([ordered[0].fabric, (moving or ordered[-1:])[0].fabric]))
-    names = [r.fabric for r in recorded if r.fabric in chosen[:MAX_FABRICS]]
-    return [_view(runs[name], styles[name]) for name in names]
+    spans = {
+        r.fabric: kept
+        for r in comparison.results
+        if r.fabric in runs and len(kept := worker_spans(runs[r.fabric].run))
+    }
+    share = MAX_SPANS // max(1, len(spans))
+    return [_view(runs[name].run, kept, styles[name], share) for name, kept in spans.items()]
 
 
-def _kept(run: Any) -> bool:
-    return len(worker_spans(run)) > 0
+def time_data(views: list[TimeView]) -> dict[str, Any]:
+    """What the chart of the timelines draws; the one with circuits that move comes first."""
+    if not views:
+        return {}
+    moving = [view.style.name for view in views if view.numbers["circuits"]]
+    return {
+        "timelines": [view.numbers for view in views],
+        "timelines_first": (moving or [views[0].style.name])[0],
+        "words": WORDS,
+        "waited": WAITED,
+    }
 
 
-def _view(done: Any, style: FabricStyle) -> TimeView:
-    spans = worker_spans(done.run)
+def _view(run: Any, spans: Spans, style: FabricStyle, share: int) -> TimeView:
     workers = sorted(set(spans.worker.tolist()))
     stages = {worker: stage for stage, worker in enumerate(workers)}
     window = choose_window(spans, stages)
     assert window is not None, "a run without spans is not shown"
-    inside = spans.within(window.start_s, window.end_s)
-    present = set(inside.category_names())
-    circuits, caption = _circuits(done.run, window, style)
-    took = window.end_s - window.start_s
-    return TimeView(
-        style=style,
-        step_s=done.run.step_time_s,
-        step=step_drawing(spans, stages, done.run.step_time_s),
-        detail=detail_drawing(spans, stages, window, WORDS),
-        categories=tuple((f"cat-{k}", text) for k, text in WORDS.items() if k in present),
-        window=f"{show_time(took)} from {show_time(window.start_s)}",
-        circuits=circuits,
-        circuits_caption=caption,
-    )
+    kept = _around(spans, window, share)
+    unit_s = _unit(run.step_time_s)
+    circuits, caption = _circuits(run, unit_s)
+    captions = ["One worker per pipeline stage"]
+    if len(kept) < len(spans):
+        first, last = float(kept.start_s.min()), float(kept.end_s.max())
+        captions.append(f"spans are kept from {show_time(first)} to {show_time(last)}")
+    numbers = {
+        "name": style.name,
+        "color": style.color,
+        "unit_s": unit_s,
+        "step_s": run.step_time_s,
+        "lanes": [f"stage {stage}" for stage in range(len(workers))],
+        "window_s": [window.start_s, window.end_s],
+        "categories": [name for name in WORDS if name in set(kept.category_names())],
+        "passes": _passes(spans, stages, unit_s),
+        "spans": _columns(kept, stages, unit_s),
+        "circuits": circuits,
+    }
+    return TimeView(style, "; ".join([*captions, *caption]), numbers)
 
 
-def _circuits(run: Any, window: TimeWindow, style: FabricStyle) -> tuple[Markup | None, str]:
-    """Circuits in the window, of the region that changes most there."""
+def _unit(step_s: float) -> float:
+    """A decimal unit of which a step has some ten million: fine enough to zoom in by 10,000."""
+    unit_s = 1e-12
+    while step_s / unit_s > 5e7:
+        unit_s *= 10
+    return unit_s
+
+
+def _around(spans: Spans, window: TimeWindow, share: int) -> Spans:
+    """Spans of a part of the step that holds a window, ``share`` at most."""
+    if len(spans) <= share:
+        return spans
+    middle = (window.start_s + window.end_s) / 2
+    near = np.argsort(np.abs(spans.start_s - middle), kind="stable")[:share]
+    return spans.take(np.sort(near))
+
+
+def _whole(seconds: npt.NDArray[Any], unit_s: float) -> npt.NDArray[np.int64]:
+    return np.round(np.asarray(seconds) / unit_s).astype(np.int64)
+
+
+def _times(
+    start_s: npt.NDArray[Any], end_s: npt.NDArray[Any], unit_s: float
+) -> dict[str, npt.NDArray[np.int64]]:
+    """Pauses since the end of the span before, and lengths: small numbers, often equal ones."""
+    start, end = _whole(start_s, unit_s), _whole(end_s, unit_s)
+    before = np.concatenate([[0], end[:-1]]) if len(end) else end
+    return {"pause": start - before, "length": end - start}
+
+
+def _columns(spans: Spans, stages: Mapping[int, int], unit_s: float) -> dict[str, str]:
+    """Spans lane by lane, in which neighbors are alike."""
+    lanes = np.array([stages[worker] for worker in spans.worker.tolist()], dtype=np.int64)
+    order = np.lexsort((spans.start_s, spans.stream, lanes))
+    numbers = {name: number for number, name in enumerate(WORDS)}
+    category = np.array([numbers[name] for name in spans.category_names()], dtype=np.int64)
+    columns = {
+        "lane": lanes,
+        "stream": np.minimum(spans.stream, 1),
+        "waited": _whole(spans.waited_s, unit_s),
+        "category": category,
+        "layer": spans.layer,
+        "micro_batch": spans.micro_batch,
+    }
+    times = _times(spans.start_s[order], spans.end_s[order], unit_s)
+    ordered = {name: column[order] for name, column in columns.items()}
+    return {name: packed(column) for name, column in (ordered | times).items()}
+
+
+def _passes(spans: Spans, stages: Mapping[int, int], unit_s: float) -> dict[str, Any]:
+    """Forward and backward passes of micro-batches on every stage."""
+    columns: dict[str, list[npt.NDArray[Any]]] = {
+        name: [] for name in ("lane", "start_s", "end_s", "backward", "micro_batch")
+    }
+    overlap = False
+    for worker, stage in stages.items():
+        found = passes(spans.take(spans.worker == worker))
+        overlap |= found.overlap
+        columns["lane"].append(np.full(len(found.start_s), stage))
+        columns["start_s"].append(found.start_s)
+        columns["end_s"].append(found.end_s)
+        columns["backward"].append(found.backward.astype(np.int64))
+        columns["micro_batch"].append(found.micro_batch)
+    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
+    times = _times(whole.pop("start_s"), whole.pop("end_s"), unit_s)
+    numbers = {name: packed(column) for name, column in (whole | times).items()}
+    return numbers | {"overlap": overlap}
+
+
+def _circuits(run: Any, unit_s: float) -> tuple[dict[str, Any] | None, list[str]]:
+    """Circuits of the region that changes most, if any change, and what is shown of them."""
     circuits = circuit_spans(run)
-    inside = circuits.within(window.start_s, window.end_s)
-    if len(inside) <= len(inside.pairs()):
+    if len(circuits) <= len(circuits.pairs()):
         # nothing changes: the drawing would be full bars
-        return None, ""
-    regions = _regions(inside.pairs())
-    region = max(regions, key=lambda pairs: _changes(inside, pairs))
+        return None, []
+    region = max(_regions(circuits.pairs()), key=lambda pairs: _changes(circuits, pairs))
     shown = region[:MAX_PAIRS]
-    cut = f", {len(shown)} of {len(region)} pairs" if len(shown) < len(region) else ""
+    rows = {pair: row for row, pair in enumerate(shown)}
+    ends = list(zip(circuits.a.tolist(), circuits.b.tolist(), strict=True))
+    chosen = np.flatnonzero([pair in rows for pair in ends])[:MAX_CIRCUITS]
+    mine = circuits.take(chosen)
     servers = sorted({server for pair in region for server in pair})
-    caption = f"region of servers {servers[0]} to {servers[-1]}{cut}"
-    return circuit_drawing(inside, shown, window, style.class_), caption
+    cut = f" ({len(shown)} of {len(region)} pairs)" if len(shown) < len(region) else ""
+    caption = (
+        f"below, circuits between servers {servers[0]} to {servers[-1]}{cut}: the stronger the "
+        "color, the more in parallel; gaps are without light"
+    )
+    columns = {
+        "row": np.array([rows[ends[place]] for place in chosen.tolist()], dtype=np.int64),
+        "count": mine.count,
+        **_times(mine.up_s, mine.down_s, unit_s),
+    }
+    numbers: dict[str, Any] = {name: packed(column) for name, column in columns.items()}
+    return numbers | {"pairs": [f"{a} - {b}" for a, b in shown]}, [caption]
 
 
 def _regions(pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
@@ -109,6 +203,7 @@ def _regions(pairs: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return list(found.values())
 
 
-def _changes(inside: Any, pairs: list[tuple[int, int]]) -> int:
+def _changes(circuits: CircuitSpans, pairs: list[tuple[int, int]]) -> int:
     chosen = set(pairs)
-    return sum(pair in chosen for pair in zip(inside.a.tolist(), inside.b.tolist(), strict=True))
+    ends = zip(circuits.a.tolist(), circuits.b.tolist(), strict=True)
+    return sum(pair in chosen for pair in ends)

@@ -23,12 +23,17 @@ OWN, ALONGSIDE = 0, 1
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of the recorded workers, one entry per span, sorted by start."""
+    """Spans of the recorded workers, one entry per span, sorted by start.
+
+    ``waited_s`` is the first part of a span, in which its worker waited for the others of a
+    collective.
+    """
 
     worker: Ints
     stream: Ints
     start_s: Seconds
     end_s: Seconds
+    waited_s: Seconds
     category: npt.NDArray[np.str_]
     layer: Ints
     micro_batch: Ints
@@ -92,6 +97,7 @@ def worker_spans(run: Run) -> Spans:
         stream=_ints(timeline.stream),
         start_s=timeline.start_s,
         end_s=timeline.end_s,
+        waited_s=timeline.waited_s,
         category=np.array(timeline.categories, dtype=np.str_)[_ints(timeline.category)],
         layer=np.where(layer == NONE, -1, layer),
         micro_batch=np.where(micro_batch == NONE, -1, micro_batch),
@@ -111,47 +117,3 @@ def circuit_spans(run: Run) -> CircuitSpans:
         down_s=timeline.down_s,
     )
     return spans.take(np.lexsort((spans.b, spans.a, spans.up_s)))
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Forward and backward passes of one worker: micro-batch, direction, first and last instant."""
-
-    micro_batch: Ints
-    backward: npt.NDArray[np.bool_]
-    start_s: Seconds
-    end_s: Seconds
-
-
-def passes(spans: Spans) -> Passes:
-    """Join one worker's own spans into passes of micro-batches.
-
-    A pass ends where the micro-batch changes, or where a layer is entered again that was left
-    before: the layers of backward are those of forward. Spans outside micro-batches (optimizer,
-    reductions) and pipeline waits belong to no pass.
-    """
-    waits = np.isin(spans.category, ("bubble", "pp"))
-    own = spans.take((spans.stream == OWN) & (spans.micro_batch >= 0) & ~waits)
-    left: set[tuple[int, int]] = set()
-    found: list[tuple[int, bool]] = []
-    starts: list[float] = []
-    ends: list[float] = []
-    layer_now: tuple[int, int] | None = None
-    columns = (own.micro_batch, own.layer, own.start_s, own.end_s)
-    for micro_batch, layer, start, end in zip(*(c.tolist() for c in columns), strict=True):
-        here = (micro_batch, layer)
-        again = layer >= 0 and here != layer_now and here in left
-        if layer_now is not None and here != layer_now:
-            left.add(layer_now)
-        layer_now = here
-        if not found or found[-1][0] != micro_batch or (again and not found[-1][1]):
-            found.append((micro_batch, again))
-            starts.append(start)
-            ends.append(end)
-        ends[-1] = max(ends[-1], end)
-    return Passes(
-        np.array([micro_batch for micro_batch, _ in found], dtype=np.int64),
-        np.array([backward for _, backward in found], dtype=bool),
-        np.array(starts),
-        np.array(ends),
-    )

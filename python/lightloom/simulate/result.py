@@ -94,6 +94,8 @@ class Timeline:
         stream: messages and asynchronous collectives, which run alongside.
     start_s, end_s
         Seconds since the start of the step.
+    waited_s
+        The first part of it, in which the worker waited for others of the same collective.
     category
         Index into ``categories``.
     layer, micro_batch
@@ -106,6 +108,7 @@ class Timeline:
     stream: npt.NDArray[np.uint8]
     start_s: npt.NDArray[np.float64]
     end_s: npt.NDArray[np.float64]
+    waited_s: npt.NDArray[np.float64]
     category: npt.NDArray[np.uint8]
     layer: npt.NDArray[np.uint16]
     micro_batch: npt.NDArray[np.uint16]
@@ -317,6 +320,7 @@ def _timeline(columns: _core.TimelineColumns, categories: Sequence[str]) -> Time
         stream=columns.stream,
         start_s=columns.start_ps / PS_PER_S,
         end_s=columns.end_ps / PS_PER_S,
+        waited_s=columns.waited_ps / PS_PER_S,
         category=columns.category,
         layer=columns.layer,
         micro_batch=columns.micro_batch,

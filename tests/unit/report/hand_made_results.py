@@ -58,6 +58,8 @@ def make_timeline():
         stream=np.array(stream, dtype=np.uint8),
         start_s=np.array(start),
         end_s=np.array(end),
+        waited_s=np.where(np.array(category) == StepCategory.EP, 0.25, 0.0)
+        * (np.array(end) - np.array(start)),
         category=np.array(category, dtype=np.uint8),
         layer=np.array(layer, dtype=np.uint16),
         micro_batch=np.array(micro_batch, dtype=np.uint16),

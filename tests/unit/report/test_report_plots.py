@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from lightloom.report.plots import BarsBuilder, Point, pareto
 from lightloom.report.plots_circuits import chord_drawing, circuits_text, matrix_drawing
-from lightloom.report.plots_gantt import MAX_SPANS, choose_window, detail_drawing, step_drawing
 from lightloom.report.plots_svg import (
     KIND_COLORS,
     MARKS,
@@ -25,9 +24,6 @@ from lightloom.report.plots_svg import (
     tick_text,
     ticks,
 )
-from lightloom.report.spans import worker_spans
-
-from .hand_made_results import make_run
 
 finite = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -221,46 +217,3 @@ def test_servers_are_on_the_circle():
     at = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', made)]
     assert all(math.hypot(x - 50, y - 50) == pytest.approx(16, abs=0.02) for x, y in at)
     assert len(set(at)) == 5
-
-
-STAGE_OF = {0: 0, 4: 1, 8: 2, 12: 3}
-
-
-def test_step_drawing_has_a_block_per_pass():
-    made = step_drawing(worker_spans(make_run(20.0)), STAGE_OF, 20.0)
-    assert len(re.findall(r'class="pass (?:forward|backward)', made)) == 2 * 6 * 4
-    assert made.count("micro-batch 3, backward: 2 s") == 4
-    assert made.count('class="cat-optimizer"') == 4
-    assert "time in the step [s]" in made
-
-
-def test_window_is_a_forward_and_a_backward_pass():
-    spans = worker_spans(make_run(20.0))
-    window = choose_window(spans, STAGE_OF)
-    mine = spans.take(spans.worker == 8).within(window.start_s, window.end_s)
-    assert {"attention", "ep", "expert"} <= set(mine.category_names())
-    assert 2.9 < window.end_s - window.start_s < 3.6
-
-
-def test_window_shrinks_to_what_can_be_drawn(monkeypatch):
-    monkeypatch.setattr("lightloom.report.plots_gantt.MAX_SPANS", 10)
-    spans = worker_spans(make_run(20.0))
-    window = choose_window(spans, STAGE_OF)
-    assert 0 < len(spans.within(window.start_s, window.end_s)) <= 10 < MAX_SPANS
-
-
-def test_no_spans_no_window():
-    spans = worker_spans(make_run(20.0, timeline=False))
-    assert choose_window(spans, {}) is None
-
-
-def test_detail_draws_all_spans_of_the_window():
-    spans = worker_spans(make_run(20.0))
-    window = choose_window(spans, STAGE_OF)
-    made = detail_drawing(spans, STAGE_OF, window, {"expert": "experts <3"})
-    inside = spans.within(window.start_s, window.end_s)
-    assert made.count("<rect") == len(inside)
-    assert "experts &lt;3: " in made
-    assert re.search(r"attention: [\d.]+ m?s \(layer \d, micro-batch \d\)", made)
-    rectangles = re.findall(r'<rect x="([\d.]+)"[^>]*width="([\d.]+)"', made)
-    assert all(float(x) >= 84 and float(x) + float(w) <= 1090.5 for x, w in rectangles)

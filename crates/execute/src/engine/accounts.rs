@@ -39,8 +39,15 @@ impl Accounts {
     }
 
     /// Charges a span of a worker's stream to a category. Sums are those of the main stream, which
-    /// does one thing at a time.
-    pub(super) fn spend(&mut self, stream: &Stream, task: &Task, category: CategoryId, span: Span) {
+    /// does one thing at a time. Until `together`, the worker waited for others who take part.
+    pub(super) fn spend(
+        &mut self,
+        stream: &Stream,
+        task: &Task,
+        category: CategoryId,
+        span: Span,
+        together: Time,
+    ) {
         let worker = stream.worker;
         if span.1 <= span.0 {
             return;
@@ -50,14 +57,20 @@ impl Accounts {
             self.spent[cell] = self.spent[cell].saturating_add(span.1.since(span.0).0);
         }
         if self.recorded[worker.index()] {
-            self.push(worker, stream.number, task, category, span);
+            self.push(worker, stream.number, task, category, span, together);
         }
     }
 
     /// Records something that runs alongside a worker's streams.
-    pub(super) fn record_alongside(&mut self, worker: WorkerId, task: &Task, span: Span) {
+    pub(super) fn record_alongside(
+        &mut self,
+        worker: WorkerId,
+        task: &Task,
+        span: Span,
+        together: Time,
+    ) {
         if self.recorded[worker.index()] && span.1 > span.0 {
-            self.push(worker, self.alongside, task, task.category, span);
+            self.push(worker, self.alongside, task, task.category, span, together);
         }
     }
 
@@ -73,6 +86,7 @@ impl Accounts {
         task: &Task,
         category: CategoryId,
         span: Span,
+        together: Time,
     ) {
         let timeline = &mut self.timeline;
         timeline.worker.push(worker.0);
@@ -80,6 +94,8 @@ impl Accounts {
         timeline.start.push(span.0.0);
         timeline.end.push(span.1.0);
         timeline.category.push(category.0);
+        let waited = together.since(span.0).0.min(span.1.since(span.0).0);
+        timeline.waited.push(waited);
         timeline.layer.push(task.layer);
         timeline.micro_batch.push(task.micro_batch);
     }

@@ -396,7 +396,8 @@ impl<'a> AllToAlls<'a> {
         member.done = true;
         entry.finished += 1;
         let (arrived, _) = member.arrived.expect("begun");
-        self.member_done(context, number, place, End { began: arrived, done, path });
+        let (together, _) = entry.members[entry.latest as usize].arrived.expect("all have begun");
+        self.member_done(context, number, place, End { began: arrived, together, done, path });
     }
 
     /// Releases who waits for a member's part.
@@ -419,9 +420,10 @@ impl<'a> AllToAlls<'a> {
         if !collective.asynchronous {
             let start = member.start.expect("begun");
             let dark = Time(start.0 - member.switching.0);
-            context.spend(id, task, task.category, (arrived, dark));
+            let together = end.together;
+            context.spend_together(id, task, task.category, (arrived, dark), together);
             context.spend(id, task, context.index.reconfiguration, (dark, start));
-            context.spend(id, task, task.category, (start, end.done));
+            context.spend_together(id, task, task.category, (start, end.done), together);
             context.release(id, end.done, end.path);
         }
     }

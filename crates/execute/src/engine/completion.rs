@@ -12,6 +12,8 @@ use rustc_hash::FxHashMap;
 pub(crate) struct End {
     /// When it began.
     pub began: Time,
+    /// When the last of those who take part had begun.
+    pub together: Time,
     /// When it was, or will be, done.
     pub done: Time,
     /// What led to `done`.
@@ -27,12 +29,14 @@ pub(crate) struct End {
 pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, end: &End) {
     let worker = context.streams[id].worker;
     if tasks.is_alongside {
-        context.accounts.record_alongside(worker, tasks.ended, (end.began, end.done));
+        let span = (end.began, end.done);
+        context.accounts.record_alongside(worker, tasks.ended, span, end.together);
     }
     let at = context.streams[id].at;
     let lost = lost(tasks.waits, end);
     if end.done > at + lost {
-        context.spend(id, tasks.waits, tasks.ended.category, (at, end.done));
+        let span = (at, end.done);
+        context.spend_together(id, tasks.waits, tasks.ended.category, span, end.together);
         let stream = &mut context.streams[id];
         stream.at = end.done;
         stream.path = end.path.clone();

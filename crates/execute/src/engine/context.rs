@@ -94,7 +94,19 @@ impl<'a> Context<'a> {
         category: CategoryId,
         span: Span,
     ) {
-        self.accounts.spend(&self.streams[stream], task, category, span);
+        self.spend_together(stream, task, category, span, span.0);
+    }
+
+    /// As `spend`, for a collective whose last member began at `together`.
+    pub(super) fn spend_together(
+        &mut self,
+        stream: StreamId,
+        task: &Task,
+        category: CategoryId,
+        span: Span,
+        together: Time,
+    ) {
+        self.accounts.spend(&self.streams[stream], task, category, span, together);
     }
 
     /// Occupies a stream for a time.

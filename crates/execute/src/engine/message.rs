@@ -156,7 +156,7 @@ impl<'a> Messages<'a> {
         self.known.remove(&message.key);
         let (sent, sender) = message.sent.expect("only sent messages arrive");
         let arrival = message.arrival.expect("arrived");
-        context.accounts.record_alongside(message.key.to, task, (sent, arrival));
+        context.accounts.record_alongside(message.key.to, task, (sent, arrival), sent);
         let at = context.streams[id].at;
         if arrival <= at {
             return std::mem::take(&mut context.streams[id].path);

@@ -316,7 +316,7 @@ impl<'a> Engine<'a> {
             if is_alongside {
                 path.charge(task.category, duration);
             }
-            let end = End { began, done: began + duration, path };
+            let end = End { began, together: began, done: began + duration, path };
             self.completions.complete(context, id, turn, end);
         }
     }

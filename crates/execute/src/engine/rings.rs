@@ -311,7 +311,7 @@ impl<'a> Rings<'a> {
         let ring = &mut self.entries[number];
         let (task, done) = (ring.task(), context.now);
         let path = ring.path.extended(task.category, done.since(ring.complete));
-        ring.end = Some(End { began: ring.began, done, path });
+        ring.end = Some(End { began: ring.began, together: ring.complete, done, path });
         let RingKey { family, group, sequence } = ring.key;
         let turns = self.turns.get_mut(&(family, group)).expect("its turn has come");
         let first = turns.pop_front();

@@ -6,9 +6,11 @@ use crate::parts::{Eps, Route};
 use crate::testing::{
     EP, GBPS, IDLE, WORK, all_to_all, direct, empty_graph, eps, packet, task, with_blocks,
 };
+use crate::{Options, execute};
+use lightloom_kernel::Silent;
 use lightloom_model::{
     AllToAll, Amount, Circuit, Duration, NvSwitch, Payload, Rate, StartUp, TableId, TaskGraph,
-    TaskKind, WorkerTable,
+    TaskKind, WorkerId, WorkerTable,
 };
 
 fn one(tokens: &[u32], members: u32) -> TaskGraph {
@@ -305,4 +307,25 @@ fn a_late_member_scatters_what_has_waited_for_it() {
         graph.roles[0].tasks.insert(0, task(TaskKind::Compute { duration }, WORK));
         assert_eq!(play(&graph, &network).step.0, arrival.max(late) + hop);
     }
+}
+
+#[test]
+fn spans_tell_the_wait_for_the_last_member_from_the_all_to_all() {
+    let mut graph = one(&[0, 800_000, 800_000, 0, 0, 800_000, 800_000, 0, 0], 3);
+    let values = vec![0, 50 * US, 20 * US];
+    graph.tables = vec![WorkerTable { name: "times".into(), entries: 1, values }];
+    let duration = Amount::Entry { table: TableId(0), entry: 0 };
+    graph.roles[0].tasks.insert(0, task(TaskKind::Compute { duration }, WORK));
+    let timeline_workers = (0..3).map(WorkerId).collect();
+    let options = Options { timeline_workers, ..Options::default() };
+    let outcome = execute(&graph, &packet(3), &options, &mut Silent).expect("a valid graph");
+    let line = &outcome.timeline;
+    let own = (0..line.worker.len()).filter(|&row| line.category[row] == EP.0);
+    let mut waited: Vec<_> = own.map(|row| (line.worker[row], line.waited[row])).collect();
+    waited.sort_unstable();
+    // Member 1 comes last, and its bytes are there.
+    assert_eq!(waited, [(0, 50 * US), (2, 30 * US)]);
+    assert_eq!(outcome.straggler_wait, u128::from(80 * US));
+    let work = (0..line.worker.len()).filter(|&row| line.category[row] == WORK.0);
+    assert!(work.map(|row| line.waited[row]).all(|waited| waited == 0));
 }

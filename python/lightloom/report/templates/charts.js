@@ -14,8 +14,11 @@ const lightloom = (() => {
   const unpack = async (text) => {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const values = new Int32Array(await new Response(stream).arrayBuffer());
-    for (let i = 1; i < values.length; i++) values[i] = (values[i] + values[i - 1]) | 0;
+    const parts = new Uint8Array(await new Response(stream).arrayBuffer());
+    const count = parts.length / 4, values = new Int32Array(count);
+    for (let i = 0; i < count; i++) {
+      values[i] = parts[i] | parts[count + i] << 8 | parts[2 * count + i] << 16 | parts[3 * count + i] << 24;
+    }
     return values;
   };
 
