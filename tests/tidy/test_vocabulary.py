@@ -52,6 +52,7 @@ MIRRORED = {
     "ChangeBatch",
     "Category",
     "CircuitTimeline",
+    "CriticalSpans",
     "Collective",
     "Decider",
     "DecisionRecord",

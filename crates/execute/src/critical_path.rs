@@ -4,7 +4,11 @@
 //! that led to it*. Whoever releases a waiting stream hands its own split over, and the waiting
 //! stream drops its own: exactly what walking back through the releasing stream would find, with
 //! nothing stored per task. The parts of a split always sum to the time it explains.
+//!
+//! Paths that begin as recorded ones also remember their spans in order, which share what they
+//! have in common.
 
+use crate::timeline::CriticalSpans;
 use lightloom_model::{CategoryId, Duration};
 use std::rc::Rc;
 
@@ -15,16 +19,69 @@ const USUAL: usize = 16;
 ///
 /// Handing a path over shares it; who extends a shared path gets a copy.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CriticalPath(Option<Rc<[u64]>>);
+pub(crate) struct CriticalPath {
+    parts: Option<Rc<[u64]>>,
+    /// The last span, if spans are recorded.
+    last: Option<Rc<Link>>,
+}
+
+/// A span of a recorded path, and the one before it.
+#[derive(Debug)]
+struct Link {
+    category: CategoryId,
+    span: Duration,
+    before: Option<Rc<Link>>,
+}
+
+impl Drop for Link {
+    /// One by one: a path may have more spans than the stack has room for.
+    fn drop(&mut self) {
+        let mut before = self.before.take();
+        while let Some(mut link) = before.and_then(Rc::into_inner) {
+            before = link.before.take();
+        }
+    }
+}
 
 impl CriticalPath {
+    /// A path at the start of a step, whose spans are recorded.
+    pub(crate) fn recorded() -> Self {
+        let first = Link { category: CategoryId(0), span: Duration::ZERO, before: None };
+        Self { parts: None, last: Some(Rc::new(first)) }
+    }
+
+    /// The spans that led here, in order; none if they were not recorded.
+    pub(crate) fn spans(&self) -> CriticalSpans {
+        let mut links = Vec::new();
+        let mut next = self.last.as_ref();
+        while let Some(link) = next {
+            links.push((link.category.0, link.span.0));
+            next = link.before.as_ref();
+        }
+        let mut spans = CriticalSpans::default();
+        let mut end = 0_u64;
+        for (category, span) in links.into_iter().rev().filter(|&(_, span)| span > 0) {
+            end = end.saturating_add(span);
+            if spans.category.last() == Some(&category) {
+                spans.end.pop();
+                spans.category.pop();
+            }
+            spans.category.push(category);
+            spans.end.push(end);
+        }
+        spans
+    }
+
     /// Extends the path by a span of this category.
     pub(crate) fn charge(&mut self, category: CategoryId, span: Duration) {
         if span == Duration::ZERO {
             return;
         }
+        if let Some(before) = self.last.take() {
+            self.last = Some(Rc::new(Link { category, span, before: Some(before) }));
+        }
         let index = category.index();
-        if let Some(parts) = self.0.as_mut()
+        if let Some(parts) = self.parts.as_mut()
             && index < parts.len()
         {
             let part = &mut Rc::make_mut(parts)[index];
@@ -34,7 +91,7 @@ impl CriticalPath {
         let mut parts = vec![0; USUAL.max(index + 1)];
         parts[..self.parts().len()].copy_from_slice(self.parts());
         parts[index] = span.0;
-        self.0 = Some(parts.into());
+        self.parts = Some(parts.into());
     }
 
     /// This path, extended.
@@ -47,7 +104,7 @@ impl CriticalPath {
 
     /// Picoseconds by category; those beyond the end are 0.
     pub(crate) fn parts(&self) -> &[u64] {
-        self.0.as_deref().unwrap_or_default()
+        self.parts.as_deref().unwrap_or_default()
     }
 
     /// Picoseconds of each of this many categories.

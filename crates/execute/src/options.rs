@@ -5,7 +5,8 @@ use lightloom_model::WorkerId;
 /// What to record beyond the totals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Workers whose spans are recorded, with the circuits and decisions of their regions.
+    /// Workers whose spans are recorded, with the circuits and decisions of their regions, the
+    /// critical path and the bytes on their way.
     pub timeline_workers: Vec<WorkerId>,
     /// Whether decisions of the circuit policy for equal demand and equal present circuits are
     /// computed once.

@@ -1,9 +1,10 @@
 //! What a run yields.
 
 use crate::circuits::{CircuitStatistics, Decisions};
+use crate::in_flight::InFlight;
 use crate::ledger::Ledger;
 use crate::links::LinkUse;
-use crate::timeline::{CircuitTimeline, Snapshot, Timeline};
+use crate::timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
 use lightloom_model::Duration;
 
 /// What the workers of a role did.
@@ -49,6 +50,10 @@ pub struct Outcome {
     pub links: Vec<LinkUse>,
     /// Spans of selected workers.
     pub timeline: Timeline,
+    /// Spans of the critical path, if some worker is selected.
+    pub critical_spans: CriticalSpans,
+    /// Bytes on their way by purpose, in the order of the ledger, if some worker is selected.
+    pub in_flight: InFlight,
     /// Circuits of the regions of selected workers.
     pub circuit_timeline: CircuitTimeline,
     /// Decisions of the circuit policy for the groups of selected workers.

@@ -24,6 +24,15 @@ pub struct Timeline {
     pub micro_batch: Vec<u16>,
 }
 
+/// What happened along the critical path, from the start of the step to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CriticalSpans {
+    /// Index of the category.
+    pub category: Vec<u8>,
+    /// End, in picoseconds; a span begins where the one before it ends.
+    pub end: Vec<u64>,
+}
+
 /// When circuits were up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CircuitTimeline {

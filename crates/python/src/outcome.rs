@@ -46,6 +46,12 @@ pub(crate) struct StepOutcome {
     packet_hops: u64,
     flow_work: Py<FlowWork>,
     timeline: Py<TimelineColumns>,
+    /// Category and end of each span of the critical path.
+    critical_category: Py<PyArray1<u8>>,
+    critical_end_ps: Py<PyArray1<u64>>,
+    in_flight_interval_ps: u64,
+    /// By purpose.
+    in_flight_bytes: Vec<Py<PyArray1<u64>>>,
     circuit_timeline: Py<CircuitSpanColumns>,
     snapshots: Vec<Py<SnapshotRow>>,
     decisions: Option<Py<RecordedDecisions>>,
@@ -72,6 +78,8 @@ impl StepOutcome {
             links_touched: outcome.flow_statistics.links_touched,
             flows_touched: outcome.flow_statistics.flows_touched,
         };
+        let in_flight = outcome.in_flight.mean.into_iter();
+        let in_flight = in_flight.map(|bytes| bytes.into_pyarray(py).unbind());
         Ok(Self {
             categories: outcome.categories,
             step_ps: outcome.step.0,
@@ -89,6 +97,10 @@ impl StepOutcome {
             packet_hops: outcome.packet_hops,
             flow_work: Py::new(py, work)?,
             timeline: Py::new(py, TimelineColumns::new(py, outcome.timeline))?,
+            critical_category: outcome.critical_spans.category.into_pyarray(py).unbind(),
+            critical_end_ps: outcome.critical_spans.end.into_pyarray(py).unbind(),
+            in_flight_interval_ps: outcome.in_flight.interval,
+            in_flight_bytes: in_flight.collect(),
             circuit_timeline: Py::new(py, CircuitSpanColumns::new(py, outcome.circuit_timeline))?,
             snapshots: snapshots.collect::<PyResult<_>>()?,
             decisions: decisions.transpose()?,

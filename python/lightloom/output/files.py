@@ -43,13 +43,24 @@ def _is_special(path: Path) -> bool:
 def whole_file(path: Path) -> Iterator[IO[str]]:
     """Open a text file that takes the place of ``path`` only if the block succeeds.
 
+    A file whose name ends in ``.gz`` is compressed; equal texts are equal files.
+
     Raises
     ------
     OutputError
         If it cannot be written (no folder, no permission, disk full).
     """
-    with _whole(path) as part, part.open("w", encoding="utf-8") as stream:
-        yield stream
+    with _whole(path) as part:
+        if path.suffix != ".gz":
+            with part.open("w", encoding="utf-8") as stream:
+                yield stream
+            return
+        with (
+            part.open("wb") as raw,
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8") as stream,
+        ):
+            yield stream
 
 
 def write_text(content: str, path: Path) -> None:
@@ -183,10 +194,7 @@ def write_json(content: dict[str, Any], target: str) -> None:
         except OSError as error:
             raise _failure("standard output", error) from None
         return
-    if target.endswith(".gz"):
-        write_binary(gzip.compress(text.encode(), mtime=0), Path(target))
-    else:
-        write_text(text, Path(target))
+    write_text(text, Path(target))
 
 
 def _finite(value: Any) -> Any:

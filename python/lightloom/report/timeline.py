@@ -1,9 +1,11 @@
 """A comparison's timelines as a trace for https://ui.perfetto.dev or ``chrome://tracing``.
 
-The Chrome trace event format (JSON object form): a process per fabric; in it a lane per recorded
-pipeline stage, lanes for what runs alongside, a lane for the decisions of each circuit switch, and
-a lane per pair of servers that ever had circuits. Times are microseconds. Spans of one lane never
-overlap, which viewers need to draw complete events ("X"): what overlaps gets a further lane.
+The Chrome trace event format (JSON object form): a process per fabric; in it the critical path, a
+lane per recorded pipeline stage, lanes for what runs alongside, a lane for the decisions of each
+circuit switch, and a lane per pair of servers that ever had circuits. Arrows lead from pass to pass
+of a micro-batch, and from a decision to its circuits; counters show circuits that are up and bytes
+that are on their way. Times are microseconds. Spans of one lane never overlap, which viewers need
+to draw complete events ("X"): what overlaps gets a further lane.
 
 Files are bounded: each fabric keeps at most its share of :data:`MAX_EVENTS`, the earliest ones, of
 all its lanes up to one instant. Where something was cut, an instant event marks it and
@@ -15,10 +17,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +28,13 @@ from lightloom.fabric.network import Ocs
 from lightloom.output.files import whole_file
 from lightloom.report.explain import WORDS
 from lightloom.report.spans import OWN, CircuitSpans, Spans, circuit_spans, worker_spans
-from lightloom.simulate import Snapshot
+from lightloom.report.timeline_arrows import (
+    SAME_INSTANT_S,
+    bytes_in_flight,
+    circuits_up,
+    handovers,
+)
+from lightloom.simulate import BytesInFlight, CriticalSpans, Snapshot
 from lightloom.study.compare.results import Comparison
 
 #: events of a file at most, over all fabrics; about 200 bytes each
@@ -37,6 +45,14 @@ SHORTEST_GAP_S = 1e-9
 Event = dict[str, Any]
 
 
+class Switching(NamedTuple):
+    """A region's switching, its lane, and when it ends."""
+
+    region: str
+    lane: int
+    ready_s: float
+
+
 @dataclass
 class Process:
     """A fabric: its events by lane, to be written in order of time."""
@@ -45,6 +61,7 @@ class Process:
     name: str
     lanes: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    arrows: int = 0
 
     def lane(self, name: str) -> int:
         """Number of a new lane."""
@@ -68,6 +85,28 @@ class Process:
             }
         )
 
+    def instant(self, tid: int, name: str, category: str, at_s: float, **args: object) -> None:
+        """Add something that happens at one instant, on one lane."""
+        event = self._at("i", tid, name, at_s, args)
+        self.events.append({**event, "cat": category, "s": "t"})
+
+    def counter(self, name: str, at_s: float, **values: int) -> None:
+        """Set values that are drawn as a curve, one above the other."""
+        self.events.append(self._at("C", 0, name, at_s, values))
+
+    def arrow(self, name: str, start: tuple[int, float], end: tuple[int, float]) -> None:
+        """Add an arrow from a lane at a time to another; spans have to be there then."""
+        self.arrows += 1
+        # arrows of all processes are in one list
+        number = f"{self.pid}.{self.arrows}"
+        for phase, (tid, at_s) in (("s", start), ("f", end)):
+            event = {**self._at(phase, tid, name, at_s, {}), "cat": "arrow", "id": number}
+            self.events.append({**event, "bp": "e"} if phase == "f" else event)
+
+    def _at(self, phase: str, tid: int, name: str, at_s: float, args: object) -> Event:
+        at = {"ts": _microseconds(at_s), "pid": self.pid, "tid": tid}
+        return {"name": name, "ph": phase, **at, "args": args}
+
     def metadata(self) -> Iterator[Event]:
         """Names and order of the process and its lanes."""
         yield self._about("process_name", 0, name=self.name)
@@ -88,7 +127,7 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
     comparison
         Made with timelines.
     path
-        A ``.json`` file.
+        A ``.json`` file, or a ``.json.gz`` one.
     max_events
         Events at most, names of lanes not counted.
 
@@ -110,6 +149,7 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
         "generator": f"lightloom {comparison.inputs.get('lightloom', '')}".strip(),
         "model": str(comparison.inputs.get("model", {}).get("name", "")),
         "step_time_s": {r.fabric: r.step_time_s for r in comparison.results},
+        **_sample(comparison),
         "cut": cuts or "nothing was cut",
     }
     with whole_file(path) as stream:
@@ -125,6 +165,12 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
         stream.write("\n]}\n")
 
 
+def _sample(comparison: Comparison) -> dict[str, Any]:
+    """Which sample is shown: the first one."""
+    samples = comparison.inputs.get("samples", [])
+    return {"sample": dict(samples[0])} if samples else {}
+
+
 def _microseconds(seconds: float) -> float:
     """Microseconds with all the picoseconds that the core counts."""
     return round(seconds * 1e6, 6)
@@ -134,17 +180,48 @@ def _process(pid: int, name: str, done: Any, workload: Any) -> Process:
     process = Process(pid, name)
     roles = _roles(workload)
     spans = worker_spans(done.run)
+    _add_critical_path(process, done.run.critical_spans)
+    lanes = {}
     for worker in sorted(set(spans.worker.tolist())):
         mine = spans.take(spans.worker == worker)
         role = roles.get(worker, f"worker {worker}")
-        own = process.lane(role)
+        own = lanes[worker] = process.lane(role)
         _add_spans(process, mine.take(mine.stream == OWN), itertools.repeat(own))
         _add_concurrent(process, mine.take(mine.stream != OWN), role)
-    regions = _regions(done.network)
-    _add_decisions(process, done.run.snapshots, regions)
-    _add_circuits(process, circuit_spans(done.run), done.run.step_time_s, regions)
-    process.events.sort(key=lambda event: (event["ts"], event["tid"], -event["dur"]))
+    _add_handovers(process, spans, lanes)
+    regions, circuits = _regions(done.network), circuit_spans(done.run)
+    began = _add_decisions(process, done.run.snapshots, regions)
+    _add_circuits(process, circuits, done.run.step_time_s, regions, began)
+    _add_counters(process, circuits, done.run.in_flight)
+    process.events.sort(key=lambda event: (event["ts"], event["tid"], -event.get("dur", 0)))
     return process
+
+
+def _add_critical_path(process: Process, path: CriticalSpans | None) -> None:
+    if path is None:
+        return
+    lane, start = process.lane("critical path"), 0.0
+    for number, end in zip(path.category.tolist(), path.end_s.tolist(), strict=True):
+        name = path.categories[number]
+        process.span(lane, WORDS.get(name, name), name, (start, end))
+        start = end
+
+
+def _add_handovers(process: Process, spans: Spans, lanes: Mapping[int, int]) -> None:
+    for one in handovers(spans):
+        direction = "backward" if one.backward else "forward"
+        # an arrow starts within the span that ends there
+        start = (lanes[one.worker], max(0.0, one.end_s - SAME_INSTANT_S / 2))
+        end = (lanes[one.next_worker], one.start_s)
+        process.arrow(f"micro-batch {one.micro_batch} {direction}", start, end)
+
+
+def _add_counters(process: Process, circuits: CircuitSpans, flying: BytesInFlight | None) -> None:
+    for at_s, count in circuits_up(circuits):
+        process.counter("circuits up", at_s, circuits=count)
+    if flying is not None:
+        for at_s, values in bytes_in_flight(flying):
+            process.counter("bytes in flight", at_s, **values)
 
 
 def _roles(workload: Any) -> dict[int, str]:
@@ -220,8 +297,12 @@ def first_free_lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
 
 def _add_decisions(
     process: Process, snapshots: Iterable[Snapshot], regions: Mapping[int, str]
-) -> None:
-    """One lane per group: when its circuits were switched, and how well they serve."""
+) -> list[Switching]:
+    """One lane per group: when its circuits were switched, and how well they serve.
+
+    Returns those that switched.
+    """
+    switched = []
     by_group: dict[int, list[Snapshot]] = {}
     for snapshot in snapshots:
         by_group.setdefault(snapshot.group, []).append(snapshot)
@@ -234,24 +315,34 @@ def _add_decisions(
             process.lane(f"{region} · decisions for EP group {group}{f' ({n})' if n else ''}")
             for n in range(max(chosen) + 1)
         ]
-        for decision, lane, span in zip(decisions, chosen, spans, strict=True):
-            process.span(
-                lanes[lane],
-                "switching" if span[1] > span[0] else "circuits kept",
-                "decision",
-                span,
-                layer=int(decision.layer),
-                micro_batch=int(decision.micro_batch),
-                allocator=str(decision.chosen),
-                makespan_us=_microseconds(decision.makespan_s),
-                demand_bytes=int(np.asarray(decision.demand).sum()),
-            )
+        for decision, number, span in zip(decisions, chosen, spans, strict=True):
+            about = {
+                "layer": int(decision.layer),
+                "micro_batch": int(decision.micro_batch),
+                "allocator": str(decision.chosen),
+                "makespan_us": _microseconds(decision.makespan_s),
+                "demand_bytes": int(np.asarray(decision.demand).sum()),
+            }
+            lane, is_switched = lanes[number], span[1] > span[0]
+            name = "decision: switch" if is_switched else "decision: keep the circuits"
+            process.instant(lane, name, "decision", span[0], **about)
+            if is_switched:
+                process.span(lane, "switching", "decision", span, **about)
+                switched.append(Switching(region, lane, span[1]))
+    return switched
 
 
 def _add_circuits(
-    process: Process, circuits: CircuitSpans, step_s: float, regions: Mapping[int, str]
+    process: Process,
+    circuits: CircuitSpans,
+    step_s: float,
+    regions: Mapping[int, str],
+    switched: Sequence[Switching],
 ) -> None:
-    """One lane per pair of servers: up with a number of circuits, or without any in between."""
+    """One lane per pair of servers: up with a number of circuits, or without any in between.
+
+    Arrows lead to circuits from the switching that ends as they come up.
+    """
     for a, b in circuits.pairs():
         mine = circuits.take((circuits.a == a) & (circuits.b == b))
         region = regions.get(a, "circuits")
@@ -261,8 +352,18 @@ def _add_circuits(
         for up, down, count in zip(*(column.tolist() for column in columns), strict=True):
             _add_gap(process, lane, before, up)
             process.span(lane, f"up x {count}", "circuit", (up, down), circuits=count)
+            cause = _cause(switched, regions.get(a, "circuits"), up)
+            if cause is not None:
+                process.arrow("new circuits", (cause.lane, up - SAME_INSTANT_S / 2), (lane, up))
             before = max(before, down)
         _add_gap(process, lane, before, step_s)
+
+
+def _cause(switched: Sequence[Switching], region: str, up_s: float) -> Switching | None:
+    """The switching of a region that ends as circuits come up."""
+    return next(
+        (s for s in switched if s.region == region and abs(s.ready_s - up_s) < SAME_INSTANT_S), None
+    )
 
 
 def _add_gap(process: Process, lane: int, start: float, end: float) -> None:

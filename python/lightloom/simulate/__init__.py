@@ -6,8 +6,10 @@ from lightloom.simulate.packets import PhaseCount, Phases
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorFactory
 from lightloom.simulate.result import (
+    BytesInFlight,
     CircuitTimeline,
     CircuitUse,
+    CriticalSpans,
     LinkUse,
     Run,
     Snapshot,
@@ -16,8 +18,10 @@ from lightloom.simulate.result import (
 from lightloom.simulate.run import record_decisions, simulate
 
 __all__ = [
+    "BytesInFlight",
     "CircuitTimeline",
     "CircuitUse",
+    "CriticalSpans",
     "DecisionLog",
     "DecisionRecord",
     "LinkUse",

@@ -116,6 +116,42 @@ class Timeline:
 
 
 @dataclass(frozen=True)
+class CriticalSpans:
+    """What happened along the critical path, span by span.
+
+    Attributes
+    ----------
+    category
+        Index into ``categories``, ``(n,)``.
+    end_s
+        Seconds since the start of the step; a span begins where the one before it ends, and the
+        last one ends with the step.
+    categories
+        Names of the categories.
+    """
+
+    category: npt.NDArray[np.uint8]
+    end_s: npt.NDArray[np.float64]
+    categories: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BytesInFlight:
+    """Bytes sent between workers and not yet received, over time.
+
+    Attributes
+    ----------
+    interval_s
+        Length of an interval; the last one ends with the step.
+    mean_bytes
+        By purpose: mean over each interval.
+    """
+
+    interval_s: float
+    mean_bytes: dict[str, npt.NDArray[np.uint64]]
+
+
+@dataclass(frozen=True)
 class CircuitTimeline:
     """When which circuits were up, for the regions of the selected workers; one row per span.
 
@@ -202,6 +238,8 @@ class Run:
         What the flow simulation did for it.
     timeline, circuit_timeline, snapshots
         For the workers asked for; empty otherwise.
+    critical_spans, in_flight
+        Recorded with the timeline; None without one.
     decisions
         Every decision with what it started from, if asked for and there are circuits to decide.
     """
@@ -224,6 +262,8 @@ class Run:
     circuit_timeline: CircuitTimeline
     snapshots: tuple[Snapshot, ...]
     decisions: DecisionLog | None = None
+    critical_spans: CriticalSpans | None = None
+    in_flight: BytesInFlight | None = None
 
     @property
     def carried_bytes(self) -> dict[str, int]:
@@ -287,6 +327,8 @@ def run_of(outcome: _core.StepOutcome, custom_allocator: str | None, ocs: Ocs | 
         circuit_timeline=_circuit_timeline(outcome.circuit_timeline),
         snapshots=tuple(_snapshot(row, custom_allocator) for row in outcome.snapshots),
         decisions=decision_log(outcome.decisions, ocs),
+        critical_spans=_critical_spans(outcome, names),
+        in_flight=_in_flight(outcome),
     )
 
 
@@ -326,6 +368,21 @@ def _timeline(columns: _core.TimelineColumns, categories: Sequence[str]) -> Time
         micro_batch=columns.micro_batch,
         categories=tuple(categories),
     )
+
+
+def _critical_spans(outcome: _core.StepOutcome, categories: Sequence[str]) -> CriticalSpans | None:
+    if not len(outcome.critical_end_ps):
+        return None
+    ends = outcome.critical_end_ps / PS_PER_S
+    return CriticalSpans(outcome.critical_category, ends, tuple(categories))
+
+
+def _in_flight(outcome: _core.StepOutcome) -> BytesInFlight | None:
+    if not outcome.in_flight_bytes:
+        return None
+    names = [row.purpose for row in outcome.purposes]
+    mean = dict(zip(names, outcome.in_flight_bytes, strict=True))
+    return BytesInFlight(_seconds(outcome.in_flight_interval_ps), mean)
 
 
 def _circuit_timeline(columns: _core.CircuitSpanColumns) -> CircuitTimeline:

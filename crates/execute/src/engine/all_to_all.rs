@@ -340,7 +340,7 @@ impl<'a> AllToAlls<'a> {
         let purpose = context.purpose(task);
         for index in entry.lowering.sent_by(place) {
             let transfer = entry.lowering.transfers[index];
-            context.ledger.send(purpose, entry.lowering.path(transfer.path), transfer.bytes);
+            context.send(purpose, entry.lowering.path(transfer.path), transfer.bytes);
             let links = entry.lowering.links(transfer.path);
             let owner = Owner::AllToAll(number, index as u32);
             context.start(links, transfer.bytes, entry.stretch, task.priority, owner);
@@ -367,7 +367,7 @@ impl<'a> AllToAlls<'a> {
         entry.members[transfer.to as usize].inbound_left -= 1;
         let latency = context.fabric.latency(entry.lowering.path(transfer.path));
         entry.hear(transfer.to, transfer.from, context.now + latency);
-        context.ledger.receive(context.purpose(entry.task()), transfer.bytes);
+        context.receive(context.purpose(entry.task()), transfer.bytes);
         self.settle(context, number, transfer.to);
         self.close(context, number, transfer.from);
     }

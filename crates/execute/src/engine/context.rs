@@ -5,9 +5,10 @@ use super::owner::{Event, NORMAL, Owner};
 use super::streams::{StreamId, Streams, Waiting};
 use crate::critical_path::CriticalPath;
 use crate::fabric::Fabric;
+use crate::in_flight::InFlightRecord;
 use crate::index::Index;
 use crate::ledger::Ledger;
-use crate::network::{Flow, Placement};
+use crate::network::{Flow, Path, Placement};
 use crate::phases::PhaseBook;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
@@ -62,6 +63,8 @@ pub(crate) struct Context<'a> {
     pub accounts: Accounts,
     /// Where bytes went.
     pub ledger: Ledger,
+    /// What of them is on its way, if that is recorded.
+    pub in_flight: Option<InFlightRecord>,
     /// Hash of everything that was recorded.
     pub hash: RunHash,
     /// What is to come.
@@ -79,6 +82,22 @@ impl<'a> Context<'a> {
     /// The program of a stream.
     pub(super) fn tasks(&self, stream: StreamId) -> &'a [Task] {
         &self.graph.roles[self.streams[stream].role.index()].tasks
+    }
+
+    /// Notes bytes of a transfer that begins.
+    pub(super) fn send(&mut self, purpose: PurposeId, path: &Path, bytes: u64) {
+        self.ledger.send(purpose, path, bytes);
+        if let Some(record) = &mut self.in_flight {
+            record.add(self.now, purpose, bytes);
+        }
+    }
+
+    /// Notes bytes that have arrived.
+    pub(super) fn receive(&mut self, purpose: PurposeId, bytes: u64) {
+        self.ledger.receive(purpose, bytes);
+        if let Some(record) = &mut self.in_flight {
+            record.remove(self.now, purpose, bytes);
+        }
     }
 
     /// Has an event processed at a time.

@@ -81,7 +81,7 @@ impl<'a> Messages<'a> {
         let purpose = context.purpose(task);
         for share in shares {
             let path = paths.path(share.path);
-            context.ledger.send(purpose, path, share.bytes);
+            context.send(purpose, path, share.bytes);
             let latency = if path.part == PartId::INSIDE {
                 let gpus = u64::from(context.placement.gpus);
                 context.fabric.nvswitch().all_to_all.time(message.bytes.div_ceil(gpus), 0)
@@ -114,7 +114,7 @@ impl<'a> Messages<'a> {
         let ids = [u64::from(from.0), u64::from(to.0), u64::from(tag.0)];
         context.hash.record(arrival, record::MESSAGE, &ids);
         let purpose: PurposeId = context.purpose(message.sent.expect("sent").1);
-        context.ledger.receive(purpose, message.bytes);
+        context.receive(purpose, message.bytes);
         if let Some((stream, task)) = message.waiting.take() {
             let path = self.take(context, stream, task, number);
             let at = context.streams[stream].at;

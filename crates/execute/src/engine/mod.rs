@@ -29,6 +29,7 @@ use crate::demand::member_demand;
 use crate::error::{ExecuteError, invalid};
 use crate::fabric::Fabric;
 use crate::implied;
+use crate::in_flight::InFlightRecord;
 use crate::index::{Index, Turn};
 use crate::ledger::Ledger;
 use crate::links::Links;
@@ -90,15 +91,17 @@ impl<'a> Engine<'a> {
         fabric.links.seal()?;
         let parts = network.parts.iter().map(|part| part.name());
         let lowerer = Lowerer::new(network.all_to_all);
+        let recorded = !options.timeline_workers.is_empty();
         let context = Context {
             graph,
             index,
             placement,
             fabric,
             now: Time::ZERO,
-            streams: Streams::new(index),
+            streams: Streams::new(index, recorded),
             accounts: Accounts::new(graph.workers(), graph.categories.len(), index.streams),
             ledger: Ledger::new(&index.purposes, &implied, parts),
+            in_flight: recorded.then(|| InFlightRecord::new(index.purposes.len())),
             hash: RunHash::new(),
             queue: EventQueue::new(),
             stretching: match model {
@@ -333,6 +336,7 @@ impl<'a> Engine<'a> {
         }
         let categories = self.context.graph.categories.len();
         let last = streams.iter().find(|stream| stream.at == end);
+        let critical_spans = last.map(|stream| stream.path.spans()).unwrap_or_default();
         let critical_path = last.map(|stream| stream.path.by_category(categories));
         let critical_path = critical_path.unwrap_or_else(|| vec![0; categories]);
         let explained: u64 = critical_path.iter().sum();
@@ -355,9 +359,11 @@ impl<'a> Engine<'a> {
             critical_path,
             straggler_wait: self.all_to_alls.straggler_wait,
             ledger: context.ledger,
+            in_flight: context.in_flight.map(|record| record.finish(end)).unwrap_or_default(),
             circuits: circuits.statistics,
             links,
             timeline: context.accounts.timeline,
+            critical_spans,
             circuit_timeline: circuits.timeline,
             snapshots: self.gating.snapshots,
             decisions: circuits.decisions,

@@ -273,7 +273,7 @@ impl<'a> Rings<'a> {
         let (mut longest, mut start_up) = (Duration::ZERO, Duration::ZERO);
         for share in &shares[before..] {
             let path = paths.path(share.path);
-            context.ledger.send(purpose, path, share.bytes);
+            context.send(purpose, path, share.bytes);
             longest = longest.max(path.latency);
             start_up = start_up.max(context.fabric.message_start_up(path));
             ring.has_local_edges |= path.part == PartId::INSIDE;
@@ -297,7 +297,7 @@ impl<'a> Rings<'a> {
         let members = members(context, ring.key).len();
         let circulation = Circulation::new(ring.collective(), members);
         let bytes = circulation.edge_bytes * circulation.edges;
-        context.ledger.receive(context.purpose(ring.task()), bytes);
+        context.receive(context.purpose(ring.task()), bytes);
         let over = context.now.max(ring.local_edges) + ring.startup;
         if over > context.now {
             context.schedule(over, Event::Ring(number));

@@ -57,8 +57,9 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// All streams at the start.
-    pub(super) fn new(index: &Index) -> Self {
+    /// All streams at the start; the spans that lead them on are recorded, or not.
+    pub(super) fn new(index: &Index, recorded: bool) -> Self {
+        let path = if recorded { CriticalPath::recorded() } else { CriticalPath::default() };
         let mut list = Vec::with_capacity(index.role_of.len() * index.streams);
         for (worker, &role) in index.role_of.iter().enumerate() {
             for number in 0..index.streams {
@@ -68,7 +69,7 @@ impl Streams {
                     role,
                     next: 0,
                     at: Time::ZERO,
-                    path: CriticalPath::default(),
+                    path: path.clone(),
                     waiting: Waiting::No,
                 });
             }

@@ -56,7 +56,22 @@ fn half_ring(bytes: u64, members: u64) -> u64 {
 
 fn recorded(graph: &TaskGraph, network: &Network) -> Outcome {
     let options = Options { timeline_workers: vec![WorkerId(0)], ..Options::default() };
-    execute(graph, network, &options, &mut Silent).expect("a valid graph")
+    let outcome = execute(graph, network, &options, &mut Silent).expect("a valid graph");
+    assert_eq!(by_category(&outcome), outcome.critical_path);
+    outcome
+}
+
+/// Picoseconds of each category on the recorded critical path.
+fn by_category(outcome: &Outcome) -> Vec<u64> {
+    let mut found = vec![0; outcome.categories.len()];
+    let spans = &outcome.critical_spans;
+    let mut start = 0;
+    for (&category, &end) in spans.category.iter().zip(&spans.end) {
+        assert!(end > start, "spans follow each other");
+        found[usize::from(category)] += end - start;
+        start = end;
+    }
+    found
 }
 
 #[test]

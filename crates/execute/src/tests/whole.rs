@@ -69,6 +69,23 @@ proptest! {
             let options = Options { timeline_workers, ..Options::default() };
             let watched = execute(&graph, &network, &options, &mut Silent).unwrap();
             prop_assert_eq!(watched.run_hash, outcome.run_hash);
+            // the spans of the critical path fill the step, and sum to it by category
+            let path = &watched.critical_spans;
+            prop_assert_eq!(path.end.last(), Some(&outcome.step.0));
+            let mut parts = vec![0; outcome.categories.len()];
+            let starts = std::iter::once(&0).chain(&path.end);
+            for ((&category, &start), &end) in path.category.iter().zip(starts).zip(&path.end) {
+                prop_assert!(start < end);
+                parts[usize::from(category)] += end - start;
+            }
+            prop_assert_eq!(parts, watched.critical_path);
+            // no more bytes are on their way than are sent in all
+            for (purpose, mean) in watched.ledger.purposes.iter().zip(&watched.in_flight.mean) {
+                prop_assert!(mean.iter().all(|&bytes| bytes <= purpose.sent));
+                prop_assert!(purpose.sent == 0 || mean.iter().any(|&bytes| bytes > 0));
+            }
+            prop_assert!(outcome.critical_spans.end.is_empty());
+            prop_assert!(outcome.in_flight.mean.is_empty());
             let own: u64 = (0..watched.timeline.worker.len())
                 .filter(|&i| watched.timeline.worker[i] == 5 && watched.timeline.stream[i] == 0)
                 .map(|i| watched.timeline.end[i] - watched.timeline.start[i])
