@@ -94,8 +94,10 @@ def _files_among(values: Any) -> Iterator[Path]:
     if isinstance(values, str | Path):
         # what is too long for a path, or has a null character, is none
         with contextlib.suppress(OSError, ValueError):
-            if Path(values).is_file():
-                yield Path(values)
+            # a folder stands for the configuration in it
+            for place in (Path(values), Path(values) / "config.json"):
+                if place.is_file():
+                    yield place
     elif isinstance(values, Iterable):
         for value in values:
             yield from _files_among(value)

@@ -34,7 +34,7 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     OutputError
         If a file cannot be written; the others and the tables are there nevertheless.
     """
-    outputs.check()
+    outputs.check(scenario.model_dump())
     remarks = Console(stderr=True)
     started = time.monotonic()
     rows = outputs.rows()
@@ -71,19 +71,24 @@ def _keep_rows(outputs: Outputs, rows: RowWriter, remarks: Console, *, interrupt
     except OutputError as error:
         remarks.print(f"lightloom: {error}", soft_wrap=True, markup=False)
         return
-    kept = [
-        str(path) for path in (outputs.csv_target, outputs.parquet) if path not in (None, STDOUT)
-    ]
+    kept = _row_files(outputs)
     if interrupted and rows.count and kept:
         runs = f"{rows.count} finished run{'s' * (rows.count > 1)}"
         remarks.print(f"{runs} kept in {' and '.join(kept)}", soft_wrap=True, markup=False)
+
+
+def _row_files(outputs: Outputs) -> list[str]:
+    """The files that have a row for each run."""
+    targets = (outputs.csv_target, outputs.parquet)
+    return [str(path) for path in targets if path not in (None, STDOUT)]
 
 
 def _write_files(
     comparison: Comparison, outputs: Outputs, rows: RowWriter, remarks: Console
 ) -> dict[str, OutputError]:
     """Write every file; one that fails does not keep the others from being written."""
-    tasks: dict[str, Callable[[], None]] = {str(outputs.parquet): rows.close}
+    row_file = next(iter(_row_files(outputs)), "rows")
+    tasks: dict[str, Callable[[], None]] = {row_file: rows.close}
     if (json := outputs.json_target) not in (None, STDOUT):
         tasks[str(json)] = lambda: write_json(comparison.to_json(), str(json))
     if (html := outputs.html) is not None:

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from rich.console import Console
 
 SMALL = "--gpus 64 --rate 400 --fabrics fat-tree --seeds 1 --no-imbalances"
 MIXTRAL = {
@@ -55,6 +56,35 @@ def test_a_study_and_a_demand_are_not_written(refused, tmp_path):
     assert refused(f"run {study} --json {study}").startswith(f"{study}: is read as well")
     command = f"schedule {demand} --reconfiguration-delay 1ms --json {demand}"
     assert refused(command).startswith(f"{demand}: is read as well")
+
+
+def test_nor_where_a_folder_or_a_study_names_it(refused, config, tmp_path):
+    model = config.rename(tmp_path / "config.json")
+    before = model.read_text()
+    expected = f"{model}: is read as well; write results to another file"
+    assert refused(f"compare {tmp_path} {SMALL} --json {model}") == expected
+    study = tmp_path / "study.toml"
+    study.write_text('model = "./config.json"\ngpus = 64\n[cluster]\nrate_gbps = 400\n')
+    assert refused(f"run {study} --csv {model}") == expected
+    assert model.read_text() == before
+
+
+def test_what_is_being_written_is_named(lightloom, tmp_path, monkeypatch):
+    shown = []
+    status = Console.status
+
+    def note(self, text):
+        shown.append(text)
+        return status(self, text)
+
+    monkeypatch.setattr(Console, "status", note)
+    job = f"compare mixtral-8x7b --micro-batches 1 --no-policies {SMALL.replace('64', '128')}"
+    result = tmp_path / "r.json"
+    assert lightloom(f"{job} --json {result}").status == 0
+    assert shown == ["writing rows", f"writing {result}"]
+    rows = tmp_path / "r.csv"
+    assert lightloom(f"{job} --csv {rows}").status == 0
+    assert shown[2:] == [f"writing {rows}"]
 
 
 @pytest.mark.parametrize("flag", ["--json", "--html"])
