@@ -299,8 +299,8 @@ def _memory_bars(comparison: Comparison) -> Bars | None:
     for stage in stages:
         parts = {f"memory-{key}": float(stage.get(f"{key}_bytes", 0.0)) for key in MEMORY}
         builder.add(f"stage {stage['stage']}", parts)
-    capacity = comparison.memory["gpu_capacity_bytes"]
-    return builder.build(limit=(capacity, f"{show_bytes(capacity, 3)} of the GPU"))
+    limit = comparison.memory["limit_bytes"]
+    return builder.build(limit=(limit, f"{show_bytes(limit, 3)} for the model"))
 
 
 def _traffic_bars(comparison: Comparison) -> Bars | None:

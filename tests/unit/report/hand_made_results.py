@@ -252,6 +252,7 @@ def comparison(*, name="fat-tree", model="tiny-moe", timeline=True, warnings=())
         },
         memory={
             "gpu_capacity_bytes": 80e9,
+            "limit_bytes": 76.8e9,
             "fits": True,
             "stages": [
                 {"stage": s, "parameters_bytes": 10e9, "gradients_bytes": 20e9,

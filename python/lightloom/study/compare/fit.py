@@ -28,6 +28,10 @@ class FittedPlan:
     repaired: str | None = None
     misfit: str | None = None
 
+    def limit_bytes(self, gpu: Gpu) -> float:
+        """The memory of a GPU that the plan may take: all but the reserve."""
+        return gpu.hbm_capacity_bytes * (1 - self.options.reserve)
+
 
 def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> FittedPlan:
     """The plan of a scenario, with as little recomputation as its memory allows.

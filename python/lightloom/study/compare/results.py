@@ -47,7 +47,8 @@ class PolicyResult:
     step_time_s
         Step time.
     gain_s
-        By how much it is shorter than under ``never``; negative if longer.
+        By how much switching makes it shorter than under ``never``; negative if longer, 0 where
+        nothing was switched.
     exposed_s
         Time in which the mean GPU waits for circuits.
     reconfigurations

@@ -124,7 +124,7 @@ def reason(chosen: Done, done: Sequence[Done], slower: Mapping[str, float]) -> s
         if one.attempt.fabric.name == chosen.attempt.fabric.name and one is not chosen
     ]
     ruled_out = [f"{_name(name)} {100 * (ratio - 1):.0f} %" for name, ratio in slower.items()]
-    parts = [show_time(chosen.run.step_time_s, 4)]
+    parts = [f"{show_time(chosen.run.step_time_s, 4)} on the first sample"]
     parts += [", ".join(others)] if others else []
     parts += [f"slower on a short step: {', '.join(ruled_out)}"] if ruled_out else []
     return "; ".join(parts)

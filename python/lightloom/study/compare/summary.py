@@ -276,7 +276,8 @@ def summary_of(job: Job, workload: Workload) -> list[str]:
     by_stage = " ".join(f"{stage.total_bytes / 1e9:.1f}" for stage in job.memory)
     lines.append(
         f"peak memory per GPU by stage [GB]: {by_stage}; "
-        f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB there"
+        f"{job.fitted.limit_bytes(job.gpu) / 1e9:.1f} of "
+        f"{job.gpu.hbm_capacity_bytes / 1e9:.0f} GB are for the model"
     )
     recompute = job.fitted.options.recompute
     if job.fitted.repaired:
@@ -321,6 +322,7 @@ def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
 def _memory(job: Job) -> dict[str, Any]:
     return {
         "gpu_capacity_bytes": job.gpu.hbm_capacity_bytes,
+        "limit_bytes": job.fitted.limit_bytes(job.gpu),
         "fits": job.fitted.misfit is None,
         "recompute": job.fitted.options.recompute,
         "stages": [

@@ -101,6 +101,25 @@ def test_a_comparison_has_them(scenario):
     assert policies_note(result.policies) in result.notes
 
 
+@pytest.mark.parametrize("demand", ["auxiliary", "pair", "volatile"])
+def test_a_policy_that_changes_nothing_is_never(scenario, demand):
+    """Nothing is gained by switching where nothing was switched, and ``never`` has no handicap."""
+    job = {"seeds": 1, "fabrics": ("mixnet",), "compute_spread": 0.0, "imbalances": False}
+    options = {"mixnet": {"link_up_delay_s": 0.0, "reconfiguration_delay_s": 0.01}}
+    source = {"source": demand}
+    for delays in ({}, options):
+        result = compare(scenario(**job, demand=source, fabric_options=delays)).results[0]
+        never = result.policies[POLICIES.index("never")]
+        assert never.reconfigurations == 0
+        for policy in result.policies:
+            if not policy.reconfigurations:
+                assert policy.gain_s == 0
+                if policy.policy != "oracle":
+                    assert policy.step_time_s == never.step_time_s
+        if not any(policy.reconfigurations for policy in result.policies):
+            assert "switching" not in policies_note(result.policies)
+
+
 def test_they_may_be_left_out(scenario):
     without = compare(scenario(seeds=1, fabrics=("mixnet",), policies=False)).results[0]
     assert without.policies == ()
