@@ -93,7 +93,8 @@ def test_every_option_reaches_the_scenario(lightloom):
     assert done.status == 0, done.err
     scenario = json.loads(done.out)["inputs"]["scenario"]
     assert scenario["plan"] == {
-        "source": None, "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
+        "source": None,
+        "tp": 4, "pp": 4, "dp": 1, "ep": 8, "etp": 4, "cp": 1, "vpp": 1, "micro_batches": 4,
         "context_parallel": "ring",
         "micro_batch_size": 2, "seq_len": 2048, "zero1": True, "expert_mode": "axis",
         "pp_layout": [8, 8, 8, 8], "schedule": "1f1b", "overlap_all_to_all": "chunks",
