@@ -16,6 +16,7 @@ from lightloom.cli.settings import split_setting
 from lightloom.errors import InputError, StuckError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
+from lightloom.optional import need
 from lightloom.output.files import STDOUT, ColumnWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
 from lightloom.packets import (
@@ -118,6 +119,7 @@ def _write(run: PacketRun, scenario: ScenarioFile, outputs: Outputs) -> None:
     if outputs.json_target not in (None, STDOUT):
         write_json(as_json(run, scenario), str(outputs.json_target))
     if outputs.events is not None:
+        need("polars", "a file of events")
         import polars
 
         write_text(polars.DataFrame(trace_columns(run)).write_csv(), outputs.events)

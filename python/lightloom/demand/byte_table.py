@@ -17,6 +17,7 @@ import numpy.typing as npt
 from lightloom.errors import DemandError, echo
 from lightloom.inputs.files import first_line
 from lightloom.inputs.text_table import parse_rows
+from lightloom.optional import need
 
 #: largest side of a matrix
 _MAX_SIDE = 4096
@@ -184,6 +185,7 @@ def read_parquet_table(stream: BinaryIO, name: str) -> Numbers:
     DemandError
         If it is no Parquet file or no table of numbers.
     """
+    need("polars", "a Parquet table of bytes")
     import polars
     from polars.exceptions import PolarsError
 

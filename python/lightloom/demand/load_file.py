@@ -20,6 +20,7 @@ from lightloom.demand.source import MAX_EXPERTS, MAX_INDEX, MAX_RANKS
 from lightloom.errors import DemandError, did_you_mean
 from lightloom.inputs.files import first_line, lines_of, open_file
 from lightloom.inputs.formats import parse_json
+from lightloom.optional import need
 
 if TYPE_CHECKING:
     import polars
@@ -90,6 +91,7 @@ def read_load_file(path: Path | str, *, experts: int | None = None) -> LoadTrace
 
 
 def _read(path: Path) -> polars.DataFrame:
+    need("polars", "a table of loads")
     import polars
 
     with open_file(path, "table of loads", _MAX_BYTES, DemandError) as stream:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from lightloom.errors import FabricError
 from lightloom.workload.task_graph import Layout
@@ -69,12 +67,12 @@ def plan_regions(
 
 def _linked_servers(layout: Layout, servers: int) -> npt.NDArray[np.int64]:
     """Label servers by connected EP groups, ``(servers,)``."""
-    groups = [group.astype(np.int64) for group in layout.group_servers() if len(group)]
-    first = np.repeat([group[0] for group in groups], [len(group) for group in groups])
-    every = np.concatenate(groups)
-    links = coo_matrix((np.ones(every.size), (first, every)), shape=(servers, servers))
-    _, label = connected_components(links, directed=False)
-    return np.asarray(label, np.int64)
+    label = np.arange(servers, dtype=np.int64)
+    for group in layout.group_servers():
+        joined = np.unique(label[group])
+        if len(joined) > 1:
+            label[np.isin(label, joined[1:])] = joined[0]
+    return np.asarray(np.unique(label, return_inverse=True)[1], np.int64)
 
 
 def _packed(size: npt.NDArray[np.int64], region_servers: int) -> npt.NDArray[np.int64]:

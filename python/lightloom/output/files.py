@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from lightloom.errors import OutputError
+from lightloom.optional import need
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import polars
 
 #: the name that stands for standard output
 STDOUT = "-"
@@ -303,6 +305,8 @@ class RowWriter:
     """
 
     def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
+        if parquet_path is not None:
+            need("polars", "a Parquet file")
         self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
         self._rows: list[dict[str, Any]] = []
@@ -354,9 +358,8 @@ class ColumnWriter:
     """
 
     def __init__(self, csv_target: Path | str | None, parquet_path: Path | None) -> None:
-        import polars
-
-        self._frame = polars.DataFrame
+        if csv_target is not None or parquet_path is not None:
+            need("polars", "a file of rows")
         self._sink = TextSink(csv_target)
         self._parquet_path = parquet_path
         self._kept: list[polars.DataFrame] = []
@@ -370,8 +373,12 @@ class ColumnWriter:
         OutputError
             If the CSV cannot be written.
         """
-        rows = self._frame(dict(columns), nan_to_null=True)
-        self.count += rows.height
+        self.count += max((len(column) for column in columns.values()), default=0)
+        if self._parquet_path is None and not self._sink.wanted:
+            return
+        import polars
+
+        rows = polars.DataFrame(dict(columns), nan_to_null=True)
         if self._parquet_path is not None:
             self._kept.append(rows)
         if self._sink.wanted:

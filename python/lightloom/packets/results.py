@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from lightloom.optional import need
 from lightloom.packets.flows import Flows
 from lightloom.packets.scenario import PacketScenario
 from lightloom.packets.settings import PacketSettings
@@ -233,6 +234,7 @@ class PacketRun:
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per flow, in the order of the flows."""
+        need("polars", "to_polars")
         import polars
 
         from lightloom.packets.columns import completion_columns

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
-from lightloom.schedule import exact
+from lightloom.optional import need
 from lightloom.schedule.arrays import (
     as_array,
     flag,
@@ -38,6 +38,7 @@ from lightloom.units import show_bytes, show_time
 
 if TYPE_CHECKING:
     from lightloom.report.figure import Figure
+    from lightloom.schedule import exact
 
 _MAX_PORTS = 65_535
 _MAX_SERVERS = 4_096
@@ -345,6 +346,9 @@ def allocate_exactly(
         if not number or not 0 < value < float("inf"):
             raise InputError(f"{name}: expected a number above 0, got {echo(value)}")
     request = request_of(demand, region, previous)
+    need("scipy", "exact circuits")
+    from lightloom.schedule import exact
+
     started = time.monotonic()
     lines = _lines(request)
     known = _allocation(_core.schedule_allocate("best", request, 0.0))
@@ -368,6 +372,8 @@ def allocate_exactly(
 
 
 def _lines(request: CircuitRequest) -> exact.Lines:
+    from lightloom.schedule import exact
+
     sizes = request.demand.astype(np.float64)
     np.fill_diagonal(sizes, 0.0)
     every = np.ones(sizes.shape, dtype=bool)

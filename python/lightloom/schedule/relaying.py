@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean
+from lightloom.optional import need
 from lightloom.schedule.circuits import Region, check_circuits, request_of
 from lightloom.schedule.named_sets import choices
 from lightloom.schedule.relay_cost import RelayCost
-from lightloom.schedule.relay_program import solve_program
 from lightloom.schedule.requests import RoutingRequest
 from lightloom.schedule.results import Comparable, Result, ResultTable, matrix_table, summary
 from lightloom.units import show_bytes, show_time
@@ -174,6 +174,9 @@ def relay(
     if method == "fast":
         found = _core.schedule_relay(request)
     else:
+        need("scipy", "relay method 'lp'")
+        from lightloom.schedule.relay_program import solve_program
+
         solved = solve_program(request)
         bound = _core.schedule_relay_bound(request, solved.arc_prices, solved.server_prices)
         found = _core.schedule_relay_as(request, solved.paths, solved.size_bytes, bound)

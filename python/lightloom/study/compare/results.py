@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from lightloom.optional import need
 from lightloom.units import show_time
 
 if TYPE_CHECKING:
@@ -276,6 +277,7 @@ class Comparison:
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per fabric: every number of its result that is not a table."""
+        need("polars", "to_polars")
         import polars
 
         rows = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from lightloom.demand.predictors import DemandPredictor
+from lightloom.optional import need
 from lightloom.progress import Monitor
 from lightloom.study.prediction.score import Evaluation, Score, inputs_of
 
@@ -67,6 +68,7 @@ class Prediction:
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per predictor."""
+        need("polars", "to_polars")
         import polars
 
         return polars.DataFrame([score.as_row() for score in self.scores])

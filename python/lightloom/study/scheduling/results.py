@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from lightloom import schedule
+from lightloom.optional import need
 from lightloom.study.scheduling.other_systems import SystemRow
 from lightloom.study.scheduling.problem import DemandProfile, Problem
 from lightloom.units import show_bytes, show_time
@@ -114,6 +115,7 @@ class ScheduleComparison:
 
     def to_polars(self) -> polars.DataFrame:
         """Return a row per scheduler."""
+        need("polars", "to_polars")
         import polars
 
         from lightloom.study.scheduling.data import as_rows

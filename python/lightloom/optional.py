@@ -1,0 +1,36 @@
+"""Packages that a plain installation does without: imported where they are needed, or named."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from lightloom.errors import LightloomError
+
+#: extra of this package that installs each of them
+EXTRAS = {"polars": "tables", "scipy": "exact"}
+
+
+class MissingPackageError(LightloomError):
+    """A package is needed that is not installed."""
+
+
+def need(package: str, purpose: str) -> None:
+    """Refuse to go on without a package.
+
+    Parameters
+    ----------
+    package
+        A key of :data:`EXTRAS`.
+    purpose
+        What it is needed for, as the beginning of a sentence.
+
+    Raises
+    ------
+    MissingPackageError
+        One line that says how to install it.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise MissingPackageError(
+            f"{purpose} needs {package}, which is not installed: "
+            f"pip install 'lightloom[{EXTRAS[package]}]'"
+        )
