@@ -105,6 +105,9 @@ COMMANDS = {
     "fabrics": CommandEntry(
         "fabrics", "Look up", "List fabrics with their network cost, or the options of one."
     ),
+    "example": CommandEntry(
+        "example", "Look up", "Write a small file to try the other commands with."
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from lightloom.inputs.strict import Strict, check
 from lightloom.models.config_file import read_config
 from lightloom.models.mapping import model_from_config
 from lightloom.models.model import Model, PublishedPlan
+from lightloom.models.shape_file import read_shapes
 from lightloom.practice import (
     AllToAllOverlap,
     Dispatcher,
@@ -161,15 +162,15 @@ def entry_model(name: str, text: str) -> Model:
 
 
 def load_model(name_or_path: str) -> Model:
-    """Model of a catalog name, or of a ``config.json``.
+    """Model of a catalog name, of a ``config.json``, or of a TOML file of shapes.
 
     Parameters
     ----------
     name_or_path
         A name of :func:`catalog`; else a path, if it contains a separator, ends in ``.json`` or
-        exists. A folder stands for the ``config.json`` in it. A name wins over a file of that name
-        (write ``./name`` for the file). A configuration that equals that of a catalog entry has
-        its published plan and training.
+        ``.toml`` (:mod:`.shape_file`), or exists. A folder stands for the ``config.json`` in it.
+        A name wins over a file of that name (write ``./name`` for the file). A configuration that
+        equals that of a catalog entry has its published plan and training.
 
     Raises
     ------
@@ -193,6 +194,8 @@ def load_model(name_or_path: str) -> Model:
     path = Path(name_or_path)
     with contextlib.suppress(OSError, ValueError):  # reading says what is wrong with the path
         path = path / "config.json" if path.is_dir() else path
+    if path.suffix == ".toml":
+        return _published(read_shapes(path))
     config = read_config(path)
     generic = path.name == "config.json" and path.absolute().parent.name
     name = str(path.absolute().parent.name if generic else path.stem)
@@ -229,7 +232,7 @@ def _shape(model: Model) -> Model:
 
 
 def _is_path(text: str) -> bool:
-    if "/" in text or "\\" in text or text.endswith(".json"):
+    if "/" in text or "\\" in text or text.endswith((".json", ".toml")):
         return True
     try:
         return bool(text) and Path(text).exists()

@@ -78,8 +78,12 @@ def print_model(console: Console, model: Model) -> None:
     print_table(table, console)
     routers = "" if model.active_router or not model.num_moe_layers else ", without routers"
     console.print(
-        f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}, "
-        f"as the publisher of {model.family} models counts"
+        f"active: the parameters of one token's path, with {_CONVENTIONS[convention]}{routers}"
+        + (
+            ""
+            if model.family == "shapes"
+            else f", as the publisher of {model.family} models counts"
+        )
     )
     if model.published_parameters:
         difference = f"{total / model.published_parameters - 1:+.2%}"

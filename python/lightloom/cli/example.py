@@ -1,0 +1,49 @@
+"""``lightloom example``: small files to try the other commands with."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.inputs.strict import Name, Strict
+
+EXAMPLES = (
+    "lightloom example",
+    "lightloom example study > study.toml",
+    "lightloom example demand > demand.npy",
+    "lightloom example routing > routing.jsonl",
+)
+
+
+class ExampleOptions(Strict):
+    """Which file is written."""
+
+    name: Name | None = Field(None, description="A name of the list, which is shown by default.")
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(Panel("Arguments", (option(ExampleOptions, "name", "NAME", common=True),)),),
+        run=_run,
+        examples=EXAMPLES,
+    )
+
+
+def _run(given: Given) -> None:
+    import sys
+
+    from lightloom.errors import InputError
+    from lightloom.samples import SAMPLES, read_sample
+
+    name = given.build(ExampleOptions).name
+    if name is None:
+        for key, sample in SAMPLES.items():
+            print(f"lightloom example {key:8} > {sample.file:13}  {sample.summary}")
+        return
+    content = read_sample(name)
+    if b"\0" in content and sys.stdout.isatty():
+        raise InputError(f"example {name} is no text: write it to a file, with > {name}")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,44 @@
+"""Small files to try the commands with; ``lightloom example`` writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+from lightloom.errors import InputError, did_you_mean, echo
+
+
+@dataclass(frozen=True)
+class SampleFile:
+    """A file that comes with the package."""
+
+    file: str
+    summary: str
+
+
+SAMPLES = {
+    "study": SampleFile("study.toml", "a comparison as one file, for lightloom run"),
+    "config": SampleFile("config.json", "the shape of OLMoE-1B-7B, for lightloom compare"),
+    "model": SampleFile("model.toml", "a custom model by its shapes"),
+    "gpu": SampleFile("gpu.toml", "a custom GPU, for --gpu"),
+    "routing": SampleFile("routing.jsonl", "64 tokens of that model as a routing log, at random"),
+    "demand": SampleFile("demand.npy", "bytes between 16 servers, drawn at random, for schedule"),
+    "flows": SampleFile("flows.csv", "flows of 8 hosts, for lightloom packets"),
+    "packets": SampleFile("packets.toml", "a packet simulation as one file"),
+}
+
+
+def read_sample(name: str) -> bytes:
+    """The content of a sample, by its name or that of its file.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name.
+    """
+    files = {sample.file: key for key, sample in SAMPLES.items()}
+    key = files.get(name, name)
+    if key not in SAMPLES:
+        hint = did_you_mean(name[:60], (*SAMPLES, *files))
+        raise InputError(f"no example {echo(name)}{hint}; known: {', '.join(SAMPLES)}")
+    return (resources.files(__package__) / SAMPLES[key].file).read_bytes()
