@@ -1,0 +1,109 @@
+"""The workflows of the repository: parsed, pinned, and in step with the metadata."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def read(path: Path) -> dict[Any, Any]:
+    flow: dict[Any, Any] = yaml.safe_load(path.read_text())
+    return flow
+
+
+def steps(flow: dict[Any, Any]) -> list[dict[str, Any]]:
+    return [step for job in flow["jobs"].values() for step in job.get("steps", [])]
+
+
+@pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
+def test_jobs_have_what_they_need(path):
+    flow = read(path)
+    assert flow["name"] == path.stem
+    assert True in flow, "'on' is true in YAML 1.1"
+    assert flow["permissions"] == {"contents": "read"}
+    for name, job in flow["jobs"].items():
+        needed = job.get("needs", [])
+        assert set([needed] if isinstance(needed, str) else needed) <= set(flow["jobs"]), name
+        if "uses" in job:
+            assert (ROOT / job["uses"]).exists()
+            continue
+        assert job["timeout-minutes"] > 0
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step), step
+
+
+@pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_checkouts_keep_no_credentials(path):
+    uses = re.findall(r"uses: (\S+)(.*)", path.read_text())
+    for action, comment in uses:
+        if not action.startswith("./"):
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action), action
+            assert re.match(r" # v\d", comment), f"{action}: say which version this is"
+    for step in steps(read(path)):
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
+def test_matrix_keys_exist(path):
+    for job in read(path)["jobs"].values():
+        matrix = job.get("strategy", {}).get("matrix", {})
+        known = {key for key in matrix if key != "include"}
+        known |= {key for row in matrix.get("include", []) for key in row}
+        known |= {
+            f"{key}.{inner}"
+            for key, rows in matrix.items()
+            for row in rows
+            if isinstance(row, dict)
+            for inner in row
+        }
+        used = set(re.findall(r"\$\{\{ matrix\.([\w.]+) \}\}", yaml.safe_dump(job)))
+        assert used <= known
+
+
+def test_every_supported_python_is_tested():
+    matrix = read(ROOT / ".github/workflows/tests.yml")["jobs"]["test"]["strategy"]["matrix"]
+    listed = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if " :: 3." in line]
+    assert matrix["python"] == listed
+    assert PROJECT["requires-python"] == f">={listed[0]}"
+
+
+def test_artifacts_that_are_tried_are_built():
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    linux, desktop = (jobs[name]["strategy"]["matrix"]["include"] for name in ("linux", "desktop"))
+    built = {f"wheel-{row['manylinux']}-{row['target']}" for row in linux}
+    built |= {f"wheel-{row['target']}" for row in desktop}
+    assert {row["wheel"] for row in jobs["try"]["strategy"]["matrix"]["system"]} <= built
+    assert len(built) == 7
+
+
+def test_only_the_job_that_publishes_has_a_token():
+    flow = read(ROOT / ".github/workflows/release.yml")
+    assert [name for name, job in flow["jobs"].items() if "permissions" in job] == ["publish"]
+    assert flow["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+    assert citation["authors"] == [{"name": one["name"]} for one in PROJECT["authors"]]
+    assert citation["cff-version"] == "1.2.0"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")))
+def test_issue_templates_are_forms(path):
+    form = yaml.safe_load(path.read_text())
+    if path.stem == "config":
+        assert set(form) == {"blank_issues_enabled"}
+        return
+    assert {"name", "description", "body"} <= set(form)
+    assert all(field["type"] in {"input", "textarea"} for field in form["body"])
+    assert all(field["attributes"]["label"] for field in form["body"])
