@@ -71,7 +71,7 @@ def _view(run: Any, spans: Spans, style: FabricStyle, share: int) -> TimeView:
     kept = _around(spans, window, share)
     unit_s = _unit(run.step_time_s)
     circuits, caption = _circuits(run, unit_s)
-    captions = ["One worker per pipeline stage"]
+    captions = [f"One worker per pipeline stage, first sample: {show_time(run.step_time_s, 4)}"]
     if len(kept) < len(spans):
         first, last = float(kept.start_s.min()), float(kept.end_s.max())
         captions.append(f"spans are kept from {show_time(first)} to {show_time(last)}")

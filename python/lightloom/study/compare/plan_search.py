@@ -4,8 +4,9 @@ Candidates are all TP x PP x EP, and for the fastest of them the chunks per stag
 the user gives, the same tokens per step and the least recomputation that fits. They are simulated
 on a fat-tree, since a plan should not favor a fabric, in three rounds of successive halving:
 
-1. all of them with few layers and two replicas, one and two micro-batches; a layer takes as long
-   in a whole step, and so does a micro-batch;
+1. with few layers and replicas, one and two micro-batches; a layer takes as long in a whole step,
+   and so does a micro-batch. Of plans that differ in EP alone, larger ones are tried as long as
+   they are faster: they send more, but have larger products of matrices;
 2. the fastest as they are, but for their number of micro-batches;
 3. the fastest of these with chunks.
 
@@ -48,10 +49,13 @@ FABRIC = "fat-tree"
 FINALISTS = 8
 #: of these, how many are tried with chunks, and the numbers of chunks
 CHUNKED, CHUNKS = 2, (2, 4)
-#: layers and replicas of a run that only chooses the finalists
-SCREENING_LAYERS, SCREENING_REPLICAS = 8, 2
+#: layers of a run that only chooses the finalists, and the GPUs that its replicas may take: of
+#: wide plans one, whose experts have few gradients to reduce
+SCREENING_LAYERS, SCREENING_GPUS = 4, 256
 #: tokens of a step where nothing was given or published: at most those of DeepSeek-V3's
 MAX_STEP_TOKENS = 2**26
+#: what is done first
+SCREENING = "screening plans"
 #: candidates that the summary names
 SHOWN = 5
 
@@ -103,7 +107,7 @@ def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
     predicted = _fastest(choices, stated, monitor or Monitor())
     found = [one for one in predicted if one.step_time_s < math.inf]
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, found) if found else prepare(scenario)
+    return _searched(scenario, found, len(choices)) if found else prepare(scenario)
 
 
 def _stated(scenario: Scenario, model: Model) -> Plan | None:
@@ -193,16 +197,40 @@ def _fastest(choices: list[_Choice], stated: Plan | None, monitor: Monitor[Any])
     finalists = choices
     with _Pool(monitor) as pool:
         if len(choices) > FINALISTS:
-            screened = pool.map(_screened, choices, "screening plans")
-            screened.sort(key=lambda one: (not _is(one.fitted.plan, stated), one.order))
-            finalists, rest = screened[:FINALISTS], screened[FINALISTS:]
+            screened = sorted(_screen(choices, pool), key=lambda choice: choice.order)
+            known = [choice for choice in choices if _is(choice.fitted.plan, stated)]
+            others = [one for one in screened if not _is(one.fitted.plan, stated)]
+            finalists, rest = [*known, *others[:FINALISTS]], others[FINALISTS:]
         if len(choices) > 1:
             finalists = pool.map(_short, finalists, "comparing plans")
         finalists.sort(key=lambda choice: choice.order)
         chunked = [more for one in finalists[:CHUNKED] for more in _with_chunks(one)]
         finalists += pool.map(_short, chunked, "comparing chunks")
-    rest.sort(key=lambda choice: choice.order)
     return [*sorted(finalists, key=lambda choice: choice.order), *rest]
+
+
+def _screen(choices: Sequence[_Choice], pool: _Pool) -> list[_Choice]:
+    """Predict choices roughly; of those that differ in EP alone, up to the fastest one."""
+    waiting: dict[tuple[object, ...], list[_Choice]] = {}
+    for choice in sorted(choices, key=lambda one: one.fitted.plan.ep):
+        plan, level = choice.fitted.plan, choice.fitted.options.recompute
+        waiting.setdefault((plan.tp, plan.pp, level), []).append(choice)
+    screened: list[_Choice] = []
+    best: dict[tuple[object, ...], _Choice] = {}
+    round_of = {key: ones[:2] for key, ones in waiting.items()}
+    while any(round_of.values()):
+        keys = [key for key, ones in round_of.items() for _ in ones]
+        found = pool.map(_screened, [one for ones in round_of.values() for one in ones], SCREENING)
+        screened += found
+        going = set()
+        for key, one in zip(keys, found, strict=True):
+            going.discard(key)
+            if key not in best or one.step_time_s <= best[key].step_time_s:
+                best[key] = one
+                going.add(key)
+        waiting = {key: ones[len(round_of[key]) :] for key, ones in waiting.items() if key in going}
+        round_of = {key: ones[:1] for key, ones in waiting.items()}
+    return screened
 
 
 def _is(plan: Plan, stated: Plan | None) -> bool:
@@ -249,7 +277,7 @@ def _screened(choice: _Choice, watch: Watch) -> _Choice:
         job = dataclasses.replace(job, model=with_layers(job.model, kinds))
     else:
         per_stage = -(-layers // plan.pp)
-    replicas = min(plan.dp, SCREENING_REPLICAS)
+    replicas = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // plan.gpus))
     gpus = plan.gpus // plan.dp * replicas
     few = _plain(dataclasses.replace(plan, gpus=gpus, dp=replicas))
     cluster = dataclasses.replace(job.cluster, gpus=gpus)
@@ -347,14 +375,14 @@ def title(plan: Plan | PlanCandidate) -> str:
     return text + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
 
 
-def _searched(scenario: Scenario, found: Sequence[_Choice]) -> Job:
-    """The job with the fastest plan, and all that were considered."""
+def _searched(scenario: Scenario, found: Sequence[_Choice], fit: int) -> Job:
+    """The job with the fastest plan, and all that were predicted of those that fit."""
     best, plan = found[0], found[0].fitted.plan
     finalists = [choice for choice in found if not choice.is_screened]
     others = ", ".join(
         f"{title(one.fitted.plan)} {show_time(one.step_time_s, 3)}" for one in finalists[1:SHOWN]
     )
-    text = f"search: of {len(found)} plans that fit, the shortest predicted step"
+    text = f"search: of {fit} plans that fit, the shortest predicted step"
     if len(found) > 1:
         text += f" on {FABRIC}, {show_time(best.step_time_s, 3)}; {others}"
     given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
