@@ -10,7 +10,7 @@ use super::bound::line_bound_of;
 use super::problem::Problem;
 use super::request::{Allocation, Request, changed_pairs};
 use super::routing::{finish_at, makespan};
-use super::search::Search;
+use super::search::search;
 use super::sticky::settle;
 use lightloom_model::Allocator;
 
@@ -32,7 +32,7 @@ pub fn allocate_within(allocator: Allocator, request: &Request, tolerance: f64) 
         return finish_at(&problem, stay.count, allocator, time);
     }
     if time.is_finite() {
-        let (near, in_time) = Search::new(&problem, stay.clone(), limit).run(0);
+        let (near, in_time) = search(&problem, stay.clone(), limit, 0);
         if in_time {
             let near = settle(&problem, previous, near, limit);
             let time = makespan(&problem, &near.count);

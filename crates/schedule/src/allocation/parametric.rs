@@ -15,7 +15,7 @@ use super::packing::pack;
 use super::problem::{Circuits, Problem, ROUNDING};
 use super::request::{Allocation, changed_pairs};
 use super::routing::{finish_at, makespan};
-use super::search::Search;
+use super::search::search;
 use super::sticky::settle;
 use lightloom_model::Allocator;
 
@@ -83,7 +83,7 @@ impl Candidate {
             return self;
         };
         let (chosen, time) = (self.chosen, self.time);
-        let (near, _) = Search::new(problem, problem.adopt(previous), time).run(0);
+        let (near, _) = search(problem, problem.adopt(previous), time, 0);
         let found = self.or(Self::new(problem, chosen, near));
         if found.changed == 0 {
             return found;
@@ -204,7 +204,7 @@ fn attempt(
     (target, patience): (f64, usize),
 ) -> (Circuits, bool) {
     let start = found.circuits.clone();
-    let (circuits, in_time) = Search::new(problem, start, target).run(patience);
+    let (circuits, in_time) = search(problem, start, target, patience);
     if in_time || problem.request.split {
         return (circuits, in_time);
     }
@@ -214,5 +214,5 @@ fn attempt(
     if in_time {
         return (circuits, true);
     }
-    Search::new(problem, circuits, target).run(patience)
+    search(problem, circuits, target, patience)
 }

@@ -9,6 +9,7 @@
 //! gives up a circuit for it, and the two servers at the far ends of these are joined if they may.
 //! The search is not exact: for budgets per server the problem is believed to be NP-hard.
 
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::problem::{Circuits, Problem, ROUNDING};
@@ -22,7 +23,24 @@ const MOVES_PER_SERVER: usize = 2;
 /// Servers over budget that are looked at before giving up, the worst first.
 const TRIES: usize = 4;
 
-pub(super) struct Search<'p, 'r> {
+/// Circuits that finish by this time, or those that miss it by the fewest bytes; whether they do.
+///
+/// `patience` is how often bytes over budget may come to count more where no move helps.
+pub(super) fn search(
+    problem: &Problem,
+    start: Circuits,
+    time: f64,
+    patience: usize,
+) -> (Circuits, bool) {
+    if problem.request.split {
+        Search::<true>::new(problem, start, time).run(patience)
+    } else {
+        Search::<false>::new(problem, start, time).run(patience)
+    }
+}
+
+/// A search of pairs that may split, or may not.
+pub(super) struct Search<'p, 'r, const SPLIT: bool> {
     problem: &'p Problem<'r>,
     circuits: Circuits,
     /// Bytes that one circuit carries by the given time.
@@ -30,11 +48,54 @@ pub(super) struct Search<'p, 'r> {
     /// Bytes that are rounding and no load.
     slack: f64,
     loads: Vec<Load>,
-    /// Servers that each server has circuits to, and the effect of one circuit less.
-    joined: Vec<Vec<(u16, Change)>>,
-    wishes: Vec<(f64, usize)>,
-    given_up: Vec<GivenUp>,
-    sides: [Vec<Side>; 2],
+    joined: Joined,
+    wishes: BinaryHeap<Wish>,
+    ends: [End; 2],
+}
+
+/// Servers that each server has circuits to, by index, and the effect of one circuit less.
+///
+/// Empty until a search runs; trails of [`super::sticky`] do without.
+#[derive(Default)]
+struct Joined {
+    entries: Vec<(u16, Change)>,
+    /// Where each server's entries begin, and how many there are.
+    rows: Vec<(usize, usize)>,
+}
+
+impl Joined {
+    fn of(&self, server: usize) -> &[(u16, Change)] {
+        let (start, length) = self.rows[server];
+        &self.entries[start..start + length]
+    }
+
+    /// Sets the effect of one circuit less to a peer, or that there is none left.
+    fn set(&mut self, server: usize, peer: usize, less: Option<Change>) {
+        let (start, length) = self.rows[server];
+        let found = self.of(server).binary_search_by_key(&(peer as u16), |entry| entry.0);
+        match (found, less) {
+            (Ok(index), Some(less)) => self.entries[start + index].1 = less,
+            (Ok(index), None) => {
+                self.entries.copy_within(start + index + 1..start + length, start + index);
+                self.rows[server].1 -= 1;
+            }
+            (Err(index), Some(less)) => {
+                let index = start + index;
+                self.entries.copy_within(index..start + length, index + 1);
+                self.entries[index] = (peer as u16, less);
+                self.rows[server].1 += 1;
+            }
+            (Err(_), None) => {}
+        }
+    }
+}
+
+/// A peer, and what a circuit to it would gain if nothing had to be given up. Larger is first:
+/// more gain (the bits of numbers below zero sort so), then the higher index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wish {
+    alone: u64,
+    peer: usize,
 }
 
 /// What a server sends and receives at the given time.
@@ -50,13 +111,15 @@ struct Load {
     over_rx: f64,
     /// Bytes that its pairs send on too few circuits, without split.
     unsplit: f64,
-    /// What a byte over budget counts for.
+    /// What a byte over budget counts for, and what its excess does.
     weight: f64,
+    weighted: f64,
 }
 
 impl Load {
+    #[inline]
     fn over(&self, bytes: f64) -> f64 {
-        (bytes - self.budget).max(0.0)
+        positive(bytes - self.budget)
     }
 
     /// Adds to its lines.
@@ -65,9 +128,12 @@ impl Load {
         self.rx += change.back;
         self.over_tx = self.over(self.tx);
         self.over_rx = self.over(self.rx);
+        self.unsplit = positive(self.unsplit + change.unsplit);
+        self.weighted = self.excess() * self.weight;
     }
 
     /// Bytes over budget, and on unsplit circuits.
+    #[inline]
     fn excess(&self) -> f64 {
         self.over_tx + self.over_rx + self.unsplit
     }
@@ -98,15 +164,23 @@ impl Change {
     }
 }
 
-/// One of the two servers that a move joins, and the circuit that it gives up for the new one.
+/// One of the two servers that a move joins: the circuits that it may give up for the new one,
+/// and what it can do.
+#[derive(Default)]
+struct End {
+    given_up: Vec<GivenUp>,
+    sides: Vec<Side>,
+}
+
+/// What one of the two servers can do to get a port.
 #[derive(Clone, Copy)]
 struct Side {
     /// What both cost (negative is good), here and at the far end.
     cost: f64,
     /// What they would cost if the far end had no excess left.
     min_cost: f64,
-    /// The far end of the circuit given up, and what giving it up changes, seen from there.
-    far: Option<(usize, Change)>,
+    /// Which circuit is given up, if its ports are taken.
+    given_up: Option<usize>,
 }
 
 /// A circuit that may be given up.
@@ -115,9 +189,13 @@ struct GivenUp {
     /// The server at its far end, and what giving it up changes, seen from the near one.
     far: usize,
     less: Change,
-    /// What that costs the far end, and what its excess counts for.
+    /// What that costs the far end, without and with bytes that must not be split, and what its
+    /// excess counts for.
+    lines: f64,
     suffers: f64,
     excess: f64,
+    /// Whether the lines of the far end stay within their budgets.
+    within: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -128,7 +206,7 @@ struct Move {
     close: bool,
 }
 
-impl<'p, 'r> Search<'p, 'r> {
+impl<'p, 'r, const SPLIT: bool> Search<'p, 'r, SPLIT> {
     /// A search that starts with these circuits.
     pub(super) fn new(problem: &'p Problem<'r>, circuits: Circuits, time: f64) -> Self {
         let n = problem.n;
@@ -141,26 +219,21 @@ impl<'p, 'r> Search<'p, 'r> {
             over_rx: 0.0,
             unsplit: 0.0,
             weight: 1.0,
+            weighted: 0.0,
         };
         let loads: Vec<Load> = problem.eps.iter().map(idle).collect();
         let slack = loads.iter().map(|load| load.budget).fold(carry, f64::max) * ROUNDING;
-        let max_peers = problem.request.ports.iter().max().map_or(0, |&max| n.min(max as usize));
         let mut search = Self {
             problem,
             circuits,
             carry,
             slack,
             loads,
-            joined: vec![Vec::new(); n],
-            wishes: Vec::with_capacity(n),
-            given_up: Vec::with_capacity(max_peers),
-            sides: [Vec::with_capacity(max_peers), Vec::with_capacity(max_peers)],
+            joined: Joined::default(),
+            wishes: BinaryHeap::new(),
+            ends: [End::default(), End::default()],
         };
-        for server in 0..n {
-            search.load(server);
-            search.joined[server].reserve(problem.request.ports[server].min(n as u32) as usize);
-            search.list_joined(server);
-        }
+        (0..n).for_each(|server| search.load(server));
         search
     }
 
@@ -179,7 +252,7 @@ impl<'p, 'r> Search<'p, 'r> {
                 load.rx += self.beyond(back, count).0;
             }
         }
-        if !self.problem.request.split {
+        if !SPLIT {
             let n = self.problem.n;
             let back = |peers: Range<usize>| peers.map(|peer| (rx[peer], counts[peer]));
             let out = tx.iter().copied().zip(counts.iter().copied());
@@ -197,7 +270,8 @@ impl<'p, 'r> Search<'p, 'r> {
     /// which makes moves worth while that only shift the excess; `patience` is how often. Circuits
     /// that miss the time are often better than those that the search began with: those with the
     /// fewest bytes over budget are returned.
-    pub(super) fn run(mut self, mut patience: usize) -> (Circuits, bool) {
+    fn run(mut self, mut patience: usize) -> (Circuits, bool) {
+        self.list_joined();
         let mut worst: Vec<(f64, usize)> = Vec::with_capacity(self.problem.n);
         let mut closest: Option<(f64, Circuits)> = None;
         for _ in 0..MOVES_PER_SERVER * self.problem.n {
@@ -223,6 +297,7 @@ impl<'p, 'r> Search<'p, 'r> {
             for server in 0..self.problem.n {
                 if self.excess(server) > self.slack {
                     self.loads[server].weight += IMPATIENCE;
+                    self.loads[server].add(Change::default());
                 }
             }
         }
@@ -264,8 +339,8 @@ impl<'p, 'r> Search<'p, 'r> {
     /// Bytes on the EPS, and bytes beyond what unsplit circuits carry.
     #[inline]
     fn beyond(&self, bytes: f64, count: u16) -> (f64, f64) {
-        let rest = (bytes - f64::from(count) * self.carry).max(0.0);
-        match (self.problem.request.split, count) {
+        let rest = positive(bytes - f64::from(count) * self.carry);
+        match (SPLIT, count) {
             (true, _) => (rest, 0.0),
             (false, 0) => (bytes, 0.0),
             (false, _) => (0.0, rest),
@@ -289,6 +364,14 @@ impl<'p, 'r> Search<'p, 'r> {
     /// The effect of another number of circuits on a pair with these bytes, out and back.
     #[inline]
     fn change_of(&self, [out, back]: [f64; 2], old: u16, new: u16) -> Change {
+        if SPLIT {
+            let (old, new) = (f64::from(old) * self.carry, f64::from(new) * self.carry);
+            return Change {
+                out: positive(out - new) - positive(out - old),
+                back: positive(back - new) - positive(back - old),
+                unsplit: 0.0,
+            };
+        }
         let (old_out, new_out) = (self.beyond(out, old), self.beyond(out, new));
         let (old_back, new_back) = (self.beyond(back, old), self.beyond(back, new));
         Change {
@@ -316,39 +399,32 @@ impl<'p, 'r> Search<'p, 'r> {
     /// best move so far need not be looked at. (Joining the far ends may gain, too; that is left
     /// out of the comparison, which loses little and saves most of the work.)
     fn best_move(&mut self, server: usize) -> Option<Move> {
-        let mut wishes = std::mem::take(&mut self.wishes);
-        let mut sides = std::mem::take(&mut self.sides);
-        self.list_wishes(server, &mut wishes);
-        wishes.sort_unstable_by(|x, y| falling(y, x));
-        let mut given_up = std::mem::take(&mut self.given_up);
-        given_up.clear();
-        if self.circuits.free[server] == 0 {
-            for circuit in &self.joined[server] {
-                given_up.push(self.give_up(circuit));
-            }
-        }
+        let mut wishes = self.list_wishes(server);
+        let mut ends = std::mem::take(&mut self.ends);
+        self.list_given_up(server, &mut ends[0].given_up);
         let mut best = (-self.slack, None);
-        for &(alone, peer) in &wishes {
-            if alone >= best.0 {
+        while let Some(Wish { alone, peer }) = wishes.pop() {
+            if f64::from_bits(alone) >= best.0 {
                 break;
             }
-            self.try_peer(server, peer, &given_up, &mut sides, &mut best);
+            self.try_peer([server, peer], &mut ends, &mut best);
         }
-        self.given_up = given_up;
+        self.ends = ends;
         self.wishes = wishes;
-        self.sides = sides;
         best.1
     }
 
     /// Peers of a server, and what a circuit to each would gain if nothing had to be given up.
-    fn list_wishes(&self, server: usize, wishes: &mut Vec<(f64, usize)>) {
+    fn list_wishes(&mut self, server: usize) -> BinaryHeap<Wish> {
+        let mut wishes = std::mem::take(&mut self.wishes).into_vec();
         wishes.clear();
         let row = server * self.problem.n..(server + 1) * self.problem.n;
         let bytes = self.problem.tx[row.clone()].iter().zip(&self.problem.rx[row.clone()]);
         let peers = self.circuits.count[row].iter().zip(bytes).zip(&self.loads);
         let own = &self.loads[server];
         for (peer, ((&count, (&out, &back)), load)) in peers.enumerate() {
-            let wants = out.max(back) > f64::from(count) * self.carry;
+            let carried = f64::from(count) * self.carry;
+            let wants = out > carried || back > carried;
             if wants && self.problem.may_join(server, peer) && self.problem.request.ports[peer] > 0
             {
                 let more = self.change_of([out, back], count, count + 1);
@@ -356,139 +432,169 @@ impl<'p, 'r> Search<'p, 'r> {
                     + load.cost(more.back, more.out)
                     + (own.weight + load.weight) * more.unsplit;
                 if alone < -self.slack {
-                    wishes.push((alone, peer));
+                    wishes.push(Wish { alone: alone.to_bits(), peer });
                 }
             }
         }
+        wishes.into()
     }
 
-    /// What giving up a circuit does to the server at its far end.
+    /// The circuits that a server may give up, and what that does to those at their far ends; none
+    /// if it has free ports.
     #[inline]
-    fn give_up(&self, &(far, less): &(u16, Change)) -> GivenUp {
-        let load = &self.loads[usize::from(far)];
-        let suffers = load.cost(less.back, less.out) + load.weight * less.unsplit;
-        GivenUp { far: usize::from(far), less, suffers, excess: load.excess() * load.weight }
+    fn list_given_up(&self, server: usize, given_up: &mut Vec<GivenUp>) {
+        given_up.clear();
+        if self.circuits.free[server] > 0 {
+            return;
+        }
+        given_up.extend(self.joined.of(server).iter().map(|&(far, less)| {
+            let far = usize::from(far);
+            let load = &self.loads[far];
+            let lines = load.cost(less.back, less.out);
+            let suffers = lines + load.weight * less.unsplit;
+            let within = load.tx + less.back <= load.budget && load.rx + less.out <= load.budget;
+            GivenUp { far, less, lines, suffers, excess: load.weighted, within }
+        }));
     }
 
     /// All ways to join these two. What one end gives up matters to the other only if both give
     /// up a circuit to the same server, or if the far ends are joined.
-    fn try_peer(
-        &self,
-        a: usize,
-        b: usize,
-        given_up: &[GivenUp],
-        sides: &mut [Vec<Side>; 2],
-        best: &mut (f64, Option<Move>),
-    ) {
+    ///
+    /// Sides that cannot beat the best move so far are left out: those of `a` first, by what `b`
+    /// cannot be below.
+    fn try_peer(&self, [a, b]: [usize; 2], ends: &mut [End; 2], best: &mut (f64, Option<Move>)) {
         let more = self.change(a, b, true);
-        let [from_a, from_b] = sides;
-        self.list_sides(a, b, more, given_up.iter().copied(), from_a);
-        let given_up = self.joined[b].iter().map(|circuit| self.give_up(circuit));
-        self.list_sides(b, a, more.reversed(), given_up, from_b);
         let unsplit = self.both(a, b) * more.unsplit;
-        let min_b = from_b.iter().map(|side| side.min_cost).fold(f64::INFINITY, f64::min);
-        for side_a in from_a.iter() {
-            if side_a.min_cost + min_b + unsplit >= best.0 {
-                continue;
-            }
-            for side_b in from_b.iter() {
+        let [from_a, from_b] = ends;
+        let lowest_b = self.lowest_cost(b, more.reversed());
+        let limit = best.0;
+        let beats = |min_cost: f64| min_cost + lowest_b + unsplit < limit;
+        self.list_sides([a, b], more, from_a, beats);
+        if from_a.sides.is_empty() {
+            return;
+        }
+        let min_a = from_a.sides.iter().map(|side| side.min_cost).fold(f64::INFINITY, f64::min);
+        self.list_given_up(b, &mut from_b.given_up);
+        let beats = |min_cost: f64| min_a + min_cost + unsplit < limit;
+        self.list_sides([b, a], more.reversed(), from_b, beats);
+        for side_a in &from_a.sides {
+            for side_b in &from_b.sides {
                 if side_a.min_cost + side_b.min_cost + unsplit >= best.0 {
                     continue;
                 }
                 let apart = side_a.cost + side_b.cost + unsplit;
-                let (gain, close) = match (side_a.far, side_b.far) {
-                    (Some(x), Some(y)) if x.0 == y.0 => (apart + self.shared(x, y), false),
-                    (Some(x), Some(y)) if self.problem.may_join(x.0, y.0) => {
+                let x = side_a.given_up.map(|index| &from_a.given_up[index]);
+                let y = side_b.given_up.map(|index| &from_b.given_up[index]);
+                let (gain, close) = match (x, y) {
+                    (Some(x), Some(y)) if x.far == y.far => (apart + self.shared(x, y), false),
+                    (Some(x), Some(y)) if self.problem.may_join(x.far, y.far) => {
                         let joining = self.joining(x, y);
                         (apart + joining.min(0.0), joining <= 0.0)
                     }
                     _ => (apart, false),
                 };
                 if gain < best.0 {
-                    let far = [side_a.far, side_b.far].map(|far| far.map(|(server, _)| server));
+                    let far = [x, y].map(|given_up| given_up.map(|circuit| circuit.far));
                     *best = (gain, Some(Move { ends: [a, b], far, close }));
                 }
             }
         }
     }
 
-    /// What `server` can do to get a port for a circuit to `peer`.
+    /// What no side of this server costs less than: giving up a circuit only adds to its lines,
+    /// and spares it at most bytes that must not be split and the excess of the far end.
+    #[inline]
+    fn lowest_cost(&self, server: usize, more: Change) -> f64 {
+        let own_load = &self.loads[server];
+        let own = own_load.cost(more.out, more.back);
+        if self.circuits.free[server] > 0 {
+            return own;
+        }
+        let (mut unsplit, mut far) = (0.0, 0.0);
+        for (peer, less) in self.joined.of(server) {
+            let weighted = self.loads[usize::from(*peer)].weighted;
+            far = if weighted > far { weighted } else { far };
+            let spared = own_load.weight * less.unsplit;
+            unsplit = if !SPLIT && spared < unsplit { spared } else { unsplit };
+        }
+        own + unsplit - far
+    }
+
+    /// What the first of these can do to get a port for a circuit to the other, as far as it
+    /// `beats` other moves.
     #[inline]
     fn list_sides(
         &self,
-        server: usize,
-        peer: usize,
+        [server, peer]: [usize; 2],
         more: Change,
-        given_up: impl Iterator<Item = GivenUp>,
-        sides: &mut Vec<Side>,
+        end: &mut End,
+        beats: impl Fn(f64) -> bool,
     ) {
-        sides.clear();
+        end.sides.clear();
+        let own_load = &self.loads[server];
         if self.circuits.free[server] > 0 {
-            let own = self.cost(server, more.out, more.back);
-            sides.push(Side { cost: own, min_cost: own, far: None });
+            let own = own_load.cost(more.out, more.back);
+            end.sides.push(Side { cost: own, min_cost: own, given_up: None });
             return;
         }
-        let own_load = &self.loads[server];
-        for other in given_up {
-            if other.far != peer {
-                let less = other.less;
-                let own = own_load.cost(more.out + less.out, more.back + less.back)
-                    + own_load.weight * less.unsplit;
-                let far = Some((other.far, less.reversed()));
-                sides.push(Side { cost: own + other.suffers, min_cost: own - other.excess, far });
+        for (index, other) in end.given_up.iter().enumerate() {
+            let less = other.less;
+            let own = own_load.cost(more.out + less.out, more.back + less.back)
+                + own_load.weight * less.unsplit;
+            let min_cost = own - other.excess;
+            if beats(min_cost) && other.far != peer {
+                let cost = own + other.suffers;
+                end.sides.push(Side { cost, min_cost, given_up: Some(index) });
             }
         }
     }
 
     /// What it costs more that both circuits are taken from one server.
-    fn shared(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
-        let (far, x, y) = (x.0, x.1, y.1);
-        self.cost(far, x.out + y.out, x.back + y.back)
-            - self.cost(far, x.out, x.back)
-            - self.cost(far, y.out, y.back)
+    fn shared(&self, x: &GivenUp, y: &GivenUp) -> f64 {
+        let (out, back) = (x.less.back + y.less.back, x.less.out + y.less.out);
+        self.cost(x.far, out, back) - x.lines - y.lines
     }
 
     /// What it gains to join the far ends.
     #[inline]
-    fn joining(&self, x: (usize, Change), y: (usize, Change)) -> f64 {
-        let within = |(far, change): (usize, Change)| {
-            let load = &self.loads[far];
-            load.tx + change.out <= load.budget && load.rx + change.back <= load.budget
-        };
-        if self.problem.request.split && within(x) && within(y) {
+    fn joining(&self, x: &GivenUp, y: &GivenUp) -> f64 {
+        if SPLIT && x.within && y.within {
             return 0.0;
         }
-        let more = self.change(x.0, y.0, true);
-        let gain = |(far, less): (usize, Change), more: Change| {
-            self.cost(far, less.out + more.out, less.back + more.back)
-                - self.cost(far, less.out, less.back)
+        let more = self.change(x.far, y.far, true);
+        let gain = |circuit: &GivenUp, more: Change| {
+            let less = circuit.less.reversed();
+            self.cost(circuit.far, less.out + more.out, less.back + more.back) - circuit.lines
         };
-        gain(x, more) + gain(y, more.reversed()) + self.both(x.0, y.0) * more.unsplit
+        gain(x, more) + gain(y, more.reversed()) + self.both(x.far, y.far) * more.unsplit
     }
 
     fn apply(&mut self, step: &Move) {
         let [a, b] = step.ends;
         for (server, far) in step.ends.into_iter().zip(step.far) {
             if let Some(far) = far {
-                self.shift(server, far, false);
+                self.shift_joined(server, far, false);
             }
         }
-        self.shift(a, b, true);
+        self.shift_joined(a, b, true);
         if let ([Some(x), Some(y)], true) = (step.far, step.close) {
-            self.shift(x, y, true);
+            self.shift_joined(x, y, true);
         }
-        for server in [Some(a), Some(b), step.far[0], step.far[1]].into_iter().flatten() {
-            self.list_joined(server);
-        }
+    }
+
+    /// Adds or removes one circuit during a search.
+    fn shift_joined(&mut self, a: usize, b: usize, more: bool) {
+        self.shift(a, b, more);
+        let less = (self.circuits.of(a, b) > 0).then(|| self.change(a, b, false));
+        self.joined.set(a, b, less);
+        self.joined.set(b, a, less.map(Change::reversed));
     }
 
     /// Adds or removes one circuit.
     pub(super) fn shift(&mut self, a: usize, b: usize, more: bool) {
         let change = self.change(a, b, more);
         for (server, change) in [(a, change), (b, change.reversed())] {
-            let load = &mut self.loads[server];
-            load.add(change);
-            load.unsplit = (load.unsplit + change.unsplit).max(0.0);
+            self.loads[server].add(change);
         }
         if more {
             self.circuits.add(a, b);
@@ -497,18 +603,31 @@ impl<'p, 'r> Search<'p, 'r> {
         }
     }
 
-    fn list_joined(&mut self, server: usize) {
-        let row = server * self.problem.n..(server + 1) * self.problem.n;
-        let counts = &self.circuits.count[row];
-        let mut joined = std::mem::take(&mut self.joined[server]);
-        joined.clear();
-        for (peer, &count) in counts.iter().enumerate() {
-            if count > 0 {
-                joined.push((peer as u16, self.change(server, peer, false)));
+    fn list_joined(&mut self) {
+        let n = self.problem.n;
+        let max_peers = |&ports: &u32| n.min(ports as usize);
+        let total = self.problem.request.ports.iter().map(max_peers).sum();
+        let mut entries = Vec::with_capacity(total);
+        let mut rows = Vec::with_capacity(n);
+        let mut start = 0;
+        for (server, ports) in self.problem.request.ports.iter().enumerate() {
+            for (peer, &count) in self.circuits.count[server * n..][..n].iter().enumerate() {
+                if count > 0 {
+                    entries.push((peer as u16, self.change(server, peer, false)));
+                }
             }
+            rows.push((start, entries.len() - start));
+            start += max_peers(ports);
+            entries.resize(start, (0, Change::default()));
         }
-        self.joined[server] = joined;
+        self.joined = Joined { entries, rows };
     }
+}
+
+/// The number, or 0 if it is below: one instruction, as none of these is NaN.
+#[inline]
+fn positive(number: f64) -> f64 {
+    if number > 0.0 { number } else { 0.0 }
 }
 
 /// Larger values first, then lower indices.

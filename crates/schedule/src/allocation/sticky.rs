@@ -24,30 +24,42 @@ pub(super) fn settle(
     if !time.is_finite() || changed == 0 {
         return circuits;
     }
-    let search = Search::new(problem, circuits.clone(), time);
-    let mut trail = Trail { problem, previous, search, steps: vec![] };
-    for a in 0..problem.n {
-        for b in a + 1..problem.n {
-            while trail.torn(a, b) && trail.keep(a, b) {}
-            while trail.made(a, b) && trail.undo(a, b) {}
-        }
-    }
-    let settled = trail.search.into_circuits();
+    let settled = if problem.request.split {
+        Trail::<true>::new(problem, previous, &circuits, time).undo_all()
+    } else {
+        Trail::<false>::new(problem, previous, &circuits, time).undo_all()
+    };
     // Loads are summed step by step there: the last digit is decided here.
     let as_fast = makespan(problem, &settled.count) <= time;
     if as_fast && changed_pairs(previous, &settled.count) < changed { settled } else { circuits }
 }
 
 /// Circuits that differ from the previous ones, and the trail that is being undone.
-struct Trail<'p, 'r> {
+struct Trail<'p, 'r, const SPLIT: bool> {
     problem: &'p Problem<'r>,
     previous: &'p [u16],
-    search: Search<'p, 'r>,
+    search: Search<'p, 'r, SPLIT>,
     /// Circuits added (or taken away) so far.
     steps: Vec<(usize, usize, bool)>,
 }
 
-impl Trail<'_, '_> {
+impl<'p, 'r, const SPLIT: bool> Trail<'p, 'r, SPLIT> {
+    fn new(problem: &'p Problem<'r>, previous: &'p [u16], circuits: &Circuits, time: f64) -> Self {
+        let search = Search::new(problem, circuits.clone(), time);
+        Self { problem, previous, search, steps: vec![] }
+    }
+
+    /// Undoes all that can be undone, one trail at a time.
+    fn undo_all(mut self) -> Circuits {
+        for a in 0..self.problem.n {
+            for b in a + 1..self.problem.n {
+                while self.torn(a, b) && self.keep(a, b) {}
+                while self.made(a, b) && self.undo(a, b) {}
+            }
+        }
+        self.search.into_circuits()
+    }
+
     /// Whether more of these circuits are there than were.
     fn made(&self, a: usize, b: usize) -> bool {
         self.search.circuits().of(a, b) > self.old(a, b)
