@@ -14,13 +14,19 @@ impl HybridDemand<'_> {
     /// larger of (longest line + K delays) / (1 + share) and (what the K largest pairs of a line
     /// leave) / share. O(n^2 log n).
     pub fn lower_bound(&self) -> u64 {
+        self.lower_bound_after(0)
+    }
+
+    /// The same from a moment on at which circuits had so much time to turn already.
+    pub(super) fn lower_bound_after(&self, turned: u64) -> u64 {
+        let turned = turned.min(self.delay);
         let lines = self.descending_lines();
         let sum = |line: &Vec<u64>| line.iter().sum::<u64>();
         let longest = lines.iter().map(sum).max().unwrap_or(0);
         let mut tails: Vec<u64> = lines.iter().map(sum).collect();
         let mut smallest = self.eps_time(longest);
         for slots in 1.. {
-            let joint = self.joint_time(longest + slots as u64 * self.delay);
+            let joint = self.joint_time(longest + slots as u64 * self.delay - turned);
             if joint >= smallest {
                 break;
             }

@@ -23,6 +23,11 @@ impl<'a> HybridBudget<'a> {
         Self { is_spent, is_limited: true }
     }
 
+    /// The same end, for a search that is no longer than usual before it.
+    pub(super) fn as_usual(self) -> Self {
+        Self { is_limited: false, ..self }
+    }
+
     pub(super) fn is_spent(&self) -> bool {
         (self.is_spent)()
     }

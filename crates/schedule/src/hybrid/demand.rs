@@ -20,6 +20,21 @@ pub struct PortRates {
     pub eps: Rate,
 }
 
+impl PortRates {
+    /// Bytes that a port of the EPS carries in a time.
+    pub(super) fn eps_bytes(&self, time: u64) -> u64 {
+        clamp(u128::from(time) * u128::from(self.eps.0) / u128::from(self.circuit.0))
+    }
+
+    /// The shortest time in which a port of the EPS carries so many bytes; without an EPS, none.
+    pub(super) fn eps_time(&self, bytes: u64) -> u64 {
+        if self.eps.0 == 0 {
+            return if bytes > 0 { u64::MAX } else { 0 };
+        }
+        clamp((u128::from(bytes) * u128::from(self.circuit.0)).div_ceil(u128::from(self.eps.0)))
+    }
+}
+
 /// A demand for a crossbar with a packet switch.
 #[derive(Debug, Clone, Copy)]
 pub struct HybridDemand<'a> {
@@ -27,7 +42,7 @@ pub struct HybridDemand<'a> {
     pub(super) columns: usize,
     pub(super) bytes: &'a [u64],
     pub(super) delay: u64,
-    rates: PortRates,
+    pub(super) rates: PortRates,
 }
 
 impl<'a> HybridDemand<'a> {
@@ -57,16 +72,29 @@ impl<'a> HybridDemand<'a> {
         Ok(Self { rows, columns, bytes, delay, rates })
     }
 
+    /// As [`Self::new`], also without an EPS, whose rate is then nothing.
+    pub(super) fn with_or_without_eps(
+        rows: usize,
+        columns: usize,
+        bytes: &'a [u64],
+        delay: u64,
+        rates: PortRates,
+    ) -> Result<Self, Invalid> {
+        if rates.eps.0 > 0 {
+            return Self::new(rows, columns, bytes, delay, rates);
+        }
+        let any = PortRates { eps: rates.circuit, ..rates };
+        Ok(Self { rates, ..Self::new(rows, columns, bytes, delay, any)? })
+    }
+
     /// Bytes that a port of the EPS carries in a time.
     pub(super) fn eps_bytes(&self, time: u64) -> u64 {
-        let bytes = u128::from(time) * u128::from(self.rates.eps.0);
-        clamp(bytes / u128::from(self.rates.circuit.0))
+        self.rates.eps_bytes(time)
     }
 
     /// The shortest time in which a port of the EPS carries so many bytes.
     pub(super) fn eps_time(&self, bytes: u64) -> u64 {
-        let time = u128::from(bytes) * u128::from(self.rates.circuit.0);
-        clamp(time.div_ceil(u128::from(self.rates.eps.0)))
+        self.rates.eps_time(bytes)
     }
 
     /// The shortest time in which a port carries so many bytes over a circuit and the EPS together.

@@ -11,9 +11,10 @@
 //!   define them;
 //! - [`balanced`](HybridMethod::Balanced): ours, see `balanced.rs` and `refine.rs`;
 //! - relaying over two slots ([`relay_hybrid`]), where that makes any of them shorter;
+//! - chunks with release times and deadlines ([`schedule_chunks`]), also without an EPS;
 //! - a lower bound ([`HybridDemand::lower_bound`]) and an independent checker ([`check_hybrid`]).
 //!
-//! Leaves out release times and the queues of the packet switch.
+//! Leaves out the queues of the packet switch.
 
 #![allow(clippy::cast_possible_wrap, reason = "a line is below 1,024")]
 
@@ -21,6 +22,7 @@ mod balanced;
 mod bound;
 mod budget;
 mod check;
+mod chunks;
 mod demand;
 mod eclipse;
 mod holds;
@@ -35,6 +37,9 @@ use lightloom_model::Invalid;
 
 pub use budget::HybridBudget;
 pub use check::check_hybrid;
+pub use chunks::{
+    Chunk, ChunkDemand, ChunkMethod, ChunkSchedule, ChunkTransfer, check_chunks, schedule_chunks,
+};
 pub use demand::{HybridDemand, MAX_HYBRID_LINES, PortRates};
 pub use schedule::{HybridMethod, HybridRelay, HybridSchedule};
 

@@ -11,6 +11,7 @@ mod allocation_static;
 mod allocation_sticky;
 mod batches;
 mod behavior;
+mod chunks;
 mod coloring;
 mod coloring_checks;
 mod coloring_classes;
