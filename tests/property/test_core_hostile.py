@@ -132,6 +132,9 @@ ROTOR = st.builds(
     SWITCH,
     st.sampled_from(["x", *choices("cycling")]),
 )
+CHUNKS = st.builds(
+    requests.ChunkRequest, SMALL, SMALL, arrays(np.uint64, 2), NUMBERS, NUMBERS, NUMBERS
+)
 HYBRID_PORTS = st.builds(requests.HybridPorts, NUMBERS, NUMBERS, NUMBERS)
 CONTROLLERS = st.builds(
     requests.ControllerOptions,
@@ -298,6 +301,26 @@ CALLS = {
         SWITCH,
     ),
     "schedule_hybrid_bound": (MATRIX, HYBRID_PORTS, SWITCH),
+    "schedule_chunk_plan": (
+        CHUNKS,
+        st.sampled_from(["x", *choices("chunk method")]),
+        optional(st.floats()),
+    ),
+    "schedule_check_chunks": (
+        CHUNKS,
+        st.builds(
+            requests.ChunkClaim,
+            arrays(np.int32, 2),
+            arrays(np.uint64, 1),
+            arrays(np.uint64, 1),
+            arrays(np.int64, 2),
+            arrays(np.uint64, 1),
+            NUMBERS,
+            NUMBERS,
+            optional(NUMBERS),
+            optional(NUMBERS),
+        ),
+    ),
     "schedule_check_hybrid": (
         MATRIX,
         st.builds(

@@ -66,6 +66,7 @@ MIRRORED = {
     "FabricShape",
     "Failures",
     "GroupFamily",
+    "ChunkSchedule",
     "HybridSchedule",
     "LinkCounters",
     "LinkUse",

@@ -3,7 +3,7 @@
 use lightloom_model::{AllToAll, Allocator, Choice, Fibers, FirstAllToAll, Reconfigure};
 use lightloom_packetsim::TransportName;
 use lightloom_predict::PredictorName;
-use lightloom_schedule::hybrid::HybridMethod;
+use lightloom_schedule::hybrid::{ChunkMethod, HybridMethod};
 use lightloom_schedule::permutation::Method;
 use lightloom_schedule::relay::{PathKind, RelayVerdict};
 use lightloom_schedule::rotornet::Cycling;
@@ -30,9 +30,10 @@ fn entries<T: Choice>() -> Entries {
 type Set = (&'static str, fn() -> Entries);
 
 /// Every set that Python may list.
-const SETS: [Set; 16] = [
+const SETS: [Set; 17] = [
     (AllToAll::KEY, entries::<AllToAll>),
     (Allocator::KEY, entries::<Allocator>),
+    (ChunkMethod::KEY, entries::<ChunkMethod>),
     (Cycling::KEY, entries::<Cycling>),
     (Estimator::KEY, entries::<Estimator>),
     (Fibers::KEY, entries::<Fibers>),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         allocator_by_name,
     )
     from lightloom.schedule.changes import ChangeBatch, CircuitChange, plan_change
+    from lightloom.schedule.chunks import CHUNK_METHODS, ChunkSchedule, decompose_chunks
     from lightloom.schedule.circuits import (
         Allocation,
         Region,
@@ -126,6 +127,7 @@ __all__ = [
     "ALLOCATION_METHODS",
     "ALLOCATORS",
     "ALL_TO_ALL_STRATEGIES",
+    "CHUNK_METHODS",
     "ESTIMATORS",
     "FIRST_ALL_TO_ALL_MODES",
     "HYBRID_METHODS",
@@ -138,6 +140,7 @@ __all__ = [
     "AllocatorCallback",
     "BipartiteCertificate",
     "ChangeBatch",
+    "ChunkSchedule",
     "CircuitAllocator",
     "CircuitChange",
     "Cycles",
@@ -188,6 +191,7 @@ __all__ = [
     "cycles_in_order",
     "decompose",
     "decompose_all",
+    "decompose_chunks",
     "decompose_hybrid",
     "helios_epochs",
     "helios_matchings",

@@ -124,6 +124,31 @@ class HybridPorts(NamedTuple):
     eps_bps: int
 
 
+class ChunkRequest(NamedTuple):
+    """Rows of (row, column, bytes, release, deadline or 2^64 - 1), and the ports."""
+
+    rows: int
+    columns: int
+    chunks: npt.NDArray[np.uint64]
+    delay_bytes: int
+    circuit_bps: int
+    eps_bps: int
+
+
+class ChunkClaim(NamedTuple):
+    """A schedule of chunks to check; transfers are (chunk, slot or -1, start, end, bytes)."""
+
+    permutations: npt.NDArray[np.int32]
+    starts_bytes: npt.NDArray[np.uint64]
+    holds_bytes: npt.NDArray[np.uint64]
+    transfers: npt.NDArray[np.int64]
+    ends_bytes: npt.NDArray[np.uint64]
+    length_bytes: int
+    lower_bound_bytes: int
+    lateness_bytes: int | None
+    lateness_bound_bytes: int | None
+
+
 class TopologyRequest(NamedTuple):
     """The rings of a job, and all other traffic as columns."""
 

@@ -57,22 +57,22 @@ struct HybridPlan {
 }
 
 /// Looks at the clock, and now and then for a signal.
-struct Patience {
+pub(super) struct Patience {
     until: Option<Instant>,
     looked: Cell<Instant>,
-    error: RefCell<Option<PyErr>>,
+    pub(super) error: RefCell<Option<PyErr>>,
 }
 
 impl Patience {
     const LOOK: Duration = Duration::from_millis(20);
 
-    fn new(start: Instant, limit_s: Option<f64>) -> Self {
+    pub(super) fn new(start: Instant, limit_s: Option<f64>) -> Self {
         let limit = limit_s.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)));
         let until = limit.and_then(Result::ok).and_then(|limit| start.checked_add(limit));
         Self { until, looked: Cell::new(start), error: RefCell::new(None) }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.looked.get()) > Self::LOOK {
             self.looked.set(now);

@@ -1,6 +1,7 @@
 //! The functions of `lightloom.schedule`, one file per family of schedulers.
 
 mod allocation;
+mod chunks;
 mod coloring;
 pub(crate) mod decider;
 mod hybrid;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 /// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     allocation::register(module)?;
+    chunks::register(module)?;
     coloring::register(module)?;
     decider::register(module)?;
     hybrid::register(module)?;
