@@ -90,6 +90,15 @@ class ScheduleOptions(Strict):
     partial: Switch = Field(
         False, description="Let a reconfiguration stop only the ports that it changes."
     )
+    chunks: Annotated[Whole, Field(ge=1, le=64)] | None = Field(
+        None, description="Number of chunks that compute produces one after another."
+    )
+    produced_over_s: Seconds | None = Field(
+        None, description="Time over which compute produces the chunks."
+    )
+    needed_over_s: Seconds | None = Field(
+        None, description="Time over which the receivers' compute uses them; sets deadlines."
+    )
     methods: Annotated[tuple[Name, ...], Choices(_methods)] = Field(
         ("auto",), description="Methods that decompose the demand: {choices} (tries them all)."
     )
@@ -165,6 +174,9 @@ def _switch() -> Panel:
             option(ScheduleOptions, "time_limit_s"),
             option(ScheduleOptions, "switches", common=True),
             option(ScheduleOptions, "partial"),
+            option(ScheduleOptions, "chunks", metavar="N"),
+            option(ScheduleOptions, "produced_over_s"),
+            option(ScheduleOptions, "needed_over_s"),
             option(ScheduleOptions, "systems"),
         ),
     )

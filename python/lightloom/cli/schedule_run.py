@@ -35,6 +35,7 @@ from lightloom.study.scheduling import (
     without_diagonal,
     without_servers,
 )
+from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import as_arrays, as_json, as_rows
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.port_times import busiest, port_times
@@ -81,6 +82,7 @@ def schedule(given: Given) -> None:
         ports=ports,
         eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
         switches=options.switches,
+        chunks=_chunks(options),
     )
     found = _compare(problem, choice)
     _write(found, outputs)
@@ -154,6 +156,21 @@ def _demand(options: ScheduleOptions) -> tuple[str, npt.NDArray[np.uint64]]:
     counts = rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0])
     name = f"{regime} ({servers} servers, seed {seed})"
     return name, check_bytes(counts * options.token_bytes, regime)
+
+
+def _chunks(options: ScheduleOptions) -> ChunkTimes | None:
+    produced_s, needed_s = options.produced_over_s, options.needed_over_s
+    if options.chunks is None:
+        for flag, value in (("--produced-over", produced_s), ("--needed-over", needed_s)):
+            if value is not None:
+                raise InputError(f"{flag} is for chunks; give --chunks as well, or leave it out")
+        return None
+    if produced_s is None:
+        raise InputError(
+            "--chunks needs the time over which compute produces them; for example: "
+            f"--chunks {options.chunks} --produced-over 2ms"
+        )
+    return ChunkTimes(options.chunks, produced_s, needed_s)
 
 
 def _ports(given: Given, options: ScheduleOptions) -> Ports | None:

@@ -51,6 +51,8 @@ def grids(found: ScheduleComparison) -> list[Grid]:
         tables.append(_schedules(found))
     if found.hybrids:
         tables.append(_hybrids(found))
+    if found.chunked:
+        tables.append(_chunked(found))
     if found.systems:
         tables.append(_systems(found))
     if found.allocations:
@@ -139,6 +141,54 @@ def _hybrids(found: ScheduleComparison) -> Grid:
         best=list(found.hybrids).index(best),
         caption="* shortest; bound: lines over circuits and the EPS at once, and per number of "
         "configurations what they leave to packets",
+    )
+
+
+def _chunked(found: ScheduleComparison) -> Grid:
+    problem, best, chunks = found.problem, found.best_chunked, found.problem.chunks
+    assert chunks is not None
+    assert best is not None
+    unit_s, unit = time_unit(max(row.length_s for row in found.chunked.values()))
+    sent = max(found.profile.total_bytes, 1)
+    late = chunks.needed_s is not None
+    needed = f", needed over {show_time(chunks.needed_s)}" if chunks.needed_s is not None else ""
+    eps = f", {problem.eps_gbps:g} Gb/s of each port into the EPS" if problem.eps_gbps else ""
+    rows = []
+    for name, row in found.chunked.items():
+        lateness = [
+            _seconds(value_s, unit_s)
+            for value_s in (row.lateness_s, row.lateness_bound_s)
+            if value_s is not None
+        ]
+        rows.append(
+            [
+                name,
+                _seconds(row.length_s, unit_s),
+                *([*lateness, f"{len(row.late_chunks):,}"] if late else [f"{row.over_bound:.3f}"]),
+                f"{row.configurations:,}",
+                *([f"{100 * row.packet_bytes / sent:.3g}"] if eps else []),
+                f"{1e6 * row.time_spent_s:,.0f}",
+            ]
+        )
+    headers = [("over\nbound", "")]
+    if late:
+        headers = [("late", unit), ("bound", unit), ("late\nchunks", "")]
+    return Grid(
+        title=f"{chunks.count} chunks, produced over {show_time(chunks.produced_s)}{needed}: "
+        f"{problem.rate_gbps:g} Gb/s per circuit{eps}, "
+        f"{show_time(problem.delay_s)} per reconfiguration",
+        headers=[
+            ("schedule by", ""),
+            ("length", unit),
+            *headers,
+            ("configu-\nrations", ""),
+            *([("packets", "% of bytes")] if eps else []),
+            ("computed", "us"),
+        ],
+        rows=rows,
+        best=list(found.chunked).index(best),
+        caption=f"* {'least late' if late else 'shortest'}; length: from the start of compute to "
+        "the last byte" + ("; late: compute that begins then never waits" if late else ""),
     )
 
 

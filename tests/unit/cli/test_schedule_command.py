@@ -66,6 +66,16 @@ def folder(tmp_path, monkeypatch):
          "open-shop, bvn, threshold, maximal, greedy, critical, auto; did you mean 'bvn'?"),
         (f"{ZERO} --methods ,", "--methods: expected one of round-robin, open-shop, "
          "bvn, threshold, maximal, greedy, critical, auto"),
+        # chunks
+        (f"{ZERO} --chunks 0", "--chunks 0: expected at least 1"),
+        (f"{ZERO} --chunks 4", "--chunks needs the time over which compute produces them; for "
+         "example: --chunks 4 --produced-over 2ms"),
+        (f"{ZERO} --produced-over 1ms", "--produced-over is for chunks; give --chunks as well, or "
+         "leave it out"),
+        (f"{ZERO} --needed-over 1ms", "--needed-over is for chunks; give --chunks as well, or "
+         "leave it out"),
+        (f"{ZERO} --chunks 2 --produced-over 1ms --partial", "chunks: are for one all-stop "
+         "crossbar; leave --degree, --partial and --switches out"),
         # circuits
         (f"{ZERO} --degree 0", "--degree 0: expected at least 1"),
         (f"{ZERO} --degree -6", "--degree -6: expected at least 1"),
@@ -384,3 +394,24 @@ def test_an_eps_and_a_crossbar_of_many_lines_is_refused(lightloom):
     np.save("many.npy", np.ones((257, 257), dtype=np.int64))
     outcome = lightloom(f"schedule many.npy {DELAY} 0 --eps-rate 1")
     assert "257 x 257: schedules of circuits and packets have at most 256 lines" in outcome.err
+
+
+def test_chunks_have_a_table_of_its_own(capsys):
+    command = f"{DRAWN} --reconfiguration-delay 10us --no-systems --methods greedy --json a.json"
+    run_command(f"{command} --chunks 3 --produced-over 100us --eps-rate 100".split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "3 chunks, produced over 100 us: 400 Gb/s per circuit, 100 Gb/s of each" in shown
+    found = json.loads(Path("a.json").read_text())
+    assert found["inputs"]["chunks"] == 3
+    assert list(found["chunked"]) == ["pipelined", "in-order", "together"]
+    lengths = {name: row["length_s"] for name, row in found["chunked"].items()}
+    assert lengths["pipelined"] == min(lengths.values()) >= 100e-6
+    # waiting is no shorter than compute and the whole demand after it
+    assert lengths["together"] >= 100e-6 + found["hybrids"]["balanced"]["lower_bound_s"]
+    run_command(f"{command} --chunks 3 --produced-over 0 --needed-over 1ms --csv -".split())
+    assert "lateness_s,lateness_bound_s,late_chunks" in capsys.readouterr().out
+    found = json.loads(Path("a.json").read_text())["chunked"]["pipelined"]
+    assert found["lateness_s"] >= found["lateness_bound_s"]
+    assert set(found["late_chunks"]) <= {0, 1, 2}
+    run_command(command.split())
+    assert "chunked" not in json.loads(Path("a.json").read_text())

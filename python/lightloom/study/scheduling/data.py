@@ -37,6 +37,12 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         "partial": problem.partial,
         "switches": problem.switch_count,
     }
+    if problem.chunks is not None:
+        inputs |= {
+            "chunks": problem.chunks.count,
+            "produced_over_s": problem.chunks.produced_s,
+            "needed_over_s": problem.chunks.needed_s,
+        }
     if problem.ports is not None:
         inputs |= {
             "degree": problem.ports.degree,
@@ -46,12 +52,14 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         }
     best = found.best_allocation
     hybrids = {name: _hybrid(row) for name, row in found.hybrids.items()}
+    chunked = {name: _chunked(row) for name, row in found.chunked.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "inputs": inputs,
         "profile": vars(found.profile),
         "schedules": {name: _schedule(row) for name, row in found.schedules.items()},
         **({"hybrids": hybrids} if hybrids else {}),
+        **({"chunked": chunked} if chunked else {}),
         "systems": {name: vars(row) for name, row in found.systems.items()},
         "winner": found.winner,
         "not_begun": found.not_begun,
@@ -88,6 +96,23 @@ def _hybrid(row: schedule.HybridSchedule) -> dict[str, Any]:
         "configurations": row.configurations,
         "packet_bytes": int(row.eps_bytes.sum(dtype=object)),
         **({} if row.relays is None else relayed),
+        "time_spent_s": row.time_spent_s,
+    }
+
+
+def _chunked(row: schedule.ChunkSchedule) -> dict[str, Any]:
+    lateness = {
+        "lateness_s": row.lateness_s,
+        "lateness_bound_s": row.lateness_bound_s,
+        "late_chunks": row.late_chunks,
+    }
+    return {
+        "length_s": row.length_s,
+        "lower_bound_s": row.lower_bound_s,
+        "over_bound": row.over_bound,
+        **({} if row.lateness_s is None else lateness),
+        "configurations": row.configurations,
+        "packet_bytes": row.packet_bytes,
         "time_spent_s": row.time_spent_s,
     }
 
@@ -135,6 +160,11 @@ def as_rows(found: ScheduleComparison) -> list[dict[str, Any]]:
         {"kind": "hybrid", "method": name, "best": name == found.best_hybrid} | _hybrid(row)
         for name, row in found.hybrids.items()
     ]
+    for name, chunked in found.chunked.items():
+        row = _chunked(chunked)
+        if "late_chunks" in row:
+            row["late_chunks"] = " ".join(map(str, row["late_chunks"]))
+        rows.append({"kind": "chunks", "method": name, "best": name == found.best_chunked} | row)
     rows += [
         {"kind": "system", "method": name, "best": False} | vars(row)
         for name, row in found.systems.items()

@@ -12,6 +12,7 @@ from lightloom import schedule
 from lightloom.demand.unevenness import rank_one_distance, skew
 from lightloom.errors import DemandError
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES
+from lightloom.study.scheduling.chunked import ChunkTimes
 
 Bytes = npt.NDArray[np.uint64]
 
@@ -64,6 +65,8 @@ class Problem:
     switches
         Switches that every source and destination has a port at, for schedules of permutations
         and other systems alike; see :attr:`switch_count`.
+    chunks
+        Chunks that compute produces and needs one after another, if there are any.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Problem:
     ports: Ports | None = None
     eps_gbps: float | None = None
     switches: int | None = None
+    chunks: ChunkTimes | None = None
 
     @property
     def switch_count(self) -> int:

@@ -53,6 +53,8 @@ class ScheduleComparison:
         Schedules of permutations by their method.
     hybrids
         Schedules of circuits and packets by their method, if there is an EPS for them.
+    chunked
+        Schedules of chunks by their method, if the demand has chunks.
     systems
         What other systems do, by their name.
     not_begun
@@ -83,6 +85,7 @@ class ScheduleComparison:
     profile: DemandProfile
     schedules: dict[str, schedule.PermutationSchedule] = field(default_factory=dict)
     hybrids: dict[str, schedule.HybridSchedule] = field(default_factory=dict)
+    chunked: dict[str, schedule.ChunkSchedule] = field(default_factory=dict)
     systems: dict[str, SystemRow] = field(default_factory=dict)
     not_begun: list[str] = field(default_factory=list)
     too_large: list[str] = field(default_factory=list)
@@ -150,6 +153,18 @@ class ScheduleComparison:
     def best_hybrid(self) -> str | None:
         """The method with the shortest schedule of circuits and packets."""
         return min(self.hybrids, key=lambda name: self.hybrids[name].length_bytes, default=None)
+
+    @property
+    def best_chunked(self) -> str | None:
+        """The method that is the least late, the shortest among equals."""
+        return min(
+            self.chunked,
+            key=lambda name: (
+                self.chunked[name].lateness_bytes or 0,
+                self.chunked[name].length_bytes,
+            ),
+            default=None,
+        )
 
     @property
     def best_allocation(self) -> AllocationRow | None:

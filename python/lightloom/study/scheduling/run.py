@@ -167,6 +167,8 @@ def check(problem: Problem, choice: MethodChoice) -> None:
             f"switches: circuits and packets share the demand on one switch, got "
             f"{problem.switch_count}; leave --eps-rate out"
         )
+    if problem.chunks is not None:
+        _check_chunks(problem)
     if problem.ports is not None and rows != columns:
         raise DemandError(
             f"{problem.name}: circuits need a square demand, got {rows} sources and {columns} "
@@ -174,6 +176,19 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         )
     if problem.ports is not None and problem.ports.failed is not None:
         _check_failed(problem, problem.ports.failed, choice.relay)
+
+
+def _check_chunks(problem: Problem) -> None:
+    if max(problem.demand.shape) > MAX_HYBRID_LINES:
+        rows, columns = problem.demand.shape
+        raise DemandError(
+            f"{problem.name}: {rows} x {columns}: schedules of chunks have at most "
+            f"{MAX_HYBRID_LINES} lines; leave --chunks out"
+        )
+    if problem.ports is not None or problem.partial or problem.switch_count > 1:
+        raise InputError(
+            "chunks: are for one all-stop crossbar; leave --degree, --partial and --switches out"
+        )
 
 
 def _check_failed(problem: Problem, failed: schedule.Failures, relay: bool) -> None:
@@ -205,6 +220,10 @@ def _steps(
         # ours searches on until the limit
         for name in (*schedule.HYBRID_METHODS[1:], schedule.HYBRID_METHODS[0]):
             yield f"circuits and packets {name}", partial(_divide, found, name, clock, choice.relay)
+    if problem.chunks is not None:
+        clock = _Clock(choice.time_limit_s)
+        for name in (*schedule.CHUNK_METHODS[1:], schedule.CHUNK_METHODS[0]):
+            yield f"chunks {name}", partial(_pipeline, found, name, clock)
     if problem.demand.shape[0] == problem.demand.shape[1] and not problem.is_large:
         clock = _Clock(choice.time_limit_s)
         for name in choice.systems:
@@ -275,6 +294,26 @@ def _divide(found: ScheduleComparison, method: str, clock: _Clock, relay: bool) 
     )
     found.hybrids = {
         name: found.hybrids[name] for name in schedule.HYBRID_METHODS if name in found.hybrids
+    }
+
+
+def _pipeline(found: ScheduleComparison, method: str, clock: _Clock) -> None:
+    """The schedule of chunks of one method; only ours takes long."""
+    problem = found.problem
+    assert problem.chunks is not None
+    left_s = max(0.0, clock.left_s())
+    found.chunked[method] = schedule.decompose_chunks(
+        problem.chunks.divide(problem.demand),
+        problem.chunks.releases_s,
+        deadlines_s=problem.chunks.deadlines_s,
+        eps_gbps=problem.eps_gbps or 0.0,
+        delay_s=problem.delay_s,
+        rate_gbps=problem.rate_gbps,
+        method=method,
+        time_limit_s=left_s if clock.given else None,
+    )
+    found.chunked = {
+        name: found.chunked[name] for name in schedule.CHUNK_METHODS if name in found.chunked
     }
 
 
