@@ -1,8 +1,11 @@
 //! Chunks over circuits and packets: length or lateness over the bound, by regime and compute time.
 //!
 //! ```text
-//! cargo run --release -p lightloom-schedule --example chunks -- 8,16 4 1
+//! cargo run --release -p lightloom-schedule --example chunks -- 8,16 4 2
+//! cargo run --release -p lightloom-schedule --example chunks -- 8,16 4 2 deadlines
 //! ```
+//!
+//! The numbers are chunks per pair and draws.
 
 use std::time::Instant;
 
@@ -32,6 +35,10 @@ fn main() {
     }
 }
 
+fn has_deadlines() -> bool {
+    std::env::args().nth(4).is_some_and(|word| word == "deadlines")
+}
+
 /// Each pair in so many chunks of alike size, released one after another over the compute time.
 fn divided(
     bytes: &[u64],
@@ -49,7 +56,7 @@ fn divided(
             left -= bytes;
             let (row, column) = ((cell / n) as u32, (cell % n) as u32);
             let release = compute * (index + 1) / chunks;
-            let deadline = std::env::var("DEADLINES").is_ok().then_some(compute * index / chunks);
+            let deadline = has_deadlines().then_some(compute * index / chunks);
             found.push(Chunk { row, column, bytes, release, deadline });
         }
     }
