@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import CHUNK_METHODS, decompose_chunks, decompose_hybrid
@@ -115,3 +116,56 @@ def test_wrong_arguments_are_refused_in_one_line(changes, error, text):
     with pytest.raises(error) as raised:
         decompose_chunks(given.pop("chunks"), given.pop("releases_s"), **given)
     assert text in str(raised.value)
+
+
+def shortest(chunks, releases, share):
+    """Shortest length without delays, in bytes of a circuit: then a linear program is exact.
+
+    Between two releases any bytes go over circuits that ports have the time for (Birkhoff, von
+    Neumann), and over packets that ports have the rate for.
+    """
+    count, n, _ = chunks.shape
+    parts = [
+        (chunk, row, column, period, over)
+        for chunk, row, column in np.argwhere(chunks > 0)
+        for period in range(chunk, count)
+        for over in (0, 1)
+    ]
+    ends = [*releases[1:], None]
+    rows, right = [], []
+    for axis in (1, 2):
+        for line in range(n):
+            for period in range(count):
+                for over in (0, 1):
+                    on = [float(p[axis] == line and p[3:] == (period, over)) for p in parts]
+                    rate = share if over else 1.0
+                    start, end = releases[period], ends[period]
+                    rows.append([*on, -rate if end is None else 0.0])
+                    right.append(-rate * start if end is None else rate * (end - start))
+    wanted = np.argwhere(chunks > 0)
+    equal = [[*(float(p[:3] == tuple(one)) for p in parts), 0.0] for one in wanted]
+    bounds = [(0, None)] * len(parts) + [(releases[-1], None)]
+    cost = [0.0] * len(parts) + [1.0]
+    sizes = chunks[chunks > 0]
+    found = linprog(cost, A_ub=rows, b_ub=right, A_eq=equal, b_eq=sizes, bounds=bounds)
+    assert found.status == 0
+    return found.fun
+
+
+@pytest.mark.parametrize("eps_gbps", [1, 4])
+@pytest.mark.parametrize("over", [600, 1_800])
+def test_without_delay_it_is_close_to_the_exact_linear_program(over, eps_gbps):
+    ratios = []
+    for seed in range(8):
+        chunks = random_chunks(3, 4, seed)
+        releases = [over // 3, 2 * over // 3, over]
+        exact = shortest(chunks, releases, eps_gbps / 8)
+        times = [release * 1e-9 for release in releases]
+        found = decompose_chunks(chunks, times, eps_gbps=eps_gbps, rate_gbps=8)
+        # whole bytes of packets in each period
+        assert exact <= found.length_bytes
+        assert found.lower_bound_bytes <= exact + 1
+        slow = decompose_chunks(chunks, times, eps_gbps=eps_gbps, **GIVEN)
+        assert exact <= slow.length_bytes
+        ratios.append(found.length_bytes / exact)
+    assert np.mean(ratios) < 1.02
