@@ -91,7 +91,7 @@ class PartsCostModel:
         """
         costs: dict[str, float] = {}
         for line in bill.lines:
-            usd = line.count * _unit_price(line, bill, prices)
+            usd = line.count * unit_price_usd(line, bill, prices)
             costs[line.component] = costs.get(line.component, 0.0) + usd
         fiber = prices.file.fiber
         length_m = bill.fiber_length_m or fiber.mean_length_m.value
@@ -113,12 +113,19 @@ class PartsCostModel:
         """
         total: dict[str, float] = {}
         for line in bill.lines:
-            watts = line.count * _unit_power(line, powers)
+            watts = line.count * unit_power_w(line, powers)
             total[line.component] = total.get(line.component, 0.0) + watts
         return Power(total, bill.gpus, {**bill.conventions, "powers": powers.name})
 
 
-def _unit_price(line: Line, bill: Bill, prices: Prices) -> float:
+def unit_price_usd(line: Line, bill: Bill, prices: Prices) -> float:
+    """Price of one part of a line.
+
+    Raises
+    ------
+    HardwareError
+        If the price file lacks it.
+    """
     if line.component == "fiber":
         if bill.fiber_length_m is None:
             return prices.fiber_usd
@@ -129,7 +136,14 @@ def _unit_price(line: Line, bill: Bill, prices: Prices) -> float:
     return prices.at(line.rate_gbps).get(f"{name}_usd")
 
 
-def _unit_power(line: Line, powers: Powers) -> float:
+def unit_power_w(line: Line, powers: Powers) -> float:
+    """Power of one part of a line; fibers and optical 1x2 switches take none.
+
+    Raises
+    ------
+    HardwareError
+        If the power file lacks it.
+    """
     if line.component in _PASSIVE:
         return 0.0
     if line.component in _PORT_POWER:

@@ -4,6 +4,7 @@ Every number is in ``data/*.toml`` with its source and date; what was assumed sa
 """
 
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
+from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
 from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_prices
 from lightloom.hardware.switches import (
     DelayDistribution,
@@ -18,6 +19,7 @@ from lightloom.hardware.values import Provenance
 __all__ = [
     "DelayDistribution",
     "Gpu",
+    "Ownership",
     "Powers",
     "Prices",
     "Provenance",
@@ -25,10 +27,12 @@ __all__ = [
     "SwitchTechnology",
     "gpu_names",
     "load_gpu",
+    "load_ownership",
     "load_power",
     "load_prices",
     "measured_turnaround",
     "nic_activation",
     "switch_names",
     "switch_technology",
+    "yearly_kwh",
 ]

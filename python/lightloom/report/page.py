@@ -19,6 +19,7 @@ from markupsafe import Markup
 from lightloom.output.files import write_text
 from lightloom.report.explain import WORDS
 from lightloom.report.headline import difference
+from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
 from lightloom.report.page_template import render_page
@@ -92,6 +93,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
     styles = fabric_styles([(r.fabric, r.kind) for r in results])
     fastest = min(results, key=lambda r: r.step_time_s)
     times = time_views(comparison, styles)
+    ownership, yearly = ownership_rows(comparison)
     circuits: list[CircuitView] = circuit_views(comparison, styles)
     return {
         "title": _title(comparison),
@@ -125,6 +127,10 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "times": times,
         "costs": _component_bars(results, styles, "cost_by_component_usd"),
         "powers": _component_bars(results, styles, "power_by_component_w"),
+        "fabrics": fabric_views(comparison, styles),
+        "component_words": COMPONENTS,
+        "ownership": ownership,
+        "ownership_rows": yearly,
         "memory": _memory_bars(comparison),
         "memory_fits": comparison.memory.get("fits", True),
         "traffic": _traffic_bars(comparison),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from functools import cache
@@ -56,6 +57,11 @@ def download(content: str, kind: str) -> Markup:
     return Markup(f"data:{kind};base64,{text}")
 
 
+def anchor(name: str) -> str:
+    """A name as part of an address within a page: letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+
+
 def page_environment() -> jinja2.Environment:
     """Where templates are found and how they are read."""
     environment = jinja2.Environment(
@@ -66,6 +72,7 @@ def page_environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["usd"] = show_usd
+    environment.filters["anchor"] = anchor
     environment.globals |= {"asset": asset, "data": data}
     return environment
 

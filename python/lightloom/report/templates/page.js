@@ -37,6 +37,29 @@
     });
   }
 
+  // dollars per year under the reader's own assumptions
+  const life = document.getElementById("life-years"), price = document.getElementById("usd-per-kwh");
+  const own = () => {
+    const years = Number(life.value), perKwh = Number(price.value);
+    if (!(years > 0) || !(perKwh >= 0)) return;
+    for (const row of document.querySelectorAll("#ownership-table tbody tr")) {
+      const { networkUsd, clusterUsd, networkW, clusterW, days } = row.dataset;
+      const kwh = (watts) => watts / 1000 * 365.25 * 24;
+      const yearly = (usd, watts) => usd / years + kwh(watts) * perKwh;
+      const values = [
+        kwh(networkW) / 1000, kwh(networkW) * perKwh, yearly(networkUsd, networkW),
+        yearly(clusterUsd, clusterW), yearly(clusterUsd, clusterW) * days / 365.25,
+      ];
+      values.forEach((value, i) => {
+        const cell = row.cells[i + 1];
+        cell.dataset.sort = value;
+        cell.textContent = Math.round(value).toLocaleString("en");
+      });
+    }
+  };
+  life?.addEventListener("input", own);
+  price?.addEventListener("input", own);
+
   const themes = ["", "light", "dark"];
   const button = document.getElementById("theme");
   let now = 0;

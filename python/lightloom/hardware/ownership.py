@@ -1,0 +1,67 @@
+"""What turns what a cluster costs and draws into dollars per year."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightloom.hardware.values import (
+    Provenance,
+    Source,
+    Table,
+    Value,
+    read_toml,
+    resolve,
+    values_of,
+)
+
+PACKAGED = "ownership.toml"
+HOURS_PER_YEAR = 365.25 * 24
+
+
+class OwnershipTable(Table):
+    """The values as their file has them."""
+
+    life_years: Value
+    electricity_usd_per_kwh: Value
+
+
+class OwnershipFile(Table):
+    """The file of ownership."""
+
+    sources: dict[str, Source]
+    values: OwnershipTable
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """How long hardware is used, and what electricity costs."""
+
+    life_years: Provenance
+    electricity_usd_per_kwh: Provenance
+
+    def yearly_usd(self, cost_usd: float, power_w: float) -> float:
+        """Dollars per year: the price over the life of the hardware, and electricity.
+
+        Parameters
+        ----------
+        cost_usd
+            Price of the hardware.
+        power_w
+            Its power, drawn all year.
+        """
+        return cost_usd / self.life_years.value + self.electricity_usd(power_w)
+
+    def electricity_usd(self, power_w: float) -> float:
+        """Dollars per year for electricity alone."""
+        return yearly_kwh(power_w) * self.electricity_usd_per_kwh.value
+
+
+def yearly_kwh(power_w: float) -> float:
+    """Energy that a constant power takes in a year."""
+    return power_w / 1000 * HOURS_PER_YEAR
+
+
+def load_ownership() -> Ownership:
+    """The packaged values."""
+    file = read_toml(None, PACKAGED, OwnershipFile)
+    return Ownership(**resolve(values_of(file.values), file.sources))

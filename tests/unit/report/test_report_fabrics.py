@@ -1,0 +1,114 @@
+"""Drawings and bills of fabrics: counts, loads and dollars agree with the results."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from lightloom.fabric import Counting, FatTree, Oversub
+from lightloom.fabric.network import Eps
+from lightloom.hardware import load_ownership, yearly_kwh
+from lightloom.report.page import render
+from lightloom.report.page_bill import bill_lines, fabric_views, ownership_rows
+from lightloom.report.plots_fabric import MAX_BOXES, count_uplinks, fabric_drawing, groups_of
+from lightloom.report.plots_svg import fabric_styles
+from lightloom.simulate.result import LinkUse
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.run import compare
+from lightloom.study.compare.scenario import Scenario, check
+
+from .hand_made_results import make_network
+
+
+@pytest.fixture(scope="module")
+def real():
+    values = {
+        "model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400.0}, "seeds": 1,
+        "fabrics": ("fat-tree", "oversub", "rail", "topoopt", "mixnet"), "compute_spread": 0.0,
+        "plan": {"tp": 8, "pp": 2, "ep": 8, "dp": 1, "micro_batches": 2, "micro_batch_size": 1},
+    }  # fmt: skip
+    return compare(check(Scenario, values, "test"), with_timeline=True)
+
+
+def cluster_of(servers):
+    values = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400.0}}
+    return dataclasses.replace(prepare(check(Scenario, values, "test")).cluster, gpus=8 * servers)
+
+
+def boxes(drawn, class_):
+    return re.findall(rf'class="box {class_}" data-tip="([^"]*)"', drawn)
+
+
+def test_bills_sum_to_what_a_fabric_costs_and_draws(real):
+    for result in real.results:
+        lines = bill_lines(real.details["job"], result.fabric)
+        assert sum(line.total_usd for line in lines) == pytest.approx(result.network_cost_usd)
+        assert sum(line.total_w for line in lines) == pytest.approx(result.network_power_w)
+
+
+def test_every_fabric_is_drawn_with_the_load_of_its_links(real):
+    styles = fabric_styles([(r.fabric, r.kind) for r in real.results])
+    views = {view.style.name: view for view in fabric_views(real, styles)}
+    assert list(views) == [r.fabric for r in real.results]
+    for name, view in views.items():
+        for use in real.details["runs"][name].run.links:
+            if use.name in {"server_up", "circuit", "direct", "tor_up"}:
+                assert f"{100 * use.mean:.1f} % used" in view.drawing
+    regions = boxes(views["mixnet"].drawing, "circuits")
+    assert len(regions) == len(set(np.asarray(real.details["runs"]["mixnet"].network.parts[1]
+                                              .region_of_server).tolist()))  # fmt: skip
+    assert len(boxes(views["rail"].drawing, "switch")) == 1 + 8
+    assert "fixed circuits" in views["topoopt"].drawing
+
+
+def test_every_server_is_in_one_group():
+    for kind in ("fat-tree", "mixnet", "topoopt"):
+        network = make_network(kind)
+        servers = [server for group in groups_of(network) for server in group.servers]
+        assert sorted(servers) == list(range(network.servers))
+    # by the hand-made network: four servers per ToR, which are a region
+    assert [group.servers for group in groups_of(make_network("mixnet"))] == [
+        tuple(range(4 * n, 4 * n + 4)) for n in range(4)
+    ]
+
+
+def test_large_fabrics_are_drawn_in_part():
+    network = dataclasses.replace(make_network("fat-tree"), servers=1000)
+    drawn = fabric_drawing(network, (LinkUse("server_up", 1000, 1, 0.25, 0.5),), 64)
+    assert len(boxes(drawn, "servers")) == MAX_BOXES - 1
+    assert "servers 996-999" in drawn
+    assert "1000 servers" in drawn
+    assert "25.0 % used, the busiest 50.0 %" in drawn
+
+
+@pytest.mark.parametrize("servers", [16, 30, 31, 32])
+@pytest.mark.parametrize("fabric", [FatTree(servers_per_tor=4), Oversub()])
+def test_uplinks_are_those_of_the_bill(fabric, servers):
+    cluster = cluster_of(servers)
+    bill = fabric.bill_of_materials(cluster, Counting())
+    eps = fabric.network(cluster).part(Eps)
+    # a port per NIC, and two per uplink
+    assert bill.count("eps_port") == 8 * servers + 2 * count_uplinks(eps, servers)
+
+
+def test_dollars_per_year_by_hand(make_comparison):
+    ownership, rows = ownership_rows(make_comparison())
+    assert ownership == load_ownership()
+    row = rows[0]
+    # 0.1 MW for 8,766 hours
+    assert row.network_mwh == pytest.approx(876.6)
+    assert yearly_kwh(1000) == pytest.approx(8766)
+    kwh, years = ownership.electricity_usd_per_kwh.value, ownership.life_years.value
+    assert row.network_electricity_usd == pytest.approx(876_600 * kwh)
+    assert row.cluster_yearly_usd == pytest.approx(3e7 / years + 8_766_000 * kwh)
+    days = row.result.days_per_trillion_tokens
+    assert row.usd_per_trillion_tokens == pytest.approx(row.cluster_yearly_usd * days / 365.25)
+
+
+def test_the_page_shows_quantities_prices_and_sources(real):
+    page = render(real)
+    nics = bill_lines(real.details["job"], "fat-tree")[0]
+    assert f">{nics.count:,}</td>" in page
+    assert f">{nics.price_usd:,.2f}</td>" in page
+    assert load_ownership().life_years.source in page
