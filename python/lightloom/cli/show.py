@@ -6,6 +6,9 @@ Progress and remarks go to standard error.
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -51,6 +54,8 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     except BaseException as error:
         _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
         raise
+    command = shlex.join(["lightloom", *sys.argv[1:]])
+    comparison = dataclasses.replace(comparison, inputs=comparison.inputs | {"command": command})
     failures = _write_files(comparison, outputs, rows, remarks)
     for path in outputs.files():
         if str(path) not in failures:

@@ -49,12 +49,13 @@ class Value(Table):
 
 @dataclass(frozen=True)
 class Provenance:
-    """A value resolved against its file: number, source in words, date, whether assumed."""
+    """A value resolved against its file: number, source in words, date, whether assumed, where."""
 
     value: float
     source: str
     date: str
     assumed: bool
+    url: str = ""
 
     def __str__(self) -> str:
         mark = ", assumed" if self.assumed else ""
@@ -78,7 +79,7 @@ def resolve(values: Mapping[str, Value], sources: Mapping[str, Source]) -> dict[
             )
         source = sources[value.source]
         text = f"{source.text}: {value.note}" if value.note else source.text
-        resolved[name] = Provenance(value.value, text, source.date, value.assumed)
+        resolved[name] = Provenance(value.value, text, source.date, value.assumed, source.url)
     return resolved
 
 

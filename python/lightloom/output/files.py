@@ -186,7 +186,7 @@ def write_json(content: dict[str, Any], target: str) -> None:
     OutputError
         If it cannot be written.
     """
-    text = json.dumps(_finite(content), indent=1, allow_nan=False, default=str) + "\n"
+    text = json_text(content)
     if target == STDOUT:
         try:
             sys.stdout.write(text)
@@ -197,6 +197,11 @@ def write_json(content: dict[str, Any], target: str) -> None:
             raise _failure("standard output", error) from None
         return
     write_text(text, Path(target))
+
+
+def json_text(content: dict[str, Any]) -> str:
+    """Text of a JSON file, with ``null`` for numbers that are not finite."""
+    return json.dumps(_finite(content), indent=1, allow_nan=False, default=str) + "\n"
 
 
 def _finite(value: Any) -> Any:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from lightloom.output.files import write_text
+from lightloom.output.files import json_text, write_text
 from lightloom.report.explain import WORDS
 from lightloom.report.headline import difference
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
-from lightloom.report.page_template import render_page
+from lightloom.report.page_template import download, render_page
 from lightloom.report.page_time import WAITED, time_data, time_views
 from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
@@ -105,6 +105,9 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "version": str(comparison.inputs.get("lightloom", "")),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "summary": [str(line) for line in comparison.inputs.get("summary", [])],
+        "command": str(comparison.inputs.get("command", "")),
+        "download_json": download(json_text(comparison.to_json()), "application/json"),
+        "download_csv": download(comparison.to_polars().write_csv(), "text/csv"),
         "warnings": comparison.warnings,
         "tiles": tiles(comparison, styles),
         "results": results,
@@ -188,7 +191,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
             f"{fastest.step_time_s:.3g} s",
             (
                 f"{fastest.step_time_low_s:.3g} to {fastest.step_time_high_s:.3g} s",
-                f"tied: {', '.join(tied)}" if tied else "every other is slower",
+                f"as fast: {', '.join(tied)}" if tied else "every other is slower",
             ),
         ),
         Tile(

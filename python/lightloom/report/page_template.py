@@ -57,6 +57,17 @@ def download(content: str, kind: str) -> Markup:
     return Markup(f"data:{kind};base64,{text}")
 
 
+def linked(text: str, url: str = "") -> Markup:
+    """Text whose addresses are links; the whole of it one to ``url``, if there is one."""
+    if url.startswith(("https://", "http://")):
+        return Markup('<a href="{}" rel="noopener noreferrer">{}</a>').format(url, text)
+    parts = re.split(r"(https?://[^\s,;)\"'<>]+[^\s,;.)\"'<>])", text)
+    link = Markup('<a href="{0}" rel="noopener noreferrer">{0}</a>')
+    return Markup("").join(
+        link.format(part) if number % 2 else part for number, part in enumerate(parts)
+    )
+
+
 def anchor(name: str) -> str:
     """A name as part of an address within a page: letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
@@ -72,7 +83,7 @@ def page_environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["usd"] = show_usd
-    environment.filters["anchor"] = anchor
+    environment.filters |= {"anchor": anchor, "linked": linked}
     environment.globals |= {"asset": asset, "data": data}
     return environment
 

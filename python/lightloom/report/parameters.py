@@ -33,6 +33,7 @@ class Parameter:
     source: str = ""
     date: str = ""
     assumed: bool = False
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class ParameterTable:
 def parameter_tables(comparison: Comparison) -> list[ParameterTable]:
     """Tables of all inputs, and of each fabric's own parameters; no value is left out."""
     inputs = comparison.inputs
-    general = {k: v for k, v in inputs.items() if k not in TITLES and k != "summary"}
+    shown = {*TITLES, "summary", "command"}
+    general = {key: value for key, value in inputs.items() if key not in shown}
     tables = [ParameterTable("Run", tuple(flatten(general)))]
     for key, title in TITLES.items():
         if key in inputs:
@@ -87,6 +89,7 @@ def flatten(value: Any, name: str = "") -> Iterator[Parameter]:
                 str(value["source"]),
                 str(value.get("date", "")),
                 bool(value.get("assumed", False)),
+                str(value.get("url", "")),
             )
             return
         for key, inner in value.items():

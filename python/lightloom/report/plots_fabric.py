@@ -62,12 +62,11 @@ def _parts(group: Group) -> list[Group]:
 
 def count_uplinks(eps: Eps, servers: int) -> int:
     """Uplinks of all ToRs; one that is filled in part uses them in proportion."""
-    rails = eps.nics if eps.rail else 1
-    full = eps.servers_per_tor * eps.nics // rails
+    full = eps.servers_per_tor * eps.nics // eps.rails
     if eps.tor_uplink_bps is not None:
         full = round(eps.tor_uplink_bps / eps.nic_rate_bps)
     tors, rest = divmod(servers, eps.servers_per_tor)
-    return rails * (tors * full + math.ceil(full * rest / eps.servers_per_tor))
+    return eps.rails * (tors * full + math.ceil(full * rest / eps.servers_per_tor))
 
 
 def fabric_drawing(network: Network, links: Sequence[LinkUse], switch_ports: int | None) -> Markup:
@@ -140,15 +139,15 @@ class _Picture:
 
     def _packet_rows(self, eps: Eps, places: list[float]) -> None:
         tors = max(group.tor for group in self.groups) + 1
-        rails = eps.nics if eps.rail else 1
-        if tors * rails > 1:
-            self._spines(eps, tors * rails)
+        switches = tors * eps.rails
+        if switches > 1:
+            self._spines(eps, switches)
         rate = f"{eps.nic_rate_bps / 1e9:.0f} Gb/s reached"
         use = self.uses.get("server_up")
         nics = self.network.servers * eps.nics
         self._note(self.top + _BOX + 22, f"{nics:,} links", rate, load_text(use))
-        if eps.rail:
-            self._rails(tors * rails, places, use)
+        if eps.rails > 1:
+            self._rails(switches, places, use)
         else:
             self._tors(tors, places, use)
         self.top += _ROW
@@ -195,7 +194,7 @@ class _Picture:
                 if group is not None:
                     ends = (x, self.top + _BOX), (place, self.top + _ROW)
                     self._line(*ends, use, 1.5)
-            tip = f"rail ToR {number}: NIC {number} of every server of its group"
+            tip = f"rail ToR {number}"
             self._box(x - width / 2, self.top, width, f"rail {number}", "switch", tip)
 
     def _group(self, place: float, group: Group) -> None:

@@ -85,7 +85,9 @@ def test_page_needs_no_other_file_and_no_network(page):
 
 
 def test_links_lead_to_sections(page):
-    for link in Outline(page).links:
+    links = [link for link in Outline(page).links if link.startswith("#")]
+    assert len(links) > 10
+    for link in links:
         assert f'id="{link[1:]}"' in page
 
 
@@ -95,7 +97,7 @@ def test_links_lead_to_sections(page):
      "Cost and power of the network", "Memory and traffic", "Every parameter used"],
 )  # fmt: skip
 def test_sections_are_there(page, heading):
-    assert f"<h2>{heading}</h2>" in page
+    assert f"<h2>{heading}<a class" in page
 
 
 def test_table_says_what_the_results_say(make_comparison, page):
@@ -142,7 +144,7 @@ def test_findings(make_comparison):
     styles = fabric_styles([(r.fabric, r.kind) for r in comparison.results])
     fastest, cheapest, by_network, by_cluster = tiles(comparison, styles)
     assert fastest.style.name == "fat-tree"
-    assert fastest.notes == ("18 to 22 s", "tied: mixnet")
+    assert fastest.notes == ("18 to 22 s", "as fast: mixnet")
     assert cheapest.style.name == "topoopt"
     assert cheapest.notes == ("fat-tree 5.00 x the price", "mixnet 1.50 x the price")
     # 1e6/26 tokens/s for 2 M$ against 1e6/20 for 10 M$
@@ -217,9 +219,9 @@ def test_without_timelines_runs_or_demand_the_page_is_shorter(make_comparison):
     page = render(bare)
     assert not Outline(page).open
     for heading in ("Timeline", "Demand", "Circuits"):
-        assert f"<h2>{heading}</h2>" not in page
+        assert f"<h2>{heading}<" not in page
         assert f'href="#{heading.lower()}"' not in page
-    assert "<h2>Timeline</h2>" not in render(whole)
+    assert "<h2>Timeline<" not in render(whole)
 
 
 def test_page_is_written_whole_or_not_at_all(make_comparison, tmp_path):

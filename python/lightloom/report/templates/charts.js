@@ -92,7 +92,7 @@ const lightloom = (() => {
   // a chart in closed details has no size until they open
   document.addEventListener("toggle", drawAll, true);
   addEventListener("DOMContentLoaded", drawAll);
-  addEventListener("beforeprint", () => resize(680));
+  addEventListener("beforeprint", () => resize(600));
   addEventListener("afterprint", () => resize());
 
   const chartOf = (element) => drawn.get(element);

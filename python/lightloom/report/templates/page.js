@@ -15,7 +15,17 @@
   addEventListener("pointerdown", show);
   addEventListener("scroll", hide, { passive: true });
 
-  for (const table of document.querySelectorAll("table.sortable")) {
+  // what a cell is sorted by: its value, or the number that its text begins with
+  const keyOf = (cell) => {
+    if (!cell) return "";
+    if (cell.dataset.sort !== undefined) return cell.dataset.sort;
+    const text = (cell.firstChild?.nodeType === Node.TEXT_NODE ? cell.firstChild : cell).textContent.trim();
+    const number = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?/i.exec(text);
+    return number ? number[0].replaceAll(",", "") : text;
+  };
+  for (const table of document.querySelectorAll("table")) {
+    if (!table.tHead || table.tBodies[0].rows.length < 2) continue;
+    table.classList.add("sortable");
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
       if (head.classList.contains("plain")) return;
@@ -23,19 +33,63 @@
         const down = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
+        const key = (row) => keyOf(row.cells[column]);
         const rows = [...table.tBodies[0].rows].sort((a, b) => {
           const x = key(a), y = key(b);
-          const order = isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
+          const order = x === "" || y === "" || isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
           return down ? -order : order;
         });
         table.tBodies[0].append(...rows);
       };
       head.tabIndex = 0;
       head.addEventListener("click", sort);
-      head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+      head.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        sort();
+      });
     });
   }
+
+  // fabrics are left out of tables, bars and plots alike
+  for (const button of document.querySelectorAll("[data-filter]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const off = lightloom.hidden, name = button.dataset.filter;
+      if (!off.delete(name)) off.add(name);
+      button.setAttribute("aria-pressed", String(!off.has(name)));
+      for (const part of document.querySelectorAll("[data-fabric]")) {
+        if (part.dataset.fabric === name && !part.dataset.chart) part.hidden = off.has(name);
+      }
+      lightloom.drawAll();
+    });
+  }
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "copied";
+    });
+  }
+
+  const undim = document.getElementById("undim");
+  if (undim) {
+    undim.hidden = false;
+    undim.addEventListener("click", () => { document.body.classList.remove("misfit"); undim.hidden = true; });
+  }
+
+  // a link into closed details opens them
+  const openTarget = () => {
+    const target = !location.hash ? null : document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const closed = target?.closest("details");
+    if (closed) closed.open = true;
+    target?.scrollIntoView({ behavior: "instant" });
+  };
+  // what loads later moves what is below it
+  document.addEventListener("settled", openTarget, { once: true });
+  addEventListener("hashchange", openTarget);
+  openTarget();
 
   // dollars per year under the reader's own assumptions
   const life = document.getElementById("life-years"), price = document.getElementById("usd-per-kwh");

@@ -292,7 +292,9 @@
       zoom(...moves[event.key]);
     });
     const wanted = /^#timeline-(.+)$/.exec(location.hash);
-    show(wanted ? decodeURIComponent(wanted[1]) : data.timelines_first);
-    if (wanted) document.getElementById("timeline").scrollIntoView();
+    show(wanted ? decodeURIComponent(wanted[1]) : data.timelines_first).then(() => {
+      document.dispatchEvent(new Event("settled"));
+      if (wanted) document.getElementById("timeline").scrollIntoView({ behavior: "instant" });
+    });
   });
 })();
