@@ -1,4 +1,4 @@
-"""Progress on a terminal."""
+"""Progress: a bar on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ from lightloom.progress import Monitor
 Opening = Callable[[Sequence[str], Sequence[str]], None]
 
 
+#: without a terminal, a line is printed so often
+LINE_EVERY_S = 30.0
+#: and, once so much time has gone, one on what takes longer than a minute
+FORECAST_AFTER_S, LONG_S = 5.0, 60.0
+
+
 class TerminalMonitor(Monitor[Any]):
-    """Shows progress on a terminal, prints remarks above it and hands results over.
+    """Shows progress, prints remarks above it and hands results over.
+
+    Without a terminal it prints how long the work will take, if that is over a minute, and then a
+    line every half a minute.
 
     Parameters
     ----------
@@ -57,6 +66,7 @@ class TerminalMonitor(Monitor[Any]):
         )
         self._task = self._bar.add_task("", total=1.0)
         self._is_shown = False
+        self._next_line_s = FORECAST_AFTER_S
 
     def __enter__(self) -> TerminalMonitor:
         return self
@@ -72,12 +82,31 @@ class TerminalMonitor(Monitor[Any]):
 
     def progress(self, share: float, activity: str = "", /) -> None:
         """Show how much is done and what is being done."""
+        if not self._console.is_terminal:
+            self._print_line(share, activity)
+            return
         if not self._is_shown:
             if time.monotonic() - self._began < self._patience_s:
                 return
             self._is_shown = True
             self._bar.start()
         self._bar.update(self._task, completed=share, description=activity)
+
+    def _print_line(self, share: float, activity: str) -> None:
+        """Print how far the work is, if it is time to."""
+        spent_s = time.monotonic() - self._began
+        if spent_s < self._next_line_s:
+            return
+        left_s = spent_s * (1 / share - 1) if share > 0 else None
+        if spent_s < LINE_EVERY_S:  # a forecast, once there is something to judge by
+            if left_s is None or spent_s + left_s < LONG_S:
+                self._next_line_s = spent_s + 1.0
+                return
+            self._next_line_s = LINE_EVERY_S
+        else:
+            self._next_line_s = spent_s + LINE_EVERY_S
+        left = "" if left_s is None else f", about {_clock(left_s)} left"
+        self.remark(f"{100 * share:.0f} % in {_clock(spent_s)}{left}: {activity}".rstrip(": "))
 
     def begun(self, summary: Sequence[str], warnings: Sequence[str]) -> None:
         """Hand over what will be done."""
@@ -91,3 +120,11 @@ class TerminalMonitor(Monitor[Any]):
     def finished(self, result: Any) -> None:
         """Hand over what has finished."""
         self._hand_over(result)
+
+
+def _clock(time_s: float) -> str:
+    """Minutes and seconds, of long times hours and minutes."""
+    seconds = round(time_s)
+    if seconds >= 5400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{seconds // 60}:{seconds % 60:02d}"

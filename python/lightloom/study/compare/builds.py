@@ -9,10 +9,11 @@ from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.results import Sample
 from lightloom.workload.build import Workload
+from lightloom.workload.task_graph import COLUMNS
 
 #: samples over which the demand is averaged for topologies that are fixed for the whole job
 CONTEXT_SAMPLES = 4
-#: token counts of workloads that are kept for another use
+#: tasks and token counts of workloads that are kept for another use
 KEPT_BYTES = 1_000_000_000
 
 
@@ -41,15 +42,17 @@ class Workloads:
         return self._kept[key]
 
     def _give_up_old(self) -> None:
-        total = sum(map(_size, self._kept.values()))
+        total = sum(map(size_of, self._kept.values()))
         while total > KEPT_BYTES and len(self._kept) > 1:
-            total -= _size(self._kept.pop(next(iter(self._kept))))
+            total -= size_of(self._kept.pop(next(iter(self._kept))))
 
 
-def _size(workload: Workload) -> int:
+def size_of(workload: Workload) -> int:
+    """Bytes of the tasks, token counts and tables of a workload."""
     graph = workload.graph
+    tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
     counts = [array for one in graph.demands for array in (one.counts, one.rank_counts)]
-    arrays = [*counts, *(table.values for table in graph.tables)]
+    arrays = [*tasks, *counts, *(table.values for table in graph.tables)]
     return sum(array.nbytes for array in arrays if array is not None)
 
 

@@ -49,7 +49,7 @@ def predicted_s(phases: Mapping[str, Phases]) -> float:
     return max(sum(hops) / cores, *hops) / RATE_PER_S
 
 
-def _roughly(seconds: float) -> str:
+def roughly(seconds: float) -> str:
     """Text for a time that is but a guess."""
     for span, name in ((3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * span:
@@ -65,7 +65,7 @@ def prediction(phases: Mapping[str, Phases]) -> str:
     sampled = f"{pending:,} of " if pending < distinct else ""
     return (
         f"packets: {sampled}{distinct:,} distinct phases, {hops / 1e6:,.1f} million packet-hops,"
-        f" about {_roughly(predicted_s(phases))}"
+        f" about {roughly(predicted_s(phases))}"
     )
 
 

@@ -24,6 +24,7 @@ from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.failed_parts import failed_variants
+from lightloom.study.compare.forecast import LONG_S, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import check_size, phases_by_fabric, prediction
@@ -152,7 +153,11 @@ def compare(
     job = planned_job(scenario, watcher)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
     case = _Case("", job, with_timeline)
+    watcher.begun(summary_of(job), warnings_of(job))
     _begin(watcher, "planning fabrics")
+    expected = forecast(job)
+    if expected is not None and expected.seconds > LONG_S:
+        watcher.remark(expected.sentence())
     first = case.workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
     attempts = list(case.attempts())
     for attempt in attempts:
@@ -164,7 +169,6 @@ def compare(
     if not case.is_packets:
         trials_only -= len({trial.fabric.name for trial in case.trials})
     own = len(attempts) + trials_only
-    watcher.begun(summary_of(job, first), warnings_of(job))
     progress = RunProgress(watcher, own + len(loads_to_run) * (len(job.fabrics) + trials_only))
     done, phases = _run_case(case, progress, plugins)
     for name, load in loads_to_run.items():

@@ -253,8 +253,11 @@ def _sources(values: Any) -> dict[str, Any]:
     return {name: dataclasses.asdict(value) for name, value in values.items()}
 
 
-def summary_of(job: Job, workload: Workload) -> list[str]:
-    """Model, cluster, plan, memory and demand of a job, a line each."""
+def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
+    """Model, cluster, plan, memory and demand of a job, a line each.
+
+    What is known once the workload is built is there if that is given.
+    """
     plan, model, scenario = job.plan, job.model, job.scenario
     parameters = show_count(total_parameters(model))
     active = show_count(active_parameters(model))
@@ -290,7 +293,7 @@ def summary_of(job: Job, workload: Workload) -> list[str]:
     if line := compute_line(job):
         lines.append(line)
     lines.append(_demand_line(job, job.samples()))
-    if workload.folded is not None and workload.folded.dropped_share:
+    if workload and workload.folded is not None and workload.folded.dropped_share:
         lines.append(
             f"capacity factor {scenario.demand.capacity_factor:g}: "
             f"{workload.folded.dropped_share:.2%} of the token copies are dropped"
