@@ -56,6 +56,7 @@ def run_command(arguments: Sequence[str]) -> int:
         return 3
     except LightloomError as error:
         _flush(sys.stdout)
+        _trace(error)
         return _fail(str(error))
     except KeyboardInterrupt:
         _fail("interrupted")
@@ -75,8 +76,10 @@ def _run(arguments: list[str]) -> int:
     import typer
 
     from lightloom.cli.root import root_command
+    from lightloom.cli.terminal import reset
     from lightloom.cli.usage import UsageError, one_line
 
+    reset()
     try:
         status: Any = root_command()(arguments, prog_name="lightloom", standalone_mode=False)
     except UsageError as error:
@@ -88,6 +91,17 @@ def _run(arguments: list[str]) -> int:
     if status == 130:  # typer's own reading of an interrupt
         raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
+
+
+def _trace(error: BaseException) -> None:
+    """Print where an error was raised, with --verbose."""
+    from lightloom.cli.terminal import terminal
+
+    if terminal().verbose:
+        import traceback
+
+        with contextlib.suppress(OSError):
+            traceback.print_exception(error, file=sys.stderr)
 
 
 def _fail(message: str) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.terminal import remarks_console
 from lightloom.hardware.gpus import gpu_names
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Strict, Whole
@@ -57,8 +58,6 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    from rich.console import Console
-
     from lightloom.hardware import load_gpu
     from lightloom.output.files import check_all_writable, write_text
     from lightloom.study.calibration.measure import measure, profile_text
@@ -68,7 +67,7 @@ def _run(given: Given) -> None:
     gpu = load_gpu(options.gpu)
     check_all_writable([options.write_profile])
     device = open_device()
-    console = Console(highlight=False, stderr=True)
+    console = remarks_console()
     points = measure(device, gpu, options.repeats, console.print)
     date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
     write_text(profile_text(points, device.title, gpu, date), options.write_profile)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from lightloom.cli.demand import DemandRequest
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.settings import split_setting
+from lightloom.cli.terminal import results_console
 from lightloom.demand import (
     DemandSource,
     MemberPlacement,
@@ -75,7 +75,7 @@ def demand(given: Given) -> None:
     if outputs.csv_target is not None:
         _write_csv(picture, token_bytes, outputs.csv_target)
     if not outputs.on_stdout:
-        console = Console(highlight=False)
+        console = results_console()
         print_figures(console, source, index, figures)
         print_picture(console, picture, token_bytes, request.hidden, request.element_bytes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Name, Strict
 
 EXAMPLES = (
@@ -31,9 +32,7 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    from rich.console import Console
-
     from lightloom.report.explain import print_explanation
 
     options = given.build(ExplainOptions)
-    print_explanation(options.results, options.first, options.second, Console())
+    print_explanation(options.results, options.first, options.second, results_console())

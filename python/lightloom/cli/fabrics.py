@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
 EXAMPLES = (
@@ -58,14 +59,12 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    from rich.console import Console
-
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
     from lightloom.report.fabrics_table import print_fabrics, print_options
 
     options = given.build(FabricsOptions)
-    console = Console()
+    console = results_console()
     if options.fabric is not None:
         print_options(options.fabric, console)
         return

@@ -16,7 +16,9 @@ import typer
 import typer.core
 import typer.main
 
+from lightloom.cli.defaults import read_defaults, taken_defaults
 from lightloom.cli.options import Command, Option, Panel
+from lightloom.cli.terminal import COMMON, common_parameters, terminal
 
 #: the widest line, and the widest column of options
 _MAX_WIDTH, _MAX_LEFT = 100, 30
@@ -25,10 +27,26 @@ Row = tuple[str, str]
 
 
 class CommandWithHelp(typer.core.TyperCommand):
-    """A command that prints its help from its description."""
+    """A command that prints its help from its description, and has defaults of the user."""
 
     #: set as soon as typer has made the command
     described: Command
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Parse the command line, with what the user's file says where it says nothing."""
+        if not extra.get("resilient_parsing"):
+            extra["default_map"] = read_defaults(str(info_name), self._options())
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Say which options were not typed, and run."""
+        for where, options in taken_defaults(ctx, self._options()).items():
+            if not terminal().quiet:
+                typer.echo(f"from {where}: {' '.join(options)}", err=True)
+        return super().invoke(ctx)
+
+    def _options(self) -> list[Option]:
+        return [option for panel in self.described.panels for option in panel.options]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the common options."""
@@ -75,7 +93,7 @@ def _with_help_all(call: Any, described: Command) -> Any:
         annotation=Annotated[bool, option],
     )
     signature = inspect.signature(call)
-    parameters = [*signature.parameters.values(), parameter]
+    parameters = [*signature.parameters.values(), parameter, *common_parameters()]
     call.__signature__ = signature.replace(parameters=parameters)
     return call
 
@@ -106,6 +124,9 @@ def command_help(path: str, summary: str, command: Command, *, everything: bool 
     for title, rows in sections:
         lines += ["", _heading(title), *_columns(rows, left, width)]
     lines += ["", _heading("Examples"), *(f"  {example}" for example in command.examples)]
+    if everything:
+        names = [(", ".join(filter(None, (flag, letter))), text) for flag, letter, text in COMMON]
+        lines += ["", _heading("Every command"), *_columns(names, left, width)]
     if command.notes:
         lines += ["", *_wrapped(command.notes, width)]
     if hidden and not everything:

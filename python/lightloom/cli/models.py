@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import Name, Strict
 
 EXAMPLES = (
@@ -32,13 +33,11 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
-    from rich.console import Console
-
     from lightloom.models import catalog, load_model
     from lightloom.report.models_table import print_catalog, print_model
 
     model = given.build(ModelsOptions).model
-    console = Console(highlight=False)
+    console = results_console()
     if model is None:
         print_catalog(console, catalog())
     else:

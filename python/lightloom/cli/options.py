@@ -84,8 +84,25 @@ class Option:
         return (self.flag,)
 
     @property
+    def parameter_name(self) -> str:
+        """The name of the parameter that typer makes the option of."""
+        return self.key.replace(".", "__")
+
+    @property
+    def variable(self) -> str:
+        """The variable of the environment that stands for it."""
+        return f"LIGHTLOOM_{self.flag.strip('-').replace('-', '_').upper()}"
+
+    @property
     def _is_undecided(self) -> bool:
         return self.table.model_fields[self.name].default is None
+
+    def _complete(self, incomplete: str) -> list[str]:
+        """Names that a shell may complete; of a list the last one."""
+        before, comma, last = incomplete.rpartition(",")
+        start = before + comma if self.described.many else ""
+        last = last if self.described.many else incomplete
+        return [start + name for name in self.described.choices if name.startswith(last)]
 
     def parameter(self) -> inspect.Parameter:
         """The parameter that typer makes the option of."""
@@ -97,11 +114,13 @@ class Option:
                 "/".join(self.flags),
                 metavar=description.metavar or None,
                 help=description.sentence(),
+                envvar=self.variable,
+                autocompletion=self._complete,
             )
         kind = bool if description.kind is bool else list[str] if self.repeats else str
         required = description.required
         return inspect.Parameter(
-            self.key.replace(".", "__"),
+            self.parameter_name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if required else None,
             annotation=Annotated[kind if required else kind | None, made],
@@ -180,7 +199,7 @@ class Given:
         #: keys that ``--set`` has given, which messages call by their own names
         self.settings: set[str] = set()
         for key, option in self._options.items():
-            value = values.get(key.replace(".", "__"))
+            value = values.get(option.parameter_name)
             if value is not None:
                 put(self.tables, key, _parsed(option, value))
 
@@ -277,7 +296,6 @@ class Command:
         """The function that typer calls, with one parameter for each option."""
 
         def call(**values: Any) -> None:
-            values.pop("help_all", None)
             self.run(Given(self.panels, values))
 
         parameters = [option.parameter() for panel in self.panels for option in panel.options]

@@ -7,6 +7,8 @@ Every other output is a file that is there whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from typing import Any
 from pydantic import Field
 
 from lightloom.cli.options import Option, option
+from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
-from lightloom.inputs.strict import File, Name, Strict
+from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable
 
 
@@ -39,10 +42,14 @@ class Outputs(Strict):
     events: File | None = Field(None, description="Write the events of packets as CSV.")
     out: File | None = Field(None, description="Write slots and circuits as arrays (.npz).")
     svg: File | None = Field(None, description="Write the schedule as an SVG drawing.")
+    open: Switch = Field(
+        False, description="Open the page of --html, or else one in a temporary file."
+    )
 
     def files(self) -> list[Path]:
         """Every file that will be written."""
-        return [Path(name) for name in vars(self).values() if name not in {None, STDOUT}]
+        names = [name for name in vars(self).values() if isinstance(name, str | Path)]
+        return [Path(name) for name in names if str(name) != STDOUT]
 
     @property
     def on_stdout(self) -> bool:
@@ -81,6 +88,23 @@ class Outputs(Strict):
         for name, path in whole.items():
             if path.exists() and not path.is_file():
                 raise InputError(f"--{name} {path}: expected the name of a file, not a device")
+
+    def with_page(self) -> Outputs:
+        """The same with a page in a temporary file, if one is opened and has no name."""
+        if not self.open or self.html is not None:
+            return self
+        handle, name = tempfile.mkstemp(prefix="lightloom-", suffix=".html")
+        os.close(handle)
+        return self.model_copy(update={"html": Path(name)})
+
+    def show_page(self) -> None:
+        """Open the page in a browser, if that is wanted; say where it is if there is none."""
+        if not self.open or self.html is None:
+            return
+        import webbrowser
+
+        if not webbrowser.open(self.html.resolve().as_uri()):
+            remarks_console().print(f"no browser here: open {self.html}", soft_wrap=True)
 
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""

@@ -156,6 +156,7 @@ def _output() -> Panel:
         (
             *text_outputs(),
             option(Outputs, "html", common=True, below="output"),
+            option(Outputs, "open", below="output"),
             option(Outputs, "parquet", below="output"),
             option(Outputs, "events", below="output"),
             option(EventOptions, "max_events", below="events"),

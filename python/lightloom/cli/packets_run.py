@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
 from lightloom.cli.settings import split_setting
+from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
@@ -57,7 +57,7 @@ _WINDOWS = {"dctcp": "transport.initial_window"}
 
 def packets(given: Given) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
-    outputs = given.take(Outputs, "output")
+    outputs = given.take(Outputs, "output").with_page()
     outputs.check(given.tables)
     record = _record(given.take(EventOptions, "events"), outputs)
     scenario, called = scenario_of(given)
@@ -80,7 +80,7 @@ def run_and_report(
         If flows will never finish; the rows of the others are written.
     """
     rows = ColumnWriter(outputs.csv_target, outputs.parquet)
-    remarks = Console(stderr=True)
+    remarks = remarks_console()
     is_done = np.zeros(len(flows), dtype=np.bool_)
 
     def write(finished: Finished) -> None:
@@ -100,11 +100,12 @@ def run_and_report(
     finally:
         rows.close()
     _write(run, scenario, outputs)
-    print_packets(run, scenario, Console(highlight=False, stderr=outputs.on_stdout))
+    print_packets(run, scenario, remarks if outputs.on_stdout else results_console())
     for path in outputs.files():
         remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
     if outputs.json_target == STDOUT:
         write_json(as_json(run, scenario), STDOUT)
+    outputs.show_page()
     return run
 
 

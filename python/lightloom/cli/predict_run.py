@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.predict import PredictOptions
+from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.demand import REGIMES, bytes_per_token, read_routing_log, synthetic
 from lightloom.demand.load_file import is_load_file, read_load_file
 from lightloom.demand.load_trace import LoadTrace, trace_of_log, trace_of_source
@@ -44,7 +43,7 @@ def predict(given: Given) -> None:
     region = _region(options)
     size = bytes_per_token(options.hidden, options.element_bytes)
     rows = outputs.rows()
-    remarks = Console(stderr=True)
+    remarks = remarks_console()
     with TerminalMonitor(remarks, rows.write) as monitor:
         trace = _open(options, monitor)
         per_server = _per_server(trace.experts, options.experts_per_server)
@@ -60,7 +59,7 @@ def predict(given: Given) -> None:
         )
         found = score_predictors(evaluation, made, window=window, monitor=monitor)
     rows.close()
-    print_prediction(found, remarks if outputs.on_stdout else Console(highlight=False))
+    print_prediction(found, remarks if outputs.on_stdout else results_console())
     if outputs.json_target is not None:
         write_json(found.to_json(), outputs.json_target)
     if found.interrupted:

@@ -6,6 +6,7 @@ A family of commands is a :class:`CommandGroup` of its own, with a table such as
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -15,6 +16,8 @@ import typer.core
 import typer.main
 
 from lightloom.cli.help import group_help, make_command
+from lightloom.cli.options import Command
+from lightloom.cli.terminal import common_parameters
 
 SUMMARY = "Plan, compare and simulate network fabrics for training Mixture-of-Experts models."
 END = """Start with:
@@ -23,7 +26,8 @@ END = """Start with:
   lightloom fabrics mixnet
 
 Sizes are in bytes, rates in bits per second per direction; prefixes are decimal.
-Every command has --help, and --help-all where it has more options."""
+Every command has --help, and --help-all where it has more options.
+In a shell, --install-completion completes commands and options."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,13 @@ def load_command(name: str) -> Any:
     return make_entry(name, COMMANDS[name])
 
 
+def described(name: str) -> Command:
+    """Import one command and return its description."""
+    module = importlib.import_module(f"lightloom.cli.{COMMANDS[name].module}")
+    made: Command = module.command()
+    return made
+
+
 def make_entry(name: str, entry: CommandEntry) -> Any:
     """Make the command of an entry; imports its module."""
     module = importlib.import_module(f"lightloom.cli.{entry.module}")
@@ -177,12 +188,12 @@ def root_command() -> Any:
     """Make the command that all others belong to."""
     app = typer.Typer(
         cls=CommandGroup,
-        add_completion=False,
+        add_completion=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help=SUMMARY,
     )
-    app.callback()(_common)
+    app.callback()(_with_common(_common))
     made: Any = typer.main.get_command(app)
     made.entries = COMMANDS
     return made
@@ -196,12 +207,27 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _with_common(call: Any) -> Any:
+    """Add the options that every command has."""
+    signature = inspect.signature(call, eval_str=True)
+
+    def with_common(**values: Any) -> None:
+        call(**{name: values[name] for name in signature.parameters})
+
+    parameters = [*signature.parameters.values(), *common_parameters()]
+    # not in the usual way: there is one parameter for each option
+    with_common.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return with_common
+
+
 def _common(
-    _version: Annotated[
+    *,
+    version: Annotated[
         bool,
         typer.Option(
             "--version", help="Show the version and exit.", callback=_print_version, is_eager=True
         ),
     ] = False,
 ) -> None:
-    """Take the options of the root."""
+    """Take the options of the root; typer has called their callbacks."""
+    del version

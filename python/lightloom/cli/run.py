@@ -43,6 +43,7 @@ def output_panel() -> Panel:
         "Output",
         (
             option(Outputs, "html", common=True, below="output"),
+            option(Outputs, "open", below="output"),
             *text_outputs(),
             option(Outputs, "timeline", common=True, below="output"),
             option(Outputs, "parquet", below="output"),

@@ -203,6 +203,7 @@ def _output() -> Panel:
         (
             *text_outputs(),
             option(Outputs, "html", common=True, below="output"),
+            option(Outputs, "open", below="output"),
             option(Outputs, "svg", below="output"),
             option(Outputs, "out", below="output"),
         ),

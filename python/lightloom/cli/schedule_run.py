@@ -12,6 +12,7 @@ from rich.console import Console
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
+from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.demand.byte_matrix import (
     check_bytes,
@@ -56,7 +57,7 @@ def schedule(given: Given) -> None:
     InputError
         If an option cannot be used.
     """
-    outputs = given.take(Outputs, "output")
+    outputs = given.take(Outputs, "output").with_page()
     outputs.check(given.tables)
     options = given.build(ScheduleOptions)
     choice = MethodChoice(
@@ -86,13 +87,14 @@ def schedule(given: Given) -> None:
     )
     found = _compare(problem, choice)
     _write(found, outputs)
-    console = Console(highlight=False, stderr=outputs.on_stdout)
+    console = remarks_console() if outputs.on_stdout else results_console()
     if inside:
         console.print(f"{show_bytes(inside)} on the diagonal stay in their server: left out")
     if gone:
         console.print(f"{show_bytes(gone)} from and to failed servers: left out")
     print_scheduling(found, console)
     _print_drawings(found, console)
+    outputs.show_page()
     if found.interrupted:
         raise KeyboardInterrupt
 
@@ -121,7 +123,7 @@ def _write(found: ScheduleComparison, outputs: Outputs) -> None:
 
 def _compare(problem: Problem, choice: MethodChoice) -> ScheduleComparison:
     """Compare under a line that says what is being done, once it takes a while."""
-    remarks = Console(stderr=True)
+    remarks = remarks_console()
     with remarks.status("scheduling") as status:
         return compare_schedules(
             problem, choice, progress=lambda share, title="": status.update(f"{share:4.0%} {title}")

@@ -10,12 +10,14 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from lightloom.cli.outputs import Outputs
+from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.errors import OutputError
 from lightloom.output.files import STDOUT, RowWriter, write_json
 from lightloom.output.progress import TerminalMonitor
@@ -23,6 +25,7 @@ from lightloom.report.table import print_opening, print_results
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.scenario import Scenario
+from lightloom.units import show_time
 
 
 def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
@@ -37,19 +40,25 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     OutputError
         If a file cannot be written; the others and the tables are there nevertheless.
     """
+    outputs = outputs.with_page()
     outputs.check(scenario.model_dump())
-    remarks = Console(stderr=True)
+    remarks = remarks_console()
     started = time.monotonic()
     rows = outputs.rows()
     with_timeline = outputs.timeline is not None or outputs.html is not None
     # With standard output taken, the tables are a remark.
-    console = remarks if outputs.on_stdout else Console()
+    console = remarks if outputs.on_stdout else results_console()
 
     def opening(summary: Sequence[str], warnings: Sequence[str]) -> None:
         print_opening(summary, warnings, console)
 
+    def finished(row: dict[str, Any]) -> None:
+        rows.write(row)
+        if terminal().verbose:
+            remarks.print(_run_line(row), style="dim", soft_wrap=True, markup=False)
+
     try:
-        with TerminalMonitor(remarks, rows.write, opening=opening) as monitor:
+        with TerminalMonitor(remarks, finished, opening=opening) as monitor:
             comparison = compare(scenario, monitor=monitor, with_timeline=with_timeline)
     except BaseException as error:
         _keep_rows(outputs, rows, remarks, interrupted=isinstance(error, KeyboardInterrupt))
@@ -64,9 +73,21 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     print_results(comparison, console)
     if outputs.json_target == STDOUT:
         write_json(comparison.to_json(), STDOUT)
+    outputs.show_page()
     if failures:
         raise OutputError("; ".join(str(failure) for failure in failures.values()))
     return comparison
+
+
+def _run_line(row: Mapping[str, Any]) -> str:
+    """One finished run, in words."""
+    words = [row["fabric"], row["variant"], row["imbalance"] and f"{row['imbalance']} load"]
+    what = " ".join(str(word) for word in words if word)
+    scale = "" if row["compute_scale"] == 1 else f", compute times x {row['compute_scale']:.3g}"
+    return (
+        f"{what}, seed {row['seed']} step {row['step']}{scale}: "
+        f"{show_time(row['step_time_s'], 6)}, {row['events']:,} events"
+    )
 
 
 def _keep_rows(outputs: Outputs, rows: RowWriter, remarks: Console, *, interrupted: bool) -> None:

@@ -1,0 +1,80 @@
+"""What every command has: ``--quiet``, ``--verbose`` and ``--no-color``, and its consoles.
+
+Results go to standard output, remarks and progress to standard error. Without color where
+``NO_COLOR`` is set, as everywhere (https://no-color.org).
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """How much a command prints, and how."""
+
+    quiet: bool = False
+    verbose: bool = False
+    no_color: bool = False
+
+
+_terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
+
+#: the options, and what they are for
+COMMON = (
+    ("--quiet", "-q", "Print results and errors alone: no progress, no remarks."),
+    ("--verbose", "-v", "Print each finished run as well, and where an error was raised."),
+    ("--no-color", "", "Print without color, as where NO_COLOR is set."),
+)
+
+
+def terminal() -> Terminal:
+    """What the command that runs was called with."""
+    return _terminal.get() or Terminal()
+
+
+def reset() -> None:
+    """Begin a command: nothing of this was given."""
+    _terminal.set(Terminal())
+
+
+def results_console() -> Console:
+    """Where results are printed: standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False, no_color=terminal().no_color or None)
+
+
+def remarks_console() -> Console:
+    """Where progress and remarks are printed: standard error, or nowhere."""
+    from rich.console import Console
+
+    chosen = terminal()
+    return Console(stderr=True, quiet=chosen.quiet, no_color=chosen.no_color or None)
+
+
+def common_parameters() -> list[inspect.Parameter]:
+    """Parameters that typer makes the options of."""
+    return [_parameter(*names) for names in COMMON]
+
+
+def _parameter(flag: str, letter: str, text: str) -> inspect.Parameter:
+    name = flag.strip("-").replace("-", "_")
+
+    def note(wanted: bool) -> None:
+        if wanted:
+            _terminal.set(replace(terminal(), **{name: True}))
+
+    flags = [flag, letter] if letter else [flag]
+    made: Any = typer.Option(*flags, callback=note, is_eager=True, help=text)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, made]
+    )
