@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_output
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
@@ -51,6 +52,7 @@ def command() -> Command:
                     option(FabricsOptions, "prices", common=True),
                 ),
             ),
+            Panel("Output", (json_output(),)),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -61,12 +63,28 @@ def command() -> Command:
 def _run(given: Given) -> None:
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
-    from lightloom.report.fabrics_table import print_fabrics, print_options
+    from lightloom.output.files import write_json
+    from lightloom.report.fabrics_table import (
+        fabrics_as_json,
+        options_as_json,
+        print_fabrics,
+        print_options,
+    )
 
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     options = given.build(FabricsOptions)
     console = results_console()
+    target = outputs.json_target
     if options.fabric is not None:
-        print_options(options.fabric, console)
+        if target is not None:
+            write_json({"schema_version": 1, **options_as_json(options.fabric)}, target)
+        if not outputs.on_stdout:
+            print_options(options.fabric, console)
         return
     cluster = Cluster.of(gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100")
-    print_fabrics(cluster, load_prices(options.prices), console)
+    prices = load_prices(options.prices)
+    if target is not None:
+        write_json({"schema_version": 1, **fabrics_as_json(cluster, prices)}, target)
+    if not outputs.on_stdout:
+        print_fabrics(cluster, prices, console)

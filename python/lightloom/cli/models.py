@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_output
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import Name, Strict
 
@@ -26,7 +27,10 @@ class ModelsOptions(Strict):
 def command() -> Command:
     """Describe the command."""
     return Command(
-        panels=(Panel("Arguments", (option(ModelsOptions, "model", "MODEL", common=True),)),),
+        panels=(
+            Panel("Arguments", (option(ModelsOptions, "model", "MODEL", common=True),)),
+            Panel("Output", (json_output(),)),
+        ),
         run=_run,
         examples=EXAMPLES,
     )
@@ -34,11 +38,19 @@ def command() -> Command:
 
 def _run(given: Given) -> None:
     from lightloom.models import catalog, load_model
-    from lightloom.report.models_table import print_catalog, print_model
+    from lightloom.output.files import write_json
+    from lightloom.report.models_table import model_as_json, print_catalog, print_model
 
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     model = given.build(ModelsOptions).model
-    console = results_console()
+    found = catalog() if model is None else {model: load_model(model)}
+    if outputs.json_target is not None:
+        models = [model_as_json(one) for one in found.values()]
+        write_json({"schema_version": 1, "models": models}, outputs.json_target)
+    if outputs.on_stdout:
+        return
     if model is None:
-        print_catalog(console, catalog())
+        print_catalog(results_console(), found)
     else:
-        print_model(console, load_model(model))
+        print_model(results_console(), found[model])

@@ -127,9 +127,14 @@ def _files_among(values: Any) -> Iterator[Path]:
             yield from _files_among(value)
 
 
+def json_output() -> Option:
+    """The option of results as JSON."""
+    return option(Outputs, "json_target", "--json", common=True, below="output", metavar="PATH|-")
+
+
 def text_outputs() -> tuple[Option, Option]:
     """The options of results as text, which may go to standard output."""
     return (
-        option(Outputs, "json_target", "--json", common=True, below="output", metavar="PATH|-"),
+        json_output(),
         option(Outputs, "csv_target", "--csv", common=True, below="output", metavar="PATH|-"),
     )

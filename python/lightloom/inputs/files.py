@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,9 @@ from lightloom.errors import InputError, echo
 STDIN = "-"
 #: limit of what a person writes: studies, scenarios, prices, fabrics
 MAX_TEXT_BYTES = 1_000_000
+
+#: what files begin with that gzip has compressed
+_GZIP = b"\x1f\x8b"
 
 #: class of the error that a reader raises
 Refusal = type[InputError]
@@ -76,6 +80,29 @@ def read_file(path: Path, noun: str, limit_bytes: int, error: Refusal = InputErr
             return stream.read(limit_bytes + 1)
         except OSError as problem:
             raise error(f"{shown_path(path)}: cannot read the {noun}: {problem.strerror}") from None
+
+
+def read_compressed(path: Path, noun: str, limit_bytes: int, error: Refusal = InputError) -> bytes:
+    """Read a file that gzip may have compressed, of at most ``limit_bytes`` in either form.
+
+    Raises
+    ------
+    InputError
+        As :func:`open_file`, or if it is no whole gzip file.
+    """
+    content = read_file(path, noun, limit_bytes, error)
+    if not content.startswith(_GZIP):
+        return content
+    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        plain = reader.decompress(content, limit_bytes + 1)
+    except zlib.error:
+        raise error(f"{shown_path(path)}: not a valid gzip file") from None
+    if len(plain) > limit_bytes:
+        raise error(f"{shown_path(path)}: unpacked it exceeds the limit of {limit_bytes:,} bytes")
+    if not reader.eof:
+        raise error(f"{shown_path(path)}: the gzip file ends too early")
+    return plain
 
 
 def read_input(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -34,6 +35,39 @@ def print_fabrics(cluster: Cluster, prices: Prices, console: Console) -> None:
     console.print("Options of one:  lightloom fabrics mixnet", style="dim")
 
 
+def fabrics_as_json(cluster: Cluster, prices: Prices) -> dict[str, Any]:
+    """The network cost of every kind of fabric, as plain values."""
+    model = PartsCostModel()
+    fabrics = []
+    for name, fabric_class in FABRICS.items():
+        cost = model.capital_cost(load_fabric(name).bill_of_materials(cluster), prices)
+        fabrics.append(
+            {
+                "fabric": name,
+                "meaning": _first_sentence(fabric_class),
+                "network_cost_usd": cost.total_usd,
+                "cost_by_component_usd": dict(cost.by_component_usd),
+            }
+        )
+    return {"gpus": cluster.gpus, "rate_gbps": cluster.nic_gbps, "fabrics": fabrics}
+
+
+def options_as_json(name: str) -> dict[str, Any]:
+    """The options of a kind of fabric, or of a file, as plain values."""
+    kind, given = _kind_of(name)
+    options = [
+        {
+            "option": field.name,
+            "default": field.default or ("off" if field.kind is bool else ""),
+            "value": None if given is None else given.get(field.name),
+            "choices": list(field.choices),
+            "meaning": field.sentence(),
+        }
+        for field in describe(FABRICS[kind])
+    ]
+    return {"fabric": name, "kind": kind, "options": options}
+
+
 def _first_sentence(fabric_class: type) -> str:
     text = inspect.getdoc(fabric_class) or ""
     return text.split(".", maxsplit=1)[0].replace("``", "").replace("\n", " ")
@@ -44,14 +78,8 @@ def _largest_parts(cost: Cost) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {usd / cost.total_usd:.0%}" for name, usd in parts)
 
 
-def print_options(name: str, console: Console) -> None:
-    """Print the options of a kind of fabric and their defaults, or those of a file as it sets them.
-
-    Raises
-    ------
-    FabricError
-        If there is no such kind, or the file is no fabric.
-    """
+def _kind_of(name: str) -> tuple[str, dict[str, Any] | None]:
+    """The kind of a fabric, and the options that a file sets."""
     kind, given = name, None
     if name.endswith(".toml"):
         fabric = load_fabric(name)
@@ -60,6 +88,18 @@ def print_options(name: str, console: Console) -> None:
         raise FabricError(
             f"no fabric '{kind}'{did_you_mean(kind, FABRICS)}; there are {', '.join(FABRICS)}"
         )
+    return kind, given
+
+
+def print_options(name: str, console: Console) -> None:
+    """Print the options of a kind of fabric and their defaults, or those of a file as it sets them.
+
+    Raises
+    ------
+    FabricError
+        If there is no such kind, or the file is no fabric.
+    """
+    kind, given = _kind_of(name)
     fabric_class = FABRICS[kind]
     console.print(inspect.getdoc(fabric_class), highlight=False)
     title = f"Options of {kind}" if given is None else f"Options of {kind} in {name}"

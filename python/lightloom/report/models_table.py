@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -92,6 +95,16 @@ def print_model(console: Console, model: Model) -> None:
             f"published: {model.published_parameters / 1e9:g} B in total (here {difference}){used}"
         )
     _print_details(console, model)
+
+
+def model_as_json(model: Model) -> dict[str, Any]:
+    """A model's shape, its parameters by part, and where they are from, as plain values."""
+    parts = parameter_parts(model, model.active_embeddings)
+    return dataclasses.asdict(model) | {
+        "parameters": total_parameters(model),
+        "active_parameters": active_parameters(model),
+        "parts": [dataclasses.asdict(part) | {"total": part.total} for part in parts],
+    }
 
 
 def _headline(model: Model) -> str:

@@ -128,3 +128,13 @@ def test_a_page_is_opened(lightloom, monkeypatch, tmp_path):
     assert "no browser here" not in done.err
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     assert f"no browser here: open {page}" in lightloom(f"{FULL} --html {page} --open").err
+
+
+@pytest.mark.parametrize("command", ["models", "models mixtral-8x7b", "fabrics", "fabrics mixnet"])
+def test_what_is_looked_up_is_json_as_well(lightloom, tmp_path, command):
+    path = tmp_path / "found.json"
+    done = lightloom(f"{command} --json {path}")
+    assert done.out
+    content = json.loads(path.read_text())
+    assert content["schema_version"] == 1
+    assert json.loads(lightloom(f"{command} --json -").out) == content

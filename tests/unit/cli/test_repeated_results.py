@@ -1,0 +1,127 @@
+"""Results of former runs: repeated, and compared across files."""
+
+import gzip
+import json
+
+import pytest
+
+SMALL = (
+    "compare mixtral-8x7b --gpus 128 --micro-batches 4 --seeds 1 --fabrics fat-tree,mixnet "
+    "--no-policies --no-imbalances"
+)
+
+
+@pytest.fixture
+def files(lightloom, tmp_path):
+    """Results at two rates, the first of them compressed."""
+    paths = tmp_path / "slow.json.gz", tmp_path / "fast.json"
+    for path, rate in zip(paths, (200, 400), strict=True):
+        assert lightloom(f"{SMALL} --rate {rate} --json {path}").status == 0
+    return paths
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def test_results_are_repeated(lightloom, files, tmp_path):
+    slow, fast = files
+    again = tmp_path / "again.json"
+    done = lightloom(f"run {slow} --json {again}")
+    assert done.status == 0, done.err
+    assert done.err.endswith(f"the same results as in {slow}\n")
+    former = json.loads(gzip.decompress(slow.read_bytes()))
+    assert json.loads(again.read_text())["inputs"] == former["inputs"]
+
+    def edit(content):
+        content["results"][1]["run_hash"] = "another"
+        content["results"].append({**content["results"][0], "fabric": "rail"})
+        content["inputs"]["lightloom"] = "0.0.1"
+
+    change(fast, edit)
+    last = lightloom(f"run {fast}").err.splitlines()[-1]
+    assert last.startswith(f"other results than in {fast} (made by lightloom 0.0.1, now ")
+    assert "mixnet " in last
+    assert "fat-tree" not in last
+    assert last.endswith("rail is gone")
+
+
+def test_results_are_not_written_over(refused, files):
+    assert "is read as well" in refused(f"run {files[1]} --json {files[1]}")
+
+
+def test_results_without_a_scenario_are_refused(refused, files):
+    change(files[1], lambda content: content["inputs"].pop("scenario"))
+    assert "no scenario in it" in refused(f"run {files[1]}")
+
+
+def test_two_files_are_compared(lightloom, files):
+    slow, fast = files
+    text = lightloom(f"explain {slow} {fast}").out
+    assert text.startswith("cluster.rate_gbps: 200 -> 400\n")
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith(" ")
+            and line.strip() and line.split()[0] in {"fat-tree", "mixnet"}}  # fmt: skip
+    content = json.loads(lightloom(f"explain {slow} {fast} --json -").out)
+    for name, row in rows.items():
+        before, after = content["fabrics"][name]["step_time_s"]
+        assert row[1:4] == [
+            f"{1000 * before:,.2f}", f"{1000 * after:,.2f}", f"{1000 * (after - before):+,.2f}"
+        ]  # fmt: skip
+        parts = content["fabrics"][name]["breakdown_critical_path_s"].values()
+        assert sum(b - a for a, b in parts) == pytest.approx(after - before, abs=1e-9)
+    one = lightloom(f"explain {slow} {fast} mixnet").out
+    assert f"mixnet of {fast}" in one
+    assert "Critical path [ms]" in one
+    assert "the same inputs" in lightloom(f"explain {fast} {fast}").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("explain {fast} mixnet", "SECOND is missing: the fabric that mixnet is compared with"),
+        ("explain {fast} {slow} rail", "no fabric 'rail'"),
+        ("explain {fast} none.json", "none.json: no such file"),
+        ("explain {fast} fat-tre mixnet", "did you mean 'fat-tree'?"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(refused, files, words, message):
+    slow, fast = files
+    assert message in refused(words.format(slow=slow, fast=fast))
+
+
+@pytest.mark.parametrize("field", ["fabric", "category", "schema"])
+def test_escapes_in_a_file_never_reach_the_terminal(lightloom, files, field):
+    evil = "\x1b[31mred"
+
+    def edit(content):
+        if field == "schema":
+            content["schema_version"] = evil
+        elif field == "fabric":
+            content["results"][0]["fabric"] = evil
+        else:
+            content["results"][0]["breakdown_critical_path_s"][evil] = 1.0
+
+    change(files[1], edit)
+    done = lightloom(f"explain {files[1]} fat-tree mixnet")
+    assert done.status == 2
+    assert "\x1b" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("cut", "message"),
+    [
+        (lambda raw: raw[:-9], "ends too early"),
+        (lambda raw: raw[:2] + b"?" * 9, "not a valid gzip"),
+    ],
+)
+def test_broken_gzip_is_refused(refused, files, cut, message):
+    files[0].write_bytes(cut(files[0].read_bytes()))
+    assert message in refused(f"explain {files[0]} fat-tree mixnet")
+
+
+def test_a_bomb_of_gzip_is_refused(refused, files, monkeypatch):
+    monkeypatch.setattr("lightloom.report.explain.MAX_FILE_BYTES", 100_000)
+    files[0].write_bytes(gzip.compress(b" " * 1_000_000))
+    assert "exceeds the limit of 100,000 bytes" in refused(f"explain {files[0]} a b")
