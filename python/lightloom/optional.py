@@ -22,7 +22,7 @@ def need(package: str, purpose: str) -> None:
     package
         A key of :data:`EXTRAS`.
     purpose
-        What it is needed for, as the beginning of a sentence.
+        What it is needed for.
 
     Raises
     ------
@@ -31,6 +31,6 @@ def need(package: str, purpose: str) -> None:
     """
     if importlib.util.find_spec(package) is None:
         raise MissingPackageError(
-            f"{purpose} needs {package}, which is not installed: "
+            f"{purpose}: {package} is needed, which is not installed: "
             f"pip install 'lightloom[{EXTRAS[package]}]'"
         )

@@ -1,5 +1,9 @@
 """Examples run, print what is shown next to them, and are those of the README."""
 
+import ast
+import contextlib
+import io
+import json
 import os
 import re
 import subprocess
@@ -21,6 +25,25 @@ def test_an_example_prints_what_is_beside_it(path):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == path.with_suffix(".txt").read_text()
+
+
+def test_the_notebook_runs_and_keeps_no_output():
+    notebook = json.loads((ROOT / "examples" / "quick-start.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) == 4
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for cell in cells:
+            *body, last = ast.parse("".join(cell["source"])).body
+            exec(compile(ast.Module(body, []), "cell", "exec"), names)
+            # as a notebook does, the value of a last expression is shown
+            if isinstance(last, ast.Expr):
+                print(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), names)
+    assert "mixnet: " in printed.getvalue()
+    assert "671.0 B, 36.5 B per token" in printed.getvalue()
 
 
 def test_the_readme_shows_the_example():
