@@ -10,9 +10,12 @@ Examples
 True
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from lightloom.lazy import exports
+
+#: what type checkers take for true; that of ``typing`` takes long to import
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from lightloom.api import compare, compare_schedules, predict, simulate_flows
@@ -70,10 +73,12 @@ __all__ = [
     "synthetic",
 ]
 
+__version__: str
+
 _import_export = exports(__name__, __file__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version  # slow to import, and seldom needed
 

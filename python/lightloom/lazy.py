@@ -8,12 +8,14 @@ even for one that has nothing but fields. Such a package writes its exports as u
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def exports(package: str, path: str) -> Callable[[str], Any]:
@@ -24,9 +26,11 @@ def exports(package: str, path: str) -> Callable[[str], Any]:
     package, path
         ``__name__`` and ``__file__`` of the package.
     """
-    modules = _modules(ast.parse(Path(path).read_text(encoding="utf-8")))
+    modules: dict[str, str] = {}
 
     def get(name: str) -> Any:
+        if not modules:
+            modules.update(_modules(path))
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(modules[name]), name)
@@ -36,8 +40,12 @@ def exports(package: str, path: str) -> Callable[[str], Any]:
     return get
 
 
-def _modules(tree: ast.Module) -> dict[str, str]:
-    """The module of each name that is imported below ``if TYPE_CHECKING:``."""
+def _modules(path: str) -> dict[str, str]:
+    """The module of each name that a file imports below ``if TYPE_CHECKING:``."""
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     return {
         alias.name: node.module
         for block in tree.body

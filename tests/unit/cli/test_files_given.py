@@ -5,11 +5,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+ROOT = Path(__file__).parents[3]
 SMALL = "--gpus 64 --rate 400 --fabrics fat-tree --seeds 1 --no-imbalances"
 MIXTRAL = {
     "architectures": ["MixtralForCausalLM"],
@@ -126,6 +129,45 @@ def test_any_encoding_can_be_printed(spawn, encoding):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, b"")
     assert "@@ to " in out.decode(encoding)
+
+
+@pytest.mark.parametrize(
+    "module", ["lightloom.cli", "lightloom.errors", "difflib", "typer", "lightloom.cli.root"]
+)
+def test_an_interrupt_while_modules_are_imported_is_one_line(module):
+    """Whatever is imported when Ctrl-C comes, from the first module of the command on."""
+    code = f"""
+import runpy, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["lightloom", "models"]
+runpy.run_module("lightloom", run_name="__main__")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "lightloom: interrupted\n")
+
+
+def test_what_comes_before_the_command_takes_no_time():
+    """Python itself cannot be told what to say of Ctrl-C, so little is imported before."""
+    code = (
+        "import sys; before = set(sys.modules); import lightloom; print(*{*sys.modules} - before)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT / "python")},
+        check=True,
+    )
+    assert {"typing", "pathlib", "ast", "re"}.isdisjoint(run.stdout.split())
 
 
 def test_sigterm_is_an_interrupt(spawn, tmp_path):
