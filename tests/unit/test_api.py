@@ -51,7 +51,7 @@ def test_plain_arguments_are_those_of_a_scenario(comparison):
         ({"cluster": 3}, "compare: cluster = 3: expected a table of keys and values"),
         ({"fabrics": "mixnet"}, "compare: fabrics = mixnet: expected a list"),
         ({"fabrics": ["mixnett"]}, "unknown fabric 'mixnett'; did you mean 'mixnet'?"),
-        ({"plan": {"tp": "4"}}, "compare: plan.tp = 4: expected a whole number"),
+        ({"plan": {"tp": "4"}}, "compare: plan.tp = '4': expected a whole number"),
     ],
 )
 def test_wrong_arguments_of_a_comparison(changes, message):

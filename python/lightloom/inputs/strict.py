@@ -147,8 +147,17 @@ def describe(
         return f"{prefix}{name} is missing; add it{_example(kind, problem['loc'])}"
     if not key:
         return f"{prefix}{expectation(problem)}"
-    equals = " " if name.startswith("--") else " = "
-    return f"{prefix}{name}{equals}{_typed(problem['input'])}: {expectation(problem)}"
+    if name.startswith("--"):
+        return f"{prefix}{name} {_typed(problem['input'])}: {expectation(problem)}"
+    given = problem["input"]
+    # a number in quotes looks like what was expected
+    shown = echo(given) if _is_number(given) else _typed(given)
+    return f"{prefix}{name} = {shown}: {expectation(problem)}"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether text would be a number without its quotes."""
+    return isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit()
 
 
 def _typed(value: Any) -> str:

@@ -61,7 +61,7 @@ def message(call=None, **values):
         ({"name": "a", "share": 1}, "f.toml: share = 1: expected less than 1"),
         ({"name": "a", "share": 0.0}, "f.toml: share = 0.0: expected more than 0"),
         ({"name": "a", "share": float("nan")}, "f.toml: share = nan: expected a finite number"),
-        ({"name": "a", "share": "0.5"}, "f.toml: share = 0.5: expected a number"),
+        ({"name": "a", "share": "0.5"}, "f.toml: share = '0.5': expected a number"),
         ({"name": "a", "on": 1}, "f.toml: on = 1: expected true or false"),
         ({"name": "a", "inner": 3}, "f.toml: inner = 3: expected a table of keys and values"),
         (
