@@ -4,9 +4,9 @@ Candidates are all TP x PP x EP, and for the fastest of them the chunks per stag
 the user gives, the same tokens per step and the least recomputation that fits. They are simulated
 on a fat-tree, since a plan should not favor a fabric, in three rounds of successive halving:
 
-1. with few layers and replicas, one and two micro-batches; a layer takes as long in a whole step,
-   and so does a micro-batch. Of plans that differ in EP alone, larger ones are tried as long as
-   they are faster: they send more, but have larger products of matrices;
+1. with balanced load, few layers and replicas, one and two micro-batches: a layer takes as long
+   in a whole step, and so does a micro-batch. Of plans that differ in EP alone, larger ones are
+   tried as long as they are faster: they send more, but have larger products of matrices;
 2. the fastest as they are, but for their number of micro-batches;
 3. the fastest of these with chunks.
 
@@ -27,6 +27,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, PlanError
 from lightloom.hardware import load_gpu
 from lightloom.models import Model, load_model
@@ -281,7 +282,12 @@ def _screened(choice: _Choice, watch: Watch) -> _Choice:
     gpus = plan.gpus // plan.dp * replicas
     few = _plain(dataclasses.replace(plan, gpus=gpus, dp=replicas))
     cluster = dataclasses.replace(job.cluster, gpus=gpus)
-    job = dataclasses.replace(job, plan=few, cluster=cluster)
+    scenario = job.scenario
+    demand = scenario.demand.name
+    if job.model.num_moe_layers and isinstance(demand, str) and kind_of(demand) == "regime":
+        # which takes half the time to draw
+        scenario = scenario.with_imbalance("balanced")
+    job = dataclasses.replace(job, plan=few, cluster=cluster, scenario=scenario)
     seconds = _predicted(job, plan.micro_batches, watch) * -(-layers // plan.pp) / per_stage
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
 
