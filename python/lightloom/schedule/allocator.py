@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import _core
-from lightloom.errors import InputError, expected_one_of
+from lightloom.errors import InputError
 from lightloom.schedule.arrays import square_matrix
 from lightloom.schedule.circuits import Region, check_circuits, whole_ports
-from lightloom.schedule.installed import custom_allocators
+from lightloom.schedule.installed import custom_allocators, expected_installed
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,18 @@ def allocator_by_name(name: str) -> CircuitAllocator:
     raises InputError, in one line, where the allocator raises anything or proposes circuits that
     its region does not admit.
 
+    Returns
+    -------
+    CircuitAllocator
+        It takes what the package's takes, and O(n^2) for the checks.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import allocator_by_name
+    >>> allocator_by_name("mine")
+    Traceback (most recent call last):
+    lightloom.errors.InputError: allocator 'mine': no installed package has one
+
     Raises
     ------
     InputError
@@ -79,7 +91,7 @@ def allocator_by_name(name: str) -> CircuitAllocator:
     """
     known = custom_allocators()
     if name not in known:
-        raise InputError(f"allocator '{name}': {expected_one_of(name, tuple(known))}")
+        raise InputError(f"allocator '{name}': {expected_installed(name, known)}")
     with _in_one_line(name):
         allocator: CircuitAllocator = known[name].load()
 

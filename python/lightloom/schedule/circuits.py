@@ -335,6 +335,15 @@ def allocate_exactly(
     -------
     Allocation
         With ``bound_s`` proved by integer programming (HiGHS): nothing finishes before it.
+        O(2^pairs) at worst, which is why there is a time limit; see ``benches/RESULTS.md``.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, allocate_exactly
+    >>> region = Region(ports=1, circuit_gbps=100, eps_gbps=100)
+    >>> found = allocate_exactly([[0, 9000, 1000], [1000, 0, 1000], [1000, 1000, 0]], region)
+    >>> found.circuits.tolist(), found.makespan_s == found.bound_s
+    ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], True)
 
     Raises
     ------

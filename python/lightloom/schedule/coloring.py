@@ -131,6 +131,17 @@ def color_edges(edges: npt.ArrayLike, *, colors: int | None = None) -> npt.NDArr
 def check_coloring(edges: npt.ArrayLike, color_of_edge: npt.ArrayLike) -> int:
     """Check that no two edges of a color meet; return the number of colors.
 
+    Returns
+    -------
+    int
+        How many colors there are; O(m) for m edges.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import check_coloring
+    >>> check_coloring([[0, 0], [0, 1]], [0, 1])
+    2
+
     Raises
     ------
     InputError
@@ -158,9 +169,9 @@ def route_permutation(
     """Route a permutation of hosts over a Clos fabric of circuit switches.
 
     With two tiers each leaf has one up-link to each spine. With three, leaves are gathered in
-    pods; each pod has one spine of each number, and the spines of one number are joined by
-    ``cores`` separate switches. With as many up-links as down-links every permutation has a
-    way (Slepian, 1952; Duguid, 1959). Pairs inside a leaf or a pod stay there.
+    pods; each pod has one spine of each number, and ``cores`` switches join those of one number.
+    With as many up-links as down-links every permutation has a way (Slepian, 1952; Duguid,
+    1959). Pairs inside a leaf or a pod stay there.
 
     Parameters
     ----------
@@ -177,31 +188,35 @@ def route_permutation(
     cores
         Up-links of a spine (three tiers only); by default ``pod``.
 
+    Returns
+    -------
+    FabricRoute
+        The spine (and core) of each host's path, and the circuits in each switch; O(n log n).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import route_permutation
+    >>> route_permutation([2, 3, 0, 1], leaf=2).spine.tolist()
+    [0, 1, 0, 1]
+
     Raises
     ------
     InputError
         If sizes do not fit, two hosts have one destination, or there are too few up-links.
     """
     hosts = _permutation(permutation)
-    leaf = whole_number(leaf, "leaf", 1, _MAX_PORTS)
-    spines = whole_number(leaf if spines is None else spines, "spines", 0, _MAX_PORTS)
-    cores_per_plane = None
-    if whole_number(tiers, "tiers", 2, 3) == 3:
-        pod = whole_number(leaf if pod is None else pod, "pod", 1, _MAX_PORTS)
-        cores_per_plane = whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS)
-    elif pod is not None or cores is not None:
-        raise InputError("pod and cores are for three tiers: add tiers=3")
-    shape = FabricShape(leaf, spines, pod, cores_per_plane)
+    shape = _fabric_shape(leaf, tiers, spines, pod, cores)
     try:
         found = _core.schedule_route_permutation(hosts, shape)
     except ValueError as error:
         raise InputError(f"permutation: {error}") from None
+    leaf, spines, pod, cores = shape
     leaves = len(hosts) // leaf
     upper: tuple[int, ...] = (spines, leaves)
     top: tuple[int, ...] = (spines, 0, 1)
-    if pod is not None and cores_per_plane is not None:
-        upper = (spines, leaves // pod, pod + cores_per_plane)
-        top = (spines, cores_per_plane, leaves // pod)
+    if pod is not None and cores is not None:
+        upper = (spines, leaves // pod, pod + cores)
+        top = (spines, cores, leaves // pod)
     return FabricRoute(
         spine=found.spine,
         core=found.core,
@@ -210,6 +225,21 @@ def route_permutation(
         core_switches=found.core_switches.reshape(top),
         shape=shape,
     )
+
+
+def _fabric_shape(
+    leaf: int, tiers: int, spines: int | None, pod: int | None, cores: int | None
+) -> FabricShape:
+    """Return the sizes of a fabric, once they fit."""
+    leaf = whole_number(leaf, "leaf", 1, _MAX_PORTS)
+    spines = whole_number(leaf if spines is None else spines, "spines", 0, _MAX_PORTS)
+    cores_per_plane = None
+    if whole_number(tiers, "tiers", 2, 3) == 3:
+        pod = whole_number(leaf if pod is None else pod, "pod", 1, _MAX_PORTS)
+        cores_per_plane = whole_number(pod if cores is None else cores, "cores", 0, _MAX_PORTS)
+    elif pod is not None or cores is not None:
+        raise InputError("pod and cores are for three tiers: add tiers=3")
+    return FabricShape(leaf, spines, pod, cores_per_plane)
 
 
 def _permutation(permutation: npt.ArrayLike) -> npt.NDArray[np.int32]:

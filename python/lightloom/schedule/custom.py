@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import DemandError, InputError, expected_one_of
+from lightloom.errors import DemandError, InputError
 from lightloom.schedule.arrays import as_array, whole_list, whole_matrix
-from lightloom.schedule.installed import custom_schedulers
+from lightloom.schedule.installed import custom_schedulers, expected_installed
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule, decompose
 from lightloom.schedule.served import MAX_BYTES
 
@@ -146,6 +146,13 @@ def schedule_by_name(
     PermutationSchedule
         Its ``time_spent_s`` is that of the scheduler.
 
+    Examples
+    --------
+    >>> from lightloom.schedule import schedule_by_name
+    >>> schedule_by_name("mine", [[0, 1], [1, 0]])
+    Traceback (most recent call last):
+    lightloom.errors.InputError: scheduler 'mine': no installed package has one
+
     Raises
     ------
     InputError
@@ -153,7 +160,7 @@ def schedule_by_name(
     """
     known = custom_schedulers()
     if name not in known:
-        raise InputError(f"scheduler '{name}': {expected_one_of(name, tuple(known))}")
+        raise InputError(f"scheduler '{name}': {expected_installed(name, known)}")
     scheduler: Scheduler = known[name].load()
     matrix = whole_matrix(demand, "demand", MAX_BYTES, DemandError)
     delay_bytes = decompose(

@@ -311,6 +311,11 @@ def upcoming_all_to_alls(
         Time from now until the all-to-all is reached, and for later ones from the end of the one
         before; one for all, or ``k``. A switch that takes no longer costs nothing.
 
+    Returns
+    -------
+    list of Upcoming
+        One per demand, in order.
+
     Raises
     ------
     DemandError

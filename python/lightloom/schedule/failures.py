@@ -73,6 +73,11 @@ def parse_failures(text: str, name: str) -> Failures:
     name
         What the text was given as, for errors.
 
+    Returns
+    -------
+    Failures
+        The parts, by kind.
+
     Raises
     ------
     InputError

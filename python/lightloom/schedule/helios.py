@@ -62,6 +62,19 @@ def helios_epochs(
     rate_gbps
         Rate of a port.
 
+    Returns
+    -------
+    EpochRun
+        The matchings and how long they take; an assignment, O(n^3), per epoch and switch. After
+        Farrington et al., "Helios" (SIGCOMM 2010).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import helios_epochs
+    >>> found = helios_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
+    >>> found.matchings[:, 0].tolist()
+    [[-1, 2, 1], [2, -1, 0], [1, 0, -1]]
+
     Raises
     ------
     DemandError
@@ -101,6 +114,11 @@ def helios_matchings(
     Parameters and errors are those of :func:`helios_epochs`. Pairs may be matched on several
     switches: what one circuit would carry is subtracted before the next matching. O(n^3) for each
     switch (Farrington and others, SIGCOMM 2010).
+
+    Returns
+    -------
+    numpy.ndarray
+        Partner of each node on each switch.
 
     Examples
     --------

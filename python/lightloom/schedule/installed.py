@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from lightloom.errors import expected_one_of
+
 #: where packages name their schedulers
 GROUP = "lightloom.schedulers"
 #: where they name their allocators
@@ -12,10 +14,39 @@ ALLOCATORS_GROUP = "lightloom.allocators"
 
 
 def custom_schedulers() -> Mapping[str, EntryPoint]:
-    """Return the schedulers of installed packages, by name."""
+    """Return the schedulers of installed packages, by name.
+
+    Returns
+    -------
+    Mapping
+        Entry points of the group ``lightloom.schedulers``, which are not imported yet.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import custom_schedulers
+    >>> "bvn" in custom_schedulers()
+    False
+    """
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def custom_allocators() -> Mapping[str, EntryPoint]:
-    """Return the allocators of installed packages, by name."""
+    """Return the allocators of installed packages, by name.
+
+    Returns
+    -------
+    Mapping
+        Entry points of the group ``lightloom.allocators``, which are not imported yet.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import custom_allocators
+    >>> "best" in custom_allocators()
+    False
+    """
     return {entry.name: entry for entry in entry_points(group=ALLOCATORS_GROUP)}
+
+
+def expected_installed(name: str, known: Mapping[str, EntryPoint]) -> str:
+    """Say which names there are, or that there are none."""
+    return expected_one_of(name, known) if known else "no installed package has one"

@@ -16,6 +16,11 @@ from lightloom import _core
 def choices(key: str) -> Mapping[str, str]:
     """Return the descriptions of a set of the core by name.
 
+    Returns
+    -------
+    Mapping of str to str
+        What each name means.
+
     Raises
     ------
     ValueError

@@ -414,6 +414,18 @@ def decompose_all(
     """Return the schedule of each method, by its name: the portfolio.
 
     Parameters and errors are those of :func:`decompose`.
+
+    Returns
+    -------
+    dict of str to PermutationSchedule
+        One per method; together they take as long as each by itself.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import decompose_all
+    >>> found = decompose_all([[0, 9, 1], [1, 0, 9], [9, 1, 0]], methods=("bvn", "auto"))
+    >>> {method: schedule.length_bytes for method, schedule in found.items()}
+    {'bvn': 10, 'auto': 10}
     """
     return {
         method: decompose(

@@ -132,6 +132,11 @@ def assign_planes(
     effort
         Bound of the search, in steps.
 
+    Returns
+    -------
+    PlanePlan
+        The NICs of the circuits, and what is known of them; at most ``effort`` steps.
+
     Raises
     ------
     InputError
@@ -178,6 +183,20 @@ def allocate_on_planes(
     and nothing ends later for it, the neediest pair first. Every server has one NIC per plane,
     ``region.ports`` of them. Returns the allocation and the NICs of its circuits,
     ``(circuits, 4)``.
+
+    Returns
+    -------
+    tuple of Allocation and numpy.ndarray
+        The allocation, and the NICs of its circuits, ``(circuits, 4)``: server, NIC, server, NIC.
+        As :func:`allocate_region`; the planes take 50 steps per circuit at most.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, allocate_on_planes
+    >>> region = Region(ports=2, circuit_gbps=100, eps_gbps=100)
+    >>> found, nics = allocate_on_planes([[0, 9, 1], [1, 0, 1], [1, 1, 0]], region, method="greedy")
+    >>> nics.tolist()
+    [[0, 0, 1, 0], [0, 1, 2, 1]]
 
     Raises
     ------

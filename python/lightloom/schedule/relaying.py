@@ -159,6 +159,21 @@ def relay(
     cost
         What relaying costs; by default the values of ``data/relay.toml``.
 
+    Returns
+    -------
+    Relayed
+        The paths, their loads and a lower bound. ``fast`` takes O(n^3) per step, as each pair has
+        n - 2 relays; ``lp`` is exact and slower. Relaying in two hops: Valiant (1982).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, relay
+    >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
+    >>> star = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    >>> found = relay([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], star, region)
+    >>> found.pays, found.makespan_s < found.one_hop_s
+    (True, True)
+
     Raises
     ------
     DemandError
@@ -257,6 +272,19 @@ def allocate_relayed(
     evaluations
         Most routings to look at beyond those of the candidates.
 
+    Returns
+    -------
+    RelayedAllocation
+        Circuits, the routing over them and whose they are. As :func:`relay`, once per evaluation.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, allocate_relayed
+    >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
+    >>> found = allocate_relayed([[0, 9000, 9000], [0, 0, 9000], [0, 0, 0]], region)
+    >>> found.circuits.tolist()
+    [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+
     Raises
     ------
     DemandError, InputError
@@ -293,6 +321,20 @@ def relay_loads(
     cost: RelayCost | None = None,
 ) -> RelayLoads:
     """Check a routing and recompute its loads from its paths alone.
+
+    Returns
+    -------
+    RelayLoads
+        Bytes on each circuit, on the EPS and in memory; O(paths + n^2).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import Region, relay, relay_loads
+    >>> region = Region(ports=[2, 1, 1], circuit_gbps=100, eps_gbps=1)
+    >>> demand, star = [[0, 9, 9], [0, 0, 9], [0, 0, 0]], [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    >>> found = relay(demand, star, region)
+    >>> relay_loads(demand, star, region, found).makespan_s == found.makespan_s
+    True
 
     Raises
     ------

@@ -131,6 +131,19 @@ def rotornet_schedule(
     relay
         Whether spare room takes bytes to relays.
 
+    Returns
+    -------
+    RotorSchedule
+        Slots and their holds; O(n^2) per turn of n - 1 matchings, O(n^3) with ``relay``. After
+        Mellette et al., "RotorNet" (SIGCOMM 2017).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import rotornet_schedule
+    >>> found = rotornet_schedule([[0, 9, 1], [1, 0, 9], [9, 1, 0]], held=True)
+    >>> found.holds_bytes.tolist()
+    [9, 1]
+
     Raises
     ------
     DemandError

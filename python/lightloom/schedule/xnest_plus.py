@@ -78,6 +78,17 @@ def xnest_sub_matrices(
         circle method: n - 1 of them if n is even, else n with one node alone in each).
         ``"diagonals"``: each holds the two diagonals at one distance, one configuration each.
 
+    Returns
+    -------
+    tuple of numpy.ndarray
+        One per sub-matrix; O(n^2). After X-NEST+, see ``docs/fabrics.md``.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import xnest_sub_matrices
+    >>> [matrix.tolist() for matrix in xnest_sub_matrices(4)]
+    [[[3, 2, 1, 0]], [[2, 3, 0, 1]], [[1, 0, 3, 2]]]
+
     Raises
     ------
     InputError
@@ -106,6 +117,18 @@ def xnest_plan(
         See :func:`xnest_sub_matrices`.
     previous
         The ``settings`` of an earlier plan: a switch whose configuration is still wanted stays.
+
+    Returns
+    -------
+    XnestPlan
+        Weights of the sub-matrices, and the configuration of each switch; O(n^2).
+
+    Examples
+    --------
+    >>> from lightloom.schedule import xnest_plan
+    >>> demand = [[0, 9, 1, 1], [9, 0, 1, 1], [1, 1, 0, 9], [1, 1, 9, 0]]
+    >>> xnest_plan(demand, switches=2).weights_bytes
+    (4, 4, 36)
 
     Raises
     ------
@@ -156,6 +179,18 @@ def xnest_epochs(
         As :func:`lightloom.schedule.helios_epochs`.
     reading
         See :func:`xnest_sub_matrices`.
+
+    Returns
+    -------
+    EpochRun
+        The matchings and how long they take; O(n^2) per epoch.
+
+    Examples
+    --------
+    >>> from lightloom.schedule import xnest_epochs
+    >>> found = xnest_epochs([[0, 9, 1], [1, 0, 9], [9, 1, 0]], epoch_s="1 ns")
+    >>> found.turned, len(found.matchings)
+    (4, 2)
 
     Raises
     ------
