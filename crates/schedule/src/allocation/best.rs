@@ -1,5 +1,6 @@
 //! The best of all allocators, on the makespan under the routing of the request.
 
+use super::enumerate::{MAX_SERVERS, enumerate};
 use super::parametric::{Candidate, held, parametric, shorten};
 use super::problem::Problem;
 use super::{algorithm1, circulant, greedy};
@@ -13,7 +14,7 @@ const PATIENCE: usize = 3;
 ///
 /// Beyond the parametric one, this looks from where each of the others ends: local search is not
 /// exact, and another start may lead to another end. Where the parametric one is proved, these can
-/// only be as fast.
+/// only be as fast. Small regions are searched for the optimum, as far as that ends.
 pub(super) fn best(problem: &Problem) -> Candidate {
     let found = parametric(problem);
     if found.stays(problem) {
@@ -29,6 +30,12 @@ pub(super) fn best(problem: &Problem) -> Candidate {
     }
     if found.is_proved() {
         return found.or(others).settled(problem);
+    }
+    if problem.n <= MAX_SERVERS {
+        let fastest = enumerate(problem, found.clone().or(others.clone()), Allocator::Best);
+        if fastest.is_proved() {
+            return fastest.settled(problem);
+        }
     }
     let mut found = found.or(shorten(problem, others, Allocator::Best, PATIENCE));
     if held(problem, Allocator::Best).is_some() {

@@ -15,6 +15,7 @@ mod best;
 mod bound;
 mod branching;
 mod circulant;
+mod enumerate;
 mod fewest_moves;
 mod greedy;
 mod hysteresis;

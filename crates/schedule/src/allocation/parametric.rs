@@ -27,7 +27,7 @@ const PRECISION: f64 = 5e-3;
 const SKEW: f64 = 0.75;
 
 /// Times closer than this, relatively, are the same.
-const CLOSE: f64 = 1e-9;
+pub(super) const CLOSE: f64 = 1e-9;
 
 /// Branches per time until giving up.
 const BRANCHES: u32 = 300;

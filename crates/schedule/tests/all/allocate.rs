@@ -138,13 +138,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn best_is_near_the_exact_optimum_of_small_regions(case in case(4)) {
+    fn best_is_the_optimum_of_small_regions(case in case(4)) {
         let case = Case { ports: case.ports.iter().map(|ports| ports % 4).collect(), ..case };
         let exact = brute_force(&case);
         let best = allocate(Allocator::Best, &case.request()).makespan;
+        prop_assert_eq!(best.is_finite(), exact.is_finite());
         if exact.is_finite() {
             prop_assert!(best >= exact * (1.0 - ROUNDING), "{best} beats the optimum {exact}");
-            prop_assert!(best <= exact * 1.5 + f64::MIN_POSITIVE, "{best} against {exact}");
+            prop_assert!(best <= exact * (1.0 + 2e-9) + f64::MIN_POSITIVE, "{best}, not {exact}");
         }
     }
 }
@@ -152,7 +153,7 @@ proptest! {
 /// Without split small regions are solved exactly; with split the gap is small on average.
 #[test]
 fn the_mean_gap_to_brute_force_is_small() {
-    for (allocator, limit) in [(Allocator::Parametric, 1.03), (Allocator::Best, 1.02)] {
+    for (allocator, limit) in [(Allocator::Parametric, 1.03), (Allocator::Best, 1.0 + 1e-9)] {
         for split in [true, false] {
             let mut random = Random(7);
             let (mut sum, mut worst, mut exact_hits) = (0.0, 1.0_f64, 0);
@@ -175,10 +176,10 @@ fn the_mean_gap_to_brute_force_is_small() {
     }
 }
 
-/// Five servers of two ports, where starts and patience decide: a coarser bisection leaves the
-/// parametric search 0.7 % behind the optimum on average, and `best` without patience 0.12 %.
+/// Five servers of two ports, where starts decide: a coarser bisection leaves the parametric search
+/// 0.7 % behind the optimum on average; `best` tries all.
 #[test]
-fn fine_steps_and_patience_pay() {
+fn fine_steps_pay_and_trying_all_is_exact() {
     let mut random = Random(7);
     let (mut parametric, mut best) = (0.0, 0.0);
     for _ in 0..300 {
@@ -189,7 +190,7 @@ fn fine_steps_and_patience_pay() {
         best += gap(Allocator::Best) / 300.0;
     }
     assert!(parametric < 0.003, "parametric: {parametric:.5}");
-    assert!(best < 0.0006, "best: {best:.5}");
+    assert!(best < 1e-9, "best: {best:.5}");
 }
 
 /// Demand on which `best` needs each of its starts: of the parametric search alone, or without one
