@@ -172,7 +172,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
         )
     headers = [("over\nbound", "")]
     if late:
-        headers = [("late", unit), ("bound", unit), ("late\nchunks", "")]
+        headers = [("late by", unit), ("bound", unit), ("late\nchunks", "")]
     return Grid(
         title=f"{chunks.count} chunks, produced over {show_time(chunks.produced_s)}{needed}: "
         f"{problem.rate_gbps:g} Gb/s per circuit{eps}, "
@@ -188,7 +188,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
         rows=rows,
         best=list(found.chunked).index(best),
         caption=f"* {'least late' if late else 'shortest'}; length: from the start of compute to "
-        "the last byte" + ("; late: compute that begins then never waits" if late else ""),
+        "the last byte" + ("; late by: compute that begins then never waits" if late else ""),
     )
 
 
