@@ -14,7 +14,8 @@ from lightloom.report.terminal import plain_table
 class Grid:
     """A table, for the terminal and for a page.
 
-    ``best`` is the row that is marked, -1 for none; a header is its words and its unit.
+    ``best`` is the row that is marked, -1 for none; a header is its words and its unit. In columns
+    whose words are in ``less_is_better``, a page marks the best values.
     """
 
     title: str
@@ -22,6 +23,27 @@ class Grid:
     rows: list[list[str]]
     best: int
     caption: str
+    less_is_better: tuple[str, ...] = ()
+
+    def best_cells(self) -> set[tuple[int, int]]:
+        """Rows and columns of the least values of columns in which less is better."""
+        found = set()
+        for column, (words, _) in enumerate(self.headers):
+            if words.replace("-\n", "").replace("\n", " ") not in self.less_is_better:
+                continue
+            values = [_number(row[column]) for row in self.rows]
+            known = {value for value in values if value is not None}
+            # where all are equal none is better
+            if len(known) > 1:
+                found |= {(row, column) for row, v in enumerate(values) if v == min(known)}
+        return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
 
 
 def as_rich(grid: Grid) -> Table:

@@ -10,6 +10,7 @@ import numpy as np
 from lightloom import __version__
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun, PacketScenario
+from lightloom.report.packets_detail import busiest_links, distributions, link_map, worst_flows
 from lightloom.report.packets_table import grids, network_text, verdict, work_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilization
@@ -34,6 +35,7 @@ def render_packets(run: PacketRun, scenario: PacketScenario) -> str:
 
 def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
+    shares = distributions(run)
     done = ~np.isnan(run.fct_s)
     return {
         "version": __version__,
@@ -41,7 +43,9 @@ def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "heading": f"{len(flows):,} flow{'s' * (len(flows) > 1)}, "
         f"{show_bytes(int(flows.size_bytes.sum()))}, over {network_text(scenario.network)}",
         "verdict": verdict(run),
-        "tables": grids(run),
+        "tables": [*grids(run), *filter(None, (worst_flows(run), busiest_links(run)))],
+        "link_map": link_map(run),
+        "charts": None if shares is None else {"distributions": shares},
         "work": work_text(run),
         "times": distribution(run.fct_s[done], "completion time") if done.any() else None,
         "slowdowns": slowdowns(run.slowdown[done], flows.size_bytes[done]) if done.any() else None,

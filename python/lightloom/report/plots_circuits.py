@@ -54,7 +54,8 @@ def matrix_drawing(
                     fill_opacity=value / top, data_tip=tip)
             )  # fmt: skip
             if n <= MAX_VALUES and value:
-                strong = " strong" if value > 0.55 * top else ""
+                share = value / top
+                strong = " strong" if share > 0.8 else " middle" if share > 0.5 else ""
                 parts.append(
                     tag("text", _short(show(value)), x=at[0] + cell / 2, y=at[1] + cell / 2 + 4,
                         text_anchor="middle", class_=f"cell{strong}", font_size=min(13, cell / 3.2))

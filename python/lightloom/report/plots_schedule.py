@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,13 @@ WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0
 #: sources and rectangles drawn at most
 MAX_SOURCES, MAX_SPANS = 64, 6000
 _BINS = 500
-#: colors repeat after this many destinations; numbers tell them apart
-_HUES = 12
+#: light colors that can be told apart, also by who sees few of them: Tol, "Color Schemes"
+#: (2021), scheme "light"; then the same darker. Numbers tell apart what shares a color
+PALETTE = (
+    (119, 170, 221), (238, 136, 102), (238, 221, 136), (255, 170, 187), (153, 221, 255),
+    (68, 187, 153), (187, 204, 51), (170, 170, 0),
+)  # fmt: skip
+SHADES = (1.0, 0.8)
 
 #: a drawing that stands alone brings its own colors, for the reader's light or dark setting
 STYLE = """
@@ -145,11 +149,9 @@ def _span(
 
 def color(destination: int) -> str:
     """A light color for a destination, on which dark numbers can be read in either theme."""
-    # neighbors in number are far apart in hue, as 5 and 12 have no common divisor
-    hue = destination * 5 % _HUES / _HUES
-    lightness = 0.66 if destination // _HUES % 2 == 0 else 0.78
-    red, green, blue = colorsys.hls_to_rgb(hue, lightness, 0.55)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+    red, green, blue = PALETTE[destination % len(PALETTE)]
+    shade = SHADES[destination // len(PALETTE) % len(SHADES)]
+    return f"#{round(red * shade):02x}{round(green * shade):02x}{round(blue * shade):02x}"
 
 
 def standalone(drawn: Gantt, title: str, note: str) -> str:

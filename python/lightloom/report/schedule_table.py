@@ -20,6 +20,12 @@ from lightloom.units import show_bytes, show_time
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
 _SKEWED = 0.15
 
+#: columns in which the least value is the best; bytes that are relayed are neither good nor bad
+LESS_IS_BETTER = (
+    *("length", "over bound", "configurations", "slots", "dark", "computed", "late"),
+    *("late chunks", "no split", "split", "pairs changed"),
+)
+
 
 def print_scheduling(found: ScheduleComparison, console: Console) -> None:
     """Print the demand's profile, the tables and the conclusions."""
@@ -60,9 +66,17 @@ def grids(found: ScheduleComparison) -> list[Grid]:
     return tables
 
 
+def _clock(found: ScheduleComparison) -> tuple[float, str]:
+    """One unit of time for all tables, so that their numbers can be compared."""
+    tables = (found.schedules, found.hybrids, found.chunked, found.systems)
+    times = [row.length_s for table in tables for row in table.values()]
+    times += [row.split.makespan_s for row in found.allocations]
+    return time_unit(max(filter(math.isfinite, times), default=1.0))
+
+
 def _schedules(found: ScheduleComparison) -> Grid:
     problem = found.problem
-    unit_s, unit = time_unit(max(row.length_s for row in found.schedules.values()))
+    unit_s, unit = _clock(found)
     switches = problem.switch_count
     stops = "only the ports that it moves" if problem.partial else "all ports"
     bound = (
@@ -89,6 +103,7 @@ def _schedules(found: ScheduleComparison) -> Grid:
     ]
     rows += [[name, "-", "-", "-", "-", "memory"] for name in found.too_large]
     return Grid(
+        less_is_better=LESS_IS_BETTER,
         title=f"Schedules of permutations: {switches} switch{'es' * (switches > 1)}, "
         f"{problem.rate_gbps:g} Gb/s per port, "
         f"{show_time(problem.delay_s)} per reconfiguration, which stops {stops}",
@@ -110,10 +125,11 @@ def _hybrids(found: ScheduleComparison) -> Grid:
     problem, best = found.problem, found.best_hybrid
     assert problem.eps_gbps is not None
     assert best is not None
-    unit_s, unit = time_unit(max(row.length_s for row in found.hybrids.values()))
+    unit_s, unit = _clock(found)
     sent = max(found.profile.total_bytes, 1)
     relays = any(row.relays is not None for row in found.hybrids.values())
     return Grid(
+        less_is_better=LESS_IS_BETTER,
         title=f"Circuits and packets: {problem.rate_gbps:g} Gb/s per circuit, "
         f"{problem.eps_gbps:g} Gb/s of each port into the EPS, "
         f"{show_time(problem.delay_s)} per reconfiguration",
@@ -148,7 +164,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
     problem, best, chunks = found.problem, found.best_chunked, found.problem.chunks
     assert chunks is not None
     assert best is not None
-    unit_s, unit = time_unit(max(row.length_s for row in found.chunked.values()))
+    unit_s, unit = _clock(found)
     sent = max(found.profile.total_bytes, 1)
     late = chunks.needed_s is not None
     needed = f", needed over {show_time(chunks.needed_s)}" if chunks.needed_s is not None else ""
@@ -174,6 +190,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
     if late:
         headers = [("late by", unit), ("bound", unit), ("late\nchunks", "")]
     return Grid(
+        less_is_better=LESS_IS_BETTER,
         title=f"{chunks.count} chunks, produced over {show_time(chunks.produced_s)}{needed}: "
         f"{problem.rate_gbps:g} Gb/s per circuit{eps}, "
         f"{show_time(problem.delay_s)} per reconfiguration",
@@ -195,7 +212,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
 def _systems(found: ScheduleComparison) -> Grid:
     problem = found.problem
     switches = problem.switch_count
-    unit_s, unit = time_unit(max(row.length_s for row in found.systems.values()))
+    unit_s, unit = _clock(found)
     rows = [
         [
             name,
@@ -210,6 +227,7 @@ def _systems(found: ScheduleComparison) -> Grid:
     ]
     rows += [[name, *["-"] * 5, "time limit"] for name in found.not_begun if name in SYSTEMS]
     return Grid(
+        less_is_better=LESS_IS_BETTER,
         title=f"Other systems: {switches} switch{'es' * (switches > 1)} of "
         f"{problem.rate_gbps:g} Gb/s ports, {show_time(problem.delay_s)} to reconfigure",
         headers=[
@@ -232,10 +250,10 @@ def _allocations(found: ScheduleComparison) -> Grid:
     ports, best = found.problem.ports, found.best_allocation
     assert ports is not None
     rows = found.allocations
-    times = [routing.makespan_s for row in rows for routing in (row.split, row.whole)]
-    unit_s, unit = time_unit(max(filter(math.isfinite, times), default=1.0))
+    unit_s, unit = _clock(found)
     relayed = rows[0].relayed is not None
     return Grid(
+        less_is_better=LESS_IS_BETTER,
         title=f"Circuits: {ports.degree} port{'s' * (ports.degree > 1)} of "
         f"{found.problem.rate_gbps:g} Gb/s and "
         f"{ports.eps_gbps:g} Gb/s EPS per server"
@@ -264,7 +282,8 @@ def _allocations(found: ScheduleComparison) -> Grid:
             for row in rows
         ],
         best=next((number for number, row in enumerate(rows) if row is best), -1),
-        caption="* fastest; bound: the largest line over all ports of its server; no split: a "
+        caption="* fastest, at line rate and without the time to switch, which schedules include; "
+        "bound: the largest line over all ports of its server; no split: a "
         "pair with circuits uses only these (MixNet); split: it may send its excess over the EPS; "
         f"pairs changed from {_held(found)}"
         + ("; relayed: split, and over third servers where that is faster" if relayed else ""),

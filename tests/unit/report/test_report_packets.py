@@ -17,6 +17,7 @@ from lightloom.packets import (
 )
 from lightloom.packets.columns import as_json, spread, trace_columns
 from lightloom.packets.settings import resolve
+from lightloom.report.packets_detail import busiest_links, distributions, link_map, worst_flows
 from lightloom.report.packets_table import grids, network_text, settings_lines, verdict, work_text
 from lightloom.report.page_packets import render_packets
 
@@ -184,7 +185,9 @@ def test_the_page(run):
     page = render_packets(run, SCENARIO)
     assert "&lt;b&gt;mine&lt;/b&gt;" in page
     assert "<b>mine" not in page
-    assert page.count("<svg") == 5  # the sign of the house, two distributions, two over time
+    assert (
+        page.count("<svg") == 6
+    )  # the sign of the house, a distribution, a map, a cloud, two over time
     assert "2 of 3 flows finished by 1 ms" in page
     assert re.search(r"transport.window</th><td>50</td><td>reference of ndp", page)
     assert 'data-tip="host down"' in page
@@ -198,8 +201,43 @@ def test_a_page_of_little(run):
         run, fct_s=np.full(3, NAN), slowdown=np.full(3, NAN), samples=None
     )
     page = render_packets(nothing, SCENARIO)
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2
     same = dataclasses.replace(
         run, flows=make_flows(0, 1, np.full(3, 7)), fct_s=np.full(3, 2e-6), slowdown=np.ones(3)
     )
     assert "flows [%]" in render_packets(same, SCENARIO)
+
+
+def test_the_worst_flows_come_first_and_unfinished_ones_are_said(run):
+    grid = worst_flows(run)
+    slowdowns = [float(row[-1]) for row in grid.rows]
+    assert slowdowns == sorted(slowdowns, reverse=True)
+    assert len(slowdowns) == np.count_nonzero(~np.isnan(run.slowdown))
+    left = len(run.flows) - len(slowdowns)
+    assert (f"{left} flows have not finished" in grid.caption) == (left > 0)
+    nothing = dataclasses.replace(
+        run, fct_s=np.full_like(run.fct_s, NAN), slowdown=np.full_like(run.slowdown, NAN)
+    )
+    assert worst_flows(nothing) is None
+    assert distributions(nothing) is None
+
+
+def test_the_busiest_links_come_first(run):
+    grid = busiest_links(run)
+    assert [row[1] for row in grid.rows] == [run.layers[1], run.layers[0]]
+    # 500 kB of what 8 Gb/s could carry
+    assert float(grid.rows[0][3]) == pytest.approx(50e6 / (1e9 * run.end_s), abs=0.06)
+
+
+def test_the_map_of_links_is_as_large_as_a_page_can_show(run):
+    assert link_map(run).count("data-tip") == len(run.nodes) ** 2
+    many = dataclasses.replace(run, nodes=tuple(f"n{i}" for i in range(100_000)))
+    drawn = link_map(many)
+    assert drawn.count("data-tip") <= 64**2
+    assert "n0-n1562 to n0-n1562: " in drawn
+
+
+def test_distributions_end_with_all_flows_and_have_quantiles(run):
+    found = distributions(run)["slowdown"]
+    assert found["points"][-1][1] == 100
+    assert found["quantiles"]["p50"] <= found["quantiles"]["p99"] <= found["points"][-1][0]

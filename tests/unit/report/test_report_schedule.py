@@ -13,13 +13,14 @@ from rich.console import Console
 
 from lightloom.demand import rank_matrix, synthetic
 from lightloom.report import plots_schedule
+from lightloom.report.grid import Grid
 from lightloom.report.page_schedule import (
     render_schedule,
     write_schedule_drawing,
     write_schedule_page,
 )
 from lightloom.report.plots_schedule import color, gantt
-from lightloom.report.schedule_table import print_scheduling, profile_text, verdict
+from lightloom.report.schedule_table import grids, print_scheduling, profile_text, verdict
 from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
 from lightloom.study.scheduling import (
     MethodChoice,
@@ -272,3 +273,24 @@ def test_colors_are_light_enough_for_dark_numbers(destination):
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     ink = 0.006  # of #10131a
     assert (luminance + 0.05) / (ink + 0.05) >= 4.5  # WCAG 2.2, 1.4.3
+
+
+def test_best_values_are_marked_cell_by_cell():
+    grid = Grid(
+        "t", [("by", ""), ("length", "ms"), ("over\nbound", ""), ("sent", "GB")],
+        [["a", "1,000", "2.0", "1"], ["b", "999", "2.0", "2"], ["c", "-", "2.0", "3"]], 0, "",
+        ("length", "over bound"),
+    )  # fmt: skip
+    # the shortest, not the marked row; equal ones are not better; others are not compared
+    assert grid.best_cells() == {(1, 1)}
+
+
+def test_all_tables_of_a_page_have_one_unit_of_time(found):
+    headers = [header for grid in grids(found) for header in grid.headers]
+    units = {unit for words, unit in headers if words in {"length", "split"}}
+    assert len(units) == 1
+
+
+def test_neighboring_destinations_have_colors_that_can_be_told_apart():
+    assert len({color(destination) for destination in range(16)}) == 16
+    assert color(16) == color(0)

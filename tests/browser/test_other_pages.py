@@ -1,0 +1,60 @@
+"""The pages of packets and of schedules."""
+
+import numpy as np
+import pytest
+
+import lightloom
+from lightloom.report.page_packets import render_packets
+from lightloom.report.page_schedule import render_schedule
+from lightloom.study.scheduling import MethodChoice, Problem, compare_schedules
+
+
+@pytest.fixture(scope="module")
+def packets():
+    rng = np.random.default_rng(7)
+    flows = lightloom.make_flows(
+        rng.integers(0, 8, 60), rng.integers(8, 16, 60), rng.integers(10_000, 900_000, 60)
+    )
+    run = lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport="dcqcn")
+    return render_packets(run, run.scenario)
+
+
+@pytest.fixture(scope="module")
+def schedules():
+    demand = np.random.default_rng(3).integers(1, 10**8, (8, 8)).astype(np.uint64)
+    np.fill_diagonal(demand, 0)
+    problem = Problem("eight", demand, 400.0, 1e-5)
+    return render_schedule(compare_schedules(problem, MethodChoice(("bvn", "open-shop"), ())))
+
+
+def test_distributions_show_their_median_and_tail(open_page, packets):
+    page = open_page(packets)
+    for of in ("time", "slowdown"):
+        plot = page.locator(f"[data-of={of}][data-drawn] svg")
+        assert plot.get_by_text("p50").count() == 1
+        assert plot.get_by_text("p99").count() == 1
+    box = page.locator("[data-of=time]").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.get_by_text("% of flows within").first.wait_for()
+
+
+def test_worst_flows_and_busiest_links_are_listed_and_mapped(open_page, packets):
+    page = open_page(packets)
+    for title in ("Worst flows", "Busiest links", "Where and which"):
+        assert page.get_by_role("heading", name=title).count() == 1
+    assert page.locator("#map .matrix rect[data-tip]").count() > 16
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+def test_other_pages_fit_every_width(open_page, packets, schedules, width):
+    for text in (packets, schedules):
+        page = open_page(text, width=width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_best_of_each_column_is_marked(open_page, schedules):
+    page = open_page(schedules)
+    rows = page.locator("table").first.locator("tbody tr").all()
+    lengths = [float(row.locator("td").first.inner_text()) for row in rows]
+    marked = ["best" in (row.locator("td").first.get_attribute("class") or "") for row in rows]
+    assert [length == min(lengths) for length in lengths] == marked or len(set(lengths)) == 1
