@@ -26,6 +26,7 @@ EXAMPLES = (
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
     "lightloom compare mixtral-8x7b --gpus 128 --rate 400 --set mixnet.region_servers=8 --json -",
 )
+NOTES = "Several --gpus, --rate or --gpu, with commas: one table, scaling curves and crossovers."
 RENAMED = {
     "--circuits": "--allocator",
     "--reconfig-delay": "--reconfiguration-delay",
@@ -62,6 +63,7 @@ def command() -> Command:
                 _packets(), output_panel()),
         run=compare,
         examples=EXAMPLES,
+        notes=NOTES,
         renamed=RENAMED,
     )  # fmt: skip
 
@@ -71,9 +73,9 @@ def _job() -> Panel:
         "Job",
         (
             option(Scenario, "model", "MODEL", common=True),
-            option(Scenario, "gpus", common=True),
-            option(Scenario, "cluster.rate_gbps", common=True),
-            option(Scenario, "cluster.gpu", common=True),
+            option(Scenario, "gpus", common=True, metavar="N,..."),
+            option(Scenario, "cluster.rate_gbps", common=True, metavar="Gb/s,..."),
+            option(Scenario, "cluster.gpu", common=True, metavar="NAME,..."),
             option(Scenario, "demand.imbalance", common=True, metavar="NAME|X|PATH"),
             option(Scenario, "network", common=True),
             option(Scenario, "seeds", common=True),
@@ -184,11 +186,16 @@ def _packets() -> Panel:
 
 def compare(given: Given) -> None:
     """Compare fabrics, write the files and print the tables."""
+    from lightloom.cli.points import given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
-    run_and_report(scenario_from_options(given), outputs)
+    lists = lists_of(given)
+    if lists:
+        run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
+    else:
+        run_and_report(scenario_from_options(given), outputs)
 
 
 def scenario_from_options(given: Given) -> Scenario:

@@ -1,0 +1,108 @@
+"""A comparison at several points as one HTML page: scaling curves, crossovers, one table."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from lightloom import __version__
+from lightloom.output.files import write_text
+from lightloom.report.page_template import render_page
+from lightloom.report.plots_svg import (
+    NUM_COLORS,
+    Axis,
+    axis_names,
+    drawing,
+    grid_lines,
+    padded,
+    tag,
+)
+from lightloom.report.scaling_table import scaling_grid, verdicts
+from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
+
+_WIDTH, _HEIGHT = 520.0, 330.0
+_BELOW = {"gpus": "GPUs", "rate_gbps": "rate of a NIC [Gb/s]"}
+_LEFT = {"tokens_per_s": "thousand tokens/s", "perf_per_cluster_usd": "tokens/s per k$ of cluster"}
+_SCALE = {"tokens_per_s": 1e-3, "perf_per_cluster_usd": 1e3}
+
+
+def write_scaling_page(found: Scaling, path: Path) -> None:
+    """Write the page; ``path`` appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    write_text(render_page("scaling.html", _context(found)), path)
+
+
+def _context(found: Scaling) -> dict[str, Any]:
+    first = found.results[min(found.results)]
+    fabrics = list(
+        dict.fromkeys(name for n in found.results for name in found.metric(n, "tokens_per_s"))
+    )
+    colors = {name: number % NUM_COLORS for number, name in enumerate(fabrics)}
+    return {
+        "version": __version__,
+        "title": f"{first['inputs']['model']['name']} at {len(found.results)} points",
+        "heading": "; ".join(found.points[number].title for number in sorted(found.results)),
+        "verdict": verdicts(found),
+        "legend": [(f"fabric-{color}", name) for name, color in colors.items()],
+        "plots": _plots(found, colors),
+        "tables": [scaling_grid(found)],
+        "crossovers": [
+            (METRICS[one.metric], _where(found, one.fixed), one.below, one.above,
+             f"{one.low:,g} to {one.high:,g}", f"{one.at:,.3g}", _BELOW[one.axis])
+            for one in found.crossovers()
+        ],
+        "failures": [(found.points[n].title, reason) for n, reason in found.failures.items()],
+    }  # fmt: skip
+
+
+def _where(found: Scaling, fixed: dict[str, Any]) -> str:
+    return ScalingPoint(fixed, found.points[0].scenario).title
+
+
+def _plots(found: Scaling, colors: dict[str, int]) -> list[tuple[str, list[Markup]]]:
+    """Curves of every line with two points or more: its title, and a drawing for each metric."""
+    plots = []
+    for axis in found.numeric_axes:
+        for line in found.lines(axis):
+            if len(line) > 1:
+                values = found.points[line[0]].values
+                where = _where(found, {k: v for k, v in values.items() if k != axis})
+                drawn = [_curves(found, axis, line, metric, colors) for metric in METRICS]
+                plots.append((f"{where}, over {_BELOW[axis]}".removeprefix(", "), drawn))
+    return plots
+
+
+def _curves(
+    found: Scaling, axis: str, line: list[int], metric: str, colors: dict[str, int]
+) -> Markup:
+    """A metric of every fabric along a line of points; the horizontal scale is logarithmic."""
+    places = [math.log2(found.points[number].values[axis]) for number in line]
+    scale = _SCALE[metric]
+    values = [
+        {name: scale * one for name, one in found.metric(number, metric).items()} for number in line
+    ]
+    every = [one for row in values for one in row.values()]
+    x = Axis(*padded(places, 0.06), 64, _WIDTH - 16)
+    y = Axis(*padded([0.0, *every], 0.06), _HEIGHT - 58, 16)
+    below = [
+        (place, f"{found.points[n].values[axis]:,g}") for place, n in zip(places, line, strict=True)
+    ]
+    parts = [*grid_lines(x, y, below), *axis_names(x, y, _BELOW[axis], _LEFT[metric])]
+    for name, color in colors.items():
+        points = [(p, row[name]) for p, row in zip(places, values, strict=True) if name in row]
+        path = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value in points)
+        parts.append(tag("polyline", points=path, class_=f"curve fabric-{color}"))
+        parts += [
+            tag("circle", cx=x(place), cy=y(value), r=3.2, class_=f"mark fabric-{color}",
+                data_tip=f"{name}: {value:,.4g}")
+            for place, value in points
+        ]  # fmt: skip
+    return drawing(_WIDTH, _HEIGHT, f"{_LEFT[metric]} over {_BELOW[axis]}", parts, "plot")

@@ -1,0 +1,284 @@
+"""The same comparison over several numbers of GPUs, rates or types of GPU.
+
+Each point is a comparison of its own, in a process of this machine. What has finished when the work
+is interrupted, or when other points cannot be, is kept. Where the best fabric changes from a point
+to the next, the crossover between them is interpolated: ratios and what they are over on a
+logarithmic scale.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from lightloom.errors import InputError, LightloomError
+from lightloom.progress import Monitor
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.results import SAME, SCHEMA_VERSION
+from lightloom.study.compare.run import compare
+from lightloom.study.compare.runner import Row
+from lightloom.study.compare.scenario import Scenario
+
+#: what the best fabric is chosen by: the name in results and what it is
+METRICS = {
+    "tokens_per_s": "fastest",
+    "perf_per_cluster_usd": "best per dollar of the cluster",
+}
+#: cores for each process, whose runs use several
+_CORES_EACH = 4
+
+
+@dataclass(frozen=True)
+class ScalingPoint:
+    """One comparison, and what tells it from others: ``gpus``, ``rate_gbps`` and ``gpu``."""
+
+    values: dict[str, Any]
+    scenario: Scenario
+
+    @property
+    def title(self) -> str:
+        """What a user reads: ``512 GPUs, 200 Gb/s, h100``."""
+        shown = {"gpus": "{:,} GPUs", "rate_gbps": "{:g} Gb/s", "gpu": "{}"}
+        return ", ".join(shown[name].format(value) for name, value in self.values.items())
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Between two points the best fabric changes.
+
+    ``metric`` is of :data:`METRICS`, ``axis`` what increases from ``low`` to ``high``; ``fixed``
+    are the other values. The two fabrics are equal at about ``at``.
+    """
+
+    metric: str
+    axis: str
+    fixed: dict[str, Any]
+    below: str
+    above: str
+    low: float
+    high: float
+    at: float
+
+
+@dataclass
+class Scaling:
+    """All points, with the content of their results where there is one, or why there is none."""
+
+    points: tuple[ScalingPoint, ...]
+    results: dict[int, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    def lines(self, axis: str) -> list[list[int]]:
+        """Finished points that differ in ``axis`` alone, each line in its order."""
+        lines: dict[tuple[Any, ...], list[int]] = {}
+        for number in sorted(self.results):
+            values = self.points[number].values
+            key = tuple(value for name, value in values.items() if name != axis)
+            lines.setdefault(key, []).append(number)
+        for line in lines.values():
+            line.sort(key=lambda number: self.points[number].values[axis])
+        return list(lines.values())
+
+    @property
+    def numeric_axes(self) -> list[str]:
+        """Those that points can be in order along."""
+        return [name for name in ("gpus", "rate_gbps") if name in self.points[0].values]
+
+    def metric(self, number: int, metric: str) -> dict[str, float]:
+        """A metric of every fabric of a finished point."""
+        return {r["fabric"]: float(r[metric]) for r in self.results[number]["results"]}
+
+    def crossovers(self) -> list[Crossover]:
+        """Where the best fabric changes, along every line and by every metric."""
+        return [
+            found
+            for metric in METRICS
+            for axis in self.numeric_axes
+            for line in self.lines(axis)
+            for low, high in itertools.pairwise(line)
+            if (found := self._crossover(metric, axis, low, high)) is not None
+        ]
+
+    def _crossover(self, metric: str, axis: str, low: int, high: int) -> Crossover | None:
+        first, second = self.metric(low, metric), self.metric(high, metric)
+        below, above = max(first, key=first.__getitem__), max(second, key=second.__getitem__)
+        if below not in second or above not in first or second[below] * SAME >= second[above]:
+            return None
+        start, end = (math.log(one[below] / one[above]) for one in (first, second))
+        places = [float(self.points[number].values[axis]) for number in (low, high)]
+        share = start / (start - end)
+        at = math.exp(math.log(places[0]) + share * math.log(places[1] / places[0]))
+        fixed = {k: v for k, v in self.points[low].values.items() if k != axis}
+        return Crossover(metric, axis, fixed, below, above, places[0], places[1], at)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a file: every comparison in full, and the crossovers."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "points": [
+                {
+                    "values": point.values,
+                    "failure": self.failures.get(number),
+                    "comparison": self.results.get(number),
+                }
+                for number, point in enumerate(self.points)
+            ],
+            "crossovers": [vars(one) for one in self.crossovers()],
+            "interrupted": self.interrupted,
+        }
+
+
+def compare_points(
+    points: Sequence[ScalingPoint],
+    *,
+    monitor: Monitor[Row] | None = None,
+    processes: int | None = None,
+) -> Scaling:
+    """Compare fabrics at every point, in local processes.
+
+    Parameters
+    ----------
+    points
+        What to compare; a point that cannot be is noted, and the others are done.
+    monitor
+        Takes progress, and the rows of all runs.
+    processes
+        How many at once; by default one for every four cores.
+
+    Returns
+    -------
+    Scaling
+        What has finished; after an interrupt it says so.
+
+    Raises
+    ------
+    InputError
+        If no point can be compared: what is wrong with the first.
+    """
+    watcher: Monitor[Row] = monitor or Monitor()
+    found = Scaling(tuple(points))
+    for number, point in enumerate(points):
+        try:
+            prepare(point.scenario)
+        except LightloomError as error:
+            found.failures[number] = str(error)
+    if len(found.failures) == len(points):
+        raise InputError(found.failures[0])
+    limit = processes or max(1, (os.cpu_count() or 1) // _CORES_EACH)
+    workers = _Workers(found, watcher)
+    try:
+        workers.run(limit)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    finally:
+        workers.stop()
+    if not found.results and not found.interrupted:
+        raise InputError(next(iter(found.failures.values())))
+    return found
+
+
+class _Workers:
+    """Processes at work on points."""
+
+    def __init__(self, found: Scaling, watcher: Monitor[Row]) -> None:
+        self._found = found
+        self._watcher = watcher
+        self._running: dict[Connection, tuple[int, Any]] = {}
+        self._shares: dict[int, float] = {}
+
+    def run(self, limit: int) -> None:
+        """Work through all points, ``limit`` at once."""
+        waiting = [n for n in range(len(self._found.points)) if n not in self._found.failures]
+        self._shares |= dict.fromkeys(self._found.failures, 1.0)
+        while waiting or self._running:
+            while waiting and len(self._running) < limit:
+                self._start(waiting.pop(0))
+            for ready in wait(list(self._running), timeout=0.5):
+                assert isinstance(ready, Connection)
+                self._take(ready)
+            if self._watcher.progress(*self._progress()) is False:
+                raise KeyboardInterrupt
+
+    def _start(self, number: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)
+        scenario = self._found.points[number].scenario
+        process = context.Process(target=_work, args=(scenario, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        self._running[ours] = (number, process)
+
+    def _take(self, connection: Connection) -> None:
+        """Take one message of a process, or its end."""
+        number, process = self._running[connection]
+        try:
+            kind, content = connection.recv()
+        except EOFError:
+            process.join()
+            del self._running[connection]
+            self._shares[number] = 1.0
+            if number not in self._found.results:
+                ended = f"the process ended with status {process.exitcode}"
+                self._found.failures.setdefault(number, ended)
+            return
+        if kind == "share":
+            self._shares[number] = content
+        elif kind == "row":
+            self._watcher.finished(content)
+        elif kind == "done":
+            self._found.results[number] = content
+        else:
+            self._found.failures[number] = content
+
+    def _progress(self) -> tuple[float, str]:
+        titles = [self._found.points[number].title for number, _ in self._running.values()]
+        return sum(self._shares.values()) / len(self._found.points), "; ".join(titles)
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for connection, (_, process) in self._running.items():
+            process.terminate()
+            process.join()
+            connection.close()
+        self._running.clear()
+
+
+class _Reporter(Monitor[Row]):
+    """Sends what a comparison reports to the process that started it."""
+
+    def __init__(self, send: Callable[[tuple[str, Any]], None]) -> None:
+        self._send = send
+        self._sent = 0.0
+
+    def progress(self, share: float, activity: str = "", /) -> bool | None:  # noqa: ARG002
+        if share - self._sent >= 0.01:
+            self._sent = share
+            self._send(("share", share))
+        return None
+
+    def finished(self, result: Row) -> None:
+        self._send(("row", result))
+
+
+def _work(scenario: Scenario, connection: Connection) -> None:
+    """Compare one point in a process of its own, which Ctrl-C leaves to the one that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        comparison = compare(scenario, monitor=_Reporter(connection.send))
+        connection.send(("done", comparison.to_json()))
+    except LightloomError as error:
+        connection.send(("failure", str(error)))
+    except MemoryError:
+        connection.send(("failure", "not enough memory"))
+    except (BrokenPipeError, KeyboardInterrupt):
+        return  # whoever started this has gone
+    finally:
+        connection.close()

@@ -1,0 +1,60 @@
+"""Lists of GPUs, rates and types on the command line."""
+
+import csv
+import json
+import os
+import signal
+import time
+
+SMALL = (
+    "compare mixtral-8x7b --micro-batches 4 --seeds 1 --fabrics fat-tree,mixnet "
+    "--no-policies --no-imbalances --compute-spread 0"
+)
+
+
+def test_lists_make_one_table_one_page_and_one_file(lightloom, tmp_path):
+    page, rows, file = (tmp_path / name for name in ("p.html", "r.csv", "r.json"))
+    done = lightloom(
+        f"{SMALL} --gpus 128,256 --rate 100,400 --html {page} --csv {rows} --json {file}"
+    )
+    assert done.status == 0, done.err
+    content = json.loads(file.read_text())
+    values = [point["values"] for point in content["points"]]
+    assert [(v["gpus"], v["rate_gbps"]) for v in values] == [
+        (128, 100.0), (128, 400.0), (256, 100.0), (256, 400.0)
+    ]  # fmt: skip
+    scenarios = [point["comparison"]["inputs"]["scenario"] for point in content["points"]]
+    assert [one["gpus"] for one in scenarios] == [128, 128, 256, 256]
+    assert {row["gpus"] for row in csv.DictReader(rows.read_text().splitlines())} == {"128", "256"}
+    assert "<polyline" in page.read_text()
+    lines = [line.split() for line in done.out.splitlines() if line.startswith(" 256 ")]
+    assert len(lines) == 4
+    assert "fastest is fat-tree from 128 to 256 GPUs." in done.out
+    assert done.out.rstrip().endswith(".")
+
+
+def test_wrong_lists_are_refused(refused):
+    assert "--gpus ten: expected a whole number" in refused(f"{SMALL} --gpus 128,ten --rate 400")
+    assert "unknown GPU 'x1'" in refused(f"{SMALL} --gpus 128 --rate 400 --gpu x1,x2")
+    assert "--timeline is of one point" in refused(
+        f"{SMALL} --gpus 128,256 --rate 400 --timeline t.pftrace"
+    )
+
+
+def test_an_interrupt_keeps_finished_points(spawn, tmp_path):
+    file = tmp_path / "r.json"
+    rows = tmp_path / "r.csv"
+    process = spawn(f"{SMALL} --gpus 128,256,384,512 --rate 100,200 --json {file} --csv {rows}")
+    end = time.monotonic() + 180
+    while not (rows.exists() and len(rows.read_text().splitlines()) > 9):
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    content = json.loads(file.read_text())
+    done = [point for point in content["points"] if point["comparison"]]
+    assert content["interrupted"]
+    assert 1 <= len(done) < len(content["points"])
+    assert sorted(os.listdir(tmp_path)) == ["r.csv", "r.json"]

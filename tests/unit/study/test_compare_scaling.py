@@ -1,0 +1,151 @@
+"""Comparisons at several points: what changes between them, by hand and in processes."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from lightloom.errors import InputError
+from lightloom.progress import Monitor
+from lightloom.report.page_scaling import write_scaling_page
+from lightloom.report.scaling_table import best_rows, scaling_grid, verdicts
+from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
+from lightloom.study.compare.scaling import Scaling, ScalingPoint, compare_points
+
+
+def scenario(gpus=128, rate_gbps=400.0, **more):
+    return Scenario(
+        model="mixtral-8x7b", gpus=gpus, cluster=ClusterOptions(rate_gbps=rate_gbps),
+        fabrics=("fat-tree", "mixnet"), plan=PlanOptions(micro_batches=4), seeds=1,
+        policies=False, imbalances=False, compute_spread=0, **more,
+    )  # fmt: skip
+
+
+def point(gpus, rate_gbps=400.0):
+    values = {"gpus": gpus, "rate_gbps": rate_gbps, "gpu": "a100"}
+    return ScalingPoint(values, scenario())
+
+
+def content(**tokens_per_s):
+    """Results whose value per dollar is as their speed."""
+    best = max(tokens_per_s.values())
+    return {
+        "inputs": {"model": {"name": "mixtral-8x7b"}},
+        "results": [
+            {
+                "fabric": name.replace("_", "-"), "tokens_per_s": speed, "step_time_s": 1 / speed,
+                "perf_per_cluster_usd": speed / 100, "network_cost_usd": 1e6,
+                "ratio_to_fastest": best / speed, "tied_with_fastest": speed == best,
+            }
+            for name, speed in tokens_per_s.items()
+        ],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def by_hand():
+    """The fat-tree is twice as fast at 128 GPUs, and half as fast at 2,048."""
+    results = {
+        0: content(fat_tree=2.0, mixnet=1.0),
+        1: content(fat_tree=4.0, mixnet=4.0),
+        2: content(fat_tree=4.0, mixnet=8.0),
+    }
+    return Scaling((point(128), point(512), point(2048)), results)
+
+
+def test_a_crossover_is_where_two_fabrics_are_equal(by_hand):
+    del by_hand.results[1]
+    speed, _ = by_hand.crossovers()
+    assert (speed.metric, speed.axis) == ("tokens_per_s", "gpus")
+    assert (speed.below, speed.above, speed.low, speed.high) == ("fat-tree", "mixnet", 128, 2048)
+    # ratios 2 and 1/2: half way on a logarithmic scale
+    assert speed.at == pytest.approx(math.sqrt(128 * 2048))
+    assert speed.fixed == {"rate_gbps": 400.0, "gpu": "a100"}
+
+
+def test_equal_fabrics_are_no_crossover(by_hand):
+    only = {0: by_hand.results[0], 1: by_hand.results[1]}
+    assert dataclasses.replace(by_hand, results=only).crossovers() == []
+
+
+def test_what_is_best_where_is_a_sentence(by_hand):
+    speed, value = verdicts(by_hand)
+    # at 512 GPUs both are as good: the former one stays
+    assert speed == (
+        "400 Gb/s, a100: fastest is fat-tree from 128 to 512 GPUs; mixnet at 2,048 GPUs "
+        "(the two are equal at about 510)."
+    )
+    assert value.startswith("400 Gb/s, a100: best per dollar of the cluster is fat-tree from 128")
+    flat = Scaling(tuple(map(point, (128, 512))), dict.fromkeys((0, 1), by_hand.results[0]))
+    assert "fastest is fat-tree from 128 to 512 GPUs." in verdicts(flat)[0]
+
+
+def test_the_table_has_every_fabric_of_every_point(by_hand):
+    rows = scaling_grid(by_hand).rows
+    assert [row[:4] for row in rows[:2]] == [
+        ["128", "400", "a100", "fat-tree"],
+        ["128", "400", "a100", "mixnet"],
+    ]
+    assert len(rows) == 6
+    assert best_rows(by_hand) == {0, 2, 5}
+
+
+def test_a_page_has_curves_and_crossovers(by_hand, tmp_path):
+    by_hand.failures[3] = "no such plan"
+    by_hand = dataclasses.replace(by_hand, points=(*by_hand.points, point(4096)))
+    write_scaling_page(by_hand, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("<polyline") == 4
+    assert "Crossovers" in text
+    assert "4,096 GPUs, 400 Gb/s, a100: no such plan" in text
+
+
+class Watcher(Monitor):
+    """Notes rows, and stops after so many."""
+
+    def __init__(self, limit=math.inf):
+        self.rows, self.limit = [], limit
+
+    def progress(self, share, *_):
+        assert 0 <= share <= 1.0001
+        return len(self.rows) < self.limit
+
+    def finished(self, result):
+        self.rows.append(result)
+
+
+def points_of(*scenarios):
+    return [
+        ScalingPoint({"gpus": s.gpus, "rate_gbps": s.cluster.rate_gbps, "gpu": "a100"}, s)
+        for s in scenarios
+    ]
+
+
+def test_points_are_compared_in_processes_as_one_by_one():
+    from lightloom.study.compare import compare
+
+    watcher = Watcher()
+    bad = scenario(gpus=130)
+    found = compare_points(points_of(scenario(), bad, scenario(rate_gbps=200.0)), monitor=watcher,
+                           processes=2)  # fmt: skip
+    assert set(found.results) == {0, 2}
+    assert list(found.failures) == [1]
+    assert "130" in found.failures[1]
+    alone = compare(scenario()).to_json()
+    hashes = [[r["run_hash"] for r in one["results"]] for one in (alone, found.results[0])]
+    assert hashes[0] == hashes[1]
+    assert {row["rate_gbps"] for row in watcher.rows} == {200.0, 400.0}
+    json.dumps(found.to_json())
+
+
+def test_points_that_have_finished_are_kept():
+    found = compare_points(points_of(scenario(), *[scenario(rate_gbps=r) for r in (100.0, 200.0)]),
+                           monitor=Watcher(limit=3), processes=1)  # fmt: skip
+    assert found.interrupted
+    assert len(found.results) < 3
+
+
+def test_if_no_point_can_be_compared_the_first_says_why():
+    with pytest.raises(InputError, match="130"):
+        compare_points(points_of(scenario(gpus=130), scenario(gpus=131)), processes=1)
