@@ -150,14 +150,14 @@ def describe(
     if name.startswith("--"):
         return f"{prefix}{name} {_typed(problem['input'])}: {expectation(problem)}"
     given = problem["input"]
-    # a number in quotes looks like what was expected
-    shown = echo(given) if _is_number(given) else _typed(given)
+    # without its quotes, a number would look like what was expected
+    is_quoted = isinstance(given, str) and problem["type"] in {"int_type", "float_type"}
+    shown = echo(given) if is_quoted and _is_number(given) else _typed(given)
     return f"{prefix}{name} = {shown}: {expectation(problem)}"
 
 
-def _is_number(value: Any) -> bool:
-    """Whether text would be a number without its quotes."""
-    return isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit()
+def _is_number(text: str) -> bool:
+    return text.strip().lstrip("+-").replace(".", "", 1).isdigit()
 
 
 def _typed(value: Any) -> str:
