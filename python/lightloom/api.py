@@ -188,6 +188,11 @@ def compare_schedules(
     >>> lightloom.compare_schedules(demand, delay="1 us", rate="100 Gb/s").winner
     'round-robin'
     """
+    _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
+    whole = {"degree": degree, "switches": switches}
+    for key, value in whole.items():
+        if value is not None and not isinstance(value, int | np.integer):
+            raise InputError(f"compare_schedules: {key} = {echo(value)}: expected a whole number")
     name, matrix = _demand(demand)
     rate_gbps = parse_quantity(rate, "gigabit / second", "rate")
     ports = None
@@ -196,7 +201,6 @@ def compare_schedules(
     sent, _ = without_diagonal(matrix)
     delay_s = parse_quantity(delay, "second", "delay")
     problem = Problem(name, sent, rate_gbps, delay_s, ports=ports, switches=switches)
-    _refuse_unknown("compare_schedules", options, [field.name for field in fields(MethodChoice)])
     choice = MethodChoice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
     return compare_schedulers(problem, choice, progress=progress)
 
@@ -204,7 +208,11 @@ def compare_schedules(
 def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uint64]]:
     if isinstance(demand, str | Path):
         return Path(demand).name, read_byte_matrix(demand)
-    return "demand", check_bytes(np.asarray(demand), "demand")
+    try:
+        matrix = np.asarray(demand)
+    except ValueError:
+        raise InputError("demand: expected rows of one length") from None
+    return "demand", check_bytes(matrix, "demand")
 
 
 def _refuse_unknown(function: str, options: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -214,3 +214,28 @@ def test_a_predictor_by_name_or_of_a_user():
     assert set(made) == {4}
     with pytest.raises(LightloomError, match="unknown predictor 'ridg'; did you mean 'ridge'"):
         lightloom.compare("mixtral-8x7b", **settings, predictor="ridg")
+
+
+@pytest.mark.parametrize(
+    ("demand", "options", "message"),
+    [
+        ([[0, 1], [2]], {}, "demand: expected rows of one length"),
+        ([[0, 1], [2, 0]], {"degree": "x"}, "degree = 'x': expected a whole number"),
+        ([[0, 1], [2, 0]], {"switches": 1.5}, "switches = 1.5: expected a whole number"),
+        ([[0, 1], [2, 0]], {"methodz": ()}, "unknown argument 'methodz'"),
+    ],
+)
+def test_wrong_types_of_arguments_of_schedules(demand, options, message):
+    with pytest.raises(InputError, match=message):
+        lightloom.compare_schedules(demand, delay="1 us", **options)
+
+
+@pytest.mark.parametrize("model", [3, None, ["mixtral-8x7b"]])
+def test_a_model_is_named_by_text(model):
+    with pytest.raises(InputError, match="expected a name or a path, as text"):
+        lightloom.load_model(model)
+
+
+def test_a_number_in_quotes_is_an_error_of_ours():
+    with pytest.raises(LightloomError, match="gpus = '128': expected a whole number"):
+        lightloom.Scenario(model="mixtral-8x7b", gpus="128", cluster={"rate_gbps": 400})

@@ -183,6 +183,8 @@ def load_model(name_or_path: str) -> Model:
     >>> lightloom.load_model("mixtral-8x7b").num_experts
     8
     """
+    if not isinstance(name_or_path, str):
+        raise ModelError(f"model = {echo(name_or_path)}: expected a name or a path, as text")
     known = catalog()
     if name_or_path in known:
         return known[name_or_path]
