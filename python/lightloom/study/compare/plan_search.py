@@ -390,7 +390,8 @@ def _searched(scenario: Scenario, found: Sequence[_Choice], fit: int) -> Job:
     )
     text = f"search: of {fit} plans that fit, the shortest predicted step"
     if len(found) > 1:
-        text += f" on {FABRIC}, {show_time(best.step_time_s, 3)}; {others}"
+        own = f"{title(plan)} {show_time(best.step_time_s, 3)}"
+        text += f" on {FABRIC}: {own}; then {others}"
     given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
     plan = dataclasses.replace(plan, provenance=(text, *given))
     candidates = tuple(

@@ -269,6 +269,7 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
         f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
         f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
         + (f" CP{plan.cp}" if plan.cp > 1 else "")
+        + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
         + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
         + f" (dense DP {plan.dense_dp}); {plan.micro_batches} micro-batches of "
         f"{plan.micro_batch_size} x {plan.seq_len} tokens; "

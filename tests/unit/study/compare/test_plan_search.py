@@ -156,6 +156,7 @@ def test_results_have_the_candidates():
     candidates = found.inputs["plan_candidates"]
     assert candidates[0]["ep"] == found.inputs["plan"]["ep"]
     assert found.inputs["plan"]["provenance"][0].startswith("search: of ")
+    assert "on fat-tree: TP1 PP1 EP" in found.inputs["plan"]["provenance"][0]
     step_s = found.result("fat-tree").step_time_s
     assert candidates[0]["predicted_step_time_s"] == pytest.approx(step_s, rel=0.02)
     assert dataclasses.asdict(found.details["job"].candidates[0]) == candidates[0]
