@@ -148,7 +148,7 @@ fn fitting(request: &Request, circuits: &[u16]) -> Vec<u16> {
 }
 
 /// A circulant of strides 1, r, r^2, ..., where r is the root of n that uses all ports; what ports
-/// are left go to the nearest servers.
+/// are left go to the nearest servers, one circuit each, as often as there are any.
 pub fn expander(request: &Request) -> Vec<u16> {
     let n = request.servers;
     let mut taken = Taken::new(request);
@@ -162,9 +162,14 @@ pub fn expander(request: &Request) -> Vec<u16> {
             taken.join(a, (a + last) % n);
         }
     }
-    for stride in 1..=n / 2 {
-        for a in 0..n {
-            taken.join(a, (a + stride) % n);
+    let mut joined = true;
+    while joined {
+        joined = false;
+        let open: Vec<usize> = (0..n).filter(|&server| taken.free[server] > 0).collect();
+        for stride in 1..=n / 2 {
+            for &a in &open {
+                joined |= taken.join(a, (a + stride) % n);
+            }
         }
     }
     taken.count
@@ -242,14 +247,16 @@ impl<'a> Taken<'a> {
         Self { request, count: vec![0; n * n], free: request.ports.to_vec() }
     }
 
-    /// Adds a circuit if both ends have a free port.
-    fn join(&mut self, a: usize, b: usize) {
-        if allowed(self.request, a, b) && self.free[a] > 0 && self.free[b] > 0 {
+    /// Adds a circuit if both ends have a free port; whether they have.
+    fn join(&mut self, a: usize, b: usize) -> bool {
+        let has_room = allowed(self.request, a, b) && self.free[a] > 0 && self.free[b] > 0;
+        if has_room {
             let n = self.request.servers;
             self.free[a] -= 1;
             self.free[b] -= 1;
             self.count[a * n + b] += 1;
             self.count[b * n + a] += 1;
         }
+        has_room
     }
 }

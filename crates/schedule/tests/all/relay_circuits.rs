@@ -118,7 +118,15 @@ proptest! {
             prop_assert_eq!(found.routing.makespan.to_bits(),
                 routed(&case, &found.circuits).to_bits());
         }
-        assert_fits(&case, &expander(&case.request()));
+        let circuits = expander(&case.request());
+        assert_fits(&case, &circuits);
+        let n = case.servers;
+        let used = |a: usize| circuits[a * n..][..n].iter().map(|&c| u32::from(c)).sum::<u32>();
+        let has_port = |&a: &usize| used(a) < case.ports[a];
+        let open: Vec<usize> = (0..n).filter(has_port).collect();
+        for &a in &open {
+            prop_assert!(open.iter().all(|&b| a == b || !case.allowed[a * n + b]));
+        }
     }
 
     /// A search with more evaluations first does all that one with fewer does.
@@ -196,6 +204,13 @@ fn the_expander_is_a_circulant_that_uses_all_ports() {
             }
         }
     }
+}
+
+/// More ports than peers: every port has a circuit.
+#[test]
+fn the_expander_joins_a_pair_as_often_as_it_has_ports() {
+    let case = Case::new(2, vec![0; 4], 5);
+    assert_eq!(expander(&case.request()), [0, 5, 5, 0]);
 }
 
 /// With strides that grow geometrically few hops lead anywhere; neighbors alone need n / 2 of them
