@@ -74,7 +74,7 @@ def folder(tmp_path, monkeypatch):
          "leave it out"),
         (f"{ZERO} --needed-over 1ms", "--needed-over is for chunks; give --chunks as well, or "
          "leave it out"),
-        (f"{ZERO} --chunks 2 --produced-over 1ms --partial", "chunks: are for one all-stop "
+        (f"{ZERO} --chunks 2 --produced-over 1ms --partial", "chunks are for one all-stop "
          "crossbar; leave --degree, --partial and --switches out"),
         # circuits
         (f"{ZERO} --degree 0", "--degree 0: expected at least 1"),

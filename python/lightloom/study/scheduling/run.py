@@ -187,7 +187,7 @@ def _check_chunks(problem: Problem) -> None:
         )
     if problem.ports is not None or problem.partial or problem.switch_count > 1:
         raise InputError(
-            "chunks: are for one all-stop crossbar; leave --degree, --partial and --switches out"
+            "chunks are for one all-stop crossbar; leave --degree, --partial and --switches out"
         )
 
 
