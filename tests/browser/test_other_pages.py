@@ -58,3 +58,24 @@ def test_the_best_of_each_column_is_marked(open_page, schedules):
     lengths = [float(row.locator("td").first.inner_text()) for row in rows]
     marked = ["best" in (row.locator("td").first.get_attribute("class") or "") for row in rows]
     assert [length == min(lengths) for length in lengths] == marked or len(set(lengths)) == 1
+
+
+def test_other_runs_are_overlaid_from_their_pages(open_page, packets, tmp_path):
+    flows = lightloom.make_flows([0, 1], [9, 9], [5_000_000, 90_000_000])
+    run = lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport="ideal")
+    other = tmp_path / "slow.html"
+    other.write_text(render_packets(run, run.scenario), encoding="utf-8")
+    page = open_page(packets)
+    page.set_input_files("#other-runs", other)
+    plot = page.locator("[data-of=time] svg")
+    plot.get_by_text("slow.html: ideal: flows").wait_for()
+    ends = page.evaluate("""() => lightloom.chartOf(document.querySelector("[data-of=time]"))
+      .getOption().series.map((series) => series.data.at(-1)[0])""")
+    # in the unit of the page, whatever that of the other
+    unit_s = page.evaluate("lightloom.data.distributions.time.unit")
+    assert ends[1] * unit_s == pytest.approx(run.fct_s.max())
+    assert unit_s < 1e-3
+    page.set_input_files("#other-runs", {"name": "x.html", "mimeType": "text/html", "buffer": b"a"})
+    assert "no page of a packet" in page.evaluate(
+        "document.getElementById('other-runs').validationMessage"
+    )

@@ -106,12 +106,12 @@ def distributions(run: PacketRun) -> dict[str, Any] | None:
     unit_s, unit = time_unit(times["max"])
     return {
         "name": f"{run.settings.transport}: {run.flows.name}",
-        "time": _steps(run.fct_s / unit_s, f"completion time [{unit}]"),
+        "time": _steps(run.fct_s / unit_s, f"completion time [{unit}]", unit_s),
         "slowdown": _steps(run.slowdown, "slowdown"),
     }
 
 
-def _steps(values: npt.NDArray[np.float64], axis: str) -> dict[str, Any]:
+def _steps(values: npt.NDArray[np.float64], axis: str, unit: float = 1.0) -> dict[str, Any]:
     there = np.sort(values[~np.isnan(values)])
     shares = np.arange(1, len(there) + 1) / len(there)
     places = np.unique(np.linspace(0, len(there) - 1, min(len(there), MAX_POINTS)).round())
@@ -120,6 +120,7 @@ def _steps(values: npt.NDArray[np.float64], axis: str) -> dict[str, Any]:
     assert found is not None, "only of what has finished"
     return {
         "axis": axis,
+        "unit": unit,
         "points": [[float(there[i]), float(100 * shares[i])] for i in kept.tolist()],
         "quantiles": {name: found[name] for name in ("p50", "p99")},
     }

@@ -2,7 +2,9 @@
 "use strict";
 lightloom.charts.distribution = (chart, element) => {
   const { data, theme, base, axis, color } = lightloom;
-  const t = theme(), { axis: name, points, quantiles } = data.distributions[element.dataset.of];
+  const t = theme(), of = element.dataset.of, own = data.distributions[of];
+  const { axis: name, quantiles } = own;
+  const runs = [data.distributions, ...(data.others ?? [])];
   const marks = Object.entries(quantiles).map(([label, value]) => ({
     xAxis: value, name: label,
     label: { formatter: `${label} ${value.toPrecision(4)}`, color: t.ink, position: "end", rotate: 0,
@@ -10,19 +12,36 @@ lightloom.charts.distribution = (chart, element) => {
   }));
   chart.setOption({
     ...base(),
-    grid: { left: 56, right: 24, top: 26, bottom: 78 },
-    tooltip: { ...base().tooltip, trigger: "axis", formatter: ([item]) =>
-      `${item.data[1].toPrecision(4)} % of flows within ${item.data[0].toPrecision(5)}` },
+    grid: { left: 56, right: 24, top: runs.length > 1 ? 52 : 26, bottom: 78 },
+    tooltip: { ...base().tooltip, trigger: "axis", formatter: (items) => items.map(({ data: [x, y], seriesName, marker }) =>
+      `${runs.length > 1 ? `${marker}${lightloom.escape(seriesName)}: ` : ""}${y.toPrecision(4)} % of flows within ${x.toPrecision(5)}`).join("<br>") },
     xAxis: { ...axis(name), type: "value", min: "dataMin", max: "dataMax",
       axisLabel: { color: t.soft, hideOverlap: true, formatter: (v) => +v.toPrecision(5) } },
     yAxis: { ...axis("flows [%]", { nameGap: 38 }), type: "value", min: 0, max: 100 },
     dataZoom: [{ type: "inside", zoomOnMouseWheel: "ctrl", filterMode: "none" },
       { type: "slider", height: 18, bottom: 8, filterMode: "none", borderColor: t.line,
         textStyle: { color: t.soft }, labelFormatter: (v) => +v.toPrecision(4) }],
-    series: [{
-      type: "line", step: "end", symbol: "none", data: points, lineStyle: { color: color("--f0"), width: 2 },
-      itemStyle: { color: color("--f0") },
-      markLine: { silent: true, symbol: "none", data: marks, lineStyle: { color: t.soft, type: "dashed" } },
-    }],
+    legend: runs.length > 1 ? { top: 0, textStyle: { color: t.soft }, type: "scroll" } : undefined,
+    series: runs.map((run, i) => ({
+      type: "line", step: "end", symbol: "none", name: run.name,
+      data: run[of].points.map(([x, y]) => [x * run[of].unit / own.unit, y]),
+      lineStyle: { color: color(`--f${i % 10}`), width: 2 }, itemStyle: { color: color(`--f${i % 10}`) },
+      markLine: i ? undefined
+        : { silent: true, symbol: "none", data: marks, lineStyle: { color: t.soft, type: "dashed" } },
+    })),
   }, { notMerge: true });
 };
+
+// other runs are read from their pages, which hold the same numbers
+document.getElementById("other-runs")?.addEventListener("change", async (event) => {
+  const { data, drawAll } = lightloom;
+  data.others = [];
+  for (const file of event.target.files) {
+    const page = new DOMParser().parseFromString(await file.text(), "text/html");
+    const found = JSON.parse(page.getElementById("chart-data")?.textContent ?? "{}").distributions;
+    event.target.setCustomValidity(found ? "" : `${file.name} is no page of a packet simulation`);
+    event.target.reportValidity();
+    if (found) data.others.push({ ...found, name: `${file.name}: ${found.name}` });
+  }
+  drawAll();
+});
