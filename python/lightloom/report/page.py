@@ -175,6 +175,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
     results = comparison.results
     fastest = min(results, key=lambda r: r.step_time_s)
     tied = [r.fabric for r in results if r.tied_with_fastest and r is not fastest]
+    others = ["every other is slower"] if len(results) > 1 else []
     cheapest = min(results, key=lambda r: r.network_cost_usd)
     by_network = max(results, key=lambda r: r.perf_per_usd)
     by_cluster = max(results, key=lambda r: r.perf_per_cluster_usd)
@@ -191,7 +192,7 @@ def tiles(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[Tile]:
             f"{fastest.step_time_s:.3g} s",
             (
                 f"{fastest.step_time_low_s:.3g} to {fastest.step_time_high_s:.3g} s",
-                f"as fast: {', '.join(tied)}" if tied else "every other is slower",
+                *([f"as fast: {', '.join(tied)}"] if tied else others),
             ),
         ),
         Tile(

@@ -251,3 +251,11 @@ def test_page_of_a_real_comparison():
     waited = comparison.details["runs"]["fat-tree"].run.timeline.waited_s
     assert waited.sum() > 0
     assert "fat-tree: One worker per pipeline stage" in outline.words
+
+
+def test_a_fabric_alone_is_compared_with_nothing(make_comparison):
+    made = make_comparison()
+    alone = dataclasses.replace(made, results=made.results[:1])
+    words = Outline(render(alone)).words
+    assert "every other is slower" not in words
+    assert "fat-tree takes 20 s per step" in words
