@@ -102,7 +102,7 @@ def _clause(result: FabricResult, reference: FabricResult, *, is_first: bool) ->
         speed = f"as fast as {reference.fabric}" if is_first else "as fast"
         speed += f" ({ratio:.3f}x)"
     else:
-        speed = f"{_change(ratio)} than {reference.fabric}" if is_first else _change(ratio)
+        speed = _difference(ratio) + (f" than {reference.fabric}" if is_first else "")
     return f"{result.fabric} is {speed} {_cost(result, reference, is_first=is_first)}"
 
 
@@ -132,6 +132,10 @@ def _change(ratio: float) -> str:
     """A ratio of step times in words; a shorter step is a higher speed."""
     if abs(ratio - 1) <= RESOLUTION:
         return "as fast"
+    return _difference(ratio)
+
+
+def _difference(ratio: float) -> str:
     return f"{_percent(ratio - 1)} slower" if ratio > 1 else f"{_percent(1 / ratio - 1)} faster"
 
 
