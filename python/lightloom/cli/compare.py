@@ -24,9 +24,8 @@ from lightloom.study.compare.scenario import (
 EXAMPLES = (
     "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html",
     "lightloom compare path/to/config.json --gpus 512 --rate 200 --gpu b200 --tp 1 --pp 4 --ep 32",
-    "lightloom compare mixtral-8x7b --gpus 128 --rate 400 --set mixnet.region_servers=8 --json -",
+    "lightloom compare mixtral-8x7b --gpus 128,256,512 --rate 200,400 --html scaling.html",
 )
-NOTES = "Several --gpus, --rate or --gpu, with commas: one table, scaling curves and crossovers."
 RENAMED = {
     "--circuits": "--allocator",
     "--reconfig-delay": "--reconfiguration-delay",
@@ -63,7 +62,6 @@ def command() -> Command:
                 _packets(), output_panel()),
         run=compare,
         examples=EXAMPLES,
-        notes=NOTES,
         renamed=RENAMED,
     )  # fmt: skip
 

@@ -122,12 +122,12 @@ def test_help_lists_the_choices_of_the_tables(name, flag, expected):
 @pytest.mark.parametrize(
     ("name", "flag", "metavar", "default"),
     [
-        ("compare", "--rate", "Gb/s", ""),
+        ("compare", "--rate", "Gb/s,...", ""),
         ("predict", "--rate", "Gb/s", "400 Gb/s"),
         ("packets", "--link-delay", "TIME", "1 us"),
         ("packets", "--bytes", "SIZE", ""),
         ("schedule", "--eps-rate", "Gb/s", ""),
-        ("compare", "--gpus", "N", ""),
+        ("compare", "--gpus", "N,...", ""),
         ("compare", "--compute-spread", "X", "0.1"),
         ("compare", "--network", "flow|packet", "flow"),
         ("compare", "--policies", "", "on"),

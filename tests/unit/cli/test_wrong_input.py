@@ -19,15 +19,16 @@ KNOWN_FABRICS = "fat-tree, oversub, rail, topoopt, mixnet"
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
          "explain, schedule, predict, demand, packets, calibrate, control, ocs-emulator, "
-         "models, fabrics"),
+         "models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b", "--gpus is missing (Number of GPUs of the job); for example: "
          "lightloom compare mixtral-8x22b --gpus 1024 --rate 400 --html report.html"),
         ("compare", "MODEL is missing (A name from 'lightloom models', or the path of a "
          "config.json); for example: lightloom compare mixtral-8x22b --gpus 1024 --rate 400 "
          "--html report.html"),
-        ("run", "STUDY is missing (A study (TOML), such as examples/study.toml; its paths are "
-         "relative to it); for example: lightloom run examples/study.toml"),
+        ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "
+         "relative to it; or results (JSON), whose run is repeated and compared); for example: "
+         "lightloom run examples/study.toml"),
         (f"{JOB} --fabric x", "no option --fabric; did you mean '--fabrics'?; see lightloom "
          "compare --help"),
         ("compare mixtral-8x7b --gpus 128 --rate",
@@ -261,9 +262,13 @@ def test_wrong_input_leaves_no_file(folder):
     assert os.listdir(folder) == []
 
 
-def test_a_region_too_large_is_refused_before_anything_runs(refused, folder):
-    line = refused(f"{JOB} --set mixnet.region_servers=1000 --csv a.csv")
-    assert line.startswith("mixnet: ")
+def test_a_region_too_large_is_refused_before_anything_runs(lightloom, folder):
+    done = lightloom(f"{JOB} --set mixnet.region_servers=1000 --csv a.csv")
+    assert done.status == 2
+    # the job comes first: whether a network carries it is known once its demand is
+    assert "tokens/s" not in done.out
+    assert done.err.startswith("lightloom: mixnet: ")
+    assert done.err.count("\n") == 1
     assert os.listdir(folder) == []
 
 
