@@ -11,9 +11,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 HOW = "install Chromium, for instance with apt-get install chromium"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium; without it, or without playwright, tests are skipped."""
+    """Chromium; without it, or without playwright, tests are skipped.
+
+    The driver holds the event loop of its thread, in which other tests have theirs: it ends with
+    each file.
+    """
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip(f"no Chromium to look at pages with: {HOW}")
