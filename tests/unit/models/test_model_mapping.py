@@ -375,7 +375,7 @@ def test_the_other_keys_of_published_files_are_accepted(name: str) -> None:
         (
             MIXTRAL,
             {"hidden_size": "64"},
-            "here: hidden_size = 64: expected a whole number",
+            "here: hidden_size = '64': expected a whole number",
         ),
         (MIXTRAL, {"hidden_size": True}, "here: hidden_size = True: expected a whole number"),
         (MIXTRAL, {"hidden_size": 64.0}, "here: hidden_size = 64.0: expected a whole number"),

@@ -100,7 +100,7 @@ def test_layers_may_differ(read):
         ("count = 8", "count = 8\ngroups = 8", "1 groups hold fewer than 2 experts per token"),
         ("repeat = 32", "repeat = 5000", "layers.0.repeat = 5000: expected at most 4,096"),
         ("hidden_size", "hiden_size", "unknown key 'hiden_size'; did you mean 'hidden_size'"),
-        ("4096", '"4096"', "hidden_size = 4096: expected a whole number"),
+        ("4096", '"4096"', "hidden_size = '4096': expected a whole number"),
         ("[experts]\ncount = 8\nper_token = 2\nwidth = 14336", "", "add [experts]"),
         ("head_dim = 128", "head_dim = 128\nindex_top_k = 4", "index_heads is missing"),
     ],

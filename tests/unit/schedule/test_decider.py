@@ -280,8 +280,9 @@ def test_held_circuits_can_be_stored():
 
 def test_deciding_releases_the_interpreter_lock():
     rng = np.random.default_rng(8)
-    decider = Decider(48, Region(8, 400, 800), timing=0)
-    held, demand = decider.start(), rng.integers(0, 10**8, size=(8, 48, 48))
+    # some 25 ms, so that others have their turn also on a machine under load
+    decider = Decider(160, Region(8, 400, 800), timing=0)
+    held, demand = decider.start(), rng.integers(0, 10**8, size=(8, 160, 160))
     counted, done = 0, threading.Event()
 
     def decide():

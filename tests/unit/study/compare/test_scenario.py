@@ -122,7 +122,7 @@ def test_the_same_comparison_with_another_gate(tmp_path):
             'S: cluster.rate_gbps is missing; add it, such as rate_gbps = "400 Gb/s"',
         ),
         (SMALL.replace('"400 Gb/s"', "-1"), "S: cluster.rate_gbps = -1: expected more than 0"),
-        (SMALL.replace("128", '"128"'), "S: gpus = 128: expected a whole number"),
+        (SMALL.replace("128", '"128"'), "S: gpus = '128': expected a whole number"),
         ("seeds = 0\n" + SMALL, "S: seeds = 0: expected at least 1"),
         ("steps = 0\n" + SMALL, "S: steps = 0: expected at least 1"),
         ("seed = -1\n" + SMALL, "S: seed = -1: expected at least 0"),

@@ -61,9 +61,9 @@ def test_strategies_that_are_clearly_slower_are_ruled_out():
     assert slower == {"rail": {"all_to_all=flat": pytest.approx(1.2)}, "oversub": {}}
     whole = [done("rail", "rail", 10.0), done("rail", "hierarchical", 10.1)]
     assert strategies.reason(whole[0], [*whole, done("oversub", "flat", 9.0)], slower["rail"]) == (
-        "10 s; hierarchical 10.1 s; slower on a short step: flat 20 %"
+        "10 s on the first sample; hierarchical 10.1 s; slower on a short step: flat 20 %"
     )
-    assert strategies.reason(whole[0], whole[:1], {}) == "10 s"
+    assert strategies.reason(whole[0], whole[:1], {}) == "10 s on the first sample"
 
 
 def test_the_choice_is_that_of_whole_steps(scenario, monkeypatch):
