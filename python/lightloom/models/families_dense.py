@@ -11,24 +11,12 @@ from lightloom.models.family import Family, GroupedQuery, Heads, Width
 from lightloom.models.model import Attention, Model
 
 
-class Llama(GroupedQuery):
-    """Dense decoder: Llama 1 to 3."""
-
-    name = "llama"
-    architectures = ("LlamaForCausalLM",)
+class BiasedDense(GroupedQuery):
+    """Keys of dense decoders that say which of their projections have biases."""
 
     intermediate_size: Width
-    # Configurations older than grouped-query attention do not have the key.
-    num_key_value_heads: Heads = 0
     attention_bias: bool = False
     mlp_bias: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_heads(cls, values: Any) -> Any:
-        if values.get("num_key_value_heads") is None and "num_attention_heads" in values:
-            values = {**values, "num_key_value_heads": values["num_attention_heads"]}
-        return values
 
     def to_model(self, name: str) -> Model:
         """Return the shape: every layer dense."""
@@ -41,27 +29,32 @@ class Llama(GroupedQuery):
         )
 
 
-class Nemotron(GroupedQuery):
+class Llama(BiasedDense):
+    """Dense decoder: Llama 1 to 3."""
+
+    name = "llama"
+    architectures = ("LlamaForCausalLM",)
+
+    # Configurations older than grouped-query attention do not have the key.
+    num_key_value_heads: Heads = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_heads(cls, values: Any) -> Any:
+        if values.get("num_key_value_heads") is None and "num_attention_heads" in values:
+            values = {**values, "num_key_value_heads": values["num_attention_heads"]}
+        return values
+
+
+class Nemotron(BiasedDense):
     """Nemotron-4 and Minitron: dense, squared ReLU without a gate, layer norms with bias."""
 
     name = "nemotron"
     architectures = ("NemotronForCausalLM",)
 
-    intermediate_size: Width
-    attention_bias: bool = False
-    mlp_bias: bool = False
-
     def to_model(self, name: str) -> Model:
         """Return the shape: every layer dense, two matrices in each feed-forward."""
-        bias = self.attention_bias
-        attention = self.grouped_query(bias=bias, output_bias=bias)
-        return replace(
-            self.base_model(name, attention),
-            ffn_size=self.intermediate_size,
-            ffn_bias=self.mlp_bias,
-            gated_ffn=False,
-            norm_bias=True,
-        )
+        return replace(super().to_model(name), gated_ffn=False, norm_bias=True)
 
 
 class Gpt2(Family):
