@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from lightloom.output.files import json_text, write_text
 from lightloom.report.explain import WORDS
-from lightloom.report.headline import difference
 from lightloom.report.page_bill import fabric_views, ownership_rows
 from lightloom.report.page_circuits import CircuitView, circuit_views
 from lightloom.report.page_pareto import pareto_data, pareto_points
@@ -28,7 +27,7 @@ from lightloom.report.parameters import parameter_tables
 from lightloom.report.plots import Bars, BarsBuilder, interval_strip, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_svg import FabricStyle, fabric_styles
-from lightloom.report.story import doubts, story
+from lightloom.report.story import difference, doubts, story
 from lightloom.report.table import BREAKDOWN, grouped, notes_by_fabrics
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_time, show_usd

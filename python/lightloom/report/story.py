@@ -1,4 +1,4 @@
-"""The verdict of a comparison in one sentence, and what it depends on in another.
+"""The verdict of a comparison in one sentence, what it depends on in another, and differences.
 
 The sentence compares every fabric with the fastest one, sample by sample: what is as fast comes
 first, then what is slower and cheaper. Of fabrics that are as fast as the fastest, the one whose
@@ -181,3 +181,19 @@ def _bring_up(result: FabricResult) -> str:
     if abs(change - 1) <= RESOLUTION:
         return f"{lead} {result.fabric} would take the same time"
     return f"{lead} {result.fabric} would be {_change(change)}"
+
+
+def difference(ratios: tuple[float, float, float]) -> str:
+    """Ratios of step times (least, of the means, largest) as "+6.3 % (5.3 to 6.7)"."""
+    low, middle, high = (100 * (ratio - 1) for ratio in ratios)
+    return f"{_signed(middle)} % ({_plain(low)} to {_plain(high)})"
+
+
+def _signed(percent: float) -> str:
+    text = f"{percent:+.1f}"
+    return "0.0" if text in {"+0.0", "-0.0"} else text
+
+
+def _plain(percent: float) -> str:
+    text = f"{percent:.1f}"
+    return "0.0" if text == "-0.0" else text
