@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from tests.unit.report.hand_made_results import comparison
 
 from lightloom.report.page import render
@@ -37,14 +38,18 @@ def test_names_next_to_the_marks_do_not_overlap(open_page, hand_made):
 
 
 def test_hovering_a_fabric_tells_its_numbers(open_page, hand_made):
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     page = open_page(hand_made)
     box = page.locator(f"{DRAWN} text", has_text="topoopt").last.bounding_box()
     places = (box["x"] - 12, box["x"] + box["width"] + 12)
     tip = page.locator("[data-chart=pareto] div", has_text="of network").last
     for x in places:
         page.mouse.move(x, box["y"] + box["height"] / 2)
-        if tip.is_visible():
-            break
+        try:
+            tip.wait_for(timeout=2_000)
+        except api.TimeoutError:
+            continue
+        break
     assert "38,462 tokens/s" in tip.inner_text()
     assert "$2,000,000 of network" in tip.inner_text()
     assert "on the Pareto front" in tip.inner_text()

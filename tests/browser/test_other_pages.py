@@ -31,6 +31,7 @@ def test_distributions_show_their_median_and_tail(open_page, packets):
     page = open_page(packets)
     for of in ("time", "slowdown"):
         plot = page.locator(f"[data-of={of}][data-drawn] svg")
+        plot.wait_for()
         assert plot.get_by_text("p50").count() == 1
         assert plot.get_by_text("p99").count() == 1
     box = page.locator("[data-of=time]").bounding_box()
@@ -76,6 +77,6 @@ def test_other_runs_are_overlaid_from_their_pages(open_page, packets, tmp_path):
     assert ends[1] * unit_s == pytest.approx(run.fct_s.max())
     assert unit_s < 1e-3
     page.set_input_files("#other-runs", {"name": "x.html", "mimeType": "text/html", "buffer": b"a"})
-    assert "no page of a packet" in page.evaluate(
-        "document.getElementById('other-runs').validationMessage"
+    page.wait_for_function(  # a file is read while the page goes on
+        "document.getElementById('other-runs').validationMessage.includes('no page of a packet')"
     )
