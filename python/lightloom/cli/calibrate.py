@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import remarks_console
 from lightloom.hardware.gpus import gpu_names
 from lightloom.inputs.fields import Choices
@@ -16,7 +17,7 @@ from lightloom.inputs.strict import File, Name, Strict, Whole
 EXAMPLES = (
     "lightloom calibrate gpu --gpu h100 --write-profile h100.toml",
     "lightloom calibrate gpu --gpu b200 --write-profile b200.toml --repeats 9",
-    "lightloom calibrate gpu --gpu h200 --write-profile results/h200.toml",
+    "lightloom calibrate gpu --gpu h200 --write-profile h200.toml --json h200.json",
 )
 
 
@@ -51,6 +52,7 @@ def command() -> Command:
                     option(CalibrateOptions, "repeats", common=True),
                 ),
             ),
+            json_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -63,12 +65,21 @@ def _run(given: Given) -> None:
     from lightloom.study.calibration.measure import measure, profile_text
     from lightloom.study.calibration.torch_device import open_device
 
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables.get("gpu"))
     options = given.build(CalibrateOptions)
     gpu = load_gpu(options.gpu)
-    check_all_writable([options.write_profile])
+    check_all_writable([options.write_profile, *outputs.files()])
     device = open_device()
     console = remarks_console()
     points = measure(device, gpu, options.repeats, console.print)
     date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
     write_text(profile_text(points, device.title, gpu, date), options.write_profile)
+    operators = {
+        name: [{"flops": flops, "efficiency": efficiency} for flops, efficiency in sizes]
+        for name, sizes in points.items()
+    }
+    outputs.write_json(
+        {"gpu": gpu.name, "device": device.title, "date": date, "operators": operators}
+    )
     console.print(f"written: {options.write_profile}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Name, Strict
 
 EXAMPLES = (
@@ -24,7 +25,10 @@ class ExampleOptions(Strict):
 def command() -> Command:
     """Describe the command."""
     return Command(
-        panels=(Panel("Arguments", (option(ExampleOptions, "name", "NAME", common=True),)),),
+        panels=(
+            Panel("Arguments", (option(ExampleOptions, "name", "NAME", common=True),)),
+            json_panel(),
+        ),
         run=_run,
         examples=EXAMPLES,
     )
@@ -36,11 +40,21 @@ def _run(given: Given) -> None:
     from lightloom.errors import InputError
     from lightloom.samples import SAMPLES, read_sample
 
+    outputs = given.take(Outputs, "output")
+    outputs.check()
     name = given.build(ExampleOptions).name
     if name is None:
-        for key, sample in SAMPLES.items():
-            print(f"lightloom example {key:8} > {sample.file:13}  {sample.summary}")
+        listed = [{"name": key, **vars(sample)} for key, sample in SAMPLES.items()]
+        outputs.write_json({"examples": listed})
+        outputs.say(
+            *(
+                f"lightloom example {key:8} > {sample.file:13}  {sample.summary}"
+                for key, sample in SAMPLES.items()
+            )
+        )
         return
+    if outputs.json_target is not None:
+        raise InputError(f"--json is of the list; write the file with: lightloom example {name}")
     content = read_sample(name)
     if b"\0" in content and sys.stdout.isatty():
         raise InputError(f"example {name} is no text: write it to a file, with > {name}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import Outputs, json_output
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict
@@ -35,7 +35,7 @@ def command() -> Command:
     """Describe the command."""
     names = {"results": "RESULTS", "first": "FIRST", "second": "SECOND"}
     options = tuple(option(ExplainOptions, name, flag, common=True) for name, flag in names.items())
-    panels = (Panel("Arguments", options), Panel("Output", (json_output(),)))
+    panels = (Panel("Arguments", options), json_panel())
     return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 

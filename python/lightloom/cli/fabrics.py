@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import Outputs, json_output
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
@@ -52,7 +52,7 @@ def command() -> Command:
                     option(FabricsOptions, "prices", common=True),
                 ),
             ),
-            Panel("Output", (json_output(),)),
+            json_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -63,7 +63,6 @@ def command() -> Command:
 def _run(given: Given) -> None:
     from lightloom.fabric import Cluster
     from lightloom.hardware import load_prices
-    from lightloom.output.files import write_json
     from lightloom.report.fabrics_table import (
         fabrics_as_json,
         options_as_json,
@@ -75,16 +74,13 @@ def _run(given: Given) -> None:
     outputs.check(given.tables)
     options = given.build(FabricsOptions)
     console = results_console()
-    target = outputs.json_target
     if options.fabric is not None:
-        if target is not None:
-            write_json({"schema_version": 1, **options_as_json(options.fabric)}, target)
+        outputs.write_json(options_as_json(options.fabric))
         if not outputs.on_stdout:
             print_options(options.fabric, console)
         return
     cluster = Cluster.of(gpus=options.gpus, nic_gbps=options.rate_gbps, gpu="a100")
     prices = load_prices(options.prices)
-    if target is not None:
-        write_json({"schema_version": 1, **fabrics_as_json(cluster, prices)}, target)
+    outputs.write_json(fabrics_as_json(cluster, prices))
     if not outputs.on_stdout:
         print_fabrics(cluster, prices, console)

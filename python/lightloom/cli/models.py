@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
-from lightloom.cli.outputs import Outputs, json_output
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import Name, Strict
 
@@ -29,7 +29,7 @@ def command() -> Command:
     return Command(
         panels=(
             Panel("Arguments", (option(ModelsOptions, "model", "MODEL", common=True),)),
-            Panel("Output", (json_output(),)),
+            json_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -38,16 +38,13 @@ def command() -> Command:
 
 def _run(given: Given) -> None:
     from lightloom.models import catalog, load_model
-    from lightloom.output.files import write_json
     from lightloom.report.models_table import model_as_json, print_catalog, print_model
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
     model = given.build(ModelsOptions).model
     found = catalog() if model is None else {model: load_model(model)}
-    if outputs.json_target is not None:
-        models = [model_as_json(one) for one in found.values()]
-        write_json({"schema_version": 1, "models": models}, outputs.json_target)
+    outputs.write_json({"models": [model_as_json(one) for one in found.values()]})
     if outputs.on_stdout:
         return
     if model is None:

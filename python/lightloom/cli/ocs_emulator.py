@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import File, Name, Number, Strict, quantity
 
@@ -117,6 +118,7 @@ def command() -> Command:
                     option(fields, "run_time_s"),
                 ),
             ),
+            json_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
@@ -125,10 +127,12 @@ def command() -> Command:
 
 
 def _run(given: Given) -> None:
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     options = given.build(EmulatorOptions)
     emulator = _emulator(options)
     try:
-        asyncio.run(_serve(emulator, options))
+        asyncio.run(_serve(emulator, options, outputs))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
@@ -183,7 +187,7 @@ def _faults(options: EmulatorOptions) -> FaultScript:
     return FaultScript(listed, rate=options.fault_rate, seed=options.seed)
 
 
-async def _serve(emulator: Emulator, options: EmulatorOptions) -> None:
+async def _serve(emulator: Emulator, options: EmulatorOptions, outputs: Outputs) -> None:
     """Listen until a signal comes or the time is over."""
     import signal
 
@@ -192,17 +196,26 @@ async def _serve(emulator: Emulator, options: EmulatorOptions) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     async with emulator:
-        user, password = _USER
-        print(f"Emulated {options.model} switch, {options.size}; user {user}, password {password}")
-        for name in emulator.ports:
-            print(f"  {name:<10} {emulator.url(name)}")
         if options.trust is not None:
             _write_trust(emulator, options)
-        if not options.listen.startswith("127."):
-            print("Other machines may reach it: the password above protects nothing.")
-        print("Stop with Ctrl-C.", flush=True)
+        _tell(emulator, options, outputs)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopped.wait(), options.run_time_s)
+
+
+def _tell(emulator: Emulator, options: EmulatorOptions, outputs: Outputs) -> None:
+    """Say where the emulator is reached."""
+    user, password = _USER
+    urls = {name: emulator.url(name) for name in emulator.ports}
+    outputs.say(
+        f"Emulated {options.model} switch, {options.size}; user {user}, password {password}",
+        *(f"  {name:<10} {url}" for name, url in urls.items()),
+    )
+    if not options.listen.startswith("127."):
+        outputs.say("Other machines may reach it: the password above protects nothing.")
+    outputs.say("Stop with Ctrl-C.")
+    switch = {"model": options.model, "size": options.size, "user": user, "password": password}
+    outputs.write_json({**switch, "urls": urls})
 
 
 def _write_trust(emulator: Emulator, options: EmulatorOptions) -> None:

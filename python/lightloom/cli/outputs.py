@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Option, option
+from lightloom.cli.options import Option, Panel, option
 from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
-from lightloom.output.files import STDOUT, RowWriter, check_all_writable
+from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
 
 class Outputs(Strict):
@@ -106,6 +106,22 @@ class Outputs(Strict):
         if not webbrowser.open(self.html.resolve().as_uri()):
             remarks_console().print(f"no browser here: open {self.html}", soft_wrap=True)
 
+    def say(self, *lines: str) -> None:
+        """Print lines as they come, unless a file's content goes to standard output."""
+        if not self.on_stdout:
+            print(*lines, sep="\n", flush=True)
+
+    def write_json(self, content: Mapping[str, Any]) -> None:
+        """Write what a command has found, where JSON is wanted.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written.
+        """
+        if self.json_target is not None:
+            write_json({"schema_version": 1, **content}, self.json_target)
+
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
@@ -130,6 +146,11 @@ def _files_among(values: Any) -> Iterator[Path]:
 def json_output() -> Option:
     """The option of results as JSON."""
     return option(Outputs, "json_target", "--json", common=True, below="output", metavar="PATH|-")
+
+
+def json_panel() -> Panel:
+    """The panel of a command that writes JSON and nothing else."""
+    return Panel("Output", (json_output(),))
 
 
 def text_outputs() -> tuple[Option, Option]:

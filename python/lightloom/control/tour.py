@@ -20,7 +20,7 @@ from lightloom.control.decisions import circuits_of
 from lightloom.control.emulator import Emulator, FaultKind
 from lightloom.control.example import write_example
 from lightloom.control.failure_state import RegionFailures
-from lightloom.control.journal import ChangeReason
+from lightloom.control.journal import ChangeReason, JournalEntry
 from lightloom.control.refusals import ControlError
 from lightloom.control.report import ChangeReport
 from lightloom.control.running import OpenRegion, open_region, running
@@ -33,8 +33,8 @@ _LITTLE, _MUCH = 10**6, 4 * 10**8
 Say = Callable[[str], None]
 
 
-async def tour(say: Say, seed: int = 1) -> None:
-    """Run the tour.
+async def tour(say: Say, seed: int = 1) -> list[JournalEntry]:
+    """Run the tour; return its changes, oldest first.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ async def tour(say: Say, seed: int = 1) -> None:
                 await _cut(say, controller, emulator)
                 await _drift(say, controller, emulator)
                 await _failed_nic(say, controller)
-                _journal(say, region)
+                return _journal(say, region)
 
 
 @contextmanager
@@ -169,10 +169,11 @@ async def _failed_nic(say: Say, controller: RegionController) -> None:
     say(f"   New circuits without that NIC: {len(report.after)}.")
 
 
-def _journal(say: Say, region: OpenRegion) -> None:
-    entries = region.journal.last(100)
+def _journal(say: Say, region: OpenRegion) -> list[JournalEntry]:
+    entries = region.journal.last(100)[::-1]
     say(f"9. The journal has {len(entries)} changes, each with who, why, before and after:")
-    for entry in reversed(entries):
+    for entry in entries:
         result = "open" if entry.outcome is None else entry.outcome.result
         layer = "" if entry.intent.reason.layer is None else f"layer {entry.intent.reason.layer}"
         say(f"   {entry.id:3} {entry.intent.kind:9} {result:9} {layer}".rstrip())
+    return entries

@@ -204,6 +204,11 @@ def json_text(content: dict[str, Any]) -> str:
     return json.dumps(_finite(content), indent=1, allow_nan=False, default=str) + "\n"
 
 
+def json_line(content: dict[str, Any]) -> str:
+    """One line of a stream of JSON, as :func:`json_text` is a file."""
+    return json.dumps(_finite(content), allow_nan=False, default=str) + "\n"
+
+
 def _finite(value: Any) -> Any:
     """The value with ``null`` for what JSON cannot say: infinite, or not a number."""
     if isinstance(value, dict):

@@ -85,8 +85,8 @@ def test_plan_shows_and_apply_does(region, lightloom):
     assert [line.split()[3] for line in lines] == ["roll-back", "apply", "apply"]
     assert "+3 -0" in lines[0]
     assert "+0 -3" in lines[1]
-    status, out, _ = lightloom("control", "audit", path, "--journal-json", "-", "--last", 1)
-    (entry,) = json.loads(out)
+    status, out, _ = lightloom("control", "audit", path, "--json", "-", "--last", 1)
+    (entry,) = json.loads(out)["changes"]
     assert entry["outcome"]["after"] == ["0/0-1/0", "1/1-2/0", "2/1-3/0"]
 
 
@@ -285,8 +285,8 @@ def test_a_change_in_flight_is_completed(tmp_path, lightloom, number):
         process.communicate(timeout=30)
         assert process.returncode == 130
         assert len(emulator.matrix.circuits) == 4
-        _, out, _ = lightloom("control", "audit", path, "--journal-json", "-")
-        (entry,) = json.loads(out)
+        _, out, _ = lightloom("control", "audit", path, "--json", "-")
+        (entry,) = json.loads(out)["changes"]
         assert entry["outcome"]["result"] == "done"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lightloom.cli.control.target import TargetOptions, run_until_complete, target_panel
 from lightloom.cli.options import Command, Given
+from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = (
     "lightloom control apply region.toml --demand-file demand.npy",
@@ -19,16 +22,19 @@ NOTES = (
 
 def command() -> Command:
     """Describe the command."""
-    return Command(panels=(target_panel(),), run=_run, examples=EXAMPLES, notes=NOTES)
+    return Command(panels=(target_panel(), json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     options = given.build(TargetOptions)
     options.check_one()
-    run_until_complete(_apply(options))
+    run_until_complete(_apply(options, outputs))
 
 
-async def _apply(options: TargetOptions) -> None:
+async def _apply(options: TargetOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
     from lightloom.cli.control.show import change_lines, region_line, report_lines
     from lightloom.cli.control.target import wanted_circuits
     from lightloom.control.change import ConflictMode
@@ -42,16 +48,19 @@ async def _apply(options: TargetOptions) -> None:
         )
         region.controller.region = region.file.model_copy(update={"change": change})
     async with running(region) as controller:
-        print(region_line(controller))
+        outputs.say(region_line(controller))
+        content: dict[str, Any] = {"region": region_as_json(controller)}
         if options.adopt:
             found = await controller.adopt(reason_of("adopt"))
-            print(f"adopted: {len(found)} circuits")
+            outputs.say(f"adopted: {len(found)} circuits")
+            outputs.write_json({**content, "adopts": [str(one) for one in sorted(found)]})
             return
         wanted, why = wanted_circuits(controller, options)
         kind = "reapply" if options.reapply else "apply"
         report = await controller.apply(wanted, reason_of(why), kind)
-        print(*change_lines(report.change), sep="\n")
-        print(*report_lines(report), sep="\n")
+        outputs.say(*change_lines(report.change), *report_lines(report))
+        content |= {"why": why, "change": change_as_json(report.change)}
+        outputs.write_json({**content, **report_as_json(report)})
         if report.failed:
             raise ControlError(
                 f"{len(report.failed)} circuits are not as wanted ({report.result}); see above"

@@ -6,27 +6,31 @@ import asyncio
 
 from lightloom.cli.control.target import TargetOptions, target_panel
 from lightloom.cli.options import Command, Given
+from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = (
     "lightloom control plan region.toml --demand-file demand.npy",
     "lightloom control plan region.toml --circuits circuits.txt --conflicts update",
-    "lightloom control plan region.toml --reapply",
+    "lightloom control plan region.toml --reapply --json -",
 )
 NOTES = "The switches are read, and nothing is written: neither to them nor to the journal."
 
 
 def command() -> Command:
     """Describe the command."""
-    return Command(panels=(target_panel(),), run=_run, examples=EXAMPLES, notes=NOTES)
+    return Command(panels=(target_panel(), json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     options = given.build(TargetOptions)
     options.check_one()
-    asyncio.run(_plan(options))
+    asyncio.run(_plan(options, outputs))
 
 
-async def _plan(options: TargetOptions) -> None:
+async def _plan(options: TargetOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.documents import change_as_json, region_as_json
     from lightloom.cli.control.show import change_lines, region_line
     from lightloom.cli.control.target import wanted_circuits
     from lightloom.control.change import ConflictMode
@@ -34,15 +38,19 @@ async def _plan(options: TargetOptions) -> None:
 
     region = open_region(options.region)
     async with looking_at(region) as controller:
-        print(region_line(controller))
+        outputs.say(region_line(controller))
+        content = {"region": region_as_json(controller)}
         if options.adopt:
-            found = controller.observed.circuits - controller.held
-            print(f"  adopt     {len(found):4}  {'  '.join(map(str, sorted(found)))}".rstrip())
+            found = [str(one) for one in sorted(controller.observed.circuits - controller.held)]
+            outputs.say(f"  adopt     {len(found):4}  {'  '.join(found)}".rstrip())
+            outputs.write_json({**content, "adopts": found})
             return
         wanted, why = wanted_circuits(controller, options)
-        print(why)
+        outputs.say(why)
         mode = ConflictMode(options.conflicts) if options.conflicts else None
         if options.reapply and mode is None:
             mode = ConflictMode.UPDATE
         change = controller.plan(wanted, mode)
-        print(*change_lines(change, controller.loss_of(change)), sep="\n")
+        light = controller.loss_of(change)
+        outputs.say(*change_lines(change, light))
+        outputs.write_json({**content, "why": why, "change": change_as_json(change, light)})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument, run_until_complete
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch
 
 EXAMPLES = (
@@ -37,14 +38,17 @@ def command() -> Command:
             option(RollbackOptions, "apply", common=True),
         ),
     )
-    return Command(panels=(panel,), run=_run, examples=EXAMPLES, notes=NOTES)
+    return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
-    run_until_complete(_roll_back(given.build(RollbackOptions)))
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    run_until_complete(_roll_back(given.build(RollbackOptions), outputs))
 
 
-async def _roll_back(options: RollbackOptions) -> None:
+async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.documents import change_as_json, region_as_json, report_as_json
     from lightloom.cli.control.show import change_lines, region_line, report_lines
     from lightloom.control.change import ConflictMode
     from lightloom.control.running import looking_at, open_region, reason_of, running
@@ -52,9 +56,13 @@ async def _roll_back(options: RollbackOptions) -> None:
     region = open_region(options.region)
     context = running(region) if options.apply else looking_at(region)
     async with context as controller:
-        print(region_line(controller))
+        outputs.say(region_line(controller))
+        content: dict[str, Any] = {"region": region_as_json(controller)}
         change = controller.plan(controller.snapshot(options.change), ConflictMode.UPDATE)
-        print(*change_lines(change), sep="\n")
+        outputs.say(*change_lines(change))
+        content["change"] = change_as_json(change)
         if options.apply:
             report = await controller.roll_back(options.change, reason_of("rollback"))
-            print(*report_lines(report), sep="\n")
+            outputs.say(*report_lines(report))
+            content |= report_as_json(report)
+        outputs.write_json(content)

@@ -7,11 +7,12 @@ import sys
 
 from lightloom.cli.control.target import RegionArgument, region_argument
 from lightloom.cli.options import Command, Given
+from lightloom.cli.outputs import Outputs, json_panel
 
 EXAMPLES = (
     "lightloom control serve region.toml",
     "lightloom control serve region.toml > address.txt",
-    "lightloom control serve region.toml 2> control.log",
+    "lightloom control serve region.toml --json address.json 2> control.log",
 )
 NOTES = (
     "Prints the address for clients; the log goes to standard error, one JSON object per line. "
@@ -21,11 +22,21 @@ NOTES = (
 
 def command() -> Command:
     """Describe the command."""
-    return Command(panels=(region_argument(),), run=_run, examples=EXAMPLES, notes=NOTES)
+    panels = (region_argument(), json_panel())
+    return Command(panels=panels, run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
     from lightloom.control.running import open_region, serve
 
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
     region = open_region(given.build(RegionArgument).region, sys.stderr)
-    asyncio.run(serve(region, lambda address: print(address, flush=True)))
+
+    def ready(address: str) -> None:
+        outputs.say(address)
+        port = region.file.serve.metrics_port
+        metrics = None if port is None else f"http://127.0.0.1:{port}/metrics"
+        outputs.write_json({"region": region.file.name, "address": address, "metrics": metrics})
+
+    asyncio.run(serve(region, ready))

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Strict
 
 EXAMPLES = (
@@ -29,11 +30,21 @@ class TourOptions(Strict):
 def command() -> Command:
     """Describe the command."""
     panel = Panel("Tour", (option(TourOptions, "seed", common=True),))
-    return Command(panels=(panel,), run=_run, examples=EXAMPLES, notes=NOTES)
+    return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
+    from lightloom.control.journal import entry_as_json
     from lightloom.control.tour import tour
 
-    options = given.build(TourOptions)
-    asyncio.run(tour(lambda line: print(line, flush=True), options.seed))
+    outputs = given.take(Outputs, "output")
+    outputs.check()
+    seed = given.build(TourOptions).seed
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        outputs.say(line)
+
+    changes = [entry_as_json(entry) for entry in asyncio.run(tour(say, seed))]
+    outputs.write_json({"seed": seed, "lines": lines, "changes": changes})

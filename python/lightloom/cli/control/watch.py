@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Annotated
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from lightloom.cli.control.target import RegionArgument
 from lightloom.cli.options import Command, Given, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
 from lightloom.inputs.strict import Switch, quantity
+
+if TYPE_CHECKING:
+    from lightloom.control.controller import RegionController
+    from lightloom.control.optics import LossBudget
+    from lightloom.control.port_map import NicPair
 
 EXAMPLES = (
     "lightloom control watch region.toml",
-    "lightloom control watch region.toml --every '1 s'",
+    "lightloom control watch region.toml --every '1 s' --json -",
     "lightloom control watch region.toml --once",
 )
-NOTES = "The switches are read, and nothing is changed; end it with Ctrl-C."
+NOTES = (
+    "The switches are read, and nothing is changed; end it with Ctrl-C. --json is a line "
+    "for each report."
+)
 
 
 class WatchOptions(RegionArgument):
@@ -39,45 +50,81 @@ def command() -> Command:
             option(WatchOptions, "once", common=True),
         ),
     )
-    return Command(panels=(panel,), run=_run, examples=EXAMPLES, notes=NOTES)
+    return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(given: Given) -> None:
-    asyncio.run(_watch(given.build(WatchOptions)))
+    outputs = given.take(Outputs, "output")
+    outputs.check(given.tables)
+    asyncio.run(_watch(given.build(WatchOptions), outputs))
 
 
-async def _watch(options: WatchOptions) -> None:
+async def _watch(options: WatchOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.documents import light_as_json, region_as_json
     from lightloom.cli.control.show import region_line
-    from lightloom.control.optics import loss_budget
     from lightloom.control.running import looking_at, open_region
     from lightloom.control.switch import SwitchError
 
     region = open_region(options.region)
-    async with looking_at(region) as controller:
-        print(region_line(controller), flush=True)
-        if options.once:
-            for circuit in sorted(controller.observed.circuits):
-                placed = controller.port_map.cross_connects(circuit)
-                light = loss_budget(placed, controller.statuses, controller.limits, connected=True)
-                print(
-                    f"  {circuit}",
-                    *(f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light),
-                    sep="  ",
-                )
-            return
-        shown = region_line(controller)
-        while True:
-            await asyncio.sleep(options.every_s)
-            text = ""
-            try:
-                await controller.inspect()
-                text = region_line(controller)
-            except SwitchError as error:
-                text = f"{region.file.name}: {error}"
-            if text != shown:
-                shown = text
-                with contextlib.suppress(BrokenPipeError):
-                    print(text, flush=True)
+    with _reports(outputs) as report:
+        async with looking_at(region) as controller:
+            shown = region_line(controller)
+            if options.once:
+                light = _light(controller)
+                lines = (_light_line(circuit, budgets) for circuit, budgets in light.items())
+                by_circuit = {str(one): light_as_json(budgets) for one, budgets in light.items()}
+                report({"region": region_as_json(controller), "light": by_circuit}, shown, *lines)
+                return
+            report({"region": region_as_json(controller)}, shown)
+            while True:
+                await asyncio.sleep(options.every_s)
+                try:
+                    await controller.inspect()
+                    text = region_line(controller)
+                    content: dict[str, Any] = {"region": region_as_json(controller)}
+                except SwitchError as error:
+                    text = f"{region.file.name}: {error}"
+                    content = {"region": {"name": region.file.name}, "error": str(error)}
+                if text != shown:
+                    shown = text
+                    report(content, text)
+
+
+@contextlib.contextmanager
+def _reports(outputs: Outputs) -> Iterator[Callable[..., None]]:
+    """What writes a report as it comes: its lines, and one line of JSON where that is wanted."""
+    from lightloom.output.files import TextSink, json_line
+
+    sink = TextSink(outputs.json_target)
+
+    def report(content: dict[str, Any], *lines: str) -> None:
+        outputs.say(*lines)
+        sink.write(json_line({"at": time.time(), **content}))
+
+    try:
+        yield report
+    finally:
+        sink.close()
+
+
+def _light(controller: RegionController) -> dict[NicPair, list[LossBudget]]:
+    """The light of every circuit that is there."""
+    from lightloom.control.optics import loss_budget
+
+    return {
+        circuit: loss_budget(
+            controller.port_map.cross_connects(circuit),
+            controller.statuses,
+            controller.limits,
+            connected=True,
+        )
+        for circuit in sorted(controller.observed.circuits)
+    }
+
+
+def _light_line(circuit: NicPair, light: Iterable[LossBudget]) -> str:
+    shown = (f"{one.placed.cross_connect}: {_shown(one.loss_db)}" for one in light)
+    return "  ".join((f"  {circuit}", *shown))
 
 
 def _shown(loss_db: float | None) -> str:

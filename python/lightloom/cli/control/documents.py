@@ -1,0 +1,75 @@
+"""What the commands of ``control`` write as JSON: regions, changes, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lightloom.control.change import RegionChange
+    from lightloom.control.controller import RegionController
+    from lightloom.control.optics import LossBudget
+    from lightloom.control.report import ChangeReport
+
+
+def region_as_json(controller: RegionController) -> dict[str, Any]:
+    """What a region is, and its state."""
+    ports, drift = controller.port_map, controller.drift
+    return {
+        "name": controller.region.name,
+        "state": str(controller.state),
+        "servers": len(ports.servers),
+        "nics": sum(ports.nics_per_server),
+        "switches": list(ports.switches),
+        "held": _texts(sorted(controller.held)),
+        "drift": {
+            "missing": _texts(drift.missing),
+            "extra": _texts(drift.extra),
+            "strangers": _texts(drift.strangers),
+        },
+    }
+
+
+def change_as_json(
+    change: RegionChange, light: Iterable[LossBudget] | None = None
+) -> dict[str, Any]:
+    """A change, with the light of its circuits where that was asked for."""
+    found: dict[str, Any] = {
+        "creates": _texts(change.creates),
+        "moves": [{"before": str(a), "after": str(b)} for a, b in change.moved],
+        "deletes": _texts(change.deletes),
+        "unchanged": _texts(change.unchanged),
+        "replaced": _texts(change.replaced),
+        "expected_s": change.expected_s,
+    }
+    return found if light is None else {**found, "light": light_as_json(light)}
+
+
+def report_as_json(report: ChangeReport) -> dict[str, Any]:
+    """What came of a change; ``number`` is that of the journal."""
+    return {
+        "result": report.result,
+        "number": report.number,
+        "after": _texts(sorted(report.after)),
+        "failed": {str(circuit): problem for circuit, problem in sorted(report.failed.items())},
+        "timings": dict(report.timings),
+        "light": light_as_json(report.light),
+    }
+
+
+def light_as_json(light: Iterable[LossBudget]) -> list[dict[str, Any]]:
+    """The light of cross-connects; ``null`` where nothing is measured."""
+    return [
+        {
+            "cross_connect": str(one.placed),
+            "input_dbm": one.input_dbm,
+            "output_dbm": one.output_dbm,
+            "loss_db": one.loss_db,
+            "verdict": one.verdict,
+        }
+        for one in light
+    ]
+
+
+def _texts(things: Iterable[object]) -> list[str]:
+    return [str(thing) for thing in things]

@@ -1,0 +1,139 @@
+"""Every command writes what it found as JSON: to a file, or to standard output and nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from tests.control_regions import emulated
+from tests.unit.cli.conftest import SMALL
+
+from lightloom.cli import run_command
+from lightloom.cli.root import COMMANDS, described
+from lightloom.control.example import write_example
+from lightloom.samples import SAMPLES
+from lightloom.study.calibration import torch_device
+
+#: what each command is called with, and a key of what it writes; ``control`` has a region
+CALLS = {
+    "compare": (SMALL, "results"),
+    "run": ("run {study}", "results"),
+    "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
+    "schedule": ("schedule {demand} --reconfiguration-delay 25ms --methods greedy", "schedules"),
+    "predict": ("predict --synthetic drifting --steps 120 --predictors last-step", "scores"),
+    "demand": ("demand {routing} --experts 64", "matrix"),
+    "packets": (
+        "packets --hosts 4 --rate 100 --transport ndp --pattern permutation --bytes 9kB",
+        "fct_s",
+    ),
+    "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),
+    "control plan": ("control plan {region} --circuits {circuits}", "change"),
+    "control apply": ("control apply {region} --circuits {circuits}", "result"),
+    "control watch": ("control watch {region} --once", "light"),
+    "control serve": ("control serve {region}", "address"),
+    "control rollback": ("control rollback {region}", "change"),
+    "control audit": ("control audit {region}", "changes"),
+    "control tour": ("control tour", "lines"),
+    "ocs-emulator": ("ocs-emulator --tl1-port 0 --run-time 50ms", "urls"),
+    "models": ("models", "models"),
+    "fabrics": ("fabrics", "fabrics"),
+    "example": ("example", "examples"),
+}
+
+
+class FakeDevice:
+    """A GPU that takes a millisecond for everything."""
+
+    title = "fake"
+
+    def prepare(self, _operation):
+        return lambda: None
+
+    def seconds(self, _run, times):
+        return 1e-3 * times
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Files that commands read, and a region of an emulated switch with one change made."""
+    folder = tmp_path_factory.mktemp("places")
+    assert run_command(f"{SMALL} --quiet --json {folder}/results.json".split()) == 0
+    found = {"folder": folder, "results": folder / "results.json"}
+    for name in ("study", "demand", "routing"):
+        sample = folder / SAMPLES[name].file
+        with sample.open("wb") as stream:
+            subprocess.run(
+                [sys.executable, "-m", "lightloom", "example", name], stdout=stream, check=True
+            )
+        found[name] = sample
+    found["circuits"] = folder / "circuits.txt"
+    found["circuits"].write_text("0/0-1/0 1/1-2/0")
+    with emulated() as emulator:
+        found["region"] = write_example(folder, emulator.url(), servers=4, nics=2, size=12)
+        words = f"control apply {found['region']} --circuits {found['circuits']}"
+        assert run_command(words.split()) == 0
+        yield found
+
+
+def serve_to(words, target):
+    """Run ``serve`` until it has said where it is reached; return what it wrote."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lightloom", *words, "--json", target],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ,
+    )  # fmt: skip
+    drained = threading.Thread(target=process.stderr.read)
+    try:
+        first = process.stdout.readline()
+        drained.start()
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+        assert process.wait(timeout=30) == 0
+        drained.join()
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.stderr.close()
+    return first + rest
+
+
+def called(words, target, capfd):
+    """Run a command; return what it wrote to standard output."""
+    if words[:2] == ["control", "serve"]:
+        return serve_to(words, target)
+    capfd.readouterr()
+    status = run_command([*words, "--json", target])
+    out, err = capfd.readouterr()
+    assert status == 0, err
+    return out
+
+
+def test_the_table_has_every_command():
+    assert list(CALLS) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_the_option(name):
+    flags = {option.flag: option for panel in described(name).panels for option in panel.options}
+    assert flags["--json"].key == "output.json_target"
+    assert flags["--json"].common
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
+    name, places, capfd, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(torch_device, "open_device", FakeDevice)
+    template, key = CALLS[name]
+    words = template.format(**places).split()
+    content = json.loads(called(words, "-", capfd))
+    assert key in content
+    target = tmp_path / "found.json"
+    out = called(words, str(target), capfd)
+    assert content.keys() == json.loads(target.read_text()).keys()
+    if name != "calibrate":  # whose text is remarks
+        assert out
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(out)
