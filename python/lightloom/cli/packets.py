@@ -101,7 +101,7 @@ def _traffic() -> Panel:
 def _network() -> Panel:
     rest = ("radix", "hosts_per_leaf", "spines", "oversubscription", "hosts_per_server")
     return Panel(
-        "NetworkTable",
+        "Network",
         (
             _of_file("network.hosts"),
             _of_file("network.rate_gbps"),

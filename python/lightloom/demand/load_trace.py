@@ -175,7 +175,7 @@ def _experts(log: RoutingLog, given: int | None) -> int:
         if log.experts is None:
             raise DemandError(
                 f"{log.name}: the log does not say how many experts there are (at least "
-                f"{minimum}); state it"
+                f"{minimum}); give their number (--experts)"
             )
         return log.experts
     if not whole(given) or not 1 <= given <= MAX_EXPERTS:

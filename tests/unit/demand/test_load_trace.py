@@ -168,7 +168,11 @@ def test_logs_that_do_not_fit(tmp_path):
     calls = [(0, 0, 0, [1]), (0, 1, 0, [1]), (1, 0, 0, [1])]
     log = megatron(tmp_path / "log.jsonl", calls)
     for options, message in (
-        ({}, "the log does not say how many experts there are (at least 2); state it"),
+        (
+            {},
+            "the log does not say how many experts there are (at least 2); give their number "
+            "(--experts)",
+        ),
         ({"experts": 1}, "a log of at least 2 experts, 1 were given"),
         ({"experts": 0}, "experts: expected 1 to 65535, got 0"),
         ({"experts": 4}, "step 1 has 0 router calls of layer 0 by rank 1, and 1 of layer 0"),

@@ -119,7 +119,7 @@ class ScoringRange:
         if trace.steps < 2:
             raise DemandError(
                 f"{trace.name}: a log of one step, of which nothing can be predicted; expected "
-                f"{MIN_STEPS} steps and more (a stream without steps can be cut into some)"
+                f"{MIN_STEPS} steps and more (--tokens-per-step cuts a stream into steps)"
             )
         if top_k is None:
             top_k = max(1, trace.experts // 4)
