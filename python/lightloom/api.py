@@ -20,6 +20,7 @@ from lightloom.demand.load_trace import LoadTrace, trace_of_log
 from lightloom.demand.log_formats import read_routing_log
 from lightloom.demand.predictors import PREDICTORS, DemandPredictor, make_predictor
 from lightloom.errors import InputError, echo
+from lightloom.inputs.arguments import function, instance, names, path_of, table
 from lightloom.inputs.strict import check
 from lightloom.packets import Finished, Flows, PacketRun, read_flows
 from lightloom.packets.run import Record
@@ -27,6 +28,7 @@ from lightloom.packets.run import simulate_flows as run_flows
 from lightloom.packets.scenario import PacketScenario
 from lightloom.progress import Monitor, Progress, ProgressMonitor
 from lightloom.schedule import ALLOCATION_METHODS, CircuitAllocator, Region
+from lightloom.schedule.arrays import flag, optional_seconds
 from lightloom.simulate import Plugins, PredictorFactory
 from lightloom.study.compare import Comparison, Scenario
 from lightloom.study.compare.run import compare as compare_fabrics
@@ -100,13 +102,16 @@ def compare(
     ['fat-tree', 'rail']
     """
     own = {"gpus": gpus, "rate": rate, "fabrics": fabrics}
+    made = None
     if isinstance(predictor, str):
         own["predictor"] = predictor
+    else:
+        made = function(predictor, "compare: predictor", "a name or a function")
     scenario = _scenario(model, own, options)
     return compare_fabrics(
         scenario,
-        monitor=ProgressMonitor(progress),
-        plugins=Plugins(allocator, None if isinstance(predictor, str) else predictor),
+        monitor=ProgressMonitor(function(progress, "progress")),
+        plugins=Plugins(function(allocator, "compare: allocator"), made),
     )
 
 
@@ -201,8 +206,20 @@ def compare_schedules(
     sent, _ = without_diagonal(matrix)
     delay_s = parse_quantity(delay, "second", "delay")
     problem = Problem(name, sent, rate_gbps, delay_s, ports=ports, switches=switches)
-    choice = MethodChoice(**{"methods": ("auto",), "allocators": _ALLOCATORS, **options})
-    return compare_schedulers(problem, choice, progress=progress)
+    return compare_schedulers(problem, _choice(options), progress=function(progress, "progress"))
+
+
+def _choice(options: Mapping[str, Any]) -> MethodChoice:
+    """Which methods are tried; refuses options of a wrong type."""
+    given = {"methods": ("auto",), "allocators": _ALLOCATORS, **options}
+    for name in ("methods", "allocators", "systems"):
+        if name in given:
+            given[name] = names(given[name], f"compare_schedules: {name}")
+    for name in ("relay", "planes"):
+        if name in given:
+            given[name] = flag(given[name], f"compare_schedules: {name}")
+    limit_s = optional_seconds(given.get("time_limit_s"), "compare_schedules: time_limit_s")
+    return MethodChoice(**{**given, "time_limit_s": limit_s})
 
 
 def _demand(demand: npt.ArrayLike | str | Path) -> tuple[str, npt.NDArray[np.uint64]]:
@@ -270,16 +287,16 @@ def simulate_flows(
     True
     """
     network = options.pop("network", {})
-    if not isinstance(network, Mapping):
-        raise InputError(f"simulate_flows: network = {echo(network)}: expected a mapping")
+    table(network, "simulate_flows: network")
     own = {"hosts": hosts, "rate_gbps": rate}
     values: dict[str, Any] = {"transport": transport, "seed": seed, **options}
     values["network"] = {key: value for key, value in own.items() if value is not None}
     values["network"] |= network
     scenario = check(PacketScenario, values, "simulate_flows", _network_argument)
     listed = flows if isinstance(flows, Flows) else read_flows(flows)
-    monitor: Monitor[Finished] = ProgressMonitor(progress)
-    return run_flows(listed, scenario, record=record or Record(), monitor=monitor)
+    monitor: Monitor[Finished] = ProgressMonitor(function(progress, "progress"))
+    kept = Record() if record is None else instance(record, Record, "record", "a Record")
+    return run_flows(listed, scenario, record=kept, monitor=monitor)
 
 
 def _network_argument(key: str) -> str:
@@ -334,19 +351,31 @@ def predict(
     >>> [score.predictor for score in found.scores]
     ['last-step', 'ridge', 'static circuits']
     """
-    trace = loads if isinstance(loads, LoadTrace) else _read_loads(Path(loads))
+    monitor: Monitor[Any] = ProgressMonitor(function(progress, "progress"))
+    trace = loads if isinstance(loads, LoadTrace) else _read_loads(loads)
     _refuse_unknown("predict", options, list(_REGION_OPTIONS))
+    instance(region, Region, "predict: region", "a Region")
     chosen = RegionOptions(region=region, **{**_REGION_OPTIONS, **options})
-    if isinstance(predictors, Mapping):
-        made = dict(predictors)
-    else:
-        names = [n for n in PREDICTORS if n not in _SLOW] if predictors is None else predictors
-        made = {name: make_predictor(name, trace.experts, window=window) for name in names}
+    made = _predictors(predictors, trace, window)
     evaluation = Evaluation(trace, top_k=top_k, window=window, options=chosen)
-    return score_predictors(evaluation, made, window=window, monitor=ProgressMonitor(progress))
+    return score_predictors(evaluation, made, window=window, monitor=monitor)
 
 
-def _read_loads(path: Path) -> LoadTrace:
+def _predictors(given: Any, trace: LoadTrace, window: int) -> dict[str, DemandPredictor]:
+    """The predictors that are scored, by name."""
+    if isinstance(given, Mapping):
+        for name, one in given.items():
+            if not callable(getattr(one, "predict", None)):
+                raise InputError(f"predict: {echo(name)} = {echo(one)}: expected a DemandPredictor")
+        return dict(given)
+    chosen = [name for name in PREDICTORS if name not in _SLOW]
+    if given is not None:
+        chosen = list(names(given, "predict: predictors"))
+    return {name: make_predictor(name, trace.experts, window=window) for name in chosen}
+
+
+def _read_loads(given: object) -> LoadTrace:
+    path = path_of(given, "predict: loads", "loads, or the path of a file of them")
     if is_load_file(path):
         return read_load_file(path)
     return trace_of_log(read_routing_log(path))

@@ -24,6 +24,7 @@ from lightloom.demand.matrix_file import parse_matrix
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.source import whole
 from lightloom.errors import DemandError, echo
+from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import STDIN, first_line, open_file, read_input
 
 #: largest file, side of a matrix and entry
@@ -57,6 +58,7 @@ def read_byte_matrix(path: Path | str, *, token_bytes: int | None = None) -> npt
     >>> lightloom.read_byte_matrix("tests/golden/schedule_demand.csv").shape
     (6, 6)
     """
+    path = path_of(path, "demand", "the path of a file", DemandError)
     name = "standard input" if str(path) == STDIN else str(path)
     return check_bytes(_read(path, name, "demand", token_bytes), name)
 

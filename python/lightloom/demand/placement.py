@@ -45,6 +45,7 @@ def rank_matrix(tokens: Tokens) -> npt.NDArray[np.int64]:
     >>> lightloom.rank_matrix(numpy.array([[1, 2, 3, 4], [5, 6, 7, 8]])).tolist()
     [[0, 7], [11, 0]]
     """
+    tokens = _counts(tokens)
     ranks, experts = _sizes(tokens)
     grouped = tokens.reshape(*tokens.shape[:-1], ranks, experts // ranks)
     matrix = along_last(np.add, grouped).astype(np.int64, copy=False)
@@ -165,6 +166,17 @@ def along_last(operation: np.ufunc, values: Tokens) -> Tokens:
     for index in range(1, values.shape[-1]):
         operation(result, values[..., index], out=result)
     return result
+
+
+def _counts(tokens: Tokens) -> Tokens:
+    """Token counts as an array, or refused."""
+    try:
+        given = np.asarray(tokens)
+    except ValueError:
+        raise DemandError("tokens: expected an array, got rows of unequal length") from None
+    if given.dtype.kind not in "iuf":
+        raise DemandError(f"tokens: expected numbers, got {echo(tokens)}")
+    return given
 
 
 def _sizes(tokens: Tokens) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import resources
 
-from lightloom.errors import DemandError, did_you_mean, echo
+from lightloom.errors import MAX_ECHO, DemandError, did_you_mean, echo
 from lightloom.hardware.values import Provenance, Source, Table, Value, parse_table, resolve
 
 #: names that ``synthetic`` accepts; ``uniform`` draws nothing and so has no parameters
@@ -117,10 +117,10 @@ def _published() -> dict[str, dict[str, Provenance]]:
 
 def check_regime(name: str) -> str:
     """Return the regime that a name means, or refuse it with a suggestion."""
-    if name not in REGIMES and name not in ALIASES:
+    if not isinstance(name, str) or (name not in REGIMES and name not in ALIASES):
         known = (*ALIASES, *REGIMES)
-        hint = did_you_mean(name, known)
-        raise DemandError(f"unknown demand regime '{name}'{hint}; known: {', '.join(known)}")
+        hint = did_you_mean(str(name)[:MAX_ECHO], known)
+        raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {', '.join(known)}")
     return ALIASES.get(name, name)
 
 
@@ -181,10 +181,11 @@ def unread(regime: Regime) -> set[str]:
 
 def _checked(key: str, value: float) -> float:
     low, high = BOUNDS[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) < math.inf:
         raise DemandError(f"{key}: expected a number, got {echo(value)}")
     if not low <= value <= high:
-        raise DemandError(f"{key}: expected {low:g} to {high:g}, got {value:g}")
+        raise DemandError(f"{key}: expected {low:g} to {high:g}, got {echo(value)}")
     if isinstance(low, int) and value != int(value):
         raise DemandError(f"{key}: expected a whole number, got {value:g}")
     return float(value)

@@ -150,6 +150,8 @@ def check_index(group: int, layers: Sequence[int], micro_batches: int, step: int
     DemandError
         Naming the index.
     """
+    if not isinstance(layers, Sequence | np.ndarray) or isinstance(layers, str | bytes):
+        raise DemandError(f"layers: expected a list of whole numbers, got {echo(layers)}")
     indices = [("group", group), ("step", step), *(("layer", layer) for layer in layers)]
     for name, value in indices:
         if not whole(value) or not 0 <= value < MAX_INDEX:

@@ -16,6 +16,7 @@ from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.topoopt import TopoOpt
+from lightloom.inputs.arguments import table
 from lightloom.inputs.formats import read_toml
 
 AnyFabric = FatTree | Oversub | Rail | TopoOpt | MixNet
@@ -51,6 +52,7 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
     >>> lightloom.load_fabric("mixnet", {"degree": 4}).parameters()["degree"]
     4
     """
+    replaced = {} if overrides is None else dict(table(overrides, "overrides", FabricError))
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml"):
         path = Path(name_or_path)
@@ -61,8 +63,8 @@ def load_fabric(name_or_path: str | Path, overrides: Mapping[str, Any] | None = 
             raise FabricError(f'{path}: kind is needed, such as kind = "fat-tree"; known: {known}')
         cls = _class(kind, f"{path}: ")
         options.setdefault("label", path.stem[:60])
-        return _build(cls, {**options, **(overrides or {})}, f"{path}: ")
-    return _build(_class(text, ""), dict(overrides or {}), "")
+        return _build(cls, {**options, **replaced}, f"{path}: ")
+    return _build(_class(text, ""), replaced, "")
 
 
 def _class(kind: str, where: str) -> type[AnyFabric]:

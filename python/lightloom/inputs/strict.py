@@ -7,9 +7,10 @@ unit. Unknown keys are refused with a suggestion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -88,6 +89,32 @@ class Strict(BaseModel, metaclass=_RefusesInOneLine):
         """What messages about arguments of the constructor begin with; nothing by default."""
         return ""
 
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Check a mapping as pydantic does; what is wrong is one line."""
+        with _one_line(cls):
+            return super().model_validate(obj, **options)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Check JSON as pydantic does; what is wrong is one line."""
+        with _one_line(cls):
+            return super().model_validate_json(json_data, **options)
+
+    @classmethod
+    def model_validate_strings(cls, obj: Any, **options: Any) -> Self:
+        """Check a mapping of text as pydantic does; what is wrong is one line."""
+        with _one_line(cls):
+            return super().model_validate_strings(obj, **options)
+
+
+@contextlib.contextmanager
+def _one_line(kind: type[Strict]) -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise kind.error_class(describe(kind, error, kind.whose() or kind.__name__)) from None
+
 
 def quantity(unit: str) -> BeforeValidator:
     """Read a bare number in ``unit``, or text that carries its own."""
@@ -125,7 +152,7 @@ def check(
         Of the class that ``kind`` states, naming the key, what was given and what was expected.
     """
     try:
-        return kind.model_validate(dict(values))
+        return super(Strict, kind).model_validate(dict(values))
     except ValidationError as error:
         raise kind.error_class(describe(kind, error, where, call)) from None
 

@@ -126,6 +126,8 @@ def _resolved(path: Path) -> Path:
         return path.resolve()
     except RuntimeError:
         raise OutputError(f"{path}: symbolic links lead to one another") from None
+    except ValueError:
+        raise OutputError(f"{path}: cannot write: not a usable path") from None
 
 
 def _mode(path: Path) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, echo
+from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, Whole, parse_table
 from lightloom.packets.scenario import MAX_SIZE
@@ -67,6 +68,17 @@ class Flows:
     lines: Whole | None = None
     routes: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse columns that are not as :func:`make_flows` makes them."""
+        for name, kinds in (("source", "iu"), ("destination", "iu"), ("size_bytes", "iu"),
+                            ("start_s", "f")):  # fmt: skip
+            column = getattr(self, name)
+            fits = isinstance(column, np.ndarray) and column.ndim == 1
+            if not fits or column.dtype.kind not in kinds or len(column) != len(self.source):
+                raise InputError(
+                    f"flows: {name}: expected an array such as make_flows makes, got {echo(column)}"
+                )
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -115,10 +127,16 @@ def make_flows(
         raise InputError(f"{name}: expected arrays of one axis and one length, got {shapes}")
     shape = (lengths.pop() if lengths else 1,)
     first, last, size = (np.broadcast_to(column, shape) for column in columns[:3])
-    if routes is not None and (len(routes), {type(route) for route in routes}) != (*shape, {str}):
+    if routes is not None and not _are_texts(routes, *shape):
         raise InputError(f"{name}: routes: expected a text for each of {shape[0]:,} flows")
     starts = np.broadcast_to(columns[3], shape)
     return Flows(first, last, size, starts, name, None, None if routes is None else tuple(routes))
+
+
+def _are_texts(values: object, count: int) -> bool:
+    """Whether values are a list of so many texts."""
+    listed = list(values) if isinstance(values, Sequence | np.ndarray) else []
+    return len(listed) == count and all(isinstance(one, str) for one in listed)
 
 
 def _as_numbers(values: Any, name: str) -> npt.NDArray[np.float64]:
@@ -185,6 +203,7 @@ def read_flows(path: Path | str) -> Flows:
     >>> flows.name
     'examples/ring/flows.csv'
     """
+    path = path_of(path, "flows", "Flows, or the path of a table of them")
     return parse_flows(*read_input(path, "list of flows", MAX_FILE_BYTES))
 
 

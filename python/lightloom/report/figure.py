@@ -14,6 +14,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 from rich.console import Console
 
+from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun
 from lightloom.report.page_pareto import pareto_points
@@ -72,7 +73,7 @@ class Figure:
         OutputError
             If it cannot be written.
         """
-        write_text(self.to_html(), Path(path))
+        write_text(self.to_html(), path_of(path, "path"))
 
 
 def html_of(show: Callable[[Console], Any]) -> str:

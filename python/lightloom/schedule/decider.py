@@ -9,7 +9,7 @@ releases the interpreter lock. Times are at line rate, as in :mod:`lightloom.sch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import DemandError, InputError, echo
+from lightloom.inputs.arguments import function, instance
 from lightloom.schedule.allocator import AllocatorCallback, CircuitAllocator
 from lightloom.schedule.arrays import as_array, flag, one_of, rate_bps, square_matrix, whole_number
 from lightloom.schedule.circuits import (
@@ -172,7 +173,11 @@ class Decider:
         numa_nodes: int = 2,
         allocator: CircuitAllocator | None = None,
     ) -> None:
-        policy = policy or Policy()
+        instance(region, Region, "region", "a Region")
+        if region.failed is not None:
+            instance(region.failed, Failures, "failed", "Failures")
+        policy = Policy() if policy is None else instance(policy, Policy, "policy", "a Policy")
+        function(allocator, "allocator")
         check_method(policy.allocator)
         one_of(policy.when, "when", list(RECONFIGURE_POLICIES))
         if planes is not None:
@@ -187,7 +192,7 @@ class Decider:
             numa_nodes=whole_number(numa_nodes, "numa_nodes", 1, _MAX_NODES),
             circuit_bps=rate_bps(region.circuit_gbps, "circuit_gbps", minimum=1e-9),
             eps_bps=np.array(eps_bps_of(region, count), np.uint64),
-            eps_nics=region.eps_nics or 0,
+            eps_nics=_eps_nics(region),
             relay_cost=None if policy.relaying is None else policy.relaying.charges(),
             failures=region.failed,
         )
@@ -232,6 +237,7 @@ class Decider:
         InputError
             If a NIC does not exist or ends two circuits, or two NICs cannot be joined.
         """
+        instance(chosen, str, "chosen", "text")
         rows = as_array(nics, "nics", InputError)
         if rows.ndim != 2 or rows.shape[1] != 4 or rows.dtype.kind not in "iu":
             raise InputError(
@@ -272,11 +278,16 @@ class Decider:
         InputError
             If another argument cannot be used.
         """
+        instance(held, Held, "held", "circuits of Decider.start, hold or a Decision")
         following = _upcoming(upcoming, hidden_s)
         if self._region.failed is not None and self._region.failed.servers:
             for all_to_all in following:
                 check_demand(all_to_all.demand, self._region.failed)
-        given = None if proposals is None else [self._checked(circuits) for circuits in proposals]
+        given = None
+        if proposals is not None:
+            if not isinstance(proposals, Iterable):
+                raise InputError(f"proposals = {echo(proposals)}: expected a list of circuits")
+            given = [self._checked(circuits) for circuits in proposals]
         try:
             return self._core.decide(held, following, given)
         except (ValueError, OverflowError) as error:
@@ -286,6 +297,11 @@ class Decider:
 
     def _checked(self, circuits: npt.ArrayLike) -> npt.NDArray[np.uint16]:
         return check_circuits(circuits, self._working_ports)
+
+
+def _eps_nics(region: Region) -> int:
+    given = region.eps_nics
+    return 0 if given is None else whole_number(given, "eps_nics", 0, _MAX_NODES)
 
 
 def _upcoming(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from lightloom.errors import InputError, echo
 from lightloom.optional import need
 from lightloom.units import show_time
 
@@ -297,13 +298,14 @@ class Comparison:
 
         Raises
         ------
-        KeyError
+        InputError
             If it was not compared.
         """
         for candidate in self.results:
             if candidate.fabric == fabric:
                 return candidate
-        raise KeyError(fabric)
+        compared = ", ".join(result.fabric for result in self.results)
+        raise InputError(f"fabric {echo(fabric)}: not compared; expected one of {compared}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from lightloom.demand.imbalance import IMBALANCES, DemandName, demand_name, parse_demand
 from lightloom.errors import InputError
 from lightloom.hardware.gpus import gpu_names
+from lightloom.inputs.arguments import path_of
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.sizes import QueueSize, whole_bytes
@@ -406,7 +407,7 @@ def packet_options(scenario: Scenario) -> PacketOptions | None:
     return None
 
 
-def load_study(path: Path) -> Scenario:
+def load_study(path: Path | str) -> Scenario:
     """Read a study, one strict TOML file; see ``examples/study.toml``.
 
     Raises
@@ -421,6 +422,7 @@ def load_study(path: Path) -> Scenario:
     >>> lightloom.load_study(Path("examples/study.toml")).model
     'mixtral-8x7b'
     """
+    path = path_of(path, "study", "the path of a TOML file")
     return _below(check(Scenario, read_toml(path, "study"), str(path)), path.parent)
 
 

@@ -34,7 +34,8 @@ import numpy.typing as npt
 from lightloom.demand.load_trace import LoadTrace
 from lightloom.demand.placement import rank_matrix
 from lightloom.demand.predictors import DemandPredictor, Loads
-from lightloom.errors import DemandError, InputError
+from lightloom.demand.source import whole
+from lightloom.errors import DemandError, InputError, echo
 from lightloom.schedule import Region, allocate_region, route
 
 #: steps that are scored, at least: fewer leave the mean L1 uncertain by more than a tenth of the
@@ -44,6 +45,9 @@ MIN_STEPS = 100
 #: token copies per expert and step, at least: fewer, and sampling noise alone is an L1 of up to
 #: 0.1, sqrt(2 / (64 pi))
 MIN_COPIES_PER_EXPERT = 64
+
+#: bytes of one token copy, at most
+MAX_TOKEN_BYTES = 10**9
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,8 @@ class ScoringRange:
             )
         if top_k is None:
             top_k = max(1, trace.experts // 4)
-        if not 1 <= top_k <= trace.experts:
-            raise DemandError(f"top-k: expected 1 to {trace.experts} experts, got {top_k}")
+        if not whole(top_k) or not 1 <= top_k <= trace.experts:
+            raise DemandError(f"top-k: expected 1 to {trace.experts} experts, got {echo(top_k)}")
         return cls(top_k, min(window + 1, trace.steps // 2), min(1, trace.layers - 1))
 
     def scored_steps(self, trace: LoadTrace) -> int:
@@ -401,6 +405,11 @@ def score(
 
 def _servers(trace: LoadTrace, options: RegionOptions) -> int:
     experts, per_server = trace.experts, options.experts_per_server
+    if not whole(per_server):
+        raise DemandError(f"experts_per_server: expected a whole number, got {echo(per_server)}")
+    if not whole(options.token_bytes) or not 1 <= options.token_bytes <= MAX_TOKEN_BYTES:
+        given = echo(options.token_bytes)
+        raise DemandError(f"token_bytes: expected 1 to {MAX_TOKEN_BYTES:,}, got {given}")
     if per_server < 1 or experts % per_server or experts // per_server < 2:
         raise DemandError(
             f"{experts} experts do not fill two or more servers of {per_server} experts each"

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lightloom import schedule
-from lightloom.errors import DemandError, InputError, did_you_mean
+from lightloom.errors import DemandError, InputError, did_you_mean, echo, expected_one_of
 from lightloom.progress import Progress
 from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
-from lightloom.study.scheduling.other_systems import SystemFabric, other_system
+from lightloom.study.scheduling.other_systems import SYSTEMS, SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
@@ -149,6 +149,9 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         if wrong is not None:
             hint = did_you_mean(wrong, known)
             raise InputError(f"{what} '{wrong}': expected of {', '.join(known)}{hint}")
+    unknown = next((name for name in choice.systems if name not in SYSTEMS), None)
+    if unknown is not None:
+        raise InputError(f"system {echo(unknown)}: {expected_one_of(unknown, SYSTEMS)}")
     name = next((name for name in choice.methods if name in installed), None)
     if name is not None and (problem.partial or problem.switch_count > 1):
         raise InputError(f"{name}: custom schedulers are for one all-stop crossbar")
