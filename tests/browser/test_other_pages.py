@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import lightloom
-from lightloom.report.page_packets import render_packets
+from lightloom.packets.several import PacketCase
+from lightloom.report.page_packets import render_cases, render_packets
 from lightloom.report.page_schedule import render_schedule
 from lightloom.study.scheduling import MethodChoice, Problem, compare_schedules
 
@@ -80,3 +81,54 @@ def test_other_runs_are_overlaid_from_their_pages(open_page, packets, tmp_path):
     page.wait_for_function(  # a file is read while the page goes on
         "document.getElementById('other-runs').validationMessage.includes('no page of a packet')"
     )
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Three runs of the same flows, and one that is stuck."""
+    flows = lightloom.make_flows(range(8), range(8, 16), 400_000)
+    found = []
+    for name in ("ideal", "dctcp", "ndp"):
+        run = lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport=name)
+        found.append(PacketCase({"transport": name}, run.scenario, run))
+    return [*found, PacketCase({"transport": "roce"}, run.scenario, stuck="links wait")]
+
+
+def test_several_runs_are_one_chart_and_one_table(open_page, cases):
+    page = open_page(render_cases(cases))
+    for of in ("time", "slowdown"):
+        page.locator(f"[data-of={of}][data-drawn] svg").wait_for()
+    series = page.evaluate("""() => lightloom.chartOf(document.querySelector("[data-of=time]"))
+      .getOption().series.map((series) => [series.name, series.data.at(-1)[0]])""")
+    unit_s = page.evaluate("lightloom.data.distributions.time.unit")
+    for (name, end), case in zip(series, cases, strict=False):
+        assert name == case.title
+        assert end * unit_s == pytest.approx(case.run.fct_s.max())
+    assert len(series) == 3
+    rows = page.locator("table").first.locator("tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == ["ideal", "dctcp", "ndp", "roce"]
+    assert page.get_by_text("roce: stuck: links wait.").count() == 1
+
+
+def test_several_runs_are_drawn_without_scripts(open_page, cases):
+    page = open_page(render_cases(cases), scripts=False)
+    assert page.locator("[data-chart] path.line").count() == 6
+    assert page.locator(".legend li").all_inner_texts() == ["ideal", "dctcp", "ndp"]
+
+
+@pytest.mark.parametrize("width", [1280, 800, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_of_several_runs_fits_every_width(open_page, cases, width, scheme):
+    page = open_page(render_cases(cases), width=width, scheme=scheme)
+    page.locator("[data-of=time][data-drawn] svg").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_other_pages_are_overlaid_on_all_runs(open_page, cases, packets, tmp_path):
+    other = tmp_path / "other.html"
+    other.write_text(packets, encoding="utf-8")
+    page = open_page(render_cases(cases))
+    page.set_input_files("#other-runs", other)
+    plot = page.locator("[data-of=time] svg")
+    plot.get_by_text("other.html: dcqcn: flows").wait_for()
+    assert plot.get_by_text("ndp", exact=True).count() == 1

@@ -184,12 +184,12 @@ def _packets() -> Panel:
 
 def compare(given: Given) -> None:
     """Compare fabrics, write the files and print the tables."""
-    from lightloom.cli.points import given_points, lists_of, run_points
+    from lightloom.cli.points import LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
     outputs = given.take(Outputs, "output")
     outputs.check(given.tables)
-    lists = lists_of(given)
+    lists = lists_of(given, LISTS)
     if lists:
         run_points([scenario_from_options(one) for one in given_points(given, lists)], outputs)
     else:

@@ -203,6 +203,10 @@ class Given:
             if value is not None:
                 put(self.tables, key, _parsed(option, value))
 
+    def option(self, key: str) -> Option:
+        """The option that sets a key."""
+        return self._options[key]
+
     def flag(self, key: str) -> str:
         """What a key is called on the command line; itself if no option sets it."""
         if key in self.settings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -125,6 +126,14 @@ class Outputs(Strict):
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
+
+
+def path_of_point(path: Path, title: str) -> Path:
+    """The file of one of several runs: ``t.json.gz`` becomes ``t-ndp-100-gb-s.json.gz``."""
+    words = re.sub(r"[^a-z0-9.]+", "-", title.lower().replace(",", "")).strip("-")
+    suffixes = path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]
+    kept = "".join(suffixes)
+    return path.with_name(f"{path.name.removesuffix(kept)}-{words}{kept}")
 
 
 def _files_among(values: Any) -> Iterator[Path]:

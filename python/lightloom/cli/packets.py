@@ -15,13 +15,13 @@ from lightloom.packets.scenario import NetworkTable, PacketTable, Queue, Scenari
 EXAMPLES = (
     "lightloom packets --hosts 128 --rate 100 --transport ndp --pattern permutation --bytes 2MB",
     "lightloom packets --hosts 1024 --rate 100 --transport ndp --flows flows.csv --csv out.csv",
-    "lightloom packets --hosts 64 --rate 400 --transport roce --pattern incast --fan-in 8 --bytes "
-    "1MB",
+    "lightloom packets --hosts 64 --rate 100,400 --transport roce,ndp --pattern permutation "
+    "--bytes 1MB",
     "lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html a.html",
 )
 NOTES = (
-    "out.csv adds fct_us: the time from a flow's start until its sender has the last "
-    "acknowledgment."
+    "--transport, --topology, --hosts, --rate, --bytes and --seed take lists. out.csv adds fct_us: "
+    "the time from a flow's start until its sender has the last acknowledgment."
 )
 RENAMED = {
     "--circuits": "--outages",

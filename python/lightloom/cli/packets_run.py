@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.packets import EXAMPLES, EventOptions, Shortcuts
+from lightloom.cli.points import lists_of
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, StuckError, echo
@@ -37,11 +39,12 @@ from lightloom.packets.columns import (
 )
 from lightloom.packets.scenario import below
 from lightloom.packets.settings import resolve
+from lightloom.packets.several import LISTS
 from lightloom.report.packets_table import print_packets
 
 _MAX_EVENTS, _SAMPLES = 100_000, 500
 #: a run that takes less than this shows no progress, seconds
-_PATIENCE_S = 1.0
+PATIENCE_S = 1.0
 
 #: options that choose a kind, and what of a file is about the former kind then
 _CHOICES = {
@@ -59,11 +62,17 @@ def packets(given: Given) -> None:
     """Simulate flows packet by packet: completion times, queues, drops, marks, pauses."""
     outputs = given.take(Outputs, "output").with_page()
     outputs.check(given.tables)
-    record = _record(given.take(EventOptions, "events"), outputs)
+    lists = lists_of(given, LISTS)
+    if lists:
+        from lightloom.cli.packets_lists import simulate_lists
+
+        simulate_lists(given, lists, outputs)
+        return
+    record = record_of(given.take(EventOptions, "events"), outputs)
     scenario, called = scenario_of(given)
     resolve(scenario, called)
     flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
-    _keep_input(scenario, outputs)
+    keep_input(scenario, outputs)
     run_and_report(flows, scenario, record, outputs)
 
 
@@ -88,7 +97,7 @@ def run_and_report(
         rows.write(completion_columns(flows, finished))
 
     try:
-        with TerminalMonitor(remarks, write, patience_s=_PATIENCE_S) as monitor:
+        with TerminalMonitor(remarks, write, patience_s=PATIENCE_S) as monitor:
             run = simulate_flows(flows, scenario, record=record, monitor=monitor)
         rows.write(unfinished_columns(flows, is_done))
     except StuckError:
@@ -120,14 +129,25 @@ def _write(run: PacketRun, scenario: ScenarioFile, outputs: Outputs) -> None:
     if outputs.json_target not in (None, STDOUT):
         write_json(as_json(run, scenario), str(outputs.json_target))
     if outputs.events is not None:
-        need("polars", "a file of events")
-        import polars
-
-        write_text(polars.DataFrame(trace_columns(run)).write_csv(), outputs.events)
+        write_events(run, outputs.events)
     if outputs.html is not None:
         from lightloom.report.page_packets import write_packets_page
 
         write_packets_page(run, scenario, outputs.html)
+
+
+def write_events(run: PacketRun, path: Path) -> None:
+    """Write the events of packets as CSV.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    need("polars", "a file of events")
+    import polars
+
+    write_text(polars.DataFrame(trace_columns(run)).write_csv(), path)
 
 
 def scenario_of(given: Given) -> tuple[ScenarioFile, Callable[[str], str]]:
@@ -264,7 +284,8 @@ def _names_of_keys(
     return call
 
 
-def _record(events: EventOptions, outputs: Outputs) -> Record:
+def record_of(events: EventOptions, outputs: Outputs) -> Record:
+    """What is kept for the files that are wanted."""
     for name in ("max_events", "events_flow"):
         if getattr(events, name) is not None and outputs.events is None:
             flag = name.replace("_", "-")
@@ -277,7 +298,7 @@ def _record(events: EventOptions, outputs: Outputs) -> Record:
     return Record(samples=samples, trace=limit, trace_flow=events.events_flow)
 
 
-def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
+def keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
     """Refuse to write over what is read."""
     traffic, network = scenario.traffic, scenario.network
     sources = (traffic.flows, traffic.matrix, network.links, network.outages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lightloom.cli.options import Given, put
@@ -15,27 +15,23 @@ from lightloom.errors import InputError
 from lightloom.inputs.fields import parse
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
-from lightloom.study.compare.scenario import ClusterOptions, Scenario
+from lightloom.study.compare.scenario import Scenario
 
-#: keys that take several values, the table of each, and what a point calls it
-LISTS: dict[str, tuple[type[Any], str]] = {
-    "gpus": (Scenario, "gpus"),
-    "cluster.rate_gbps": (ClusterOptions, "rate_gbps"),
-    "cluster.gpu": (ClusterOptions, "gpu"),
-}
+#: keys of ``compare`` that take several values
+LISTS = ("gpus", "cluster.rate_gbps", "cluster.gpu")
 
 
-def lists_of(given: Given) -> dict[str, list[Any]]:
+def lists_of(given: Given, keys: Iterable[str]) -> dict[str, list[Any]]:
     """The values of every key that has several, as they were typed."""
     found = {}
-    for key, (table, _) in LISTS.items():
+    for key in keys:
         value: Any = given.tables
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         if isinstance(value, str) and "," in value:
             texts = [text.strip() for text in value.split(",") if text.strip()]
-            name = key.rpartition(".")[2]
-            found[key] = [parse(table, name, text) for text in dict.fromkeys(texts)]
+            option = given.option(key)
+            found[key] = [parse(option.table, option.name, text) for text in dict.fromkeys(texts)]
     return found
 
 
@@ -93,4 +89,4 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
 
 def _values(scenario: Scenario) -> dict[str, Any]:
     own = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
-    return {name: own[name] for _, name in LISTS.values()}
+    return {name: own[name] for name in ("gpus", "rate_gbps", "gpu")}

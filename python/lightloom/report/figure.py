@@ -14,6 +14,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 from rich.console import Console
 
+from lightloom.errors import InputError
 from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun
@@ -115,13 +116,13 @@ def packets_figure(run: PacketRun) -> Figure:
 
     Raises
     ------
-    ValueError
+    InputError
         If no flow has finished.
     """
     done = run.fct_s[~np.isnan(run.fct_s)]
     if not len(done):
-        raise ValueError("there is nothing to draw: no flow has finished")
-    return Figure("Completion times of flows", str(distribution(done, "completion time")), 370)
+        raise InputError("there is nothing to draw: no flow has finished")
+    return Figure("Completion times of flows", str(distribution([done], "completion time")), 370)
 
 
 def circuits_figure(circuits: npt.NDArray[Any], title: str) -> Figure:

@@ -22,18 +22,19 @@ _NAMED = 5
 
 def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) -> None:
     """Print what was simulated, when flows finished, and the use of the links."""
-    _print_wrapped(heading(run, scenario), console)
+    print_wrapped(heading(run, scenario), console)
     for grid in grids(run):
         print_table(as_rich(grid), console)
     for sentence in [*verdict(run), work_text(run)]:
-        _print_wrapped(sentence, console)
+        print_wrapped(sentence, console)
     for line in settings_lines(run):
         console.print(Text(line, style="dim"), soft_wrap=True)
 
 
-def _print_wrapped(sentence: str, console: Console) -> None:
+def print_wrapped(sentence: str, console: Console, style: str = "") -> None:
+    """Print a sentence in lines that fit any terminal."""
     lines = textwrap.wrap(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False)
-    console.print(Text("\n".join(lines)), soft_wrap=True)
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def heading(run: PacketRun, scenario: PacketScenario) -> str:

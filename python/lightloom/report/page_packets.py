@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,30 @@ import numpy as np
 from lightloom import __version__
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun, PacketScenario
-from lightloom.report.packets_detail import busiest_links, distributions, link_map, worst_flows
+from lightloom.packets.several import PacketCase
+from lightloom.report.packets_cases import (
+    case_heading,
+    case_verdicts,
+    cases_grid,
+    slowest_flows,
+)
+from lightloom.report.packets_detail import (
+    MAX_ROWS,
+    busiest_links,
+    distributions,
+    link_map,
+    worst_flows,
+)
 from lightloom.report.packets_table import grids, network_text, verdict, work_text
 from lightloom.report.page_template import render_page
-from lightloom.report.plots_packets import distribution, legend, queues, slowdowns, utilization
+from lightloom.report.plots_packets import (
+    distribution,
+    legend,
+    queues,
+    slowdown_distribution,
+    slowdowns,
+    utilization,
+)
 from lightloom.units import show_bytes
 
 
@@ -33,6 +54,43 @@ def render_packets(run: PacketRun, scenario: PacketScenario) -> str:
     return render_page("packets.html", _context(run, scenario))
 
 
+def write_cases_page(cases: Sequence[PacketCase], path: Path) -> None:
+    """Write the page of several runs; ``path`` appears only when it is whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    write_text(render_cases(cases), path)
+
+
+def render_cases(cases: Sequence[PacketCase]) -> str:
+    """Text of the page of several runs, which are drawn over one another."""
+    return render_page("packets_cases.html", _cases_context(cases))
+
+
+def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
+    ran = [(case, case.run) for case in cases if case.run is not None]
+    drawn = [(case, run) for case, run in ran if not np.isnan(run.fct_s).all()]
+    shares = [{**(distributions(run) or {}), "name": case.title} for case, run in drawn]
+    times = [run.fct_s[~np.isnan(run.fct_s)] for _, run in drawn]
+    slowed = [run.slowdown[~np.isnan(run.slowdown)] for _, run in drawn]
+    return {
+        "version": __version__,
+        "title": f"{len(cases)} packet simulations",
+        "heading": case_heading(cases),
+        "verdict": case_verdicts(cases),
+        "charts": {"distributions": shares[0], "runs": shares[1:]} if shares else None,
+        "times": distribution(times, "completion time") if times else None,
+        "slowdown_shares": slowdown_distribution(slowed) if slowed else None,
+        "runs": legend([case.title for case, _ in drawn]),
+        "tables": [cases_grid(cases), *filter(None, (slowest_flows(cases, MAX_ROWS),))],
+        "parameters": [(case.title, run.settings.rows()) for case, run in ran],
+        "work": [f"{case.title}: {work_text(run)}" for case, run in ran],
+    }
+
+
 def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
     shares = distributions(run)
@@ -47,7 +105,8 @@ def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "link_map": link_map(run),
         "charts": None if shares is None else {"distributions": shares},
         "work": work_text(run),
-        "times": distribution(run.fct_s[done], "completion time") if done.any() else None,
+        "times": distribution([run.fct_s[done]], "completion time") if done.any() else None,
+        "slowdown_shares": slowdown_distribution([run.slowdown[done]]) if done.any() else None,
         "slowdowns": slowdowns(run.slowdown[done], flows.size_bytes[done]) if done.any() else None,
         "queues": None if samples is None else queues(samples, run.layers),
         "utilization": None if samples is None else utilization(samples, run.layers),

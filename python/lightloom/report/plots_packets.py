@@ -28,16 +28,21 @@ _WIDTH, _WIDE, _HEIGHT = 520.0, 1100.0, 330.0
 Numbers = npt.NDArray[np.float64]
 
 
-def distribution(values: Numbers, name: str) -> Markup:
-    """Share of flows that are done after a time: a step per flow."""
-    unit_s, unit = time_unit(float(values.max()))
-    return _steps(values / unit_s, f"{name} [{unit}]")
+def distribution(runs: Sequence[Numbers], name: str) -> Markup:
+    """Share of flows that are done after a time, for each of some runs: a step per flow."""
+    unit_s, unit = time_unit(max(float(values.max()) for values in runs))
+    return _steps([values / unit_s for values in runs], f"{name} [{unit}]")
+
+
+def slowdown_distribution(runs: Sequence[Numbers]) -> Markup:
+    """Share of flows whose slowdown is at most so much, for each of some runs."""
+    return _steps(runs, "slowdown")
 
 
 def slowdowns(values: Numbers, sizes: npt.NDArray[np.int64]) -> Markup:
     """Slowdown of each flow by its size; as a distribution where all are of one size."""
     if sizes.min() == sizes.max():
-        return _steps(values, "slowdown")
+        return slowdown_distribution([values])
     kept = _thinned(values)
     x = _log_axis(sizes)
     y = Axis(*padded([1.0, float(values.max())], 0.06), _HEIGHT - 58, 16)
@@ -75,24 +80,26 @@ def _color(number: int) -> str:
     return f"fabric-{number % NUM_COLORS}"
 
 
-def _steps(values: Numbers, below: str) -> Markup:
+def _steps(runs: Sequence[Numbers], below: str) -> Markup:
+    ends = [float(one) for values in runs for one in (values.min(), values.max())]
+    x = Axis(*padded([min(ends), max(ends)], 0.04), 74, _WIDTH - 18)
+    y = Axis(0.0, 100.0, _HEIGHT - 58, 16)
+    lines = [
+        tag("path", d=_step_path(values, x, y), class_=f"line {_color(number)}")
+        for number, values in enumerate(runs)
+    ]
+    parts = [*grid_lines(x, y), *axis_names(x, y, below, "flows [%]"), *lines]
+    return drawing(_WIDTH, _HEIGHT, f"Distribution: {below}", parts, "plot")
+
+
+def _step_path(values: Numbers, x: Axis, y: Axis) -> str:
     ordered = np.sort(values)
     shares = 100 * np.arange(1, len(ordered) + 1) / len(ordered)
-    x = Axis(*padded([float(ordered[0]), float(ordered[-1])], 0.04), 74, _WIDTH - 18)
-    y = Axis(0.0, 100.0, _HEIGHT - 58, 16)
-    path = [
-        f"M{x(float(ordered[0])):.1f},{y.start:.1f}",
-        *(
-            f"H{x(float(ordered[place])):.1f}V{y(float(shares[place])):.1f}"
-            for place in _thinned(ordered)
-        ),
-    ]
-    parts = [
-        *grid_lines(x, y),
-        *axis_names(x, y, below, "flows [%]"),
-        tag("path", d="".join(path), class_="line fabric-0"),
-    ]
-    return drawing(_WIDTH, _HEIGHT, f"Distribution: {below}", parts, "plot")
+    steps = (
+        f"H{x(float(ordered[place])):.1f}V{y(float(shares[place])):.1f}"
+        for place in _thinned(ordered)
+    )
+    return "".join((f"M{x(float(ordered[0])):.1f},{y.start:.1f}", *steps))
 
 
 def _over_time(samples: QueueSamples, values: Numbers, layers: Sequence[str], left: str) -> Markup:

@@ -186,8 +186,8 @@ def test_the_page(run):
     assert "&lt;b&gt;mine&lt;/b&gt;" in page
     assert "<b>mine" not in page
     assert (
-        page.count("<svg") == 6
-    )  # the sign of the house, a distribution, a map, a cloud, two over time
+        page.count("<svg") == 7
+    )  # the sign of the house, two distributions, a map, a cloud, two over time
     assert "2 of 3 flows finished by 1 ms" in page
     assert re.search(r"transport.window</th><td>50</td><td>reference of ndp", page)
     assert 'data-tip="host down"' in page

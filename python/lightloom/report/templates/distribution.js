@@ -4,7 +4,7 @@ lightloom.charts.distribution = (chart, element) => {
   const { data, theme, base, axis, color } = lightloom;
   const t = theme(), of = element.dataset.of, own = data.distributions[of];
   const { axis: name, quantiles } = own;
-  const runs = [data.distributions, ...(data.others ?? [])];
+  const runs = [data.distributions, ...(data.runs ?? []), ...(data.others ?? [])];
   const marks = Object.entries(quantiles).map(([label, value]) => ({
     xAxis: value, name: label,
     label: { formatter: `${label} ${value.toPrecision(4)}`, color: t.ink, position: "end", rotate: 0,
@@ -26,7 +26,7 @@ lightloom.charts.distribution = (chart, element) => {
       type: "line", step: "end", symbol: "none", name: run.name,
       data: run[of].points.map(([x, y]) => [x * run[of].unit / own.unit, y]),
       lineStyle: { color: color(`--f${i % 10}`), width: 2 }, itemStyle: { color: color(`--f${i % 10}`) },
-      markLine: i ? undefined
+      markLine: i || data.runs ? undefined
         : { silent: true, symbol: "none", data: marks, lineStyle: { color: t.soft, type: "dashed" } },
     })),
   }, { notMerge: true });

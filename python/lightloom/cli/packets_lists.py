@@ -1,0 +1,125 @@
+"""``lightloom packets`` with several transports, rates or hosts: one table, page and file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lightloom.cli.options import Given
+from lightloom.cli.outputs import Outputs, path_of_point
+from lightloom.cli.packets import EventOptions
+from lightloom.cli.packets_run import (
+    PATIENCE_S,
+    keep_input,
+    record_of,
+    scenario_of,
+    write_events,
+)
+from lightloom.cli.points import given_points
+from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.errors import InputError, StuckError
+from lightloom.inputs.files import STDIN
+from lightloom.output.files import STDOUT, ColumnWriter, write_json
+from lightloom.output.progress import TerminalMonitor
+from lightloom.packets import Finished, Flows, Record, flows_of, simulate_flows
+from lightloom.packets.columns import completion_columns, unfinished_columns
+from lightloom.packets.settings import resolve
+from lightloom.packets.several import PacketCase, cases_as_json, values_of
+from lightloom.report.packets_cases import print_cases
+
+
+def simulate_lists(given: Given, lists: dict[str, list[Any]], outputs: Outputs) -> None:
+    """Simulate every choice of the values in turn, write what was wanted, and print the table.
+
+    Raises
+    ------
+    InputError
+        If one of the scenarios makes no sense; nothing is simulated then.
+    StuckError
+        If flows of a run will never finish; everything else is written and printed.
+    KeyboardInterrupt
+        If it was interrupted; finished runs are printed and written.
+    """
+    record = record_of(given.take(EventOptions, "events"), outputs)
+    waiting = [_case(one, list(lists), outputs) for one in given_points(given, lists)]
+    rows = ColumnWriter(outputs.csv_target, outputs.parquet)
+    cases: list[PacketCase] = []
+    interrupted = False
+    try:
+        for case, flows in waiting:
+            cases.append(_simulate(case, flows, record, rows))
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        rows.close()
+    if cases:
+        _report(cases, outputs, interrupted=interrupted)
+    if interrupted:
+        raise KeyboardInterrupt
+    stuck = next((case for case in cases if case.stuck), None)
+    if stuck is not None:
+        raise StuckError(f"{stuck.title}: {stuck.stuck}")
+
+
+def _case(given: Given, keys: Sequence[str], outputs: Outputs) -> tuple[PacketCase, Flows]:
+    """A scenario that makes sense, and its flows."""
+    scenario, called = scenario_of(given)
+    if str(scenario.traffic.flows) == STDIN:
+        raise InputError("--flows - is read once; write the flows to a file for several runs")
+    resolve(scenario, called)
+    flows = flows_of(scenario, lambda key: called(f"traffic.{key}"))
+    keep_input(scenario, outputs)
+    return PacketCase(values_of(scenario, keys), scenario), flows
+
+
+def _simulate(case: PacketCase, flows: Flows, record: Record, rows: ColumnWriter) -> PacketCase:
+    """Run one case; its flows become rows that begin with its values."""
+    is_done = np.zeros(len(flows), dtype=np.bool_)
+
+    def write(columns: dict[str, Any]) -> None:
+        count = len(columns["flow"])
+        rows.write({name: np.full(count, one) for name, one in case.values.items()} | columns)
+
+    def finished(done: Finished) -> None:
+        is_done[done.flow] = True
+        write(completion_columns(flows, done))
+
+    remarks = remarks_console()
+    try:
+        with TerminalMonitor(remarks, finished, patience_s=PATIENCE_S) as monitor:
+            run = simulate_flows(flows, case.scenario, record=record, monitor=monitor)
+    except StuckError as error:
+        write(unfinished_columns(flows, is_done))
+        return replace(case, stuck=str(error))
+    except KeyboardInterrupt:
+        done = f"{int(is_done.sum()):,} of {len(flows):,}"
+        remarks.print(f"{case.title}: {done} flows had finished", highlight=False)
+        raise
+    write(unfinished_columns(flows, is_done))
+    return replace(case, run=run)
+
+
+def _report(cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool) -> None:
+    """Write every file but the rows, and print the table."""
+    remarks = remarks_console()
+    written = [path for path in outputs.files() if path != outputs.events]
+    if outputs.json_target not in (None, STDOUT):
+        write_json(cases_as_json(cases, interrupted=interrupted), str(outputs.json_target))
+    if outputs.events is not None:
+        for case in cases:
+            if case.run is not None:
+                written.append(path_of_point(outputs.events, case.title))
+                write_events(case.run, written[-1])
+    if outputs.html is not None:
+        from lightloom.report.page_packets import write_cases_page
+
+        write_cases_page(cases, outputs.html)
+    print_cases(cases, remarks if outputs.on_stdout else results_console())
+    for path in written:
+        remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
+    if outputs.json_target == STDOUT:
+        write_json(cases_as_json(cases, interrupted=interrupted), STDOUT)
+    outputs.show_page()

@@ -1,0 +1,141 @@
+"""Several packet simulations side by side: one table, the slowest flows of each, a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Console
+
+from lightloom.packets import PacketRun
+from lightloom.packets.columns import spread
+from lightloom.packets.several import PacketCase
+from lightloom.report.grid import Grid, as_rich
+from lightloom.report.packets_table import network_text, print_wrapped, verdict
+from lightloom.report.schedule_text import time_unit
+from lightloom.report.terminal import print_table
+from lightloom.units import show_bytes, show_time
+
+#: flows of each run that are listed in a terminal: one if there are more runs than ``_FEW``
+_LISTED, _FEW = 3, 4
+_COUNTS = ("drops", "trims", "marks", "pauses")
+
+
+def print_cases(cases: Sequence[PacketCase], console: Console) -> None:
+    """Print the runs, the slowest flows of each, and which run is best, last."""
+    print_wrapped(case_heading(cases), console)
+    listed = _LISTED if len(cases) <= _FEW else 1
+    for grid in filter(None, (cases_grid(cases), slowest_flows(cases, listed))):
+        print_table(as_rich(grid), console)
+    for sentence in case_verdicts(cases):
+        print_wrapped(sentence, console, "bold")
+
+
+def case_heading(cases: Sequence[PacketCase]) -> str:
+    """What the runs have in common; what differs is in their rows."""
+    first = cases[0]
+    texts = {network_text(case.scenario.network) for case in cases}
+    names = dict.fromkeys(case.run.flows.name for case in cases if case.run is not None)
+    over = f" over {texts.pop()}" if len(texts) == 1 else ""
+    return f"{'; '.join(names) or first.title}: {len(cases)} runs{over}"
+
+
+def _finished(case: PacketCase) -> tuple[PacketRun, dict[str, float], dict[str, float]] | None:
+    """The run of a case, if flows have finished, with its times and slowdowns."""
+    if case.run is None:
+        return None
+    times, slowdowns = spread(case.run.fct_s), spread(case.run.slowdown)
+    return None if times is None or slowdowns is None else (case.run, times, slowdowns)
+
+
+def cases_grid(cases: Sequence[PacketCase]) -> Grid:
+    """A row for each run."""
+    found = [_finished(case) for case in cases]
+    unit_s, unit = time_unit(max((one[1]["max"] for one in found if one is not None), default=1.0))
+    totals = [
+        {} if case.run is None else {
+            name: sum(getattr(layer, name) for layer in case.run.layer_use()) for name in _COUNTS
+        }
+        for case in cases
+    ]  # fmt: skip
+    counts = [name for name in _COUNTS if any(row.get(name) for row in totals)]
+    rows = [
+        [case.title, *_cells(one, unit_s), *(f"{row[name]:,}" if row else "-" for name in counts)]
+        for case, one, row in zip(cases, found, totals, strict=True)
+    ]
+    time_headers = [(f"{name}\ntime", unit) for name in ("p50", "p99", "max")]
+    headers = [("run", ""), ("finished", ""), *time_headers]
+    headers += [(f"{name}\nslowdown", "") for name in ("p50", "p99")]
+    return Grid(
+        title="Runs",
+        headers=[*headers, *((name, "") for name in counts)],
+        rows=rows,
+        best=-1,
+        caption="time: from a flow's start until its sender has the last acknowledgment; "
+        "slowdown: until the receiver has all bytes, over the same time on an idle network",
+        less_is_better=tuple(words.replace("\n", " ") for words, _ in headers[2:]),
+    )
+
+
+def _cells(
+    found: tuple[PacketRun, dict[str, float], dict[str, float]] | None, unit_s: float
+) -> list[str]:
+    if found is None:
+        return ["0", *["-"] * 5]
+    run, times, slowdowns = found
+    total = len(run.flows)
+    left = len(run.unfinished)
+    finished = f"{total:,}" if not left else f"{total - left:,} of {total:,}"
+    return [
+        finished,
+        *(f"{times[name] / unit_s:.5g}" for name in ("p50", "p99", "max")),
+        *(f"{slowdowns[name]:.3f}" for name in ("p50", "p99")),
+    ]
+
+
+def slowest_flows(cases: Sequence[PacketCase], count: int) -> Grid | None:
+    """The flows of each run that took longest for their size; nothing if none has finished."""
+    found = [(case, case.run) for case in cases if _finished(case) is not None]
+    largest = max((float(np.nanmax(run.fct_s)) for _, run in found if run is not None), default=0)
+    if not found:
+        return None
+    unit_s, unit = time_unit(largest)
+    rows = []
+    for case, run in found:
+        assert run is not None
+        done = np.flatnonzero(~np.isnan(run.slowdown))
+        worst = done[np.argsort(-run.slowdown[done], kind="stable")][:count]
+        rows += [
+            [
+                case.title,
+                f"{flow}",
+                f"{run.nodes[run.flows.source[flow]]} to {run.nodes[run.flows.destination[flow]]}",
+                show_bytes(int(run.flows.size_bytes[flow]), 4),
+                f"{run.fct_s[flow] / unit_s:.5g}",
+                f"{run.slowdown[flow]:.3f}",
+            ]
+            for flow in worst.tolist()
+        ]
+    headers = [
+        ("run", ""), ("flow", ""), ("from", ""), ("size", ""), ("time", unit), ("slowdown", ""),
+    ]  # fmt: skip
+    return Grid("Slowest flows of each run", headers, rows, -1, "By slowdown")
+
+
+def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:
+    """The outcome, a sentence each: what is unfinished or stuck, and the shortest tail."""
+    said = [f"{case.title}: stuck: {case.stuck}." for case in cases if case.stuck]
+    said += [
+        f"{case.title}: {sentence}"
+        for case in cases
+        if case.run is not None and len(case.run.unfinished)
+        for sentence in verdict(case.run)
+    ]
+    tails = {case.title: one[1]["p99"] for case in cases if (one := _finished(case)) is not None}
+    if len(tails) > 1:
+        best, worst = min(tails, key=tails.__getitem__), max(tails, key=tails.__getitem__)
+        said.append(
+            f"p99 of completion: shortest with {best} ({show_time(tails[best], 4)}), longest with "
+            f"{worst} ({show_time(tails[worst], 4)}, {tails[worst] / tails[best]:.3g} x)."
+        )
+    return said
