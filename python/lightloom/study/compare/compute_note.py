@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lightloom.study.compare.job import Job
-from lightloom.workload.compute_operators import FP8, GENERIC
+from lightloom.workload.compute_operators import FP8, GENERIC, GENERIC_FP8
 
 #: operators as a user knows them; those of experts, and of latent attention, where there are any
 _WORDS = {
@@ -26,9 +26,23 @@ def compute_warning(job: Job) -> str | None:
     """A warning where nothing was measured on GPUs of this generation."""
     if job.gpu.operators or len(derived(job)) < len(_operators(job)):
         return None
+    measured = GENERIC.upper()
+    if job.compute.precision != "bf16":
+        measured += f", in FP8 as on {GENERIC_FP8.upper()}"
     return (
-        f"compute times of {job.gpu.title} are assumed: fractions of peak as on {GENERIC.upper()}; "
+        f"compute times of {job.gpu.title} are assumed: fractions of peak as on {measured}; "
         "measure yours with 'lightloom calibrate gpu'"
+    )
+
+
+def precision_warning(job: Job) -> str | None:
+    """A warning where the published run computed in a format that these GPUs lack."""
+    published = job.model.plan and job.model.plan.precision
+    if not published or published in job.gpu.formats or job.scenario.compute.precision:
+        return None
+    return (
+        f"products are in {job.compute.precision.upper()}: the published run's were in "
+        f"{published.upper()}, in which {job.gpu.title} does not compute"
     )
 
 

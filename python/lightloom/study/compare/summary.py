@@ -14,7 +14,7 @@ from lightloom.demand import statistics as skew_statistics
 from lightloom.fabric import Fabric
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.simulate import Phases
-from lightloom.study.compare.compute_note import compute_line, compute_warning
+from lightloom.study.compare.compute_note import compute_line, compute_warning, precision_warning
 from lightloom.study.compare.failed_parts import failures_note
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.packets import packets_note, packets_of
@@ -78,8 +78,7 @@ def warnings_of(job: Job) -> list[str]:
     warnings = []
     if job.fitted.misfit:
         warnings.append(f"the plan does not fit {job.gpu.title}: {job.fitted.misfit}")
-    if warning := compute_warning(job):
-        warnings.append(warning)
+    warnings += [one for one in (compute_warning(job), precision_warning(job)) if one]
     return warnings
 
 
@@ -265,6 +264,7 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
     lines = [
         f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
         f"{parameters} parameters, {active} active per token",
+        *([f"about the model: {'; '.join(model.notes)}"] if model.notes else []),
         f"{scenario.gpus} {job.gpu.title} GPUs, {job.cluster.nics_per_server} NICs of "
         f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
         f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"

@@ -1,0 +1,68 @@
+"""What a reader is told of a job before any result: of its model, its GPUs, its formats."""
+
+import dataclasses
+
+import pytest
+
+from lightloom.hardware import load_gpu
+from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.scenario import ComputeOptions
+from lightloom.study.compare.summary import summary_of, warnings_of
+
+PLAN = PlanOptions(tp=1, pp=16, ep=64)
+
+
+def job(model="deepseek-v3", gpu="h800", precision=None, plan=PLAN):
+    return prepare(
+        Scenario(
+            model=model,
+            gpus=1024,
+            fabrics=("fat-tree",),
+            cluster=ClusterOptions(rate_gbps=400, gpu=gpu),
+            plan=plan,
+            compute=ComputeOptions(precision=precision),
+            memory_check=False,
+        )
+    )
+
+
+def test_what_a_model_leaves_out_is_said():
+    made = job()
+    note = "1 multi-token prediction layer(s) left out"
+    assert made.model.notes == (note,)
+    assert f"about the model: {note}" in summary_of(made)
+    without = job("mixtral-8x7b", "a100", plan=PlanOptions(tp=4, pp=4, ep=8))
+    assert not any(line.startswith("about the model") for line in summary_of(without))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "is_warned"),
+    [("a100", None, True), ("a100", "bf16", False), ("h800", None, False), ("b200", None, False)],
+)
+def test_gpus_without_the_published_format_are_warned_of(gpu, precision, is_warned):
+    made = job(gpu=gpu, precision=precision)
+    warning = (
+        "products are in BF16: the published run's were in FP8, in which "
+        f"{load_gpu(gpu).title} does not compute"
+    )
+    assert (warning in warnings_of(made)) == is_warned
+
+
+def test_any_gpu_without_the_format_is_warned_of():
+    """Not only those of the list."""
+    made = job("mixtral-8x7b", "h100", plan=PlanOptions(tp=4, pp=4, ep=8))
+    run = dataclasses.replace(made.model.plan, precision="mxfp8")
+    made = dataclasses.replace(made, model=dataclasses.replace(made.model, plan=run))
+    assert any("in which NVIDIA H100 80GB SXM does not" in one for one in warnings_of(made))
+
+
+@pytest.mark.parametrize(("precision", "also"), [("bf16", ""), ("fp8", ", in FP8 as on H100")])
+def test_assumed_compute_times_are_warned_of(precision, also):
+    made = job("mixtral-8x7b", "mi300x", precision, PlanOptions(tp=4, pp=4, ep=8))
+    title = load_gpu("mi300x").title
+    expected = (
+        f"compute times of {title} are assumed: fractions of peak as on A100{also}; "
+        "measure yours with 'lightloom calibrate gpu'"
+    )
+    assert expected in warnings_of(made)
