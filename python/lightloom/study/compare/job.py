@@ -37,14 +37,21 @@ class PlanCandidate:
     One that ``is_screened`` was only predicted from few layers, and so less exactly.
     """
 
-    DEGREES: ClassVar = ("tp", "pp", "ep", "vpp", "dp", "micro_batches")
+    DEGREES: ClassVar = (
+        *("tp", "pp", "ep", "cp", "etp", "expert_mode", "vpp", "dp"),
+        *("micro_batches", "micro_batch_size"),
+    )
 
     tp: int
     pp: int
     ep: int
+    cp: int
+    etp: int
+    expert_mode: str
     vpp: int
     dp: int
     micro_batches: int
+    micro_batch_size: int
     recompute: str
     peak_memory_bytes: float
     predicted_step_time_s: float

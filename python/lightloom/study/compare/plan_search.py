@@ -1,84 +1,83 @@
 """The plan with the shortest predicted step, among all that divide the model and fit the memory.
 
-Candidates are all TP x PP x EP, and for the fastest of them the chunks per stage (VPP), with what
-the user gives, the same tokens per step and the least recomputation that fits. They are simulated
-on a fat-tree, since a plan should not favor a fabric, in three rounds of successive halving:
+Candidates (:mod:`.plan_candidates`) are all TP x PP x EP, with experts divided or whole, and CP
+for long sequences; of the best of them also larger micro-batches, and chunks per stage (VPP). They
+are simulated on a fat-tree, since a plan should not favor a fabric, in rounds:
 
-1. with balanced load, few layers and replicas, one and two micro-batches: a layer takes as long
-   in a whole step, and so does a micro-batch. Of plans that differ in EP alone, larger ones are
-   tried as long as they are faster: they send more, but have larger products of matrices;
-2. the fastest as they are, but for their number of micro-batches;
-3. the fastest of these with chunks.
+1. screened with balanced load, few layers and replicas, one and two micro-batches: a layer takes
+   as long in a whole step, and so does a micro-batch. Of plans that differ in EP alone, larger ones
+   are tried as long as they are faster: they send more, but have larger products of matrices;
+2. those that would be fastest without a bubble: larger micro-batches, as long as these are faster,
+   and chunks, which divide the bubble of a screened step by their number;
+3. the fastest of all, and the published plan: as they are, but for their micro-batches.
 
 A step takes longer by the same time with each micro-batch beyond those that fill the pipeline, so
-that two short runs tell how long it is with any number. What is left out: other sequence lengths,
-micro-batch sizes, context parallelism and expert modes than the given or published ones.
+that two short runs tell how long it is with any number.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lightloom.demand.open import kind_of
 from lightloom.errors import DemandError, PlanError
-from lightloom.hardware import load_gpu
-from lightloom.models import Model, load_model
-from lightloom.parallel import Plan, stated_plan
+from lightloom.models import load_model
+from lightloom.parallel import Plan
 from lightloom.parallel.choose import divisors
-from lightloom.parallel.plan import DEFAULT_SEQ_LEN, MICRO_BATCHES_PER_STAGE
+from lightloom.parallel.grid import RankGrid, check_servers
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.fit import FittedPlan, fitted_plan
-from lightloom.study.compare.job import Job, PlanCandidate, prepare, workload_options
+from lightloom.study.compare.job import Job, PlanCandidate, prepare
+from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
 from lightloom.study.compare.results import Sample
-from lightloom.study.compare.scenario import PlanOptions, Scenario
+from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
 from lightloom.units import show_time
 
 #: the fabric of the prediction: one that no plan overloads
 FABRIC = "fat-tree"
+#: candidates that are tried with larger micro-batches and with chunks
+LEADING = 16
 #: candidates that are simulated with all their layers and replicas
 FINALISTS = 8
-#: of these, how many are tried with chunks, and the numbers of chunks
-CHUNKED, CHUNKS = 2, (2, 4)
-#: layers of a run that only chooses the finalists, and the GPUs that its replicas may take: of
-#: wide plans one, whose experts have few gradients to reduce
+#: layers of a run that only screens, and the GPUs that its replicas may take: of wide plans one,
+#: whose experts have few gradients to reduce
 SCREENING_LAYERS, SCREENING_GPUS = 4, 256
-#: tokens of a step where nothing was given or published: at most those of DeepSeek-V3's
-MAX_STEP_TOKENS = 2**26
 #: what is done first
 SCREENING = "screening plans"
 #: candidates that the summary names
 SHOWN = 5
 
 Kind = TypeVar("Kind")
+Found = TypeVar("Found")
 #: called with what is being done; ``False`` stops
 Watch = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """A plan that fits, the scenario that has it, and its predicted step."""
+class _Pace:
+    """Time of a step with one micro-batch of a few layers per stage, and of each one more."""
 
-    scenario: Scenario
-    fitted: FittedPlan
-    step_time_s: float = math.inf
-    is_screened: bool = False
+    layers: int
+    first_s: float
+    more_s: float
 
-    @property
-    def order(self) -> tuple[float, ...]:
-        """The fastest first; of equal ones that with least pipeline stages and TP."""
-        plan = self.fitted.plan
-        return self.step_time_s / plan.tokens_per_step, plan.pp, plan.tp, plan.ep, plan.vpp
+    def step_time_s(self, plan: Plan, num_layers: int, chunks: int) -> float:
+        """The step with all layers and micro-batches, whose bubble chunks divide."""
+        per_stage = chunks * -(-num_layers // (plan.pp * chunks))
+        bubble = (plan.pp - 1) * self.more_s * (1 - 1 / chunks)
+        seconds = self.first_s + (plan.micro_batches - 1) * self.more_s - bubble
+        return seconds * per_stage / self.layers
 
 
 def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
@@ -92,8 +91,8 @@ def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
         If it was interrupted, or the monitor returned ``False``.
     """
     model = load_model(scenario.model)
-    stated = _stated(scenario, model)
-    source = scenario.plan.source
+    candidates = Candidates(scenario, model)
+    source, stated = scenario.plan.source, candidates.stated
     if source == "published" and (stated is None or model.plan is None):
         raise PlanError(
             f"{model.name} has no published plan for {scenario.gpus} GPUs; leave --plan out, or"
@@ -101,163 +100,105 @@ def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
         )
     if source == "published" or (source is None and stated is not None):
         return prepare(scenario)
-    choices = _choices(scenario, model, stated)
-    if choices:
+    whole = candidates.whole()
+    if whole:
         with contextlib.suppress(DemandError):  # which may be for another EP
-            prepare(scenario, choices[0].fitted)
-    predicted = _fastest(choices, stated, monitor or Monitor())
+            prepare(scenario, whole[0].fitted)
+    with _Pool(monitor or Monitor()) as pool:
+        predicted = _Search(candidates, model.num_layers, pool).fastest(whole)
     found = [one for one in predicted if one.step_time_s < math.inf]
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, found, len(choices)) if found else prepare(scenario)
+    return _searched(scenario, found) if found else prepare(scenario)
 
 
-def _stated(scenario: Scenario, model: Model) -> Plan | None:
-    """The plan that is given or published."""
-    given = scenario.plan.degrees
-    size = scenario.cluster.gpus_per_server
-    try:
-        return stated_plan(model, scenario.gpus, overrides=given, gpus_per_server=size)
-    except PlanError:
-        if scenario.plan.source == "search":
-            return None
-        raise
+class _Search:
+    """Rounds of predictions; what was screened is not simulated again."""
+
+    def __init__(self, candidates: Candidates, num_layers: int, pool: _Pool) -> None:
+        self._candidates, self._num_layers, self._pool = candidates, num_layers, pool
+        self._paces: dict[Hashable, _Pace | None] = {}
+
+    def fastest(self, whole: Sequence[PredictedPlan]) -> list[PredictedPlan]:
+        """Predict all choices; the fastest first, then those that only were screened.
+
+        The published plan is among the finalists, so that it is compared as exactly as they are.
+        """
+        screened = self._with_growing_ep(whole)
+        leading = sorted(screened, key=self._without_bubble)[:LEADING]
+        screened += self._with_larger_micro_batches(leading)
+        leading = sorted(screened, key=self._without_bubble)[:LEADING]
+        chunked = [more for one in leading for more in self._candidates.with_chunks(one)]
+        screened += self._screened(chunked)
+        published = self._candidates.published()
+        known = [] if published is None else [published]
+        others = sorted(screened, key=lambda choice: choice.order)
+        others = [one for one in others if all(one.plan != it.plan for it in known)]
+        finalists = self._pool.map(_short, [*known, *others[:FINALISTS]], "comparing plans")
+        return [*sorted(finalists, key=lambda choice: choice.order), *others[FINALISTS:]]
+
+    def _with_growing_ep(self, choices: Iterable[PredictedPlan]) -> list[PredictedPlan]:
+        """Screen choices; of those that differ in EP alone, up to the fastest one."""
+        waiting: dict[Hashable, list[PredictedPlan]] = {}
+        for choice in sorted(choices, key=lambda one: one.plan.ep):
+            plan, level = choice.plan, choice.fitted.options.recompute
+            rest = (plan.tp, plan.pp, plan.cp, plan.expert_mode, level)
+            waiting.setdefault(rest, []).append(choice)
+        screened: list[PredictedPlan] = []
+        best: dict[Hashable, PredictedPlan] = {}
+        round_of = {key: ones[:2] for key, ones in waiting.items()}
+        while any(round_of.values()):
+            keys = [key for key, ones in round_of.items() for _ in ones]
+            found = self._screened([one for ones in round_of.values() for one in ones])
+            screened += found
+            going = set()
+            for key, one in zip(keys, found, strict=True):
+                going.discard(key)
+                if key not in best or one.step_time_s <= best[key].step_time_s:
+                    best[key] = one
+                    going.add(key)
+            waiting = {k: ones[len(round_of[k]) :] for k, ones in waiting.items() if k in going}
+            round_of = {key: ones[:1] for key, ones in waiting.items()}
+        return screened
+
+    def _with_larger_micro_batches(self, choices: Sequence[PredictedPlan]) -> list[PredictedPlan]:
+        """Screen choices with larger and larger micro-batches, as long as they are faster."""
+        screened: list[PredictedPlan] = []
+        while choices:
+            pairs = [(one, self._candidates.with_larger_micro_batches(one)) for one in choices]
+            larger = [(one, more) for one, more in pairs if more is not None]
+            found = self._screened([more for _, more in larger])
+            screened += found
+            choices = [
+                more
+                for (one, _), more in zip(larger, found, strict=True)
+                if self._without_bubble(more) < self._without_bubble(one)
+            ]
+        return screened
+
+    def _without_bubble(self, choice: PredictedPlan) -> float:
+        """Time per token, with as many chunks as there are layers."""
+        pace, plan = self._paces[_few(choice)[0]], choice.plan
+        if pace is None or not may_have_chunks(plan):
+            return choice.step_time_s / plan.tokens_per_step
+        chunks = max(plan.vpp, -(-self._num_layers // plan.pp))
+        return pace.step_time_s(plan, self._num_layers, chunks) / plan.tokens_per_step
+
+    def _screened(self, choices: Sequence[PredictedPlan]) -> list[PredictedPlan]:
+        """Predicted from few layers and replicas."""
+        new = {key: one for one in choices if (key := _few(one)[0]) not in self._paces}
+        paces = self._pool.map(_pace, list(new.values()), SCREENING)
+        self._paces.update(zip(new, paces, strict=True))
+        return [self._estimated(one) for one in choices]
+
+    def _estimated(self, choice: PredictedPlan) -> PredictedPlan:
+        pace, plan = self._paces[_few(choice)[0]], choice.plan
+        if pace is None:
+            return choice
+        seconds = pace.step_time_s(plan, self._num_layers, plan.vpp)
+        return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
 
 
-def _choices(scenario: Scenario, model: Model, stated: Plan | None) -> list[_Choice]:
-    """All plans that divide the model and fit the memory, with equal tokens per step.
-
-    A given number of micro-batches stands; steps then differ in tokens.
-    """
-    gpu = load_gpu(scenario.cluster.gpu)
-    options = workload_options(scenario, model)
-    sequences = _sequences(scenario, model, stated)
-    found = []
-    for degrees in _degrees(scenario, model):
-        micro_batches = _micro_batches(scenario, model, degrees, sequences)
-        if micro_batches is None:
-            continue
-        values = {"micro_batches": micro_batches, **scenario.plan.degrees, **degrees}
-        one = scenario.model_copy(update={"plan": PlanOptions(**values)})
-        try:
-            found.append(_Choice(one, fitted_plan(one, model, gpu, options)))
-        except PlanError:
-            continue
-    return [choice for choice in found if choice.fitted.misfit is None]
-
-
-def _degrees(scenario: Scenario, model: Model) -> Iterator[dict[str, int]]:
-    """TP within a server, PP and EP that may divide the model."""
-    given, gpus = scenario.plan, scenario.gpus
-    cp = given.cp or 1
-    tps = [given.tp] if given.tp else divisors(min(gpus, scenario.cluster.gpus_per_server))
-    pps = [given.pp] if given.pp else [d for d in divisors(gpus) if d <= model.num_layers]
-    eps = [given.ep] if given.ep else divisors(model.num_experts if model.num_moe_layers else 1)
-    for tp in tps:
-        for pp in pps:
-            for ep in eps:
-                yield {"tp": tp, "pp": pp, "ep": ep, "cp": cp}
-
-
-def _sequences(scenario: Scenario, model: Model, stated: Plan | None) -> int:
-    """Sequences of a step: those of the stated plan, else four per GPU, up to a limit of tokens."""
-    if stated is not None:
-        return stated.sequences_per_step
-    per_replica = MICRO_BATCHES_PER_STAGE * _micro_batch_size(scenario, model)
-    sequences = per_replica * scenario.gpus // (scenario.plan.cp or 1)
-    published = model.plan.seq_len if model.plan else DEFAULT_SEQ_LEN
-    seq_len = scenario.plan.seq_len or published
-    while sequences % 2 == 0 and sequences * seq_len > MAX_STEP_TOKENS:
-        sequences //= 2
-    return sequences
-
-
-def _micro_batches(
-    scenario: Scenario, model: Model, degrees: dict[str, int], sequences: int
-) -> int | None:
-    """What is given, or what makes up the sequences of a step; ``None`` if nothing does."""
-    replicas, rest = divmod(scenario.gpus, degrees["tp"] * degrees["pp"] * degrees["cp"])
-    if rest or not replicas:
-        return None
-    if scenario.plan.micro_batches is not None:
-        return scenario.plan.micro_batches
-    micro_batches, rest = divmod(sequences, replicas * _micro_batch_size(scenario, model))
-    return None if rest or not micro_batches else micro_batches
-
-
-def _micro_batch_size(scenario: Scenario, model: Model) -> int:
-    published = model.plan.micro_batch_size if model.plan else 1
-    return scenario.plan.micro_batch_size or published
-
-
-def _fastest(choices: list[_Choice], stated: Plan | None, monitor: Monitor[Any]) -> list[_Choice]:
-    """Predict all choices, in rounds; the fastest first, then those that only were screened.
-
-    The stated plan is among the finalists, so that it is compared as exactly as they are.
-    """
-    rest: list[_Choice] = []
-    finalists = choices
-    with _Pool(monitor) as pool:
-        if len(choices) > FINALISTS:
-            screened = sorted(_screen(choices, pool), key=lambda choice: choice.order)
-            known = [choice for choice in choices if _is(choice.fitted.plan, stated)]
-            others = [one for one in screened if not _is(one.fitted.plan, stated)]
-            finalists, rest = [*known, *others[:FINALISTS]], others[FINALISTS:]
-        if len(choices) > 1:
-            finalists = pool.map(_short, finalists, "comparing plans")
-        finalists.sort(key=lambda choice: choice.order)
-        chunked = [more for one in finalists[:CHUNKED] for more in _with_chunks(one)]
-        finalists += pool.map(_short, chunked, "comparing chunks")
-    return [*sorted(finalists, key=lambda choice: choice.order), *rest]
-
-
-def _screen(choices: Sequence[_Choice], pool: _Pool) -> list[_Choice]:
-    """Predict choices roughly; of those that differ in EP alone, up to the fastest one."""
-    waiting: dict[tuple[object, ...], list[_Choice]] = {}
-    for choice in sorted(choices, key=lambda one: one.fitted.plan.ep):
-        plan, level = choice.fitted.plan, choice.fitted.options.recompute
-        waiting.setdefault((plan.tp, plan.pp, level), []).append(choice)
-    screened: list[_Choice] = []
-    best: dict[tuple[object, ...], _Choice] = {}
-    round_of = {key: ones[:2] for key, ones in waiting.items()}
-    while any(round_of.values()):
-        keys = [key for key, ones in round_of.items() for _ in ones]
-        found = pool.map(_screened, [one for ones in round_of.values() for one in ones], SCREENING)
-        screened += found
-        going = set()
-        for key, one in zip(keys, found, strict=True):
-            going.discard(key)
-            if key not in best or one.step_time_s <= best[key].step_time_s:
-                best[key] = one
-                going.add(key)
-        waiting = {key: ones[len(round_of[key]) :] for key, ones in waiting.items() if key in going}
-        round_of = {key: ones[:1] for key, ones in waiting.items()}
-    return screened
-
-
-def _is(plan: Plan, stated: Plan | None) -> bool:
-    return stated is not None and all(
-        getattr(plan, name) == getattr(stated, name) for name in ("tp", "pp", "ep")
-    )
-
-
-def _with_chunks(choice: _Choice) -> Iterator[_Choice]:
-    """The same plan with several chunks per stage, if these fit and nobody said how many."""
-    plan, scenario = choice.fitted.plan, choice.scenario
-    if plan.pp == 1 or plan.vpp > 1 or plan.schedule != "1f1b" or scenario.plan.vpp is not None:
-        return
-    job = _job(choice)
-    for chunks in CHUNKS:
-        values = {**scenario.plan.degrees, "vpp": chunks}
-        one = scenario.model_copy(update={"plan": PlanOptions(**values)})
-        try:
-            fitted = fitted_plan(one, job.model, job.gpu, job.options)
-        except PlanError:
-            continue
-        if fitted.misfit is None:
-            yield _Choice(one, fitted)
-
-
-def _job(choice: _Choice) -> Job:
+def _job(choice: PredictedPlan) -> Job:
     """The job of a choice on the fabric of the prediction."""
     alone: dict[str, Any] = {"seeds": 1, "steps": 1, "compute_spread": 0.0}
     alone |= {"fabrics": (FABRIC,), "fabric_options": {}, "network": "flow", "packets": None}
@@ -265,31 +206,47 @@ def _job(choice: _Choice) -> Job:
     return prepare(scenario, choice.fitted)
 
 
-def _screened(choice: _Choice, watch: Watch) -> _Choice:
-    """Predicted from few layers and replicas."""
+def _few(choice: PredictedPlan) -> tuple[Hashable, Plan]:
+    """What a screening run depends on, and its plan: few replicas, one micro-batch."""
+    few = _few_replicas(choice.plan, choice.scenario.cluster.gpus_per_server)
+    return (few, choice.fitted.options.recompute), few
+
+
+@functools.cache
+def _few_replicas(plan: Plan, gpus_per_server: int) -> Plan:
+    """Two replicas at most, or as few as fill servers."""
+    wanted = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // plan.gpus))
+    plain = dataclasses.replace(_plain(plan), micro_batches=1)
+    for replicas in divisors(plan.dp):
+        if replicas >= wanted:
+            with contextlib.suppress(PlanError):
+                gpus = plan.gpus // plan.dp * replicas
+                few = dataclasses.replace(plain, gpus=gpus, dp=replicas)
+                check_servers(RankGrid(few), gpus_per_server)
+                return few
+    return plain
+
+
+def _pace(choice: PredictedPlan, watch: Watch) -> _Pace | None:
+    """Runs with one and two micro-batches; ``None`` if a file of demand is for another EP."""
     try:
         job = _job(choice)
-    except DemandError:  # a file for another EP
-        return choice
-    plan, layers = job.plan, job.model.num_layers
+    except DemandError:
+        return None
+    plan, model, scenario = _few(choice)[1], job.model, job.scenario
     per_stage = -(-SCREENING_LAYERS // plan.pp)
-    if plan.pp * per_stage < layers:
-        kinds = job.model.moe_layers[-plan.pp * per_stage :]
-        job = dataclasses.replace(job, model=with_layers(job.model, kinds))
+    if plan.pp * per_stage < model.num_layers:
+        model = with_layers(model, model.moe_layers[-plan.pp * per_stage :])
     else:
-        per_stage = -(-layers // plan.pp)
-    replicas = max(1, min(plan.dp, 2, SCREENING_GPUS * plan.dp // plan.gpus))
-    gpus = plan.gpus // plan.dp * replicas
-    few = _plain(dataclasses.replace(plan, gpus=gpus, dp=replicas))
-    cluster = dataclasses.replace(job.cluster, gpus=gpus)
-    scenario = job.scenario
+        per_stage = -(-model.num_layers // plan.pp)
+    cluster = dataclasses.replace(job.cluster, gpus=plan.gpus)
     demand = scenario.demand.name
-    if job.model.num_moe_layers and isinstance(demand, str) and kind_of(demand) == "regime":
+    if model.num_moe_layers and isinstance(demand, str) and kind_of(demand) == "regime":
         # which takes half the time to draw
         scenario = scenario.with_imbalance("balanced")
-    job = dataclasses.replace(job, plan=few, cluster=cluster, scenario=scenario)
-    seconds = _predicted(job, plan.micro_batches, watch) * -(-layers // plan.pp) / per_stage
-    return dataclasses.replace(choice, step_time_s=seconds, is_screened=True)
+    job = dataclasses.replace(job, model=model, plan=plan, cluster=cluster, scenario=scenario)
+    first, second = (_seconds(job, count, watch) for count in (1, 2))
+    return _Pace(per_stage, first, second - first)
 
 
 def _plain(plan: Plan) -> Plan:
@@ -300,7 +257,7 @@ def _plain(plan: Plan) -> Plan:
     return dataclasses.replace(plan, **values)
 
 
-def _short(choice: _Choice, watch: Watch) -> _Choice:
+def _short(choice: PredictedPlan, watch: Watch) -> PredictedPlan:
     """Predicted from a step with few micro-batches, all else as it is."""
     try:
         job = _job(choice)
@@ -357,15 +314,15 @@ class _Pool:
         self._pool.shutdown(cancel_futures=True)
 
     def map(
-        self, predict: Callable[[Kind, Watch], Kind], items: Sequence[Kind], activity: str
-    ) -> list[Kind]:
+        self, predict: Callable[[Kind, Watch], Found], items: Sequence[Kind], activity: str
+    ) -> list[Found]:
         """Predict all items, in their order."""
 
         def watch(_: str) -> bool:
             return not self._cancelled.is_set()
 
         futures = [self._pool.submit(predict, item, watch) for item in items]
-        pending: set[Future[Kind]] = set(futures)
+        pending: set[Future[Found]] = set(futures)
         while pending:
             done = len(futures) - len(pending)
             share = done / len(futures)
@@ -376,19 +333,22 @@ class _Pool:
 
 
 def title(plan: Plan | PlanCandidate) -> str:
-    """The degrees that the search chooses."""
+    """The degrees that the search chooses, those that are usual left out."""
     text = f"TP{plan.tp} PP{plan.pp} EP{plan.ep}"
-    return text + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
+    text += f" CP{plan.cp}" if plan.cp > 1 else ""
+    text += f" ETP{plan.etp}" if plan.etp != plan.tp else ""
+    text += f" VPP{plan.vpp}" if plan.vpp > 1 else ""
+    return text + (f" MBS{plan.micro_batch_size}" if plan.micro_batch_size > 1 else "")
 
 
-def _searched(scenario: Scenario, found: Sequence[_Choice], fit: int) -> Job:
+def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> Job:
     """The job with the fastest plan, and all that were predicted of those that fit."""
-    best, plan = found[0], found[0].fitted.plan
+    best, plan = found[0], found[0].plan
     finalists = [choice for choice in found if not choice.is_screened]
     others = ", ".join(
-        f"{title(one.fitted.plan)} {show_time(one.step_time_s, 3)}" for one in finalists[1:SHOWN]
+        f"{title(one.plan)} {show_time(one.step_time_s, 3)}" for one in finalists[1:SHOWN]
     )
-    text = f"search: of {fit} plans that fit, the shortest predicted step"
+    text = f"search: of {len(found)} plans that fit, the shortest predicted step"
     if len(found) > 1:
         own = f"{title(plan)} {show_time(best.step_time_s, 3)}"
         text += f" on {FABRIC}: {own}; then {others}"
@@ -396,7 +356,7 @@ def _searched(scenario: Scenario, found: Sequence[_Choice], fit: int) -> Job:
     plan = dataclasses.replace(plan, provenance=(text, *given))
     candidates = tuple(
         PlanCandidate(
-            **{name: getattr(one.fitted.plan, name) for name in PlanCandidate.DEGREES},
+            **{name: getattr(one.plan, name) for name in PlanCandidate.DEGREES},
             recompute=one.fitted.options.recompute,
             peak_memory_bytes=max(stage.total_bytes for stage in one.fitted.memory),
             predicted_step_time_s=one.step_time_s,

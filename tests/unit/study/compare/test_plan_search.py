@@ -5,15 +5,18 @@ import dataclasses
 import pytest
 
 from lightloom.errors import FabricError, PlanError
+from lightloom.models import load_model
+from lightloom.parallel import Plan
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 from lightloom.study.compare.builds import Networks, Workloads
-from lightloom.study.compare.job import prepare
-from lightloom.study.compare.plan_search import FINALISTS, planned_job
+from lightloom.study.compare.job import PlanCandidate, prepare
+from lightloom.study.compare.plan_candidates import Candidates
+from lightloom.study.compare.plan_search import FINALISTS, _Pace, planned_job
 from lightloom.study.compare.results import Sample
 
-DEGREES = ("tp", "pp", "ep", "vpp", "micro_batches")
+DEGREES = PlanCandidate.DEGREES
 
 
 def job(model="olmoe-1b-7b", gpus=16, plan=None, **changes):
@@ -57,11 +60,13 @@ def test_the_plan_is_the_candidate_with_the_shortest_step(searched):
 def test_candidates_fit_and_train_on_the_same_tokens(searched):
     capacity = searched.gpu.hbm_capacity_bytes
     assert all(one.peak_memory_bytes <= capacity for one in searched.candidates)
-    sequences = {one.micro_batches * 16 / (one.tp * one.pp) for one in searched.candidates}
+    sequences = {
+        one.micro_batches * one.micro_batch_size * 16 / (one.tp * one.pp * one.cp)
+        for one in searched.candidates
+    }
     assert len(sequences) == 1
-    assert len({(one.tp, one.pp, one.ep, one.vpp) for one in searched.candidates}) == len(
-        searched.candidates
-    )
+    plans = {tuple(getattr(one, name) for name in DEGREES) for one in searched.candidates}
+    assert len(plans) == len(searched.candidates)
 
 
 def test_steps_are_as_long_as_predicted(searched):
@@ -92,7 +97,7 @@ def test_what_is_given_stands():
     assert (found.plan.tp, found.plan.micro_batches, found.plan.seq_len) == (2, 8, 2048)
     # steps of other lengths are compared by their tokens
     exact = [one for one in found.candidates if not one.is_screened]
-    per_replica = [one.predicted_step_time_s * one.pp for one in exact]
+    per_replica = [one.predicted_step_time_s * one.pp * one.cp for one in exact]
     assert per_replica == sorted(per_replica)
 
 
@@ -107,6 +112,73 @@ def test_the_published_plan_is_the_default_and_one_of_the_candidates():
     assert searched.plan.tokens_per_step == tokens
     exact = [one for one in searched.candidates if not one.is_screened]
     assert any((one.tp, one.pp, one.ep) == (4, 4, 8) for one in exact)
+
+
+def candidates(model="mixtral-8x7b", **changes):
+    return Candidates(job(model, **changes), load_model(model))
+
+
+def test_experts_are_divided_or_whole():
+    """As an axis of its own, or folded into the ranks that divide the other layers."""
+    whole = candidates(gpus=32, plan={"tp": 4, "source": "search"}).whole()
+    assert {(one.plan.expert_mode, one.plan.etp) for one in whole} == {("axis", 4), ("folded", 1)}
+    for mode in ("axis", "folded"):
+        given = {"tp": 4, "source": "search", "expert_mode": mode}
+        found = candidates(gpus=32, plan=given).whole()
+        assert {one.plan.expert_mode for one in found} == {mode}
+
+
+def test_long_sequences_are_divided_as_long_as_that_saves_recomputation():
+    usual = candidates(gpus=64, plan={"source": "search"}).whole()
+    assert {one.plan.cp for one in usual} == {1}
+    given = {"source": "search", "tp": 8, "pp": 1, "seq_len": 32768}
+    found = candidates(gpus=64, plan=given).whole()
+    by_rest = {}
+    for one in found:
+        by_rest.setdefault((one.plan.ep, one.plan.expert_mode), []).append(one)
+    assert max(one.plan.cp for one in found) > 1
+    for ones in by_rest.values():
+        assert [one.plan.cp for one in ones] == sorted({one.plan.cp for one in ones})
+        assert all(one.fitted.options.recompute != "none" for one in ones[:-1])
+
+
+def test_micro_batches_grow_until_they_do_not_fit():
+    known = candidates(gpus=32, plan={"source": "search"})
+    choice = next(one for one in known.whole() if one.plan.pp == 1)
+    sizes = []
+    while choice is not None:
+        sizes.append(choice.plan.micro_batch_size)
+        sequences = choice.plan.sequences_per_step
+        assert sequences == known.stated.sequences_per_step if known.stated else sequences
+        choice = known.with_larger_micro_batches(choice)
+    assert sizes[:2] == [1, 2]
+    for given in ({"micro_batch_size": 2}, {"micro_batches": 8}):
+        known = candidates(gpus=32, plan={"source": "search", **given})
+        first = known.whole()[0]
+        assert known.with_larger_micro_batches(first) is None
+        assert all(getattr(first.plan, name) == value for name, value in given.items())
+
+
+def test_chunks_have_equally_many_layers():
+    known = candidates("mixtral-8x22b", gpus=128, plan={"source": "search", "pp": 8, "ep": 8})
+    one = known.whole()[0]
+    # seven layers per stage
+    assert [more.plan.vpp for more in known.with_chunks(one)] in ([7], [])
+    given = candidates("mixtral-8x22b", gpus=128, plan={"source": "search", "pp": 8, "vpp": 7})
+    assert {one.plan.vpp for one in given.whole()} == {7}
+    assert list(given.with_chunks(given.whole()[0])) == []
+
+
+def test_chunks_divide_the_bubble_of_a_screened_step():
+    """The bubble takes PP - 1 micro-batches; uneven stages take as long as the longest."""
+    plan = Plan(gpus=4, pp=4, dp=1, micro_batches=8)
+    pace = _Pace(layers=2, first_s=4.0, more_s=1.0)
+    assert pace.step_time_s(plan, 8, 1) == 4 + 7
+    assert pace.step_time_s(plan, 8, 2) == 8 + 3 / 2
+    assert pace.step_time_s(plan, 16, 1) == 2 * 11
+    # nine layers are three per stage, or two chunks of two
+    assert pace.step_time_s(plan, 9, 1) == 3 / 2 * 11
+    assert pace.step_time_s(plan, 9, 2) == 4 / 2 * 9.5
 
 
 def test_all_degrees_leave_nothing_to_search():
