@@ -31,7 +31,7 @@ from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.program import write_stage
 from lightloom.workload.recipe import ExpertTables, recipe
 from lightloom.workload.task_graph import GroupFamily, TaskGraph
-from lightloom.workload.tokens import Folded, Tables, add_tables, at_places, fold_demand
+from lightloom.workload.tokens import Folded, Tables, add_tables, fold_demand
 from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
 
 #: relative difference between bytes sent and bytes implied that rounding to whole bytes explains;
@@ -214,7 +214,6 @@ def _graph(
     family = graph.add_family(GroupFamily("ep", ends, everyone))
     tables, experts = Tables(family), ExpertTables({}, [])
     if folded is not None:
-        folded = at_places(folded, plan)
         loads = (folded.slowest, folded.mean_load())
         passes = ExpertPasses(model, plan, *speed, loads)
         tables = add_tables(graph, family, job, passes, folded)

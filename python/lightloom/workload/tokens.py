@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,7 @@ def moe_layers(model: Model, plan: Plan) -> list[list[int]]:
 
 @dataclass
 class Folded:
-    """The demand of a step on the workers, and sums counted before folding.
+    """The demand of a step on the workers that compute it, and sums counted before folding.
 
     Attributes
     ----------
@@ -137,13 +138,13 @@ def fold_demand(
                 "micro_batches": plan.micro_batches,
                 "step": step,
             }
-            _add_group(folded, stage * replicas + replica, demand, index, (model, options))
+            _add_group(folded, (plan, stage), demand, index, (model, options))
     return folded
 
 
 def _add_group(
     folded: Folded,
-    group: int,
+    of_plan: tuple[Plan, int],
     demand: DemandSource,
     index: dict[str, Any],
     settings: tuple[Model, WorkloadOptions],
@@ -153,18 +154,36 @@ def _add_group(
     found = _fold(
         model, demand, index, options, (members, per_member, folded.rank_tokens is not None)
     )
-    used = found.tokens.shape[0] * found.tokens.shape[1]
-    folded.tokens[group, :used] = found.tokens.reshape(used, members, members)
+    blocks = found.tokens.shape[:2]
+    arrived = found.received.reshape(*blocks, members, per_member)
+    pairs: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
+        (folded.tokens, found.tokens),
+        (folded.slowest, arrived.max(axis=-1)),
+        (folded.received, arrived.sum(axis=-1)),
+    ]
     if folded.rank_tokens is not None and found.rank_tokens is not None:
-        folded.rank_tokens[group, :used] = found.rank_tokens.reshape(
-            used, *found.rank_tokens.shape[2:]
-        )
-    arrived = found.received.reshape(used, members, per_member)
-    folded.slowest[group, :used] = arrived.max(axis=-1)
-    folded.received[group, :used] = arrived.sum(axis=-1)
+        pairs.append((folded.rank_tokens, found.rank_tokens))
+    for kept, counts in pairs:
+        _put(kept, of_plan, index["group"], counts)
     folded.copies += int(found.received.sum())
-    folded.routed += used * demand.shape.ranks * demand.shape.copies_per_rank
+    folded.routed += math.prod(blocks) * demand.shape.ranks * demand.shape.copies_per_rank
     folded.stayed += found.stayed
+
+
+def _put(
+    kept: npt.NDArray[Any], of_plan: tuple[Plan, int], replica: int, counts: npt.NDArray[Any]
+) -> None:
+    """Put the counts of a stage of the model, by layer and micro-batch, where they are computed.
+
+    With DualPipe the second half of the micro-batches passes the stages in the places of the
+    opposite ones.
+    """
+    plan, stage = of_plan
+    by_place = kept.reshape(plan.pp, -1, kept.shape[1] // plan.micro_batches, *counts.shape[1:])
+    early = plan.micro_batches // plan.copies
+    by_place[stage, replica, : len(counts), :early] = counts[:, :early]
+    if plan.copies > 1:
+        by_place[plan.pp - 1 - stage, replica, : len(counts), early:] = counts[:, early:]
 
 
 def _fold(
@@ -207,32 +226,6 @@ def _distinct(
         members=members,
         num_groups=model.num_groups,
         top_groups=model.top_groups,
-    )
-
-
-def at_places(folded: Folded, plan: Plan) -> Folded:
-    """The counts by place of the pipeline instead of by stage of the model.
-
-    They differ with DualPipe alone, where the second half of the micro-batches passes the stages in
-    the places of the opposite ones.
-    """
-    if plan.copies == 1:
-        return folded
-
-    def moved(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        shape = (plan.pp, -1, counts.shape[1] // plan.micro_batches, plan.micro_batches)
-        by_stage = counts.reshape(*shape, *counts.shape[2:])
-        half = plan.micro_batches // 2
-        late = by_stage[::-1, :, :, half:]
-        return np.concatenate([by_stage[:, :, :, :half], late], axis=3).reshape(counts.shape)
-
-    ranks = folded.rank_tokens
-    return dataclasses.replace(
-        folded,
-        tokens=moved(folded.tokens),
-        rank_tokens=None if ranks is None else moved(ranks),
-        slowest=moved(folded.slowest),
-        received=moved(folded.received),
     )
 
 

@@ -129,6 +129,19 @@ def test_replicas_see_other_data_and_stages_the_same():
     assert folded.slowest[3, :3].max() == counts.sum(axis=2).max()
 
 
+def test_late_micro_batches_of_dualpipe_pass_the_opposite_places():
+    plain = dataclasses.replace(PLAN, micro_batches=4, dp=2, gpus=2 * PLAN.gpus)
+    both = dataclasses.replace(plain, schedule="dualpipe")
+    _, by_stage = fold(plain, rank_level=True)
+    _, by_place = fold(both, rank_level=True)
+    for name in ("tokens", "rank_tokens", "slowest", "received"):
+        stages = getattr(by_stage, name).reshape(2, 2, 3, 4, -1)
+        places = getattr(by_place, name).reshape(2, 2, 3, 4, -1)
+        assert (places[:, :, :, :2] == stages[:, :, :, :2]).all(), name
+        assert (places[:, :, :, 2:] == stages[::-1, :, :, 2:]).all(), name
+    assert by_place.copies == by_stage.copies
+
+
 def test_steps_differ():
     assert (fold(step=0)[1].tokens != fold(step=1)[1].tokens).any()
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy.typing as npt
 
 from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
 from lightloom.fabric.network import Network
@@ -20,8 +24,8 @@ KEPT_BYTES = 1_000_000_000
 class Workloads:
     """Workloads by sample and size of server.
 
-    A sample at another compute speed has the demand of its nominal one, which is folded once.
-    The oldest are given up when all together exceed :data:`KEPT_BYTES`.
+    A sample at another compute speed has the demand of its nominal one, which is folded once and
+    counts once. The oldest are given up when all together exceed :data:`KEPT_BYTES`.
     """
 
     def __init__(self, job: Job) -> None:
@@ -42,18 +46,23 @@ class Workloads:
         return self._kept[key]
 
     def _give_up_old(self) -> None:
-        total = sum(map(size_of, self._kept.values()))
-        while total > KEPT_BYTES and len(self._kept) > 1:
-            total -= size_of(self._kept.pop(next(iter(self._kept))))
+        while len(self._kept) > 1 and size_of(*self._kept.values()) > KEPT_BYTES:
+            del self._kept[next(iter(self._kept))]
 
 
-def size_of(workload: Workload) -> int:
-    """Bytes of the tasks, token counts and tables of a workload."""
+def size_of(*workloads: Workload) -> int:
+    """Bytes of the tasks, token counts and tables of workloads; what they share counts once."""
+    arrays = {id(array): array for one in workloads for array in _arrays(one)}
+    return sum(array.nbytes for array in arrays.values())
+
+
+def _arrays(workload: Workload) -> Iterable[npt.NDArray[Any]]:
     graph = workload.graph
-    tasks = [getattr(role.program, name) for role in graph.roles for name in COLUMNS]
-    counts = [array for one in graph.demands for array in (one.counts, one.rank_counts)]
-    arrays = [*tasks, *counts, *(table.values for table in graph.tables)]
-    return sum(array.nbytes for array in arrays if array is not None)
+    for role in graph.roles:
+        yield from (getattr(role.program, name) for name in COLUMNS)
+    for demand in graph.demands:
+        yield from (one for one in (demand.counts, demand.rank_counts) if one is not None)
+    yield from (table.values for table in graph.tables)
 
 
 class Networks:

@@ -19,7 +19,7 @@ from lightloom.study.compare import (
     costs,
     summary,
 )
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.builds import Networks, Workloads, size_of
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import SAME
 from lightloom.study.compare.runner import timeline_workers
@@ -323,6 +323,9 @@ def test_workloads_at_other_speeds_share_the_demand(scenario):
     fresh = job.workload(Sample(0, 0, 1.25), 8)
     assert (fresh.graph.tables[0].values == slow.graph.tables[0].values).all()
     assert workloads.get(Sample(0, 0), 8) is nominal
+    (demand,) = nominal.graph.demands
+    shared = demand.counts.nbytes + demand.rank_counts.nbytes
+    assert size_of(nominal, slow) == size_of(nominal) + size_of(slow) - shared
 
 
 def test_old_workloads_are_given_up(scenario, monkeypatch):
