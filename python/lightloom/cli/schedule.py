@@ -41,7 +41,7 @@ def _regimes() -> Sequence[str]:
 def _methods() -> Sequence[str]:
     from lightloom.schedule.installed import custom_schedulers
 
-    # there is no option for an earlier schedule
+    # what --start-from adds
     ours = (name for name in choices("permutation method") if name != "previous")
     return (*ours, *custom_schedulers())
 
@@ -86,6 +86,11 @@ class ScheduleOptions(Strict):
         None,
         description="Number of switches that every server has a port at; that of --degree by "
         "default, else 1.",
+    )
+    start_from: File | None = Field(
+        None,
+        description="Earlier schedule whose matchings are to be kept: the file of an earlier "
+        "--out.",
     )
     partial: Switch = Field(
         False, description="Let a reconfiguration stop only the ports that it changes."
@@ -173,6 +178,7 @@ def _switch() -> Panel:
             option(ScheduleOptions, "methods", common=True),
             option(ScheduleOptions, "time_limit_s"),
             option(ScheduleOptions, "switches", common=True),
+            option(ScheduleOptions, "start_from"),
             option(ScheduleOptions, "partial"),
             option(ScheduleOptions, "chunks", metavar="N"),
             option(ScheduleOptions, "produced_over_s"),

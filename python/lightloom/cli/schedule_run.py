@@ -33,6 +33,7 @@ from lightloom.study.scheduling import (
     Problem,
     ScheduleComparison,
     compare_schedules,
+    read_earlier,
     without_diagonal,
     without_servers,
 )
@@ -84,6 +85,9 @@ def schedule(given: Given) -> None:
         eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
         switches=options.switches,
         chunks=_chunks(options),
+        earlier=None
+        if options.start_from is None
+        else read_earlier(options.start_from, sent.shape),
     )
     found = _compare(problem, choice)
     _write(found, outputs)

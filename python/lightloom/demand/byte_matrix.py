@@ -9,9 +9,11 @@ becomes one line. It assumes that values are bytes up to 2^53, so that floats ho
 from __future__ import annotations
 
 import ast
+import math
 import re
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -74,6 +76,21 @@ def read_whole_matrix(path: Path | str, key: str) -> npt.NDArray[Any]:
     return _read(path, str(path), key, None)
 
 
+def read_arrays(path: Path | str, keys: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Read arrays of numbers, of one or two axes, from an ``.npz``.
+
+    Raises
+    ------
+    DemandError
+        If the file cannot be read or is too large, or an array is missing.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        raise DemandError(f"{path}: expected the .npz file of an earlier --out")
+    with open_file(path, "schedule", MAX_FILE_BYTES, DemandError) as stream:
+        return {key: _parse_npz(stream, str(path), key, _check_axes) for key in keys}
+
+
 def check_bytes(matrix: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint64]:
     """Return a matrix of whole bytes; ``name`` begins error messages.
 
@@ -106,6 +123,11 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
         )
 
 
+def _check_axes(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) not in {1, 2}:
+        raise DemandError(f"{name}: expected one or two axes, got the shape {echo(shape)}")
+
+
 def _read(path: Path | str, name: str, key: str, token_bytes: int | None) -> npt.NDArray[Any]:
     if str(path) == STDIN:
         content, name = read_input(path, "demand", MAX_FILE_BYTES, DemandError)
@@ -116,7 +138,7 @@ def _read(path: Path | str, name: str, key: str, token_bytes: int | None) -> npt
         if suffix == ".npy":
             return parse_npy(stream.read(), name)
         if suffix == ".npz":
-            return _parse_npz(stream, name, key)
+            return _parse_npz(stream, name, key, _check_shape)
         if suffix == ".parquet":
             return read_parquet_table(stream, name)
         if suffix in _SUFFIXES:
@@ -146,8 +168,10 @@ def _parse_text(text: bytes, name: str, token_bytes: int | None) -> npt.NDArray[
     return tokens * token_bytes
 
 
-def parse_npy(content: bytes, name: str) -> npt.NDArray[Any]:
-    """Parse a NumPy file of numbers; ``name`` begins error messages.
+def parse_npy(
+    content: bytes, name: str, check: Callable[[tuple[int, ...], str], None] = _check_shape
+) -> npt.NDArray[Any]:
+    """Parse a NumPy file of numbers; ``name`` begins error messages, ``check`` refuses shapes.
 
     The header is read here and not by NumPy: its reader allocates what a header claims, and warns
     of old files on standard error.
@@ -167,8 +191,8 @@ def parse_npy(content: bytes, name: str) -> npt.NDArray[Any]:
     if end - start > _MAX_HEADER or end > len(content):
         raise DemandError(f"{name}: not a NumPy file: its header is cut off or too long")
     kind, fortran, shape = _parse_header(content[start:end], name)
-    _check_shape(shape, name)
-    count = shape[0] * shape[1]
+    check(shape, name)
+    count = math.prod(shape)
     if len(content) - end < count * kind.itemsize:
         raise DemandError(
             f"{name}: cut off: {shape} numbers take {count * kind.itemsize:,} bytes, "
@@ -197,7 +221,9 @@ def _parse_header(text: bytes, name: str) -> tuple[np.dtype[Any], bool, tuple[in
     return np.dtype(descr), fortran, shape
 
 
-def _parse_npz(stream: BinaryIO, name: str, key: str) -> npt.NDArray[Any]:
+def _parse_npz(
+    stream: BinaryIO, name: str, key: str, check: Callable[[tuple[int, ...], str], None]
+) -> npt.NDArray[Any]:
     """One array of an archive; its size is checked before it is unpacked."""
     try:
         with zipfile.ZipFile(stream) as archive:
@@ -218,7 +244,7 @@ def _parse_npz(stream: BinaryIO, name: str, key: str) -> npt.NDArray[Any]:
         raise DemandError(f"{name}: not an archive of NumPy: {first_line(str(error))}") from None
     except (NotImplementedError, RuntimeError, ValueError) as error:
         raise DemandError(f"{name}: cannot be unpacked: {first_line(str(error))}") from None
-    return parse_npy(content, f"{name}, '{key}'")
+    return parse_npy(content, f"{name}, '{key}'", check)
 
 
 def write_npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:

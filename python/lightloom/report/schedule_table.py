@@ -12,9 +12,10 @@ from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_table
 from lightloom.schedule import PlanePlan
 from lightloom.schedule.permutations import MAX_LINES
-from lightloom.study.scheduling import AllocationRow, ScheduleComparison
+from lightloom.study.scheduling import AllocationRow, Kept, ScheduleComparison, kept_of
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.other_systems import SYSTEMS
+from lightloom.study.scheduling.results import KEPT
 from lightloom.units import show_bytes, show_time
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
@@ -309,6 +310,9 @@ def verdict(found: ScheduleComparison) -> list[str]:
             f"No circuits beat {show_time(exact.split.bound_s)} (proved with split); exact is "
             f"within {exact.split.makespan_s / exact.split.bound_s - 1:.2%} of it."
         )
+    kept = kept_of(found)
+    if kept is not None:
+        sentences.append(_kept(found, kept))
     if found.decision is not None:
         sentences.append(_break_even(found))
     if found.planes is not None:
@@ -323,6 +327,22 @@ def verdict(found: ScheduleComparison) -> list[str]:
     if found.interrupted:
         sentences.append("Interrupted: only finished results are shown.")
     return sentences
+
+
+def _kept(found: ScheduleComparison, kept: Kept) -> str:
+    row = found.schedules[KEPT]
+    text = (
+        f"Kept {kept.matchings:,} of {kept.earlier:,} earlier matchings, with {kept.new:,} new "
+        f"ones: {show_time(row.length_s)}"
+    )
+    if kept.anew is None:
+        return f"{text}."
+    assert kept.length_over_anew is not None
+    assert kept.time_over_anew is not None
+    return (
+        f"{text}, {kept.length_over_anew:.3f} x {kept.anew} anew, found in "
+        f"{kept.time_over_anew:.3g} x its time."
+    )
 
 
 def _break_even(found: ScheduleComparison) -> str:

@@ -1,5 +1,6 @@
 """One demand, every scheduler: the portfolio side by side, and whether to reconfigure at all."""
 
+from lightloom.study.scheduling.earlier import Kept, kept_of, read_earlier
 from lightloom.study.scheduling.problem import (
     DemandProfile,
     Ports,
@@ -14,13 +15,16 @@ from lightloom.study.scheduling.run import MethodChoice, check, compare_schedule
 __all__ = [
     "AllocationRow",
     "DemandProfile",
+    "Kept",
     "MethodChoice",
     "Ports",
     "Problem",
     "ScheduleComparison",
     "check",
     "compare_schedules",
+    "kept_of",
     "profile_of",
+    "read_earlier",
     "without_diagonal",
     "without_servers",
 ]

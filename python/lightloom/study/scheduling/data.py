@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom import __version__, schedule
+from lightloom.study.scheduling.earlier import kept_of
 from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
 
 SCHEMA_VERSION = 1
@@ -50,7 +51,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
             "held": "static" if problem.ports.previous is None else "given",
             "failed": None if problem.ports.failed is None else vars(problem.ports.failed),
         }
-    best = found.best_allocation
+    best, kept = found.best_allocation, kept_of(found)
     hybrids = {name: _hybrid(row) for name, row in found.hybrids.items()}
     chunked = {name: _chunked(row) for name, row in found.chunked.items()}
     return {
@@ -61,6 +62,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
         **({"hybrids": hybrids} if hybrids else {}),
         **({"chunked": chunked} if chunked else {}),
         "systems": {name: vars(row) for name, row in found.systems.items()},
+        **({} if kept is None else {"kept": vars(kept)}),
         "winner": found.winner,
         "not_begun": found.not_begun,
         "too_large": found.too_large,
@@ -83,6 +85,7 @@ def _schedule(row: schedule.PermutationSchedule) -> dict[str, Any]:
         "configurations": row.configurations,
         "dark_share": dark_share(row),
         "time_spent_s": row.time_spent_s,
+        **({} if row.new_slots is None else {"new_slots": row.new_slots}),
     }
 
 
@@ -183,7 +186,7 @@ def as_arrays(found: ScheduleComparison) -> dict[str, npt.NDArray[Any]]:
     ``permutations`` ``(k, sources)`` and ``holds_bytes`` ``(k,)`` are those of
     :class:`~lightloom.schedule.PermutationSchedule`; with partial reconfiguration there are
     ``transfers`` ``(m, 4)`` as well, over several switches ``switch_of_slot`` ``(k,)``.
-    ``circuits`` is what ``--previous`` reads; ``nics`` are their
+    ``--start-from`` reads these slots, ``--held-circuits`` the ``circuits``; ``nics`` are their
     ends on planes (:class:`~lightloom.schedule.PlanePlan`), if that was asked for.
     """
     arrays: dict[str, npt.NDArray[Any]] = {"demand": found.problem.demand}

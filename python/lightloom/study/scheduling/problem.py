@@ -67,6 +67,8 @@ class Problem:
         and other systems alike; see :attr:`switch_count`.
     chunks
         Chunks that compute produces and needs one after another, if there are any.
+    earlier
+        A schedule of one all-stop crossbar whose matchings are to be kept.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Problem:
     eps_gbps: float | None = None
     switches: int | None = None
     chunks: ChunkTimes | None = None
+    earlier: schedule.PermutationSchedule | None = None
 
     @property
     def switch_count(self) -> int:

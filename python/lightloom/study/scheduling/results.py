@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lightloom.report.figure import Figure
 
 
+#: the method that keeps the matchings of an earlier schedule
+KEPT = "previous"
+
+
 @dataclass(frozen=True)
 class AllocationRow:
     """Circuits of one allocator.

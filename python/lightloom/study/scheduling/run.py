@@ -22,7 +22,7 @@ from lightloom.schedule.hybrid import MAX_HYBRID_LINES
 from lightloom.schedule.permutations import MAX_LINES, MAX_SWITCHES, fits_memory
 from lightloom.study.scheduling.other_systems import SYSTEMS, SystemFabric, other_system
 from lightloom.study.scheduling.problem import Problem, profile_of
-from lightloom.study.scheduling.results import AllocationRow, ScheduleComparison
+from lightloom.study.scheduling.results import KEPT, AllocationRow, ScheduleComparison
 
 #: time that a comparison takes on either part unless it is said
 DEFAULT_LIMIT_S = 10.0
@@ -136,6 +136,15 @@ def check(problem: Problem, choice: MethodChoice) -> None:
         raise InputError(
             f"partial reconfiguration is for one switch, got {problem.switch_count} switches"
         )
+    if problem.earlier is not None and (problem.partial or problem.switch_count > 1):
+        raise InputError(
+            "an earlier schedule is for one all-stop switch, got "
+            + (
+                "partial reconfiguration"
+                if problem.partial
+                else f"{problem.switch_count} switches; give --switches 1"
+            )
+        )
     rows, columns = problem.demand.shape
     if choice.time_limit_s is not None and not choice.time_limit_s >= 0:
         raise InputError(f"time limit: expected 0 s or more, got {choice.time_limit_s:g} s")
@@ -212,6 +221,8 @@ def _steps(
     single = sorted(schedule.PERMUTATION_METHODS, key=lambda name: name == "maximal")
     names = [m for name in choice.methods for m in ([*single, name] if name == "auto" else [name])]
     clock = _Clock(choice.time_limit_s)
+    if problem.earlier is not None:
+        names.insert(0, KEPT)
     for name in () if problem.is_large else dict.fromkeys(names):
         fits = fits_memory(problem.demand, name, partial=problem.partial)
         if not fits and name not in choice.methods:
@@ -265,7 +276,7 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         found.not_begun.append(method)
         return
     problem = found.problem
-    if method not in (*schedule.PERMUTATION_METHODS, "auto"):
+    if method not in (*schedule.PERMUTATION_METHODS, "auto", KEPT):
         found.schedules[method] = schedule.schedule_by_name(
             method, problem.demand, delay_s=problem.delay_s, rate_gbps=problem.rate_gbps
         )
@@ -278,6 +289,7 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         time_limit_s=max(0.0, left_s) if clock.given else None,
         partial=problem.partial,
         switches=problem.switch_count,
+        previous=problem.earlier if method == KEPT else None,
     )
 
 
