@@ -72,9 +72,11 @@ fn replace(page: &str, name: &str, table: &str) -> String {
 
 /// All tables by the names of their markers.
 fn tables(files: &[Reference]) -> [(&'static str, String); 5] {
-    // What has no transport here is left out.
-    let (known, _): (Vec<_>, Vec<_>) =
-        files.iter().partition(|file| file.transport().parse::<TransportName>().is_ok());
+    // What has no transport here is left out, and a reference that is none, see the README.
+    let is_known = |file: &&Reference| {
+        file.transport().parse::<TransportName>().is_ok_and(|name| name != TransportName::Hpcc)
+    };
+    let (known, _): (Vec<_>, Vec<_>) = files.iter().partition(is_known);
     let (single, rest): (Vec<_>, Vec<_>) =
         known.into_iter().partition(|file| file.flows.len() == 1);
     let (sprayed, drawn): (Vec<_>, Vec<_>) = rest.into_iter().partition(|file| file.is_sprayed());

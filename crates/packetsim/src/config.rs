@@ -78,6 +78,9 @@ pub struct Config {
     pub ecn: Option<Ecn>,
     /// Lossless queues.
     pub pfc: Option<Pfc>,
+    /// Whether switches write into data packets what they know of the links over which they send
+    /// them, and receivers echo it: in-band telemetry (INT).
+    pub telemetry: bool,
     /// Paths.
     pub paths: PathChoice,
     /// Seed of all random choices.

@@ -42,6 +42,7 @@ pub use flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 pub use network::any::AnySimulation;
 pub use network::core::Core;
 pub use network::engine::Simulation;
+pub use network::telemetry::Stamp;
 pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
 pub use profile::{TransportKind, TransportName, profile};
 pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};

@@ -12,6 +12,7 @@ use crate::topology::Topology;
 use crate::transport::dcqcn::{Dcqcn, DcqcnParameters};
 use crate::transport::dctcp::{Dctcp, DctcpParameters};
 use crate::transport::eqds::{Eqds, EqdsParameters};
+use crate::transport::hpcc::{Hpcc, HpccParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
 use lightloom_model::{Duration, Invalid, Rate, choices};
@@ -27,6 +28,8 @@ pub enum TransportKind {
     Dctcp(DctcpParameters),
     /// Rates that congestion notifications cut, over RoCE.
     Dcqcn(DcqcnParameters),
+    /// Windows from what switches write into packets, over RoCE.
+    Hpcc(HpccParameters),
     /// Pulls by the receiver, over switches that cut payloads off.
     Ndp(NdpParameters),
     /// Credit from the receiver, over such switches.
@@ -40,6 +43,7 @@ choices! {
         Roce = "roce": "Sends at line rate over a lossless network (PFC)",
         Dctcp = "dctcp": "A window that follows the share of marked packets",
         Dcqcn = "dcqcn": "Rates that congestion notifications cut, over a lossless network",
+        Hpcc = "hpcc": "Windows that switches' telemetry (INT) sets, over a lossless network",
         Ndp = "ndp": "Pulls by the receiver, over switches that trim packets",
         Eqds = "eqds": "Credit from the receiver, over switches that trim packets",
     }
@@ -60,6 +64,9 @@ pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), Packet
         TransportName::Dcqcn => {
             (dcqcn_network(rate), TransportKind::Dcqcn(DcqcnParameters::of_rate(rate)))
         }
+        TransportName::Hpcc => {
+            (hpcc_network(rate), TransportKind::Hpcc(HpccParameters::of_rate(rate)))
+        }
         TransportName::Ndp => (trimming(true), TransportKind::Ndp(NdpParameters::default())),
         TransportName::Eqds => (trimming(false), TransportKind::Eqds(EqdsParameters::default())),
     })
@@ -77,6 +84,7 @@ const ENDLESS: Config = Config {
     overflow: Overflow::Drop,
     ecn: None,
     pfc: None,
+    telemetry: false,
     paths: PathChoice::Ecmp,
     seed: 1,
 };
@@ -129,6 +137,13 @@ fn dcqcn_network(rate: Rate) -> Config {
     }
 }
 
+/// As [`dcqcn_network`], with the telemetry of up to five switches (2 B, and 8 B each) in headers
+/// instead of marks.
+fn hpcc_network(rate: Rate) -> Config {
+    let network = dcqcn_network(rate);
+    Config { header: network.header + 2 + 5 * 8, ecn: None, telemetry: true, ..network }
+}
+
 /// `htsim_ndp` and `htsim_eqds` of csg-htsim: sprays over 128 paths, queues of 35 packets, in NDP
 /// without their headers. They hold the packet that is being sent, too; ours do not.
 fn trimming(is_ndp: bool) -> Config {
@@ -153,6 +168,7 @@ impl TransportKind {
             Self::Roce => TransportName::Roce,
             Self::Dctcp(_) => TransportName::Dctcp,
             Self::Dcqcn(_) => TransportName::Dcqcn,
+            Self::Hpcc(_) => TransportName::Hpcc,
             Self::Ndp(_) => TransportName::Ndp,
             Self::Eqds(_) => TransportName::Eqds,
         }
@@ -181,6 +197,12 @@ impl TransportKind {
                 let dcqcn = |core: &Core| Dcqcn::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, dcqcn)?))
             }
+            Self::Hpcc(parameters) => {
+                parameters.validate()?;
+                let config = Config { telemetry: true, ..config };
+                let hpcc = |core: &Core| Hpcc::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, hpcc)?))
+            }
             Self::Ndp(parameters) => {
                 parameters.validate()?;
                 let ndp = |core: &Core| Ndp::new(core, parameters).expect("just validated");
@@ -200,6 +222,7 @@ impl TransportKind {
             Self::Ideal | Self::Roce => TIMEOUT,
             Self::Dctcp(parameters) => parameters.longest_timeout(),
             Self::Dcqcn(parameters) => parameters.timeout,
+            Self::Hpcc(parameters) => parameters.timeout,
             Self::Ndp(parameters) => parameters.longest_timeout(),
             Self::Eqds(parameters) => parameters.longest_timeout(),
         }
@@ -271,6 +294,7 @@ mod tests {
                 TransportKind::Ideal | TransportKind::Roce => assert_eq!(longest, TIMEOUT),
                 TransportKind::Dctcp(it) => assert_eq!(longest.0, it.min_timeout.0 << 12),
                 TransportKind::Dcqcn(it) => assert_eq!(longest, it.timeout),
+                TransportKind::Hpcc(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Ndp(it) => assert_eq!(longest.0, 64 * it.timeout.0),
                 TransportKind::Eqds(it) => assert_eq!(longest.0, 64 * it.timeout.0),
             }

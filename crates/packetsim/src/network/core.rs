@@ -10,6 +10,7 @@ use super::links::{DARK, PAUSED};
 use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
+use super::telemetry::Stamp;
 use crate::config::Config;
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
@@ -246,7 +247,14 @@ impl Core {
             kind,
             flags,
         });
+        self.fabric.echo_stamps(id);
         self.fabric.push_control(self.nics.uplink(nic), id);
+    }
+
+    /// What switches wrote into the packet that the transport now receives, or into the data that
+    /// it responds to; empty without [`Config::telemetry`].
+    pub fn stamps(&self) -> &[Stamp] {
+        self.fabric.delivered_stamps()
     }
 
     /// Calls [`crate::transport::Transport::wake`] for a NIC at this time, unless it is called
@@ -417,6 +425,11 @@ impl Core {
         };
         let path = self.path_of(flow).unwrap_or_default();
         path.into_iter().map(there_and_back).fold(Duration::ZERO, |sum, span| sum + span)
+    }
+
+    /// The longest [`Self::round_trip`] of a flow that has been added.
+    pub fn longest_round_trip(&self) -> Duration {
+        self.flows.ids().map(|flow| self.round_trip(flow)).max().unwrap_or_default()
     }
 
     /// Time that a flow takes on an idle network until its last byte is received: the closed form

@@ -337,7 +337,7 @@ impl<T: Transport> Simulation<T> {
         let nic = self.core.endpoints(packet.flow).target(packet.kind.is_forward());
         let uplink = self.core.nics.uplink(nic);
         self.settle(uplink);
-        self.core.fabric.free(id);
+        self.core.fabric.deliver(id);
         self.transport.receive(&mut self.core, nic, packet);
         self.kick(uplink);
     }

@@ -9,11 +9,12 @@
 use super::clock::{Clock, Timer};
 use super::event_log::EventLog;
 use super::links::{
-    Arrived, Arriving, DARK, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED, Waiting,
+    Arrived, Arriving, DARK, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn, WATCHED, Waiting,
 };
 use super::pfc::Pfc;
 use super::queueing::Queueing;
 use super::slab::{NO_PACKET, PacketSlab};
+use super::telemetry::{Stamp, Telemetry};
 use crate::config::Config;
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
@@ -40,6 +41,7 @@ pub(super) struct Fabric {
     packets: PacketSlab,
     queueing: Queueing,
     pfc: Option<Pfc>,
+    telemetry: Option<Box<Telemetry>>,
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
@@ -52,6 +54,7 @@ impl Fabric {
             packets: PacketSlab::new(),
             queueing: Queueing::new(config),
             pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc)),
+            telemetry: config.telemetry.then(Box::default),
             data_hops: 0,
             control_hops: 0,
             log: None,
@@ -72,7 +75,43 @@ impl Fabric {
 
     #[inline]
     pub(super) fn insert(&mut self, packet: Packet) -> PacketId {
-        self.packets.insert(packet)
+        let id = self.packets.insert(packet);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.begin(id);
+        }
+        id
+    }
+
+    /// A control packet takes back the stamps of the packet that was delivered last.
+    #[inline]
+    pub(super) fn echo_stamps(&mut self, id: PacketId) {
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.echo(id);
+        }
+    }
+
+    /// The stamps of the packet that was delivered last.
+    pub(super) fn delivered_stamps(&self) -> &[Stamp] {
+        self.telemetry.as_ref().map_or(&[], |telemetry| telemetry.delivered())
+    }
+
+    /// A packet has arrived at the NIC that it is for.
+    #[inline]
+    pub(super) fn deliver(&mut self, id: PacketId) {
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.deliver(id);
+        }
+        self.free(id);
+    }
+
+    /// A switch that begins to send data writes what it knows of the link.
+    fn stamp(&mut self, link: PacketLinkId, id: PacketId, begin: Time) {
+        let Some(telemetry) = &mut self.telemetry else { return };
+        if !self.links.has(link, FROM_HOST) {
+            let (rate, sent_bytes) = (self.links.rate(link), self.links.sent_bytes(link));
+            let queued_bytes = self.links.queued_bytes(link, Queue::Data);
+            telemetry.stamp(id, Stamp { time: begin, sent_bytes, rate, queued_bytes });
+        }
     }
 
     #[inline]
@@ -115,6 +154,9 @@ impl Fabric {
     ) -> Time {
         if packet.kind == PacketKind::Data {
             self.data_hops += 1;
+            if self.telemetry.is_some() {
+                self.stamp(link, id, begin);
+            }
         } else {
             self.control_hops += 1;
         }

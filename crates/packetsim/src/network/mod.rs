@@ -20,3 +20,4 @@ mod pfc;
 mod queueing;
 pub(crate) mod routing;
 mod slab;
+pub(crate) mod telemetry;

@@ -7,6 +7,7 @@ mod dctcp;
 mod dctcp_by_hand;
 mod go_back_n;
 mod go_back_n_replay;
+mod hpcc;
 mod log_audit;
 mod long_links;
 mod loss_recovery;
@@ -45,6 +46,7 @@ pub(crate) fn plain() -> Config {
         overflow: Overflow::Drop,
         ecn: None,
         pfc: None,
+        telemetry: false,
         paths: PathChoice::Ecmp,
         seed: 1,
     }

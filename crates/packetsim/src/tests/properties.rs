@@ -86,6 +86,7 @@ fn config() -> impl Strategy<Value = Config> {
             overflow: if is_trimming { Overflow::Trim } else { Overflow::Drop },
             ecn,
             pfc,
+            telemetry: seed % 2 == 0,
             paths: if paths == 0 { PathChoice::Ecmp } else { PathChoice::Spray(paths) },
             seed,
         }

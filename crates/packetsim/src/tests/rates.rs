@@ -31,7 +31,7 @@ fn no_transport_exceeds_the_capacity_of_a_link() {
 }
 
 /// The bottleneck of an incast is hardly idle: 10 % at most, with all losses and control. DCQCN
-/// takes milliseconds to recover from its cuts.
+/// takes milliseconds to recover from its cuts; HPCC leaves 5 % of every link free on purpose.
 #[test]
 fn every_transport_keeps_a_bottleneck_busy() {
     for name in TransportName::ALL.iter().map(|name| name.name()) {
@@ -40,7 +40,11 @@ fn every_transport_keeps_a_bottleneck_busy() {
         let (_, outcomes) = play(&scenario).unwrap();
         let last = outcomes.iter().map(|outcome| outcome.received_at.0).max().unwrap();
         let busy = 16_000_000 * 80;
-        let percent = if name == "dcqcn" { 140 } else { 110 };
+        let percent = match name {
+            "dcqcn" => 140,
+            "hpcc" => 116,
+            _ => 110,
+        };
         assert!(last < busy * percent / 100, "{name}: {last} ps for {busy} ps of payload");
     }
 }

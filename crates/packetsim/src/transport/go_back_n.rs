@@ -3,6 +3,7 @@
 //! The receiver accepts packets in order only and acknowledges each, cumulatively; it drops packets
 //! behind a gap and sends one negative acknowledgement, for the first missing one, per gap. The
 //! sender then continues from there, as it does when nothing has been acknowledged for a timeout.
+//! What the transport wrote into [`Packet::value`] comes back with the acknowledgement.
 //! Where nothing is ever lost (PFC, endless queues) no timer is set.
 
 use super::prefetch_end;
@@ -72,6 +73,13 @@ impl GoBackN {
     pub(super) fn has_more(&self, flow: PacketFlowId) -> bool {
         let sender = &self.senders[flow];
         sender.next < sender.packets
+    }
+
+    /// The first packet that is not acknowledged, and the next one to send.
+    #[inline]
+    pub(super) fn span(&self, flow: PacketFlowId) -> (u32, u32) {
+        let sender = &self.senders[flow];
+        (sender.first, sender.next)
     }
 
     /// The next packet of a flow that has more.
@@ -152,8 +160,8 @@ impl GoBackN {
             }
             kind = PacketKind::Nack;
         }
-        let sequence = receiver.expected;
-        core.send_control(nic, Control { sequence, ..Control::new(kind, packet.flow) });
+        let (sequence, value) = (receiver.expected, packet.value);
+        core.send_control(nic, Control { sequence, value, ..Control::new(kind, packet.flow) });
     }
 
     #[inline]

@@ -8,6 +8,7 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod eqds;
 mod go_back_n;
+pub mod hpcc;
 mod ledger;
 pub mod line_rate;
 pub mod ndp;
@@ -15,6 +16,7 @@ mod overdue;
 mod round_robin;
 mod spray;
 mod table;
+mod windowed;
 
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;

@@ -63,6 +63,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         overflow: Overflow::Drop,
         ecn: None,
         pfc: None,
+        telemetry: false,
         paths: PathChoice::Ecmp,
         seed: 1,
     };

@@ -8,6 +8,7 @@ use lightloom_model::{Duration, Rate};
 use lightloom_packetsim::transport::dcqcn::DcqcnParameters;
 use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::transport::eqds::EqdsParameters;
+use lightloom_packetsim::transport::hpcc::HpccParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
 use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
 use pyo3::prelude::*;
@@ -88,6 +89,16 @@ struct DcqcnTable {
     timeout_ps: u64,
 }
 
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct HpccTable {
+    utilization: f64,
+    stages: u32,
+    additive_bytes: u64,
+    base_rtt_ps: Option<u64>,
+    timeout_ps: u64,
+}
+
 /// Of NDP and EQDS, which spray.
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
@@ -148,6 +159,9 @@ impl<'py> PacketTables<'py> {
             TransportKind::Dcqcn(_) => {
                 TransportKind::Dcqcn(own.extract::<Given<DcqcnTable>>()?.0.into())
             }
+            TransportKind::Hpcc(_) => {
+                TransportKind::Hpcc(own.extract::<Given<HpccTable>>()?.0.into())
+            }
             TransportKind::Ndp(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
@@ -181,6 +195,7 @@ fn transport_table<'py>(
         TransportKind::Ideal | TransportKind::Roce => PyDict::new(py),
         TransportKind::Dctcp(own) => DctcpTable::from(own).into_pyobject(py)?,
         TransportKind::Dcqcn(own) => DcqcnTable::from(own).into_pyobject(py)?,
+        TransportKind::Hpcc(own) => HpccTable::from(own).into_pyobject(py)?,
         TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
         | TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout }) => {
             let timeout_ps = timeout.0;
@@ -275,6 +290,30 @@ impl From<DcqcnTable> for DcqcnParameters {
             hyper: Rate(table.hyper_bps),
             minimum: Rate(table.minimum_bps),
             clamp_target: table.clamp_target,
+            timeout: Duration(table.timeout_ps),
+        }
+    }
+}
+
+impl From<HpccParameters> for HpccTable {
+    fn from(own: HpccParameters) -> Self {
+        Self {
+            utilization: own.utilization,
+            stages: own.stages,
+            additive_bytes: own.additive_bytes,
+            base_rtt_ps: own.base_rtt.map(|base| base.0),
+            timeout_ps: own.timeout.0,
+        }
+    }
+}
+
+impl From<HpccTable> for HpccParameters {
+    fn from(table: HpccTable) -> Self {
+        Self {
+            utilization: table.utilization,
+            stages: table.stages,
+            additive_bytes: table.additive_bytes,
+            base_rtt: table.base_rtt_ps.map(Duration),
             timeout: Duration(table.timeout_ps),
         }
     }
