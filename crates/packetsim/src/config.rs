@@ -89,7 +89,7 @@ pub struct Config {
 
 impl Config {
     /// Bytes of a full packet on the wire.
-    pub fn packet_bytes(&self) -> u32 {
+    pub const fn packet_bytes(&self) -> u32 {
         self.mtu + self.header
     }
 

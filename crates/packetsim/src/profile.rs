@@ -15,6 +15,7 @@ use crate::transport::eqds::{Eqds, EqdsParameters};
 use crate::transport::hpcc::{Hpcc, HpccParameters};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::transport::ndp::{Ndp, NdpParameters};
+use crate::transport::swift::{Swift, SwiftParameters};
 use lightloom_model::{Duration, Invalid, Rate, choices};
 
 /// A transport and its parameters.
@@ -30,6 +31,8 @@ pub enum TransportKind {
     Dcqcn(DcqcnParameters),
     /// Windows from what switches write into packets, over RoCE.
     Hpcc(HpccParameters),
+    /// Windows that keep round trips near a target.
+    Swift(SwiftParameters),
     /// Pulls by the receiver, over switches that cut payloads off.
     Ndp(NdpParameters),
     /// Credit from the receiver, over such switches.
@@ -44,6 +47,7 @@ choices! {
         Dctcp = "dctcp": "A window that follows the share of marked packets",
         Dcqcn = "dcqcn": "Rates that congestion notifications cut, over a lossless network",
         Hpcc = "hpcc": "Windows that switches' telemetry (INT) sets, over a lossless network",
+        Swift = "swift": "Windows that keep the delay of packets near a target",
         Ndp = "ndp": "Pulls by the receiver, over switches that trim packets",
         Eqds = "eqds": "Credit from the receiver, over switches that trim packets",
     }
@@ -67,6 +71,7 @@ pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), Packet
         TransportName::Hpcc => {
             (hpcc_network(rate), TransportKind::Hpcc(HpccParameters::of_rate(rate)))
         }
+        TransportName::Swift => (SWIFT, TransportKind::Swift(SwiftParameters::default())),
         TransportName::Ndp => (trimming(true), TransportKind::Ndp(NdpParameters::default())),
         TransportName::Eqds => (trimming(false), TransportKind::Eqds(EqdsParameters::default())),
     })
@@ -144,6 +149,10 @@ fn hpcc_network(rate: Rate) -> Config {
     Config { header: network.header + 2 + 5 * 8, ecn: None, telemetry: true, ..network }
 }
 
+/// Queues of 1,000 packets, which Swift does not fill. Acknowledgements wait among data, as in
+/// csg-htsim: Swift measures both ways.
+const SWIFT: Config = Config { queue_bytes: 1_000 * ENDLESS.packet_bytes(), ..ENDLESS };
+
 /// `htsim_ndp` and `htsim_eqds` of csg-htsim: sprays over 128 paths, queues of 35 packets, in NDP
 /// without their headers. They hold the packet that is being sent, too; ours do not.
 fn trimming(is_ndp: bool) -> Config {
@@ -169,6 +178,7 @@ impl TransportKind {
             Self::Dctcp(_) => TransportName::Dctcp,
             Self::Dcqcn(_) => TransportName::Dcqcn,
             Self::Hpcc(_) => TransportName::Hpcc,
+            Self::Swift(_) => TransportName::Swift,
             Self::Ndp(_) => TransportName::Ndp,
             Self::Eqds(_) => TransportName::Eqds,
         }
@@ -203,6 +213,11 @@ impl TransportKind {
                 let hpcc = |core: &Core| Hpcc::new(core, parameters).expect("just validated");
                 Ok(Box::new(Simulation::new(topology, config, hpcc)?))
             }
+            Self::Swift(parameters) => {
+                parameters.validate()?;
+                let swift = |core: &Core| Swift::new(core, parameters).expect("just validated");
+                Ok(Box::new(Simulation::new(topology, config, swift)?))
+            }
             Self::Ndp(parameters) => {
                 parameters.validate()?;
                 let ndp = |core: &Core| Ndp::new(core, parameters).expect("just validated");
@@ -223,6 +238,7 @@ impl TransportKind {
             Self::Dctcp(parameters) => parameters.longest_timeout(),
             Self::Dcqcn(parameters) => parameters.timeout,
             Self::Hpcc(parameters) => parameters.timeout,
+            Self::Swift(parameters) => parameters.timeout,
             Self::Ndp(parameters) => parameters.longest_timeout(),
             Self::Eqds(parameters) => parameters.longest_timeout(),
         }
@@ -295,6 +311,7 @@ mod tests {
                 TransportKind::Dctcp(it) => assert_eq!(longest.0, it.min_timeout.0 << 12),
                 TransportKind::Dcqcn(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Hpcc(it) => assert_eq!(longest, it.timeout),
+                TransportKind::Swift(it) => assert_eq!(longest, it.timeout),
                 TransportKind::Ndp(it) => assert_eq!(longest.0, 64 * it.timeout.0),
                 TransportKind::Eqds(it) => assert_eq!(longest.0, 64 * it.timeout.0),
             }

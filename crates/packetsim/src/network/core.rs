@@ -404,11 +404,15 @@ impl Core {
         self.routing.path(&self.topology, key.endpoints, key.entropy(0, true))
     }
 
+    /// Number of links from the sender of a flow to its receiver.
+    pub fn link_count(&self, flow: PacketFlowId) -> u32 {
+        self.path_of(flow).map_or(0, |links| links.len() as u32)
+    }
+
     /// Packet-hops of data if no packet is sent twice.
     pub fn expected_hops(&self) -> u64 {
         let hops = |flow: PacketFlowId| {
-            let links = self.path_of(flow).map_or(0, |links| links.len() as u64);
-            u64::from(self.flow(flow).packets) * links
+            u64::from(self.flow(flow).packets) * u64::from(self.link_count(flow))
         };
         self.flows.ids().map(hops).fold(0, u64::saturating_add)
     }

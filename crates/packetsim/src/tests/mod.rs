@@ -22,6 +22,7 @@ mod routes;
 mod routing_oracle;
 mod scenarios;
 mod stall;
+mod swift;
 mod wiring;
 mod wrong_input;
 

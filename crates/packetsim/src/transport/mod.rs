@@ -15,6 +15,7 @@ pub mod ndp;
 mod overdue;
 mod round_robin;
 mod spray;
+pub mod swift;
 mod table;
 mod windowed;
 

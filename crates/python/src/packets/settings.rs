@@ -10,6 +10,7 @@ use lightloom_packetsim::transport::dctcp::DctcpParameters;
 use lightloom_packetsim::transport::eqds::EqdsParameters;
 use lightloom_packetsim::transport::hpcc::HpccParameters;
 use lightloom_packetsim::transport::ndp::NdpParameters;
+use lightloom_packetsim::transport::swift::SwiftParameters;
 use lightloom_packetsim::{Config, Ecn, Marking, Overflow, PathChoice, Pfc, TransportKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -99,6 +100,23 @@ struct HpccTable {
     timeout_ps: u64,
 }
 
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct SwiftTable {
+    initial_window: f64,
+    min_window: f64,
+    max_window: f64,
+    additive: f64,
+    decrease: f64,
+    max_decrease: f64,
+    base_target_ps: u64,
+    per_link_ps: u64,
+    scaling_ps: u64,
+    scaling_min: f64,
+    scaling_max: f64,
+    timeout_ps: u64,
+}
+
 /// Of NDP and EQDS, which spray.
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
@@ -162,6 +180,9 @@ impl<'py> PacketTables<'py> {
             TransportKind::Hpcc(_) => {
                 TransportKind::Hpcc(own.extract::<Given<HpccTable>>()?.0.into())
             }
+            TransportKind::Swift(_) => {
+                TransportKind::Swift(own.extract::<Given<SwiftTable>>()?.0.into())
+            }
             TransportKind::Ndp(_) => {
                 let PulledTable { paths, window, pull_percent, timeout_ps } =
                     own.extract::<Given<PulledTable>>()?.0;
@@ -196,6 +217,7 @@ fn transport_table<'py>(
         TransportKind::Dctcp(own) => DctcpTable::from(own).into_pyobject(py)?,
         TransportKind::Dcqcn(own) => DcqcnTable::from(own).into_pyobject(py)?,
         TransportKind::Hpcc(own) => HpccTable::from(own).into_pyobject(py)?,
+        TransportKind::Swift(own) => SwiftTable::from(own).into_pyobject(py)?,
         TransportKind::Ndp(NdpParameters { window, pull_percent, timeout })
         | TransportKind::Eqds(EqdsParameters { window, pull_percent, timeout }) => {
             let timeout_ps = timeout.0;
@@ -314,6 +336,44 @@ impl From<HpccTable> for HpccParameters {
             stages: table.stages,
             additive_bytes: table.additive_bytes,
             base_rtt: table.base_rtt_ps.map(Duration),
+            timeout: Duration(table.timeout_ps),
+        }
+    }
+}
+
+impl From<SwiftParameters> for SwiftTable {
+    fn from(own: SwiftParameters) -> Self {
+        Self {
+            initial_window: own.initial_window,
+            min_window: own.min_window,
+            max_window: own.max_window,
+            additive: own.additive,
+            decrease: own.decrease,
+            max_decrease: own.max_decrease,
+            base_target_ps: own.base_target.0,
+            per_link_ps: own.per_link.0,
+            scaling_ps: own.scaling.0,
+            scaling_min: own.scaling_min,
+            scaling_max: own.scaling_max,
+            timeout_ps: own.timeout.0,
+        }
+    }
+}
+
+impl From<SwiftTable> for SwiftParameters {
+    fn from(table: SwiftTable) -> Self {
+        Self {
+            initial_window: table.initial_window,
+            min_window: table.min_window,
+            max_window: table.max_window,
+            additive: table.additive,
+            decrease: table.decrease,
+            max_decrease: table.max_decrease,
+            base_target: Duration(table.base_target_ps),
+            per_link: Duration(table.per_link_ps),
+            scaling: Duration(table.scaling_ps),
+            scaling_min: table.scaling_min,
+            scaling_max: table.scaling_max,
             timeout: Duration(table.timeout_ps),
         }
     }
