@@ -6,16 +6,21 @@ import copy
 import itertools
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lightloom.cli.options import Given, put
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, path_of_point
 from lightloom.cli.terminal import remarks_console, results_console
-from lightloom.errors import InputError
 from lightloom.inputs.fields import parse
 from lightloom.output.files import STDOUT, write_json
 from lightloom.output.progress import TerminalMonitor
 from lightloom.study.compare.scenario import Scenario
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.results import Comparison
+    from lightloom.study.compare.scaling import Scaling, ScalingPoint
 
 #: keys of ``compare`` that take several values
 LISTS = ("gpus", "cluster.rate_gbps", "cluster.gpu")
@@ -51,22 +56,20 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
     Raises
     ------
     InputError
-        If no point can be compared, or an output is of a single one.
+        If no point can be compared.
     KeyboardInterrupt
         If it was interrupted; finished points are printed and written.
     """
     from lightloom.report.scaling_table import print_scaling
-    from lightloom.study.compare.scaling import ScalingPoint, compare_points
+    from lightloom.study.compare.scaling import compare_points
 
-    if outputs.timeline is not None:
-        raise InputError("--timeline is of one point; leave out the lists of --gpus, --rate, --gpu")
     outputs = outputs.with_page()
     outputs.check()
     remarks, started, rows = remarks_console(), time.monotonic(), outputs.rows()
-    points = [ScalingPoint(_values(scenario), scenario) for scenario in scenarios]
+    points = [_point(scenario, outputs.timeline) for scenario in scenarios]
     try:
         with TerminalMonitor(remarks, rows.write) as monitor:
-            found = compare_points(points, monitor=monitor)
+            found = compare_points(points, monitor=monitor, write_timeline=_write_timeline)
     finally:
         rows.close()
     if found.results:
@@ -76,7 +79,7 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
             from lightloom.report.page_scaling import write_scaling_page
 
             write_scaling_page(found, outputs.html)
-        for path in outputs.files():
+        for path in _written(found, outputs):
             remarks.print(f"wrote {path}", style="dim", soft_wrap=True, markup=False)
         remarks.print(f"compared in {time.monotonic() - started:.1f} s", style="dim")
         print_scaling(found, remarks if outputs.on_stdout else results_console())
@@ -87,6 +90,25 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
         raise KeyboardInterrupt
 
 
-def _values(scenario: Scenario) -> dict[str, Any]:
+def _point(scenario: Scenario, timeline: Path | None) -> ScalingPoint:
+    """A point, whose timeline is in a file of its own."""
+    from lightloom.study.compare.scaling import ScalingPoint
+
     own = {"gpus": scenario.gpus, **scenario.cluster.model_dump(include={"rate_gbps", "gpu"})}
-    return {name: own[name] for name in ("gpus", "rate_gbps", "gpu")}
+    point = ScalingPoint({name: own[name] for name in ("gpus", "rate_gbps", "gpu")}, scenario)
+    if timeline is None:
+        return point
+    return replace(point, timeline=path_of_point(timeline, point.title))
+
+
+def _write_timeline(comparison: Comparison, path: Path) -> None:
+    from lightloom.report.timeline import write_timeline
+
+    write_timeline(comparison, path)
+
+
+def _written(found: Scaling, outputs: Outputs) -> list[Path]:
+    """The files that are there now."""
+    timelines = [found.points[number].timeline for number in sorted(found.results)]
+    whole = [path for path in outputs.files() if path != outputs.timeline]
+    return [*whole, *(path for path in timelines if path is not None)]

@@ -15,7 +15,8 @@ class Grid:
     """A table, for the terminal and for a page.
 
     ``best`` is the row that is marked, -1 for none; a header is its words and its unit. In columns
-    whose words are in ``less_is_better``, a page marks the best values.
+    whose words are in ``less_is_better``, a page marks the best values, and those of ``marked``:
+    rows and columns.
     """
 
     title: str
@@ -24,10 +25,11 @@ class Grid:
     best: int
     caption: str
     less_is_better: tuple[str, ...] = ()
+    marked: frozenset[tuple[int, int]] = frozenset()
 
     def best_cells(self) -> set[tuple[int, int]]:
-        """Rows and columns of the least values of columns in which less is better."""
-        found = set()
+        """Rows and columns that are marked, and of the least values where less is better."""
+        found = set(self.marked)
         for column, (words, _) in enumerate(self.headers):
             if words.replace("-\n", "").replace("\n", " ") not in self.less_is_better:
                 continue

@@ -25,6 +25,7 @@ from lightloom.study.compare.scaling import METRICS, Scaling, ScalingPoint
 
 _WIDTH, _HEIGHT = 520.0, 330.0
 _BELOW = {"gpus": "GPUs", "rate_gbps": "rate of a NIC [Gb/s]"}
+_UNIT = {"gpus": "GPUs", "rate_gbps": "Gb/s"}
 _LEFT = {"tokens_per_s": "thousand tokens/s", "perf_per_cluster_usd": "tokens/s per k$ of cluster"}
 _SCALE = {"tokens_per_s": 1e-3, "perf_per_cluster_usd": 1e3}
 
@@ -37,7 +38,12 @@ def write_scaling_page(found: Scaling, path: Path) -> None:
     OutputError
         If it cannot be written.
     """
-    write_text(render_page("scaling.html", _context(found)), path)
+    write_text(render_scaling(found), path)
+
+
+def render_scaling(found: Scaling) -> str:
+    """Text of the page."""
+    return render_page("scaling.html", _context(found))
 
 
 def _context(found: Scaling) -> dict[str, Any]:
@@ -49,18 +55,31 @@ def _context(found: Scaling) -> dict[str, Any]:
     return {
         "version": __version__,
         "title": f"{first['inputs']['model']['name']} at {len(found.results)} points",
-        "heading": "; ".join(found.points[number].title for number in sorted(found.results)),
+        "heading": _heading(found),
         "verdict": verdicts(found),
         "legend": [(f"fabric-{color}", name) for name, color in colors.items()],
         "plots": _plots(found, colors),
         "tables": [scaling_grid(found)],
         "crossovers": [
             (METRICS[one.metric], _where(found, one.fixed), one.below, one.above,
-             f"{one.low:,g} to {one.high:,g}", f"{one.at:,.3g}", _BELOW[one.axis])
+             f"{one.low:,g} to {one.high:,g} {_UNIT[one.axis]}",
+             f"{float(f'{one.at:.3g}'):,g} {_UNIT[one.axis]}")
             for one in found.crossovers()
         ],
         "failures": [(found.points[n].title, reason) for n, reason in found.failures.items()],
     }  # fmt: skip
+
+
+def _heading(found: Scaling) -> str:
+    """The values of each axis once."""
+    points = [found.points[number] for number in sorted(found.results)]
+    texts = []
+    for name in points[0].values:
+        values = dict.fromkeys(point.values[name] for point in points)
+        *first, last = (ScalingPoint({name: one}, points[0].scenario).title for one in values)
+        bare = [text.removesuffix(f" {_UNIT.get(name, '')}") for text in first]
+        texts.append(f"{', '.join(bare)} and {last}" if first else last)
+    return "; ".join(texts)
 
 
 def _where(found: Scaling, fixed: dict[str, Any]) -> str:
@@ -90,7 +109,7 @@ def _curves(
         {name: scale * one for name, one in found.metric(number, metric).items()} for number in line
     ]
     every = [one for row in values for one in row.values()]
-    x = Axis(*padded(places, 0.06), 64, _WIDTH - 16)
+    x = Axis(*padded(places, 0.06), 80, _WIDTH - 16)
     y = Axis(*padded([0.0, *every], 0.06), _HEIGHT - 58, 16)
     below = [
         (place, f"{found.points[n].values[axis]:,g}") for place, n in zip(places, line, strict=True)

@@ -68,6 +68,7 @@ def scaling_grid(found: Scaling) -> Grid:
         best=-1,
         caption="vs best: of the same point; =: tied; k$: thousand dollars of network, servers and "
         "GPUs, of which the best value of each point is marked",
+        marked=frozenset((row, len(axes) + 5) for row in best_rows(found)),
     )
 
 

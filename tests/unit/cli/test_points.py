@@ -1,6 +1,7 @@
 """Lists of GPUs, rates and types on the command line."""
 
 import csv
+import gzip
 import json
 import os
 import signal
@@ -36,9 +37,6 @@ def test_lists_make_one_table_one_page_and_one_file(lightloom, tmp_path):
 def test_wrong_lists_are_refused(refused):
     assert "--gpus ten: expected a whole number" in refused(f"{SMALL} --gpus 128,ten --rate 400")
     assert "unknown GPU 'x1'" in refused(f"{SMALL} --gpus 128 --rate 400 --gpu x1,x2")
-    assert "--timeline is of one point" in refused(
-        f"{SMALL} --gpus 128,256 --rate 400 --timeline t.pftrace"
-    )
 
 
 def test_an_interrupt_keeps_finished_points(spawn, tmp_path):
@@ -58,3 +56,16 @@ def test_an_interrupt_keeps_finished_points(spawn, tmp_path):
     assert content["interrupted"]
     assert 1 <= len(done) < len(content["points"])
     assert sorted(os.listdir(tmp_path)) == ["r.csv", "r.json"]
+
+
+def test_every_point_has_a_timeline_of_its_own(lightloom, tmp_path):
+    done = lightloom(
+        f"{SMALL} --gpus 128,256 --rate 400 --timeline {tmp_path}/t.json.gz --no-color"
+    )
+    assert done.status == 0, done.err
+    names = sorted(os.listdir(tmp_path))
+    assert names == [f"t-{gpus}-gpus-400-gb-s-a100.json.gz" for gpus in (128, 256)]
+    for name in names:
+        assert f"wrote {tmp_path / name}" in done.err
+        with gzip.open(tmp_path / name, "rt") as stream:
+            assert json.load(stream)["traceEvents"]

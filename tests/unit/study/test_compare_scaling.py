@@ -149,3 +149,21 @@ def test_points_that_have_finished_are_kept():
 def test_if_no_point_can_be_compared_the_first_says_why():
     with pytest.raises(InputError, match="130"):
         compare_points(points_of(scenario(gpus=130), scenario(gpus=131)), processes=1)
+
+
+def test_the_best_value_of_each_point_is_marked_on_the_page(by_hand, tmp_path):
+    grid = scaling_grid(by_hand)
+    values = [float(row[-1].replace(",", "")) for row in grid.rows]
+    marked = {row for row, column in grid.best_cells() if column == len(grid.headers) - 1}
+    assert marked == best_rows(by_hand)
+    for first in (0, 2, 4):
+        pair = values[first : first + 2]
+        assert pair[min(marked & {first, first + 1}) - first] == max(pair)
+    write_scaling_page(by_hand, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count('class="best"') == 3
+
+
+def test_a_heading_says_each_value_once(by_hand, tmp_path):
+    write_scaling_page(by_hand, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert '<p class="heading">128, 512 and 2,048 GPUs; 400 Gb/s; a100</p>' in text

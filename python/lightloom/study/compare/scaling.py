@@ -16,12 +16,13 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from lightloom.errors import InputError, LightloomError
 from lightloom.progress import Monitor
 from lightloom.study.compare.job import prepare
-from lightloom.study.compare.results import SAME, SCHEMA_VERSION
+from lightloom.study.compare.results import SAME, SCHEMA_VERSION, Comparison
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
 from lightloom.study.compare.scenario import Scenario
@@ -31,16 +32,22 @@ METRICS = {
     "tokens_per_s": "fastest",
     "perf_per_cluster_usd": "best per dollar of the cluster",
 }
+#: writes the timeline of a comparison to a file; called in another process
+WriteTimeline = Callable[[Comparison, Path], None]
 #: cores for each process, whose runs use several
 _CORES_EACH = 4
 
 
 @dataclass(frozen=True)
 class ScalingPoint:
-    """One comparison, and what tells it from others: ``gpus``, ``rate_gbps`` and ``gpu``."""
+    """One comparison, and what tells it from others: ``gpus``, ``rate_gbps`` and ``gpu``.
+
+    ``timeline`` is where its timeline goes.
+    """
 
     values: dict[str, Any]
     scenario: Scenario
+    timeline: Path | None = None
 
     @property
     def title(self) -> str:
@@ -141,6 +148,7 @@ def compare_points(
     *,
     monitor: Monitor[Row] | None = None,
     processes: int | None = None,
+    write_timeline: WriteTimeline | None = None,
 ) -> Scaling:
     """Compare fabrics at every point, in local processes.
 
@@ -152,6 +160,8 @@ def compare_points(
         Takes progress, and the rows of all runs.
     processes
         How many at once; by default one for every four cores.
+    write_timeline
+        Writes the timeline of a point that wants one, in the process of that point.
 
     Returns
     -------
@@ -173,7 +183,7 @@ def compare_points(
     if len(found.failures) == len(points):
         raise InputError(found.failures[0])
     limit = processes or max(1, (os.cpu_count() or 1) // _CORES_EACH)
-    workers = _Workers(found, watcher)
+    workers = _Workers(found, watcher, write_timeline)
     try:
         workers.run(limit)
     except KeyboardInterrupt:
@@ -188,8 +198,11 @@ def compare_points(
 class _Workers:
     """Processes at work on points."""
 
-    def __init__(self, found: Scaling, watcher: Monitor[Row]) -> None:
+    def __init__(
+        self, found: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
+    ) -> None:
         self._found = found
+        self._write_timeline = write_timeline
         self._watcher = watcher
         self._running: dict[Connection, tuple[int, Any]] = {}
         self._shares: dict[int, float] = {}
@@ -210,8 +223,8 @@ class _Workers:
     def _start(self, number: int) -> None:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
-        scenario = self._found.points[number].scenario
-        process = context.Process(target=_work, args=(scenario, theirs), daemon=True)
+        work = (self._found.points[number], self._write_timeline, theirs)
+        process = context.Process(target=_work, args=work, daemon=True)
         process.start()
         theirs.close()
         self._running[ours] = (number, process)
@@ -268,11 +281,19 @@ class _Reporter(Monitor[Row]):
         self._send(("row", result))
 
 
-def _work(scenario: Scenario, connection: Connection) -> None:
+def _work(
+    point: ScalingPoint, write_timeline: WriteTimeline | None, connection: Connection
+) -> None:
     """Compare one point in a process of its own, which Ctrl-C leaves to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # its end leaves no part of a file
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        comparison = compare(scenario, monitor=_Reporter(connection.send))
+        path = None if write_timeline is None else point.timeline
+        reporter = _Reporter(connection.send)
+        comparison = compare(point.scenario, monitor=reporter, with_timeline=path is not None)
+        if write_timeline is not None and path is not None:
+            write_timeline(comparison, path)
         connection.send(("done", comparison.to_json()))
     except LightloomError as error:
         connection.send(("failure", str(error)))
