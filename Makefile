@@ -13,8 +13,8 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 
 demo: .venv/installed
 	@mkdir -p out
-	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json
-	@echo "Open out/report.html in a browser; load out/timeline.json at https://ui.perfetto.dev"
+	$(DEMO) --html out/report.html --json out/results.json --timeline out/timeline.json.gz
+	@echo "Open out/report.html in a browser; load out/timeline.json.gz at https://ui.perfetto.dev"
 
 test: .venv/installed-test browser
 	cargo test --release --workspace --exclude lightloom-python --quiet
