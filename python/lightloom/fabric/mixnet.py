@@ -132,6 +132,7 @@ class MixNet(MixNetOptions):
             self.name, context.layout, cluster.servers, self.region_servers, self.largest_region()
         )
         tree = self._tree(cluster)
+        self._check_eps(tree.nics)
         chosen, reason = circuit_all_to_all(self.all_to_all)
         return Network(
             servers=cluster.servers,
@@ -147,6 +148,18 @@ class MixNet(MixNetOptions):
                 *self._failure_notes(),
             ),
         )
+
+    def _check_eps(self, nics: int) -> None:
+        """Refuse failures that leave a server without EPS, which only a controller works around."""
+        failures = self.failures()
+        eps = set() if failures is None else set(map(tuple, failures.eps_nics))
+        for server in sorted({server for server, _ in eps}):
+            if nics <= sum(other == server for other, _ in eps):
+                raise FabricError(
+                    f"{self.name}: all EPS NICs of server {server} ({nics}) have failed; lightloom "
+                    "control relays its traffic through an optical peer, which is not simulated: "
+                    f"leave one of them, or name server:{server}, which a spare one replaces"
+                )
 
     def bill_of_materials(self, cluster: Cluster, counting: Counting | None = None) -> Bill:
         """Return a fat-tree for the packet NICs, and for each optical NIC its switch port.
