@@ -191,7 +191,7 @@ def place_workers(grid: RankGrid, gpus_per_server: int) -> Workers:
         raise PlanError(
             f"etp x ep = {plan.etp} x {plan.ep} = {plan.etp * plan.ep} GPUs of an EP group do not "
             f"align with servers of {gpus_per_server}; make it a divisor or a multiple of "
-            f"{gpus_per_server}"
+            f"{gpus_per_server}{_or_with_spares(gpus_per_server)}"
         )
     gpus = groups.reshape(*cut.shape)
     # demand counts on members of consecutive EP ranks
@@ -239,10 +239,19 @@ def servers_of_groups(name: str, groups: Ranks, gpus_per_server: int) -> tuple[i
 
 def unfilled_servers(gpus: int, gpus_per_server: int) -> str:
     """What is wrong with GPUs that do not fill servers."""
+    more = -(-gpus // gpus_per_server) * gpus_per_server
     return (
-        f"{gpus} GPUs do not fill servers of {gpus_per_server}; use "
-        f"{-(-gpus // gpus_per_server) * gpus_per_server} GPUs"
+        f"{gpus} GPUs do not fill servers of {gpus_per_server}; use {more} GPUs"
+        f"{_or_with_spares(gpus_per_server)}"
     )
+
+
+def _or_with_spares(gpus_per_server: int) -> str:
+    """Another way out where a server's GPUs are no power of two, and some may stay idle."""
+    power = 1 << (gpus_per_server.bit_length() - 1)
+    if power == gpus_per_server:
+        return ""
+    return f", or a multiple of {power}, to use {power} of each server"
 
 
 def _even(pieces: Ranks, groups: Ranks) -> bool:

@@ -68,7 +68,7 @@ def fabric_views(comparison: Comparison, styles: Mapping[str, FabricStyle]) -> l
 def bill_lines(job: Any, name: str) -> tuple[BillLine, ...]:
     """Parts of one fabric of a job, priced by its lists; their sum is what the fabric costs."""
     fabric = next(fabric for fabric in job.fabrics if fabric.name == name)
-    bill = fabric.bill_of_materials(job.cluster, job.rates.counting)
+    bill = fabric.bill_of_materials(job.installed, job.rates.counting)
     return tuple(
         BillLine(
             line.component,

@@ -95,7 +95,7 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
             scenario.gpus,
             gpu_memory_bytes=capacity_bytes,
             overrides=scenario.plan.degrees,
-            gpus_per_server=scenario.cluster.gpus_per_server,
+            gpus_per_server=scenario.cluster.used_gpus_per_server,
             memory=options,
         )
 

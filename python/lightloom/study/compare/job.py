@@ -18,6 +18,7 @@ from lightloom.parallel import Plan, StageMemory
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
+from lightloom.study.compare.racks import installed, used_nics, with_spares
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.workload.build import Workload, build, rebuild
@@ -160,8 +161,13 @@ class Job:
 
     def paper_cost_usd(self, fabric: Fabric) -> float:
         """What a fabric's network costs by the MixNet paper's counting."""
-        bill = fabric.bill_of_materials(self.cluster, self.rates.counting.as_in_mixnet_paper())
+        bill = fabric.bill_of_materials(self.installed, self.rates.counting.as_in_mixnet_paper())
         return PartsCostModel().capital_cost(bill, self.rates.prices).total_usd
+
+    @property
+    def installed(self) -> Cluster:
+        """The servers with the GPUs that they have to spare."""
+        return installed(self.cluster, self.scenario.cluster)
 
     @property
     def memory(self) -> tuple[StageMemory, ...]:
@@ -186,7 +192,7 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
     """
     packet_options(scenario)
     model = load_model(scenario.model)
-    scenario = _with_published_gate(scenario, model)
+    scenario = with_spares(_with_published_gate(scenario, model), model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     fabrics = load_fabrics(scenario)
@@ -209,7 +215,8 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> Job:
         dispatch=dispatch_of(scenario, model, options),
     )
     cluster = _cluster(scenario, gpu)
-    costs = {fabric.name: costs_of(fabric, cluster, gpu, rates) for fabric in fabrics}
+    bought = installed(cluster, scenario.cluster)
+    costs = {fabric.name: costs_of(fabric, bought, gpu, rates) for fabric in fabrics}
     demand_source(scenario, model, plan, scenario.seed)
     return Job(
         scenario=scenario,
@@ -301,8 +308,8 @@ def _cluster(scenario: Scenario, gpu: Gpu) -> Cluster:
         gpus=scenario.gpus,
         nic_gbps=own.rate_gbps,
         gpu=gpu.name,
-        gpus_per_server=own.gpus_per_server,
-        nics_per_server=own.nics_per_server,
+        gpus_per_server=own.used_gpus_per_server,
+        nics_per_server=used_nics(own),
         link_delay_s=own.link_delay_s,
     )
 

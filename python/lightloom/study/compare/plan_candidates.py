@@ -55,14 +55,14 @@ class PredictedPlan:
 
 
 class Candidates:
-    """Plans of one scenario, from few degrees to more."""
+    """Plans of one scenario, of so many sequences per step; as many as usual if not given."""
 
-    def __init__(self, scenario: Scenario, model: Model) -> None:
+    def __init__(self, scenario: Scenario, model: Model, sequences: int | None = None) -> None:
         self.stated = _stated(scenario, model)
         self._scenario, self._model = scenario, model
         self._gpu = load_gpu(scenario.cluster.gpu)
         self._options = workload_options(scenario, model)
-        self._sequences = _sequences(scenario, model, self.stated)
+        self._sequences = sequences or _sequences(scenario, model, self.stated)
 
     def whole(self) -> list[PredictedPlan]:
         """All degrees, with the smallest micro-batches and with stages in one piece."""
@@ -136,7 +136,7 @@ class Candidates:
         scenario, model = self._scenario, self._model
         given, gpus = scenario.plan, scenario.gpus
         experts = model.num_experts if model.num_moe_layers else 1
-        within = min(gpus, scenario.cluster.gpus_per_server)
+        within = min(gpus, scenario.cluster.used_gpus_per_server)
         tps = [given.tp] if given.tp else divisors(within)
         pps = [given.pp] if given.pp else [d for d in divisors(gpus) if d <= model.num_layers]
         eps = [given.ep] if given.ep else divisors(experts)
@@ -177,7 +177,7 @@ def may_have_chunks(plan: Plan) -> bool:
 def _stated(scenario: Scenario, model: Model) -> Plan | None:
     """The plan that is given or published."""
     given = scenario.plan.degrees
-    size = scenario.cluster.gpus_per_server
+    size = scenario.cluster.used_gpus_per_server
     try:
         return stated_plan(model, scenario.gpus, overrides=given, gpus_per_server=size)
     except PlanError:

@@ -39,6 +39,7 @@ from lightloom.simulate import simulate
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import Job, PlanCandidate, prepare
 from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan, may_have_chunks
+from lightloom.study.compare.racks import with_spares
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.short_step import with_layers
@@ -80,8 +81,12 @@ class _Pace:
         return seconds * per_stage / self.layers
 
 
-def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
+def planned_job(
+    scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
+) -> Job:
     """Look everything up; search the plan where the scenario says so, or where none is stated.
+
+    ``sequences`` are those of a step; by default those of the stated plan, or four per GPU.
 
     Raises
     ------
@@ -91,7 +96,8 @@ def planned_job(scenario: Scenario, monitor: Monitor[Any] | None = None) -> Job:
         If it was interrupted, or the monitor returned ``False``.
     """
     model = load_model(scenario.model)
-    candidates = Candidates(scenario, model)
+    scenario = with_spares(scenario, model)
+    candidates = Candidates(scenario, model, sequences)
     source, stated = scenario.plan.source, candidates.stated
     if source == "published" and (stated is None or model.plan is None):
         raise PlanError(
@@ -208,7 +214,7 @@ def _job(choice: PredictedPlan) -> Job:
 
 def _few(choice: PredictedPlan) -> tuple[Hashable, Plan]:
     """What a screening run depends on, and its plan: few replicas, one micro-batch."""
-    few = _few_replicas(choice.plan, choice.scenario.cluster.gpus_per_server)
+    few = _few_replicas(choice.plan, choice.scenario.cluster.used_gpus_per_server)
     return (few, choice.fitted.options.recompute), few
 
 
@@ -345,13 +351,16 @@ def _searched(scenario: Scenario, found: Sequence[PredictedPlan]) -> Job:
     """The job with the fastest plan, and all that were predicted of those that fit."""
     best, plan = found[0], found[0].plan
     finalists = [choice for choice in found if not choice.is_screened]
-    others = ", ".join(
-        f"{title(one.plan)} {show_time(one.step_time_s, 3)}" for one in finalists[1:SHOWN]
-    )
+    times = [one.step_time_s * plan.tokens_per_step / one.plan.tokens_per_step for one in finalists]
+    shown = [
+        f"{title(one.plan)} {show_time(seconds, 3)}"
+        for one, seconds in zip(finalists[:SHOWN], times, strict=False)
+    ]
     text = f"search: of {len(found)} plans that fit, the shortest predicted step"
     if len(found) > 1:
-        own = f"{title(plan)} {show_time(best.step_time_s, 3)}"
-        text += f" on {FABRIC}: {own}; then {others}"
+        text += f" on {FABRIC}: {shown[0]}; then {', '.join(shown[1:])}"
+        if len({one.plan.tokens_per_step for one in found}) > 1:
+            text += ", scaled to equal tokens"
     given = [f"given: {name.replace('_', '-')} {value}" for name, value in _given(scenario)]
     plan = dataclasses.replace(plan, provenance=(text, *given))
     candidates = tuple(

@@ -244,6 +244,11 @@ class ClusterOptions(Strict):
     nics_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="Number of NICs in a server."
     )
+    spare_gpus_per_server: Annotated[int, Field(strict=True, ge=0, lt=1024)] | None = Field(
+        None,
+        description="GPUs of a server that the job leaves idle; none, or those above a power of"
+        " two (8 of 72) where its groups would not divide servers.",
+    )
     rate_gbps: Annotated[
         float, quantity("gigabit / second"), Field(gt=0, le=1e5, examples=['"400 Gb/s"'])
     ] = Field(description="Rate of one NIC and link, per direction.")
@@ -253,6 +258,20 @@ class ClusterOptions(Strict):
     profile: File | None = Field(
         None, description="Measured operator efficiencies (TOML or CSV) of the GPUs."
     )
+
+    @property
+    def used_gpus_per_server(self) -> int:
+        """GPUs of a server that the job uses."""
+        return self.gpus_per_server - (self.spare_gpus_per_server or 0)
+
+    @model_validator(mode="after")
+    def _some_used(self) -> Self:
+        if self.used_gpus_per_server < 1:
+            raise ValueError(
+                f"spare_gpus_per_server = {self.spare_gpus_per_server} leaves no GPU of a server's "
+                f"{self.gpus_per_server}; expected fewer"
+            )
+        return self
 
 
 class PacketOptions(Strict):

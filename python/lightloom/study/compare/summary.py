@@ -265,8 +265,7 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
         f"{model.name}: {model.num_layers} layers, {experts if model.num_experts else ''}"
         f"{parameters} parameters, {active} active per token",
         *([f"about the model: {'; '.join(model.notes)}"] if model.notes else []),
-        f"{scenario.gpus} {job.gpu.title} GPUs, {job.cluster.nics_per_server} NICs of "
-        f"{scenario.cluster.rate_gbps:g} Gb/s per {job.cluster.gpus_per_server}-GPU server",
+        _cluster_line(job),
         f"plan: TP{plan.tp} PP{plan.pp} EP{plan.ep} DP{plan.dp}"
         + (f" CP{plan.cp}" if plan.cp > 1 else "")
         + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
@@ -306,6 +305,17 @@ def summary_of(job: Job, workload: Workload | None = None) -> list[str]:
             " put into a run of flows"
         )
     return lines
+
+
+def _cluster_line(job: Job) -> str:
+    scenario, bought = job.scenario, job.installed
+    line = (
+        f"{scenario.gpus} {job.gpu.title} GPUs, {bought.nics_per_server} NICs of "
+        f"{scenario.cluster.rate_gbps:g} Gb/s per {bought.gpus_per_server}-GPU server"
+    )
+    if spares := scenario.cluster.spare_gpus_per_server:
+        line += f", of which {job.cluster.gpus_per_server} GPUs are used and {spares} are spares"
+    return line
 
 
 def _demand_line(job: Job, samples: Sequence[Sample]) -> str:
