@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.demand.deduplicate import GateRequest
 from lightloom.demand.generator import DrawRequest
 from lightloom.fabric.network import Network
 from lightloom.packets.requests import (
@@ -58,6 +59,9 @@ class FoldedCounts:
 
 def demand_draw(request: DrawRequest) -> npt.NDArray[np.int64]: ...
 def demand_fold(request: DrawRequest, members: int, by_rank: bool) -> FoldedCounts: ...
+def demand_reach(
+    request: GateRequest, chances: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]: ...
 
 # predictors of expert loads: crates/python/src/load_predictor.rs
 

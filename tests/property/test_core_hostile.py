@@ -17,6 +17,7 @@ from tests.simulate_graphs import Steps, direct, mixnet, one_ring, packet
 from tests.simulate_graphs import graph as build_graph
 
 from lightloom import _core
+from lightloom.demand.deduplicate import GateRequest
 from lightloom.demand.generator import DrawRequest
 from lightloom.packets.requests import (
     CircuitColumns,
@@ -340,6 +341,10 @@ CALLS = {
     "packet_profile": (st.sampled_from(["x", *choices("transport")]), NUMBERS),
     "demand_draw": (DRAW,),
     "demand_fold": (DRAW, NUMBERS, SWITCH),
+    "demand_reach": (
+        st.builds(GateRequest, SMALL, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+        arrays(np.float64, 2),
+    ),
     "packet_topology": (
         st.builds(
             PacketTopologyRequest,

@@ -3,13 +3,15 @@
 //! A row holds the copies that one source rank routes to each expert in one layer, micro-batch and
 //! step: Dirichlet shares around the popularity of the experts, then a multinomial draw from the
 //! shares, then the cap of one copy per token and expert. All three are exact up to the rounding
-//! of 64-bit floats. Where popularity comes from is the caller's business.
+//! of 64-bit floats. Where popularity comes from is the caller's business. A [`Gate`] says how many
+//! of the tokens behind such counts reach a member.
 
 #![warn(unreachable_pub)]
 
 pub mod cap;
 pub mod fold;
 pub mod gamma;
+pub mod gate;
 pub mod multinomial;
 pub mod places;
 pub mod poisson;
@@ -19,6 +21,7 @@ pub mod stream;
 pub use cap::cap;
 pub use fold::FoldedRows;
 pub use gamma::Gammas;
+pub use gate::Gate;
 pub use multinomial::{Scratch, multinomial};
 pub use rows::Rows;
 pub use stream::{Generator, Stream};

@@ -44,6 +44,15 @@ pub struct Rows<'a> {
     pub routing: Stream,
 }
 
+/// Shares that are held for all micro-batches are kept up to this many; about 100 MB.
+const MAX_HELD: usize = 1 << 24;
+
+/// Shares of the rows of all layers, `(layers, ranks, experts)`, and their sums.
+struct Held {
+    shares: Vec<f64>,
+    totals: Vec<f64>,
+}
+
 /// Memory of one thread.
 struct Workspace {
     shares: Vec<f64>,
@@ -88,14 +97,14 @@ impl Rows<'_> {
     /// Draws all counts into `out`, `(layers, micro_batches, ranks, experts)`.
     pub fn draw(&self, out: &mut [i64]) {
         let block = self.ranks * self.experts;
-        let gammas = self.gammas();
+        let (gammas, held) = self.shares();
         out.par_chunks_exact_mut(block)
             .enumerate()
             .with_min_len(COUNTS_PER_TASK.div_ceil(block))
             .for_each_init(
                 || self.workspace(),
                 |workspace, (number, out)| {
-                    self.draw_block(number, &gammas, workspace, |rank, counts| {
+                    self.draw_block(number, (&gammas, held.as_ref()), workspace, |rank, counts| {
                         let row = &mut out[rank * self.experts..][..self.experts];
                         for (value, count) in row.iter_mut().zip(counts) {
                             *value = i64::from(*count);
@@ -118,7 +127,7 @@ impl Rows<'_> {
             let (ranks, experts) = (self.ranks, self.experts);
             return Err(Invalid(format!("{experts} experts do not divide over {ranks} EP ranks")));
         }
-        let gammas = self.gammas();
+        let (gammas, held) = self.shares();
         let blocks: Vec<FoldedRows> = (0..self.layers.len() * self.micro_batches)
             .into_par_iter()
             .with_min_len(COUNTS_PER_TASK.div_ceil(self.ranks * self.experts))
@@ -126,7 +135,7 @@ impl Rows<'_> {
                 || self.workspace(),
                 |workspace, number| {
                     let mut fold = BlockFold::new(self.ranks, self.experts, members, by_rank);
-                    self.draw_block(number, &gammas, workspace, |rank, counts| {
+                    self.draw_block(number, (&gammas, held.as_ref()), workspace, |rank, counts| {
                         fold.take(rank, counts);
                     });
                     fold.finish()
@@ -136,8 +145,35 @@ impl Rows<'_> {
         Ok(FoldedRows::join(blocks))
     }
 
-    fn gammas(&self) -> Vec<Gammas> {
-        self.alpha.par_chunks_exact(self.experts).map(Gammas::new).collect()
+    /// What shares are drawn with, and those that all micro-batches have in common.
+    fn shares(&self) -> (Vec<Gammas>, Option<Held>) {
+        let gammas: Vec<Gammas> =
+            self.alpha.par_chunks_exact(self.experts).map(Gammas::new).collect();
+        let rows = self.layers.len() * self.ranks;
+        let is_held = self.spans.is_some() && self.micro_batches > 1;
+        if !is_held || gammas.len() != self.layers.len() || rows * self.experts > MAX_HELD {
+            return (gammas, None);
+        }
+        let mut shares = vec![0.0; rows * self.experts];
+        let totals = shares
+            .par_chunks_exact_mut(self.experts)
+            .enumerate()
+            .with_min_len(COUNTS_PER_TASK.div_ceil(self.experts))
+            .map_init(
+                || Scratch::new(self.experts),
+                |scratch, (row, shares)| {
+                    let (layer, rank) = (row / self.ranks, row % self.ranks);
+                    let (mut rng, _) = self.generators(layer, 0, rank);
+                    gammas[layer].draw(
+                        shares,
+                        &mut scratch.normals,
+                        &mut scratch.uniforms,
+                        &mut rng,
+                    )
+                },
+            )
+            .collect();
+        (gammas, Some(Held { shares, totals }))
     }
 
     fn workspace(&self) -> Workspace {
@@ -152,7 +188,7 @@ impl Rows<'_> {
     fn draw_block(
         &self,
         number: usize,
-        gammas: &[Gammas],
+        (gammas, held): (&[Gammas], Option<&Held>),
         workspace: &mut Workspace,
         mut take: impl FnMut(usize, &[u32]),
     ) {
@@ -161,7 +197,14 @@ impl Rows<'_> {
         let gammas = &gammas[number * gammas.len() / (self.layers.len() * self.micro_batches)];
         for rank in 0..self.ranks {
             let (mut rng, routing) = self.generators(layer, micro_batch, rank);
-            let total = gammas.draw(shares, &mut scratch.normals, &mut scratch.uniforms, &mut rng);
+            let (shares, total): (&[f64], f64) = if let Some(held) = held {
+                let row = layer * self.ranks + rank;
+                (&held.shares[row * self.experts..][..self.experts], held.totals[row])
+            } else {
+                let Scratch { normals, uniforms, .. } = scratch;
+                let total = gammas.draw(shares, normals, uniforms, &mut rng);
+                (shares, total)
+            };
             let rng = &mut routing.unwrap_or(rng);
             multinomial(self.copies, shares, total, counts, scratch, rng);
             if counts.iter().any(|count| *count > self.tokens) {

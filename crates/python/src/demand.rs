@@ -2,10 +2,10 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
-use crate::arrays::{Column, Cube, Given, refuse};
-use lightloom_demand::{Rows, Stream};
+use crate::arrays::{Column, Cube, Given, Matrix, refuse};
+use lightloom_demand::{Gate, Rows, Stream};
 use lightloom_model::Invalid;
-use numpy::{IntoPyArray, PyArray1, PyArray4, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArray4, PyArrayMethods};
 use pyo3::prelude::*;
 
 /// Adds the functions to the module.
@@ -13,6 +13,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<FoldedCounts>()?;
     module.add_function(wrap_pyfunction!(demand_draw, module)?)?;
     module.add_function(wrap_pyfunction!(demand_fold, module)?)?;
+    module.add_function(wrap_pyfunction!(demand_reach, module)?)?;
     Ok(())
 }
 
@@ -119,4 +120,30 @@ fn demand_fold(
         received: folded.received.into_pyarray(py).unbind(),
         stayed: folded.stayed,
     })
+}
+
+/// `lightloom.demand.deduplicate.GateRequest`: experts, and how tokens choose.
+#[derive(FromPyObject)]
+struct GateRequest {
+    experts: usize,
+    members: usize,
+    groups: usize,
+    slots: usize,
+    top_k: usize,
+}
+
+/// How likely a token reaches each member, `(rows, members)`, given how likely it chooses each
+/// expert, `(rows, experts)`.
+#[pyfunction]
+fn demand_reach(
+    py: Python<'_>,
+    request: Given<GateRequest>,
+    chances: Matrix<f64>,
+) -> PyResult<Bound<'_, PyArray2<f64>>> {
+    let GateRequest { experts, members, groups, slots, top_k } = request.0;
+    let gate = Gate { experts, members, groups, slots, top_k };
+    gate.validate().map_err(refuse)?;
+    chances.expect_columns("chances", experts)?;
+    let reached = py.detach(|| gate.reached(&chances.values));
+    reached.into_pyarray(py).reshape([chances.rows, members])
 }

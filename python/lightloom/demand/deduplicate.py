@@ -16,25 +16,32 @@ loads it is the hypergeometric formula.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import _core
 from lightloom.demand.placement import along_last, check_members, combine, fold, to_uint32
 from lightloom.demand.source import Counts, DemandSource, PerTokenSource, Shape, whole
 from lightloom.errors import DemandError
 
 Floats = npt.NDArray[np.float64]
 
-#: rows computed together, so that the arrays of one pass stay in the cache
-_ROWS = 512
-#: passes that fit the weights, and the error of the experts' chances that ends them
-_PASSES = 60
-_PRECISION = 1e-4
+
+class GateRequest(NamedTuple):
+    """A gate of the core; its fields are those of the struct in ``crates/python/src/demand.rs``.
+
+    Members and groups share the experts; the ``top_k`` of a token lie in at most ``slots`` groups.
+    """
+
+    experts: int
+    members: int
+    groups: int
+    slots: int
+    top_k: int
 
 
 @dataclass(frozen=True)
@@ -223,9 +230,8 @@ def expected_distinct(
         copies = per_member.sum(axis=-1)
         return np.asarray(np.minimum(copies, shape.tokens_per_rank), dtype=np.float64)
     rows = tokens.reshape(-1, shape.experts) / shape.tokens_per_rank
-    gate = _Gate(shape, members, num_groups, top_groups)
-    parts = [gate.reached(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
-    reached = np.concatenate(parts) if parts else np.empty((0, members))
+    gate = GateRequest(shape.experts, members, num_groups, top_groups, shape.top_k)
+    reached = _core.demand_reach(gate, rows)
     expected = reached.reshape(*tokens.shape[:-1], members) * shape.tokens_per_rank
     return _bounded(expected, per_member, shape, num_groups, top_groups)
 
@@ -269,208 +275,3 @@ def _bounded(
         total = np.maximum(slack.sum(axis=-1, keepdims=True), 1e-300)
         bounded = low + slack * np.clip(room / total, 0, 1)
     return bounded
-
-
-class _Gate:
-    """The least informative gate with given counts, evaluated for many rows at once.
-
-    Experts fall into *blocks*, the finest pieces that lie in one member and one group. The
-    coefficient ``j`` of a block's polynomial sums the weights of its sets of ``j`` experts;
-    products of such polynomials, truncated after ``top_k``, count sets over several blocks.
-    Polynomials are arrays ``(top_k + 1, rows)``. Everything adds positive numbers only, so that
-    nothing cancels.
-    """
-
-    def __init__(self, shape: Shape, members: int, num_groups: int, top_groups: int) -> None:
-        self.top_k = shape.top_k
-        self.slots = top_groups
-        self.width = math.gcd(shape.experts // members, shape.experts // num_groups)
-        starts = np.arange(0, shape.experts, self.width)
-        self.member_of = starts * members // shape.experts
-        self.group_of = starts * num_groups // shape.experts
-        self.blocks = len(starts)
-        self.members = members
-        self.groups = [np.flatnonzero(self.group_of == g) for g in range(num_groups)]
-
-    def reached(self, rows: Floats) -> Floats:
-        """Probability that a token reaches each member, ``(rows, members)``.
-
-        ``rows`` holds the probability of each expert to be chosen, ``(rows, experts)``.
-        """
-        chance = np.clip(rows.T, 0.0, 1.0)
-        # sources resemble each other: their weights start from those of the mean source
-        mean = chance.mean(axis=1, keepdims=True)
-        start = self._fit(mean, _odds(mean))
-        weights = self._fit(chance, start * _ratio(_odds(chance), _odds(mean)))
-        return self._reach(self._sets(weights)).T
-
-    def _fit(self, chance: Floats, weights: Floats) -> Floats:
-        """Weights of experts with the wanted chances, ``(experts, rows)``."""
-        fitted = np.empty_like(chance)
-        active = np.arange(chance.shape[1])
-        for _ in range(_PASSES):
-            # a common factor cancels; without it products of weights could leave the floats
-            weights = weights / np.maximum(weights.max(axis=0), 1e-300)
-            fitted[:, active] = weights
-            found, damping = self._chances(weights, self._sets(weights))
-            going = (np.abs(found - chance) > _PRECISION).any(axis=0)
-            active = active[going]
-            if active.size == 0:
-                break
-            chance, found = chance[:, going], found[:, going]
-            factor = self._correction(chance, found, damping[:, going])
-            weights = weights[:, going] * factor
-        return fitted
-
-    def _correction(self, chance: Floats, found: Floats, damping: Floats) -> Floats:
-        """Factor for each weight, towards the wanted chances.
-
-        Without groups, wanted over found odds: exact but for the dependence between experts. With
-        groups, wanted over found chances, damped where it moves a group as a whole.
-        """
-        if len(self.groups) == 1:
-            factor = _ratio(_odds(chance), _odds(found))
-        else:
-            shape = (len(self.groups), -1, chance.shape[-1])
-            wanted, given = chance.reshape(shape), found.reshape(shape)
-            group = _ratio(wanted.sum(axis=1), given.sum(axis=1))
-            damped = group ** (damping - 1)
-            factor = (_ratio(wanted, given) * damped[:, np.newaxis]).reshape(chance.shape)
-        bounded: Floats = np.clip(factor, 1e-3, 1e3)
-        return bounded
-
-    def _sets(self, weights: Floats) -> Floats:
-        """Polynomials of the blocks, ``(blocks, top_k + 1, rows)``."""
-        weights = weights.reshape(self.blocks, self.width, -1)
-        sets = np.zeros((self.blocks, self.top_k + 1, weights.shape[-1]))
-        sets[:, 0] = 1
-        for expert in range(self.width):
-            for j in range(min(expert + 1, self.top_k), 0, -1):
-                sets[:, j] += weights[:, expert] * sets[:, j - 1]
-        return sets
-
-    def _chances(self, weights: Floats, sets: Floats) -> tuple[Floats, Floats]:
-        """How often each expert is chosen ``(experts, rows)``, and a damping per group.
-
-        The damping is the mean over the variance of a group's copies, at most 1: the inverse of
-        how strongly their mean follows a common factor of the group's weights.
-        """
-        rests, total = self._outside_groups(sets)
-        outside = np.empty_like(sets)
-        damping = np.empty((len(self.groups), sets.shape[-1]))
-        count = np.arange(self.top_k + 1, dtype=np.float64)[:, np.newaxis]
-        for group, blocks in enumerate(self.groups):
-            rest = rests[group]
-            before = _running(sets[blocks])
-            after = _running(sets[blocks][::-1])
-            for place, block in enumerate(blocks):
-                elsewhere = _product(before[place], after[len(blocks) - 1 - place])
-                outside[block] = _product(elsewhere, rest)
-            copies = before[-1] * rest[::-1] / total
-            mean = (count * copies).sum(axis=0)
-            variance = (count**2 * copies).sum(axis=0) - mean**2
-            damping[group] = np.clip(mean / np.maximum(variance, 1e-300), 0, 1)
-        return self._derivative(weights, outside) / total, damping
-
-    def _derivative(self, weights: Floats, outside: Floats) -> Floats:
-        """Weight of all choices that hold an expert, ``(experts, rows)``.
-
-        The derivative of the total by the log of each weight, backwards through the product that
-        makes a block's polynomial.
-        """
-        shape = weights.shape
-        weights = weights.reshape(self.blocks, self.width, -1)
-        prefixes = np.zeros((self.width + 1, self.blocks, self.top_k + 1, shape[-1]))
-        prefixes[0, :, 0] = 1
-        for expert in range(self.width):
-            prefixes[expert + 1] = prefixes[expert]
-            prefixes[expert + 1, :, 1:] += weights[:, expert, np.newaxis] * prefixes[expert, :, :-1]
-        result = np.empty_like(weights)
-        adjoint = outside[:, ::-1].copy()
-        for expert in range(self.width - 1, -1, -1):
-            held = (adjoint[:, 1:] * prefixes[expert, :, :-1]).sum(axis=1)
-            result[:, expert] = weights[:, expert] * held
-            adjoint[:, :-1] += weights[:, expert, np.newaxis] * adjoint[:, 1:]
-        return result.reshape(shape)
-
-    def _outside_groups(self, sets: Floats) -> tuple[list[Floats], Floats]:
-        """Per group, ways to choose elsewhere while it takes a slot; and all ways there are.
-
-        Arrays ``(top_k + 1, rows)`` and ``(rows,)``.
-        """
-        full = [_running(sets[blocks])[-1] for blocks in self.groups]
-        start = np.zeros((self.slots + 1, self.top_k + 1, sets.shape[-1]))
-        start[0, 0] = 1
-        before, after = [start], [start]
-        for group in range(len(full) - 1):
-            before.append(_touch(before[-1], full[group]))
-            after.append(_touch(after[-1], full[-1 - group]))
-        rests = [np.zeros_like(start[0]) for _ in full]
-        for group in range(len(full)):
-            within = np.cumsum(after[len(full) - 1 - group], axis=0)
-            for taken in range(min(self.slots, group + 1)):
-                rests[group] += _product(before[group][taken], within[self.slots - 1 - taken])
-        total = _touch(before[-1], full[-1])[:, self.top_k].sum(axis=0)
-        return rests, np.maximum(total, 1e-300)
-
-    def _reach(self, sets: Floats) -> Floats:
-        """Probability that a token has an expert in each member, ``(members, rows)``."""
-        rests, total = self._outside_groups(sets)
-        reach = np.empty((self.members, sets.shape[-1]))
-        runs: dict[int, tuple[list[Floats], list[Floats]]] = {}
-        for member in range(self.members):
-            blocks = np.flatnonzero(self.member_of == member)
-            group = int(self.group_of[blocks[0]])
-            inside = self.groups[group]
-            if blocks[-1] > inside[-1]:
-                without = sets.copy()
-                without[blocks, 1:] = 0
-                reach[member] = 1 - self._outside_groups(without)[1] / total
-                continue
-            if group not in runs:
-                runs = {group: (_running(sets[inside]), _running(sets[inside][::-1]))}
-            before, after = runs[group]
-            kept = _product(before[blocks[0] - inside[0]], after[inside[-1] - blocks[-1]])
-            # what is lost without the member: choices that touch its group, and it
-            lost = (before[-1] - kept) * rests[group][::-1]
-            reach[member] = lost.sum(axis=0) / total
-        return reach
-
-
-def _ratio(wanted: Floats, found: Floats) -> Floats:
-    """Quotient of what may be zero."""
-    return np.asarray(np.maximum(wanted, 1e-300) / np.maximum(found, 1e-300))
-
-
-def _odds(chance: Floats) -> Floats:
-    """Odds of a chance; certainty counts as almost certain."""
-    return np.asarray(chance / np.maximum(1 - chance, 1e-9))
-
-
-def _product(left: Floats, right: Floats) -> Floats:
-    """Product of polynomials ``(terms, rows)``, truncated to as many terms."""
-    terms = len(left)
-    result = np.zeros_like(left)
-    for j in range(terms):
-        result[j:] += left[: terms - j] * right[j]
-    return result
-
-
-def _running(polynomials: Floats, first: Floats | None = None) -> list[Floats]:
-    """Products of the first 0, 1, 2, ... polynomials, times ``first``."""
-    if first is None:
-        first = np.zeros_like(polynomials[0])
-        first[0] = 1
-    products = [first]
-    for polynomial in polynomials:
-        products.append(_product(products[-1], polynomial))
-    return products
-
-
-def _touch(state: Floats, group: Floats) -> Floats:
-    """Add a group to ``(slots + 1, terms, rows)``: untouched, or with one more slot taken."""
-    result = state.copy()
-    terms = state.shape[1]
-    for j in range(1, terms):
-        result[1:, j:] += state[:-1, : terms - j] * group[j]
-    return result
