@@ -205,7 +205,7 @@ def schedule_decompose(
     method: str,
     time_limit_s: float | None,
     switches: int,
-    previous: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None,
+    previous: tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], int] | None,
 ) -> PermutationPlan: ...
 def schedule_transfer_slots(
     rows: int, delay_bytes: int, transfers: npt.NDArray[np.uint64]

@@ -214,7 +214,7 @@ CALLS = {
         st.sampled_from(list(choices("permutation method"))),
         optional(st.floats()),
         SIZES,
-        optional(st.tuples(arrays(np.int32, 2), arrays(np.uint64, 1))),
+        optional(st.tuples(arrays(np.int32, 2), arrays(np.uint64, 1), SIZES)),
     ),
     "schedule_check_decomposition": (
         MATRIX,

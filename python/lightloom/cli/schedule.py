@@ -92,6 +92,11 @@ class ScheduleOptions(Strict):
         description="Earlier schedule whose matchings are to be kept: the file of an earlier "
         "--out.",
     )
+    new_slots: Annotated[Whole, Field(ge=0, le=1_024)] | None = Field(
+        None,
+        description="Slots that may be added to those of --start-from where that makes the "
+        "schedule shorter; none by default.",
+    )
     partial: Switch = Field(
         False, description="Let a reconfiguration stop only the ports that it changes."
     )
@@ -179,6 +184,7 @@ def _switch() -> Panel:
             option(ScheduleOptions, "time_limit_s"),
             option(ScheduleOptions, "switches", common=True),
             option(ScheduleOptions, "start_from"),
+            option(ScheduleOptions, "new_slots", metavar="N"),
             option(ScheduleOptions, "partial"),
             option(ScheduleOptions, "chunks", metavar="N"),
             option(ScheduleOptions, "produced_over_s"),

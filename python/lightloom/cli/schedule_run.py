@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from lightloom import schedule as schedulers
 from lightloom.cli.options import Given
 from lightloom.cli.outputs import Outputs
 from lightloom.cli.schedule import EXAMPLES, ScheduleOptions
@@ -85,9 +86,8 @@ def schedule(given: Given) -> None:
         eps_gbps=None if ports is not None else options.eps_rate_gbps or None,
         switches=options.switches,
         chunks=_chunks(options),
-        earlier=None
-        if options.start_from is None
-        else read_earlier(options.start_from, sent.shape),
+        earlier=_earlier(options, sent.shape),
+        new_slots=options.new_slots or 0,
     )
     found = _compare(problem, choice)
     _write(found, outputs)
@@ -162,6 +162,16 @@ def _demand(options: ScheduleOptions) -> tuple[str, npt.NDArray[np.uint64]]:
     counts = rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0])
     name = f"{regime} ({servers} servers, seed {seed})"
     return name, check_bytes(counts * options.token_bytes, regime)
+
+
+def _earlier(
+    options: ScheduleOptions, shape: tuple[int, ...]
+) -> schedulers.PermutationSchedule | None:
+    if options.start_from is not None:
+        return read_earlier(options.start_from, shape)
+    if options.new_slots is not None:
+        raise InputError("--new-slots is for --start-from; give it as well, or leave it out")
+    return None
 
 
 def _chunks(options: ScheduleOptions) -> ChunkTimes | None:

@@ -17,7 +17,8 @@ that balances the switches (as Spectra does, arXiv 2603.07373); ``"auto"`` searc
 From step to step demand drifts. The method ``"previous"`` keeps the matchings of an earlier
 all-stop schedule of one crossbar, in their order, with the shortest holds (a linear program): no
 circuit moves to other ports, idle ports are joined where that helps, and pairs that no slot serves
-get new ones, as few as they need. ``"auto"`` keeps them too unless it finds a shorter schedule.
+get new ones, as few as they need; ``new_slots`` allows more of them. ``"auto"`` keeps them too
+unless it finds a shorter schedule.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ _MAX_BYTES = 2**53
 MAX_LINES = 1_024
 #: switches of a schedule, as the core has it
 MAX_SWITCHES = 1_024
+#: slots that may be added to those of an earlier schedule
+_MAX_NEW_SLOTS = 1_024
 #: methods that make about a slot per pair where all ports stop, and the cells that these may have
 _BY_PAIR = ("open-shop", "maximal")
 _MAX_CELLS = 2**27
@@ -273,6 +276,7 @@ def decompose(  # noqa: PLR0913
     partial: bool = False,
     switches: int = 1,
     previous: PermutationSchedule | None = None,
+    new_slots: int = 0,
 ) -> PermutationSchedule:
     """Turn demand into permutations that are held one after another.
 
@@ -289,12 +293,13 @@ def decompose(  # noqa: PLR0913
     time_limit_s
         Time after which ``auto`` begins no other method.
     partial
-        Whether a new circuit stops its own two ports only. ``"open-shop"`` and ``"auto"`` make use
-        of it; the slots of other methods are as long as without it.
+        Whether a new circuit stops its own two ports only; of use to ``"open-shop"``, ``"auto"``.
     switches
         Number of switches at each of which every row and column has a port; one if ``partial``.
     previous
         An earlier schedule of as many lines, for ``"previous"`` and ``"auto"``.
+    new_slots
+        Slots that may be added to ``previous``; those for pairs that it does not serve go extra.
 
     Returns
     -------
@@ -321,10 +326,8 @@ def decompose(  # noqa: PLR0913
     bits = rate_bps(rate_gbps, "rate_gbps", minimum=1e-9)
     delay_bytes, partial = time_bytes(delay_s, "delay_s", bits), flag(partial, "partial")
     matrix = _plain(demand)
-    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
-    if partial and switches > 1:
-        raise InputError(f"partial: expected one switch, got switches={switches}")
-    earlier = _earlier(previous, method, partial, switches, matrix.shape)
+    switches = _switches(switches, partial)
+    earlier = _earlier(previous, new_slots, method, partial, switches, matrix.shape)
     limit_s = optional_seconds(time_limit_s, "time_limit_s")
     try:
         choice = (delay_bytes, partial, method, limit_s, switches, earlier)
@@ -335,15 +338,26 @@ def decompose(  # noqa: PLR0913
     return _schedule_of(found, matrix, delay_bytes, bits, partial, switches)
 
 
+def _switches(switches: int, partial: bool) -> int:
+    switches = whole_number(switches, "switches", 1, MAX_SWITCHES)
+    if partial and switches > 1:
+        raise InputError(f"partial: expected one switch, got switches={switches}")
+    return switches
+
+
 def _earlier(
     previous: PermutationSchedule | None,
+    new_slots: int,
     method: str,
     partial: bool,
     switches: int,
     shape: tuple[int, ...],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]] | None:
-    """The slots of an earlier schedule, if it is one that can be kept."""
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], int] | None:
+    """The slots of an earlier schedule, if it is one that can be kept, and how many are added."""
+    added = whole_number(new_slots, "new_slots", 0, _MAX_NEW_SLOTS)
     if previous is None:
+        if added:
+            raise InputError("new_slots: expected an earlier schedule for them; give previous")
         if method == "previous":
             raise InputError('method previous: expected an earlier schedule; give "previous"')
         return None
@@ -361,7 +375,7 @@ def _earlier(
     if previous.shape != shape:
         expected, got = (" x ".join(map(str, lines)) for lines in (shape, previous.shape))
         raise InputError(f"previous: expected a schedule of {expected} lines, got {got}")
-    return previous.slots
+    return (*previous.slots, added)
 
 
 def _schedule_of(

@@ -64,6 +64,23 @@ def test_new_pairs_are_said(lightloom):
     assert "Kept 1 of 1 earlier matchings, with 1 new ones" in text
 
 
+def test_slots_may_be_added(lightloom, folder):
+    np.save("spread.npy", [[0, 10, 1, 1], [1, 0, 1, 10], [1, 1, 0, 1], [10, 1, 1, 0]])
+    shifts = [[(row + shift) % 4 for row in range(4)] for shift in (1, 2, 3)]
+    arrays = {"permutations": np.array(shifts), "holds_bytes": np.full(3, 10)}
+    with open("now.npz", "wb") as file:
+        file.write(write_npz(arrays))
+    lightloom(f"schedule spread.npy {FROM} now.npz --json without.json")
+    lightloom(f"schedule spread.npy {FROM} now.npz --new-slots 2 --json with.json")
+    without, with_new = (
+        json.loads((folder / name).read_text())["schedules"]["previous"]
+        for name in ("without.json", "with.json")
+    )
+    assert without["new_slots"] == 0
+    assert 1 <= with_new["new_slots"] <= 2
+    assert with_new["length_s"] < without["length_s"]
+
+
 @pytest.mark.parametrize(
     ("permutations", "holds", "more", "expected"),
     [
@@ -93,6 +110,11 @@ def test_two_rows_of_one_column_are_no_matching(refused):
     with open("now.npz", "wb") as file:
         file.write(write_npz(arrays))
     assert refused(f"schedule a.npy {FROM} now.npz").startswith("now.npz: ")
+
+
+def test_slots_are_added_to_an_earlier_schedule_alone(refused):
+    line = refused("schedule a.npy --reconfiguration-delay 0 --new-slots 1")
+    assert line == "--new-slots is for --start-from; give it as well, or leave it out"
 
 
 def test_files_that_hold_no_schedule(refused):

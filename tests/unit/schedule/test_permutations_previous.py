@@ -61,6 +61,16 @@ def test_pairs_that_no_slot_serves_get_new_ones():
     assert kept.permutations.tolist() == [[1, 0], [0, 1]]
 
 
+def test_a_new_slot_takes_what_each_slot_waits_for():
+    shifts = decompose(np.full((3, 3), 10), method="round-robin")
+    demand = [[10, 1, 1], [1, 1, 10], [1, 10, 1]]
+    lengths = [
+        decompose(demand, method="previous", previous=shifts, new_slots=allowed).length_bytes
+        for allowed in (0, 1, 2)
+    ]
+    assert lengths == [30, 12, 12]
+
+
 @pytest.mark.parametrize("method", PERMUTATION_METHODS)
 def test_other_methods_take_no_earlier_schedule(demand, earlier, method):
     with pytest.raises(InputError, match=f"expected method previous or auto, got {method}"):
@@ -82,6 +92,8 @@ def test_other_methods_take_no_earlier_schedule(demand, earlier, method):
             {"previous": decompose([[1]], method="open-shop", partial=True)},
             "^previous: expected slots of one switch, got transfers",
         ),
+        ({"new_slots": -1}, "^new_slots: expected a whole number from 0 to 1024, got -1"),
+        ({"new_slots": 1, "previous": None}, "^new_slots: expected an earlier .*; give previous"),
         ({"method": "previous", "previous": None}, '^method previous: .*; give "previous"'),
     ],
 )

@@ -118,7 +118,7 @@ fn schedule_decompose(
     method: &str,
     time_limit_s: Option<f64>,
     switches: usize,
-    previous: Option<(Matrix<i32>, Column<u64>)>,
+    previous: Option<(Matrix<i32>, Column<u64>, usize)>,
 ) -> PyResult<PermutationPlan> {
     let start = Instant::now();
     let method: Method = parse(method)?;
@@ -127,15 +127,16 @@ fn schedule_decompose(
     let Matrix { rows, columns, values } = demand;
     let demand = Demand::new(rows, columns, &values, delay_bytes, partial).map_err(refuse)?;
     demand.check_size(method).map_err(refuse)?;
-    let previous = previous.map(|(matchings, Column(holds))| {
+    let previous = previous.map(|(matchings, Column(holds), new_slots)| {
         matchings.expect_columns("previous", rows)?;
-        Ok::<_, PyErr>(Slots { matchings: matchings.values, holds })
+        Ok::<_, PyErr>((Slots { matchings: matchings.values, holds }, new_slots))
     });
     let previous = previous.transpose()?;
     let found = py.detach(|| match (switches, &previous) {
         (1, None) => Ok(Found::on_one(decompose(&demand, method, until))),
-        (1, Some(slots)) => {
-            decompose_from(&demand, slots, method, &Budget::until(until)).map(Found::on_one)
+        (1, Some((slots, new_slots))) => {
+            let budget = Budget::until(until);
+            decompose_from(&demand, slots, *new_slots, method, &budget).map(Found::on_one)
         }
         (_, None) => decompose_over(&demand, switches, method, until).map(Found::on_several),
         (_, Some(_)) => Err(Invalid::new("previous: expected one switch")),

@@ -30,8 +30,9 @@ pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Sch
 
 /// Schedules a demand, given the slots of an earlier schedule.
 ///
-/// `Previous` keeps their matchings; `Auto` does if nothing is shorter, and also looks for better
-/// ones from there, so that it is never longer than without them for the same steps.
+/// `Previous` keeps their matchings, and adds up to `new_slots` where that makes it shorter. `Auto`
+/// does so if nothing is shorter, and also looks for better ones from there, so that it is never
+/// longer than without them for the same steps.
 ///
 /// # Errors
 /// If the slots are no matchings of the lines of the demand, another method is asked for, or
@@ -39,6 +40,7 @@ pub fn decompose_within(demand: &Demand, method: Method, budget: &Budget) -> Sch
 pub fn decompose_from(
     demand: &Demand,
     previous: &Slots,
+    new_slots: usize,
     method: Method,
     budget: &Budget,
 ) -> Result<Schedule, Invalid> {
@@ -50,6 +52,6 @@ pub fn decompose_from(
         return Err(Invalid::new("previous: expected all-stop reconfiguration, got partial"));
     }
     check_previous(demand, previous)?;
-    let kept = keep(demand, previous, budget);
+    let kept = keep(demand, previous, new_slots, budget);
     Ok(if method == Method::Auto { auto::decompose(demand, Some(kept), budget) } else { kept })
 }

@@ -13,7 +13,12 @@ fn demand(lines: usize, bytes: &[u64], delay: u64) -> Demand<'_> {
 }
 
 fn keep(demand: &Demand, previous: &Slots) -> Schedule {
-    let kept = decompose_from(demand, previous, Method::Previous, &Budget::unlimited());
+    keep_with(demand, previous, 0)
+}
+
+fn keep_with(demand: &Demand, previous: &Slots, new_slots: usize) -> Schedule {
+    let unlimited = Budget::unlimited();
+    let kept = decompose_from(demand, previous, new_slots, Method::Previous, &unlimited);
     let kept = kept.expect("matchings of its lines");
     check(demand, &kept).unwrap();
     assert_eq!(kept.method, Method::Previous);
@@ -166,6 +171,24 @@ proptest! {
         prop_assert!(!full || !wanted || kept.length as f64 >= smallest - rounding);
     }
 
+    /// More slots are never worse; no more are new than were allowed, and pairs without any need.
+    #[test]
+    fn more_new_slots_are_never_longer(case in case(6)) {
+        let Case { lines, bytes, previous, delay } = &case;
+        let demand = demand(*lines, bytes, *delay);
+        let without = keep(&demand, previous);
+        let mut before = without.length;
+        for allowed in 1..4 {
+            let kept = keep_with(&demand, previous, allowed);
+            prop_assert!(kept.length <= before, "{allowed}: {} of {before}", kept.length);
+            let found: Vec<&[i32]> = slots(&kept).matchings.chunks_exact(*lines).collect();
+            let mut earlier = previous.matchings.chunks_exact(*lines).map(|old| wanted(old, bytes));
+            let ours = found.iter().take_while(|now| earlier.any(|old| keeps(&old, now))).count();
+            prop_assert!(found.len() - ours <= kept.new_slots.unwrap());
+            before = kept.length;
+        }
+    }
+
     /// `auto` is never longer than what it keeps, nor than without it for the same steps.
     #[test]
     fn auto_is_never_longer_with_an_earlier_schedule(case in case(6), steps in 0..400_u64) {
@@ -174,7 +197,7 @@ proptest! {
         let kept = keep(&demand, previous);
         for budget in [Budget::of_steps(steps), Budget::unlimited()] {
             let without = decompose_within(&demand, Method::Auto, &budget.clone());
-            let with = decompose_from(&demand, previous, Method::Auto, &budget).unwrap();
+            let with = decompose_from(&demand, previous, 0, Method::Auto, &budget).unwrap();
             check(&demand, &with).unwrap();
             prop_assert!(with.length <= without.length.min(kept.length));
             if kept.length == with.length && kept.length < without.length {
@@ -209,6 +232,38 @@ fn little_drift_needs_no_new_matchings() {
         assert!(mean <= 1.012, "{delay}: {mean}");
         assert!(ratios.iter().all(|&ratio| ratio <= 1.035), "{delay}: {ratios:?}");
     }
+}
+
+/// Where slots are cheap, four more close nearly all of the gap: which of them is new is priced.
+#[test]
+fn few_new_slots_are_nearly_as_short_as_all() {
+    let mut random = regimes::Random(12);
+    for (kind, lines) in regimes::KINDS.into_iter().flat_map(|kind| [(kind, 8), (kind, 16)]) {
+        let bytes = regimes::demand(kind, lines, &mut random);
+        let earlier = decompose(&demand(lines, &bytes, 40_000), Method::Auto, None);
+        let now = drifted(&bytes, 0.05, &mut random);
+        let now = demand(lines, &now, 40_000);
+        let kept = keep_with(&now, slots(&earlier), 4);
+        assert!(kept.new_slots <= Some(4));
+        let anew = decompose(&now, Method::Auto, None).length;
+        assert!(kept.length as f64 <= 1.015 * anew as f64, "{kind} {lines}: {}", kept.length);
+    }
+}
+
+/// Three shifts with one long pair each: a slot of the three long ones saves 18 of 30 bytes, its
+/// delay apart.
+#[test]
+fn a_new_slot_takes_what_each_slot_waits_for() {
+    let shifts = Slots { matchings: vec![0, 1, 2, 1, 2, 0, 2, 0, 1], holds: vec![10; 3] };
+    let bytes = [10, 1, 1, 1, 1, 10, 1, 10, 1];
+    let found = |delay, new_slots| {
+        let kept = keep_with(&demand(3, &bytes, delay), &shifts, new_slots);
+        (kept.length, kept.new_slots)
+    };
+    assert_eq!(found(1, 0), (30 + 3, Some(0)));
+    assert_eq!(found(1, 1), (12 + 4, Some(1)));
+    assert_eq!(found(1, 3), (12 + 4, Some(1)));
+    assert_eq!(found(19, 1), (30 + 3 * 19, Some(0)));
 }
 
 /// Three slots for what two do: the third costs a delay, the two others 4 bytes more.
@@ -260,7 +315,7 @@ fn what_is_no_schedule_of_the_same_lines_is_refused() {
     let refused = |matchings: &[i32], holds: &[u64], method, partial| {
         let demand = Demand::new(2, 2, &bytes, 0, partial).expect("valid");
         let previous = Slots { matchings: matchings.to_vec(), holds: holds.to_vec() };
-        let found = decompose_from(&demand, &previous, method, &Budget::unlimited());
+        let found = decompose_from(&demand, &previous, 0, method, &Budget::unlimited());
         found.unwrap_err().to_string()
     };
     let kept = Method::Previous;

@@ -69,6 +69,8 @@ class Problem:
         Chunks that compute produces and needs one after another, if there are any.
     earlier
         A schedule of one all-stop crossbar whose matchings are to be kept.
+    new_slots
+        Slots that may be added to those.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Problem:
     switches: int | None = None
     chunks: ChunkTimes | None = None
     earlier: schedule.PermutationSchedule | None = None
+    new_slots: int = 0
 
     @property
     def switch_count(self) -> int:

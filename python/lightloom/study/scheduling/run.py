@@ -290,6 +290,7 @@ def _decompose(found: ScheduleComparison, method: str, clock: _Clock) -> None:
         partial=problem.partial,
         switches=problem.switch_count,
         previous=problem.earlier if method == KEPT else None,
+        new_slots=problem.new_slots if method == KEPT else 0,
     )
 
 

@@ -4,14 +4,17 @@ use super::super::demand::Demand;
 use super::super::fewest;
 use super::super::slots::Slots;
 
-const NOBODY: i32 = -1;
+pub(super) const NOBODY: i32 = -1;
 
 /// Slots of pairs that want something, and the pairs of slots.
+#[derive(Clone)]
 pub(super) struct Cover {
     /// Column that each row is joined to, or -1; slot after slot.
     pub matchings: Vec<i32>,
     /// The earlier holds; nothing of slots that are new.
     pub holds: Vec<u64>,
+    /// Slots that the earlier schedule has; others come after them.
+    kept: usize,
     rows: usize,
     columns: usize,
     /// Whether a column is joined; slot after slot.
@@ -22,8 +25,9 @@ impl Cover {
     /// The circuits of a schedule between lines that want something of each other.
     pub(super) fn new(demand: &Demand, previous: &Slots) -> Self {
         let (rows, columns) = (demand.rows, demand.columns);
-        let mut cover =
-            Self { matchings: Vec::new(), holds: Vec::new(), rows, columns, taken: Vec::new() };
+        let (matchings, holds, taken) = (Vec::new(), Vec::new(), Vec::new());
+        let kept = previous.len();
+        let mut cover = Self { matchings, holds, kept, rows, columns, taken };
         // No slot need last longer than its largest pair.
         let largest = demand.bytes.iter().copied().max().unwrap_or(0);
         let matchings = previous.matchings.chunks_exact(rows.max(1));
@@ -66,8 +70,26 @@ impl Cover {
         joined.map(|(row, &column)| row * self.columns + column as usize)
     }
 
-    /// Gives every pair a slot, and says how many slots had to be added.
-    pub(super) fn serve_all(&mut self, demand: &Demand) -> usize {
+    /// Whether the earlier schedule has a slot.
+    pub(super) fn is_kept(&self, slot: usize) -> bool {
+        slot < self.kept
+    }
+
+    /// Column that each row is joined to in a slot, or -1.
+    pub(super) fn matching(&self, slot: usize) -> &[i32] {
+        &self.matchings[slot * self.rows..(slot + 1) * self.rows]
+    }
+
+    /// Adds a slot after all others.
+    pub(super) fn add(&mut self, matching: &[i32]) {
+        self.push(0);
+        for (row, &column) in matching.iter().enumerate().filter(|pair| *pair.1 >= 0) {
+            self.join(self.len() - 1, row, column as usize);
+        }
+    }
+
+    /// Gives every pair a slot.
+    pub(super) fn serve_all(&mut self, demand: &Demand) {
         let mut left = demand.bytes.to_vec();
         for slot in 0..self.len() {
             self.pairs(slot).for_each(|cell| left[cell] = 0);
@@ -98,7 +120,6 @@ impl Cover {
                 self.taken[from + column as usize] = true;
             }
         }
-        added.len()
     }
 
     /// Joins idle ports for what is worth most; false if none can be.

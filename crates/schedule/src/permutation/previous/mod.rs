@@ -12,6 +12,7 @@
 //! the alternative, so that a schedule of the same demand never becomes longer; with thousands of
 //! slots they are all there is.
 
+mod added;
 mod cover;
 mod holds;
 mod program;
@@ -23,6 +24,7 @@ use super::demand::Demand;
 use super::improve::served;
 use super::schedule::{Method, Schedule};
 use super::slots::{Matchings, Slots};
+use added::best_matching;
 use cover::Cover;
 use holds::{drop_slots, fit, longer_by_a_factor, whole};
 use program::solve;
@@ -50,29 +52,34 @@ pub(super) fn check_previous(demand: &Demand, previous: &Slots) -> Result<(), In
     Ok(())
 }
 
-/// Keeps the matchings of a checked schedule.
-pub(super) fn keep(demand: &Demand, previous: &Slots, budget: &Budget) -> Schedule {
+/// Keeps the matchings of a checked schedule. So many slots may be added where that makes it
+/// shorter; those for pairs without any do not count.
+pub(super) fn keep(
+    demand: &Demand,
+    previous: &Slots,
+    new_slots: usize,
+    budget: &Budget,
+) -> Schedule {
     let mut cover = Cover::new(demand, previous);
     let mut longer = longer_by_a_factor(demand, &cover);
-    let new_slots = cover.serve_all(demand);
+    cover.serve_all(demand);
     longer.resize(cover.len(), 0);
     fit(demand, &cover, &mut longer);
-    let mut best = finished(demand, &cover, longer);
-    for round in 0..ROUNDS {
-        if best.length(demand.delay) <= demand.simple_bound() || budget.is_late() {
+    let mut best = Plan::new(demand, cover, longer);
+    best.refit(demand, budget);
+    for _ in 0..new_slots {
+        let Some(matching) = best_matching(demand, &best.worth) else { break };
+        let mut more = best.clone();
+        more.cover.add(&matching);
+        more.holds.push(0);
+        more.refit(demand, budget);
+        if more.length >= best.length {
             break;
         }
-        let Some(solution) = solve(demand, &cover, budget) else { break };
-        let holds = whole(demand, &cover, &solution.holds);
-        let found = finished(demand, &cover, holds);
-        if found.length(demand.delay) < best.length(demand.delay) {
-            best = found;
-        }
-        if round + 1 < ROUNDS && !cover.join_idle(demand, &solution.worth) {
-            break;
-        }
+        best = more;
     }
-    let plan = Matchings::Slots(best);
+    let new_slots = best.new_slots();
+    let plan = Matchings::Slots(best.slots(demand));
     let schedule = Schedule::of(Method::Previous, plan, demand, demand.lower_bound());
     Schedule { new_slots: Some(new_slots), ..schedule }
 }
@@ -80,14 +87,64 @@ pub(super) fn keep(demand: &Demand, previous: &Slots, budget: &Budget) -> Schedu
 /// Linear programs; before each but the first, idle ports are joined.
 const ROUNDS: usize = 4;
 
-/// The slots with these holds, but for those that are not worth their delay.
-fn finished(demand: &Demand, cover: &Cover, mut holds: Vec<u64>) -> Slots {
-    drop_slots(demand, cover, &mut holds);
-    let mut slots = Slots::default();
-    for (matching, hold) in cover.matchings.chunks_exact(demand.rows.max(1)).zip(holds) {
-        if hold > 0 {
-            slots.push(matching, hold);
+/// Slots and how long they are held.
+#[derive(Clone)]
+struct Plan {
+    cover: Cover,
+    /// Bytes; nothing where a slot is left out.
+    holds: Vec<u64>,
+    length: u64,
+    /// What is worth being served by further slots.
+    worth: Vec<(usize, f64)>,
+}
+
+impl Plan {
+    fn new(demand: &Demand, cover: Cover, mut holds: Vec<u64>) -> Self {
+        drop_slots(demand, &cover, &mut holds);
+        let length = length(demand, &holds);
+        Self { cover, holds, length, worth: Vec::new() }
+    }
+
+    fn is_optimal(&self, demand: &Demand) -> bool {
+        self.length <= demand.simple_bound()
+    }
+
+    /// Finds shorter holds, and joins idle ports where that helps.
+    fn refit(&mut self, demand: &Demand, budget: &Budget) {
+        for round in 0..ROUNDS {
+            if self.is_optimal(demand) || budget.is_late() {
+                break;
+            }
+            let Some(solution) = solve(demand, &self.cover, budget) else { break };
+            let mut holds = whole(demand, &self.cover, &solution.holds);
+            drop_slots(demand, &self.cover, &mut holds);
+            let length = length(demand, &holds);
+            if length < self.length {
+                (self.holds, self.length) = (holds, length);
+            }
+            self.worth = solution.worth;
+            if round + 1 < ROUNDS && !self.cover.join_idle(demand, &self.worth) {
+                break;
+            }
         }
     }
-    served(demand, &slots)
+
+    fn new_slots(&self) -> usize {
+        (0..self.holds.len())
+            .filter(|&slot| self.holds[slot] > 0 && !self.cover.is_kept(slot))
+            .count()
+    }
+
+    /// The slots that are held.
+    fn slots(&self, demand: &Demand) -> Slots {
+        let mut slots = Slots::default();
+        for (slot, &hold) in self.holds.iter().enumerate().filter(|pair| *pair.1 > 0) {
+            slots.push(self.cover.matching(slot), hold);
+        }
+        served(demand, &slots)
+    }
+}
+
+fn length(demand: &Demand, holds: &[u64]) -> u64 {
+    holds.iter().filter(|&&hold| hold > 0).map(|hold| hold + demand.delay).sum()
 }
