@@ -103,6 +103,11 @@ class ScheduleOptions(Strict):
     chunks: Annotated[Whole, Field(ge=1, le=64)] | None = Field(
         None, description="Number of chunks that compute produces one after another."
     )
+    release: File | None = Field(
+        None,
+        description="When each chunk is produced instead: a file with a time and its unit on each "
+        "line, such as '0.5 ms'.",
+    )
     produced_over_s: Seconds | None = Field(
         None, description="Time over which compute produces the chunks."
     )
@@ -189,6 +194,7 @@ def _switch() -> Panel:
             option(ScheduleOptions, "chunks", metavar="N"),
             option(ScheduleOptions, "produced_over_s"),
             option(ScheduleOptions, "needed_over_s"),
+            option(ScheduleOptions, "release"),
             option(ScheduleOptions, "systems"),
         ),
     )

@@ -38,7 +38,7 @@ from lightloom.study.scheduling import (
     without_diagonal,
     without_servers,
 )
-from lightloom.study.scheduling.chunked import ChunkTimes
+from lightloom.study.scheduling.chunked import ChunkTimes, read_releases
 from lightloom.study.scheduling.data import as_arrays, as_json, as_rows
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.port_times import busiest, port_times
@@ -176,6 +176,8 @@ def _earlier(
 
 def _chunks(options: ScheduleOptions) -> ChunkTimes | None:
     produced_s, needed_s = options.produced_over_s, options.needed_over_s
+    if options.release is not None:
+        return _released(options, options.release)
     if options.chunks is None:
         for flag, value in (("--produced-over", produced_s), ("--needed-over", needed_s)):
             if value is not None:
@@ -187,6 +189,19 @@ def _chunks(options: ScheduleOptions) -> ChunkTimes | None:
             f"--chunks {options.chunks} --produced-over 2ms"
         )
     return ChunkTimes(options.chunks, produced_s, needed_s)
+
+
+def _released(options: ScheduleOptions, path: Path) -> ChunkTimes:
+    """Chunks that are produced when a file says."""
+    if options.produced_over_s is not None:
+        raise InputError(
+            "--release and --produced-over both say when chunks are produced; give one"
+        )
+    released_s = read_releases(path)
+    count = len(released_s)
+    if options.chunks not in (None, count):
+        raise InputError(f"--chunks {options.chunks}: {path} has {count} release times")
+    return ChunkTimes(count, max(released_s), options.needed_over_s, released_s)
 
 
 def _ports(given: Given, options: ScheduleOptions) -> Ports | None:

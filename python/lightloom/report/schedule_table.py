@@ -13,6 +13,7 @@ from lightloom.report.terminal import print_table
 from lightloom.schedule import PlanePlan
 from lightloom.schedule.permutations import MAX_LINES
 from lightloom.study.scheduling import AllocationRow, Kept, ScheduleComparison, kept_of
+from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.results import KEPT
@@ -192,7 +193,7 @@ def _chunked(found: ScheduleComparison) -> Grid:
         headers = [("late by", unit), ("bound", unit), ("late\nchunks", "")]
     return Grid(
         less_is_better=LESS_IS_BETTER,
-        title=f"{chunks.count} chunks, produced over {show_time(chunks.produced_s)}{needed}: "
+        title=f"{chunks.count} chunks, {_produced(chunks)}{needed}: "
         f"{problem.rate_gbps:g} Gb/s per circuit{eps}, "
         f"{show_time(problem.delay_s)} per reconfiguration",
         headers=[
@@ -208,6 +209,13 @@ def _chunked(found: ScheduleComparison) -> Grid:
         caption=f"* {'least late' if late else 'shortest'}; length: from the start of compute to "
         "the last byte" + ("; late by: compute that begins then never waits" if late else ""),
     )
+
+
+def _produced(chunks: ChunkTimes) -> str:
+    if chunks.released_s is None:
+        return f"produced over {show_time(chunks.produced_s)}"
+    first, last = min(chunks.released_s), max(chunks.released_s)
+    return f"released from {show_time(first)} to {show_time(last)}"
 
 
 def _systems(found: ScheduleComparison) -> Grid:

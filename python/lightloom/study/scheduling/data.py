@@ -43,6 +43,7 @@ def as_json(found: ScheduleComparison) -> dict[str, Any]:
             "chunks": problem.chunks.count,
             "produced_over_s": problem.chunks.produced_s,
             "needed_over_s": problem.chunks.needed_s,
+            "releases_s": problem.chunks.releases_s,
         }
     if problem.ports is not None:
         inputs |= {
